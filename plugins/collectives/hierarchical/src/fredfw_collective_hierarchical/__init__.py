@@ -1,0 +1,150 @@
+"""The collective algorithm ``hierarchical``: rings inside every level of the group, one level after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw import units
+from fredfw.collectives import (
+    CollectiveAlgorithm,
+    CollectiveRequest,
+    Pattern,
+    Phase,
+    Schedule,
+    parallel,
+    pipelined,
+    sequence,
+)
+from fredfw.fabric import GroupView, Level
+from fredfw.plugin import hookimpl
+from fredfw.typing import FloatArray
+
+
+@frozen
+class Hierarchical(CollectiveAlgorithm):
+    """Reduce-scatter along each level in turn, all-gather along them in reverse; an all-reduce is both.
+
+    The rings of a level join the ranks that differ in that level alone, by their coordinate. One channel per level, so
+    that pieces and parts take turns on it. Fits groups that are a full product of positions (Cho et al., "BlueConnect",
+    MLSys 2019; two parts in opposite orders: FRED's baseline mesh, ISCA 2025).
+    """
+
+    name: ClassVar[str] = "hierarchical"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
+
+    chunks: int = units.option(
+        1, validator=units.whole(1), help="pieces of the data that follow each other in a pipeline, where the group has two or more levels"
+    )
+    orders: str = units.option(
+        "forward",
+        validator=units.one_of("forward", "reverse", "opposite"),
+        help="order of the levels in a reduce-scatter: innermost first, outermost first, or one part each at once",
+    )
+    shares: str = units.option(
+        "balanced",
+        validator=units.one_of("balanced", "equal"),
+        help="share of each of the two opposite parts: so that all levels finish together as far as they can, or half",
+    )
+
+    def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
+        """See ``CollectiveAlgorithm.refusal``."""
+        if view.coordinates is None:
+            return "the group is no full product of positions in the fabric's levels"
+        return super().refusal(request, view)
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        """See ``CollectiveAlgorithm.schedule``."""
+        forward = tuple(range(len(view.levels)))
+        backward = forward[::-1]
+        parts = [(backward if self.orders == "reverse" else forward, 1.0)]
+        if self.orders == "opposite" and forward != backward:
+            share = balanced_share(view.levels) if self.shares == "balanced" else 0.5
+            parts = [(forward, share), (backward, 1 - share)]
+        # With one level there is nothing that the pieces of a pipeline could overlap with.
+        pieces = self.chunks if len(forward) > 1 else 1
+        return parallel(
+            [
+                pipelined(_part(request.pattern, request.size * share, view, order), pieces)
+                for order, share in parts
+                if share > 0
+            ]
+        )
+
+
+@hookimpl
+def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
+    """Register ``hierarchical``."""
+    return [Hierarchical]
+
+
+def balanced_share(levels: Sequence[Level]) -> float:
+    """Return the share of the data to do innermost level first, the rest outermost first.
+
+    It makes the busiest level's time as short as possible. That time is the upper envelope of one line per level over
+    the share, so its lowest point is at an end or where two lines cross. An all-gather mirrors a reduce-scatter and an
+    all-reduce does both, which scales all lines alike.
+    """
+    ahead, behind = _busy_times(levels), _busy_times(levels[::-1])[::-1]
+    slopes = ahead - behind
+    crossings = [
+        float((behind[j] - behind[i]) / (slopes[i] - slopes[j]))
+        for i, j in combinations(range(len(levels)), 2)
+        if slopes[i] != slopes[j]
+    ]
+    times = [(float((behind + share * slopes).max()), share) for share in (0.0, 1.0, *crossings) if 0 <= share <= 1]
+    return min(times)[1]
+
+
+def _busy_times(levels: Sequence[Level]) -> FloatArray:
+    """Return the seconds per byte that a reduce-scatter keeps each level busy, in the order of ``levels``."""
+    sizes = np.array([level.size for level in levels])
+    bandwidths = np.array([level.bandwidth for level in levels])
+    blocks = 1 / np.cumprod(sizes)
+    times: FloatArray = (sizes - 1) * blocks / bandwidths
+    return times
+
+
+def _part(pattern: Pattern, size: float, view: GroupView, order: Sequence[int]) -> Schedule:
+    """Return the schedule for ``size`` bytes, reducing along the levels in ``order`` and gathering in reverse."""
+    if pattern is Pattern.ALL_REDUCE:
+        first = _part(Pattern.REDUCE_SCATTER, size, view, order)
+        return sequence(first, _part(Pattern.ALL_GATHER, size, view, order), pattern)
+    n, coordinates = view.size, view.require_levels()
+    reduce = pattern is Pattern.REDUCE_SCATTER
+    rank_at = np.empty([level.size for level in view.levels], dtype=np.intp)
+    rank_at[tuple(coordinates.T)] = np.arange(n)
+    # The blocks are numbered by coordinates, those of the first level most significant: what a level still has to
+    # scatter is then always one run of chunks from ``base``, cut into one block per position.
+    base = np.zeros(n, dtype=np.intp)
+    block = n
+    phases = []
+    for level in order:
+        positions = view.levels[level].size
+        block //= positions
+        x = coordinates[:, level]
+        neighbour = coordinates.copy()
+        neighbour[:, level] = (x + 1) % positions
+        phases.append(
+            Phase.of(
+                np.arange(n),
+                rank_at[tuple(neighbour.T)],
+                (x - 1 if reduce else x) % positions * block,
+                base=base,
+                count=block,
+                stride=-block,
+                modulus=positions * block,
+                reduce=reduce,
+                repeat=positions - 1,
+                channel=level,
+            )
+        )
+        base = base + x * block
+    if not reduce:
+        phases.reverse()
+    series = [evolve(phase, after=(index - 1,) if index else ()) for index, phase in enumerate(phases)]
+    return Schedule(pattern, n, size / n, n, series, owner=rank_at.transpose(order).ravel())

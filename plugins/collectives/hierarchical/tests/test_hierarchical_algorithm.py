@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.fabric import GroupView, Level
+from fredfw.typing import FloatArray
+from fredfw_collective_hierarchical import Hierarchical, balanced_share, fredfw_collectives
+
+MESH = (Level(5, "line", 750e9), Level(4, "line", 750e9))  # FRED's baseline, ISCA 2025: along a row, along a column
+FRED_A = (Level(4, "switch", 3e12), Level(5, "switch", 375e9))  # the same paper's variant A
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"orders": "reverse", "chunks": 3},
+    {"orders": "opposite", "chunks": 2},
+    {"orders": "opposite", "shares": "equal"},
+]
+
+
+def factorisations(n: int, factors: int) -> list[tuple[int, ...]]:
+    if factors == 1:
+        return [(n,)] if n > 1 else []
+    return [(d, *rest) for d in range(2, n) if n % d == 0 for rest in factorisations(n // d, factors - 1)]
+
+
+def view(levels: tuple[Level, ...], seed: int | None = None) -> GroupView:
+    """Return a full product of positions; with a seed, ranks are in a random order."""
+    sizes = [level.size for level in levels]
+    n = math.prod(sizes)
+    order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
+    return GroupView(n, levels, np.stack(np.unravel_index(order, sizes[::-1])[::-1], axis=1))
+
+
+def plan(pattern: Pattern, group: GroupView, size: float = 1.0, **options: Any) -> Schedule:
+    return Hierarchical(**options).plan(CollectiveRequest(pattern, group.size, size), group)
+
+
+def crossing(schedule: Schedule, levels: int) -> FloatArray:
+    """Return the ``(ranks, levels)`` bytes that each rank sends in each level, a phase's channel being its level."""
+    total = np.zeros((schedule.ranks, levels))
+    for phase in schedule.phases:
+        np.add.at(total[:, phase.channel], phase.source, phase.repeat * schedule.row_bytes(phase))
+    return total
+
+
+def makespan(schedule: Schedule, levels: tuple[Level, ...]) -> float:
+    """Return the seconds without latency; a channel runs one phase at a time, first ready first, then by index."""
+    ends: dict[int, float] = {}
+    free = [0.0] * len(levels)
+    while len(ends) < len(schedule.phases):
+        ready = []
+        for index, phase in enumerate(schedule.phases):
+            if index not in ends and all(before in ends for before in phase.after):
+                since = max((ends[before] for before in phase.after), default=0.0)
+                ready.append((max(since, free[phase.channel]), since, index))
+        start, _, index = min(ready)
+        phase = schedule.phases[index]
+        rate = levels[phase.channel].bandwidth
+        ends[index] = start + phase.repeat * float(schedule.row_bytes(phase).max()) / rate
+        free[phase.channel] = ends[index]
+    return max(ends.values())
+
+
+def effective(levels: tuple[Level, ...], **options: Any) -> float:
+    """Return 2 (n - 1) / n x size / time of an all-reduce, in GB/s."""
+    group = view(levels)
+    time = makespan(plan(Pattern.ALL_REDUCE, group, 1e9, **options), levels)
+    return 2 * (group.size - 1) / group.size / time
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_collectives() == [Hierarchical]
+
+
+@pytest.mark.parametrize("n", [*range(2, 18), 32])
+@pytest.mark.parametrize("pattern", sorted(Hierarchical.patterns))
+def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Pattern, n: int) -> None:
+    request = CollectiveRequest(pattern, n, 1e6)
+    for sizes in [one for factors in (1, 2, 3) for one in factorisations(n, factors)]:
+        group = view(tuple(Level(size, "ring", 1.0 + index) for index, size in enumerate(sizes)), seed=n)
+        for options in OPTIONS:
+            check(Hierarchical(**options).plan(request, group), request)
+
+
+def test_four_levels() -> None:
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 24, 1e6)
+    group = view(tuple(Level(size, "ring", 1.0) for size in (2, 3, 2, 2)), seed=0)
+    check(Hierarchical(orders="opposite", chunks=2).plan(request, group), request)
+
+
+def test_one_rank_has_nothing_to_do() -> None:
+    group = GroupView(1, (), np.zeros((1, 0), dtype=np.intp))
+    assert plan(Pattern.ALL_REDUCE, group).phases == ()
+
+
+@pytest.mark.parametrize("pattern", sorted(Hierarchical.patterns))
+@pytest.mark.parametrize(("order", "inner", "outer"), [("forward", 4 / 5, 3 / 20), ("reverse", 4 / 20, 3 / 4)])
+def test_bytes_per_rank_and_level(pattern: Pattern, order: str, inner: float, outer: float) -> None:
+    # A ring over d ranks moves (d - 1) / d of what it works on; the second level works on 1 / d of the data.
+    both = 2 if pattern is Pattern.ALL_REDUCE else 1
+    for chunks in (1, 4):
+        bytes_ = crossing(plan(pattern, view(MESH, seed=3), 60.0, orders=order, chunks=chunks), 2)
+        np.testing.assert_allclose(bytes_, np.tile([60 * both * inner, 60 * both * outer], (20, 1)), rtol=1e-12)
+
+
+def test_rings_stay_inside_their_level() -> None:
+    levels = tuple(Level(size, "ring", 1.0) for size in (3, 2, 4))
+    group = view(levels, seed=5)
+    assert group.coordinates is not None
+    for phase in plan(Pattern.ALL_REDUCE, group, orders="opposite").phases:
+        step = group.coordinates[phase.destination] - group.coordinates[phase.source]
+        step[:, phase.channel] %= levels[phase.channel].size
+        assert (step == np.eye(3, dtype=int)[phase.channel]).all()
+
+
+def test_the_mesh_of_the_paper_does_11_of_24_parts_rows_first() -> None:
+    # Rows 0.4 + 1.2 s, columns 1.5 - 1.2 s (in units of the size): equal at s = 11/24.
+    assert balanced_share(MESH) == pytest.approx(11 / 24, rel=1e-12)
+    bytes_ = crossing(plan(Pattern.ALL_REDUCE, view(MESH), 1.0, orders="opposite"), 2)
+    np.testing.assert_allclose(bytes_, np.full((20, 2), 0.95), rtol=1e-12)
+
+
+def test_balanced_parts_differ_in_size_and_equal_ones_do_not() -> None:
+    sizes = plan(Pattern.ALL_REDUCE, view(MESH), 24.0, orders="opposite").chunk_bytes
+    np.testing.assert_allclose(sizes, np.repeat([11 / 20, 13 / 20], 20), rtol=1e-12)
+    assert plan(Pattern.ALL_REDUCE, view(MESH), 24.0, orders="opposite", shares="equal").chunk_bytes == 12 / 20
+
+
+levels_ = st.lists(
+    st.builds(Level, st.integers(2, 9), st.just("ring"), st.floats(0.01, 100)), min_size=1, max_size=4
+).map(tuple)
+
+
+@given(levels_)
+def test_no_other_share_keeps_the_busiest_level_for_less(levels: tuple[Level, ...]) -> None:
+    def busiest(share: float) -> float:
+        times = np.zeros(len(levels))
+        for part, order in ((share, range(len(levels))), (1 - share, reversed(range(len(levels))))):
+            left = part
+            for index in order:
+                times[index] += left * (levels[index].size - 1) / levels[index].size / levels[index].bandwidth
+                left /= levels[index].size
+        return float(times.max())
+
+    best = busiest(balanced_share(levels))
+    assert all(best <= busiest(share) * (1 + 1e-9) for share in np.linspace(0, 1, 201))
+
+
+@given(levels_)
+def test_a_part_without_a_share_is_left_out(levels: tuple[Level, ...]) -> None:
+    group = view(levels) if math.prod(level.size for level in levels) <= 64 else view(levels[:1])
+    request = CollectiveRequest(Pattern.ALL_GATHER, group.size, 1.0)
+    schedule = Hierarchical(orders="opposite").plan(request, group)
+    assert all((schedule.row_bytes(phase) > 0).all() for phase in schedule.phases)
+
+
+def test_a_single_level_has_no_opposite_order() -> None:
+    assert len(plan(Pattern.ALL_GATHER, view((Level(5, "ring", 1.0),)), orders="opposite").phases) == 1
+
+
+def test_effective_bandwidth_of_the_mesh() -> None:
+    # 2 x 19/20 / 0.95 x 750 = 1500; equal halves keep the rows busy for one size: 2 x 19/20 x 750 = 1425.
+    for chunks in (2, 3, 4, 8):
+        assert effective(MESH, orders="opposite", chunks=chunks) == pytest.approx(1500, rel=1e-9)
+        assert effective(MESH, orders="opposite", shares="equal", chunks=chunks) == pytest.approx(1425, rel=1e-9)
+
+
+@pytest.mark.parametrize("chunks", [1, 4, 16])
+def test_effective_bandwidth_of_fred_a(chunks: int) -> None:  # 1213, 1594 and 1730.6 GB/s
+    # The slow level is busy for (2 x 4/5 / 4) / 375e9 per byte; before and after it one piece crosses the fast one.
+    slow, fast = 2 * 4 / 5 / 4 / 375, 2 * 3 / 4 / 3000
+    expected = 2 * 19 / 20 / (slow + fast / chunks)
+    assert effective(FRED_A, chunks=chunks) == pytest.approx(expected, rel=1e-9)
+
+
+def test_many_ranks_are_few_phases() -> None:
+    group = view((Level(250, "ring", 1.0), Level(400, "ring", 1.0)))
+    schedule = plan(Pattern.ALL_REDUCE, group)
+    assert [(phase.channel, phase.repeat) for phase in schedule.phases] == [(0, 249), (1, 399), (1, 399), (0, 249)]
+
+
+def test_it_refuses_a_group_without_levels() -> None:
+    with pytest.raises(UnsupportedError, match="no full product of positions"):
+        plan(Pattern.ALL_REDUCE, GroupView(6))
+
+
+def test_it_refuses_patterns_without_a_hierarchy() -> None:
+    with pytest.raises(UnsupportedError, match="it does not do all-to-all"):
+        plan(Pattern.ALL_TO_ALL, view(MESH))
+
+
+@pytest.mark.parametrize(("option", "value"), [("chunks", 0), ("orders", "sideways"), ("shares", 0.5)])
+def test_options_are_checked(option: str, value: object) -> None:
+    with pytest.raises(InputError, match=option):
+        Hierarchical(**{option: value})  # type: ignore[arg-type]  # bad on purpose

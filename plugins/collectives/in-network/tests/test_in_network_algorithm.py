@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
+from fredfw.errors import UnsupportedError
+from fredfw.fabric import Capabilities, GroupView
+from fredfw_collective_in_network import InNetwork, fredfw_collectives
+
+SIZES = [*range(1, 18), 32]
+
+
+def view(n: int, *, reduces: bool = True, multicasts: bool = True) -> GroupView:
+    return GroupView(n, capabilities=Capabilities(reduces=reduces, multicasts=multicasts))
+
+
+def plan(pattern: Pattern, n: int, size: float = 1.0, root: int = 0) -> Schedule:
+    return InNetwork().plan(CollectiveRequest(pattern, n, size, root), view(n))
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_collectives() == [InNetwork]
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("pattern", sorted(set(Pattern) - {Pattern.POINT_TO_POINT}))
+def test_it_does_what_the_pattern_promises(pattern: Pattern, n: int) -> None:
+    for root in {0, n // 2, n - 1} if pattern.rooted else {0}:
+        request = CollectiveRequest(pattern, n, 1e6, root)
+        check(InNetwork().plan(request, view(n)), request)
+
+
+@pytest.mark.parametrize("root", [0, 1])
+def test_point_to_point(root: int) -> None:
+    request = CollectiveRequest(Pattern.POINT_TO_POINT, 2, 1e6, root)
+    check(InNetwork().plan(request, view(2)), request)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "transfers"),
+    # Sources and destinations of each transfer, in order, for 4 ranks and root 1.
+    [
+        (Pattern.ALL_REDUCE, [([0, 1, 2, 3], [0, 1, 2, 3])]),
+        (Pattern.REDUCE, [([0, 1, 2, 3], [1])]),
+        (Pattern.BROADCAST, [([1], [0, 2, 3])]),
+        (Pattern.REDUCE_SCATTER, [([0, 1, 2, 3], [rank]) for rank in range(4)]),
+        (Pattern.ALL_GATHER, [([0], [1, 2, 3]), ([1], [0, 2, 3]), ([2], [0, 1, 3]), ([3], [0, 1, 2])]),
+        (Pattern.GATHER, [([0], [1]), ([2], [1]), ([3], [1])]),
+        (Pattern.SCATTER, [([1], [0]), ([1], [2]), ([1], [3])]),
+    ],
+)
+def test_transfers_follow_each_other(pattern: Pattern, transfers: list[tuple[list[int], list[int]]]) -> None:
+    root = 1 if pattern.rooted else 0
+    schedule = plan(pattern, 4, size=8.0, root=root)
+    ends = [(np.unique(one.source).tolist(), np.unique(one.destination).tolist()) for one in schedule.phases]
+    assert ends == transfers
+    assert [phase.after for phase in schedule.phases] == [(), *((index,) for index in range(len(transfers) - 1))]
+    each = 2.0 if pattern.owned else 8.0
+    assert all((schedule.row_bytes(phase) == each).all() for phase in schedule.phases)
+    streamed = [phase.stream is not None for phase in schedule.phases]
+    assert streamed == [pattern not in (Pattern.GATHER, Pattern.SCATTER)] * len(transfers)
+
+
+def test_all_to_all_is_permutations_in_series() -> None:
+    schedule = plan(Pattern.ALL_TO_ALL, 5)
+    for index, phase in enumerate(schedule.phases):
+        assert phase.source.tolist() == list(range(5))
+        assert ((phase.destination - phase.source) % 5 == index + 1).all()
+    assert len(schedule.phases) == 4
+
+
+def test_all_to_all_v_leaves_out_pairs_without_bytes() -> None:
+    sizes = np.array([[9.0, 1.0, 0.0], [0.0, 9.0, 2.0], [0.0, 0.0, 9.0]])
+    request = CollectiveRequest(Pattern.ALL_TO_ALL, 3, 0.0, sizes=sizes)
+    schedule = InNetwork().plan(request, view(3))
+    check(schedule, request)
+    assert [phase.source.tolist() for phase in schedule.phases] == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reduces", "multicasts", "missing"),
+    [
+        (Pattern.ALL_REDUCE, False, True, "combine"),
+        (Pattern.ALL_REDUCE, True, False, "copy"),
+        (Pattern.REDUCE, False, True, "combine"),
+        (Pattern.REDUCE_SCATTER, False, True, "combine"),
+        (Pattern.BROADCAST, True, False, "copy"),
+        (Pattern.ALL_GATHER, True, False, "copy"),
+    ],
+)
+def test_the_refusal_says_what_the_network_lacks(
+    pattern: Pattern, reduces: bool, multicasts: bool, missing: str
+) -> None:
+    group = view(4, reduces=reduces, multicasts=multicasts)
+    with pytest.raises(UnsupportedError, match=f"the network does not {missing} streams"):
+        InNetwork().plan(CollectiveRequest(pattern, 4, 1.0), group)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reduces", "multicasts"),
+    [
+        (Pattern.REDUCE_SCATTER, True, False),
+        (Pattern.ALL_GATHER, False, True),
+        (Pattern.ALL_TO_ALL, False, False),
+        (Pattern.GATHER, False, False),
+        (Pattern.SCATTER, False, False),
+    ],
+)
+def test_it_asks_for_no_more_than_the_pattern_needs(pattern: Pattern, reduces: bool, multicasts: bool) -> None:
+    request = CollectiveRequest(pattern, 4, 1.0)
+    check(InNetwork().plan(request, view(4, reduces=reduces, multicasts=multicasts)), request)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.fabric import GroupView
+from fredfw_collective_ring import Ring, fredfw_collectives
+
+SIZES = [*range(1, 18), 32]
+
+
+def plan(pattern: Pattern, n: int, size: float = 1.0, root: int = 0, **options: int) -> Schedule:
+    return Ring(**options).plan(CollectiveRequest(pattern, n, size, root), GroupView(n))
+
+
+def busiest_row(schedule: Schedule) -> float:
+    """Return the sum over all steps of the largest transfer: what a ring of links of 1 B/s takes."""
+    return sum(float(schedule.row_bytes(phase, t).max()) for phase in schedule.phases for t in range(phase.repeat))
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_collectives() == [Ring]
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("pattern", sorted(Ring.patterns))
+def test_it_does_what_the_pattern_promises(pattern: Pattern, n: int) -> None:
+    for chunks in (1, 3, 16) if pattern in (Pattern.BROADCAST, Pattern.REDUCE) else (1,):
+        for root in {0, n // 2, n - 1} if pattern.rooted else {0}:
+            request = CollectiveRequest(pattern, n, 1e6, root)
+            check(Ring(chunks=chunks).plan(request, GroupView(n)), request)
+
+
+@pytest.mark.parametrize("pattern", sorted(Ring.patterns))
+def test_every_rank_sends_to_the_next_one_only(pattern: Pattern) -> None:
+    for phase in plan(pattern, 7, root=3 if pattern.rooted else 0).phases:
+        assert ((phase.source + 1) % 7 == phase.destination).all()
+
+
+@pytest.mark.parametrize("n", [2, 5, 8])
+@pytest.mark.parametrize(
+    ("pattern", "steps", "blocks"),
+    # Closed forms: steps, and bytes in units of size / n, as functions of n (16 pieces).
+    [
+        (Pattern.REDUCE_SCATTER, lambda n: n - 1, lambda n: n - 1),
+        (Pattern.ALL_GATHER, lambda n: n - 1, lambda n: n - 1),
+        (Pattern.ALL_REDUCE, lambda n: 2 * (n - 1), lambda n: 2 * (n - 1)),
+        (Pattern.ALL_TO_ALL, lambda n: n - 1, lambda n: n * (n - 1) / 2),
+        (Pattern.BROADCAST, lambda n: n + 14, lambda n: (n + 14) * n / 16),
+        (Pattern.REDUCE, lambda n: n + 14, lambda n: (n + 14) * n / 16),
+        (Pattern.SCATTER, lambda n: n - 1, lambda n: n - 1),
+        (Pattern.GATHER, lambda n: n - 1, lambda n: n - 1),
+    ],
+)
+def test_steps_and_bytes(pattern: Pattern, steps, blocks, n: int) -> None:  # type: ignore[no-untyped-def]  # lambdas
+    schedule = plan(pattern, n, size=60.0)
+    assert schedule.steps == steps(n)
+    assert busiest_row(schedule) == pytest.approx(blocks(n) * 60 / n, rel=1e-12)
+
+
+def test_all_to_all_v_moves_each_pair_over_its_distance() -> None:
+    sizes = np.random.default_rng(1).integers(0, 4, (6, 6)).astype(float)
+    request = CollectiveRequest(Pattern.ALL_TO_ALL, 6, 0.0, sizes=sizes)
+    schedule = Ring().plan(request, GroupView(6))
+    check(schedule, request)
+    moved = sum(schedule.row_bytes(phase).sum() for phase in schedule.phases)
+    rank = np.arange(6)
+    assert moved == ((rank[None, :] - rank[:, None]) % 6 * sizes).sum()
+
+
+def test_a_ring_of_100000_ranks_is_two_phases() -> None:
+    schedule = plan(Pattern.ALL_REDUCE, 100_000, 1e9)
+    assert [(len(phase), phase.repeat) for phase in schedule.phases] == [(100_000, 99_999)] * 2
+    assert isinstance(schedule.chunk_bytes, float)
+
+
+def test_it_refuses_a_point_to_point() -> None:
+    with pytest.raises(UnsupportedError, match="it does not do point-to-point"):
+        plan(Pattern.POINT_TO_POINT, 2)
+
+
+@pytest.mark.parametrize("chunks", [0, 1.5])
+def test_chunks_are_a_positive_whole_number(chunks: float) -> None:
+    with pytest.raises(InputError, match="chunks"):
+        Ring(chunks=chunks)  # type: ignore[arg-type]  # bad on purpose

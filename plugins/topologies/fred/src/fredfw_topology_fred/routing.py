@@ -1,0 +1,130 @@
+"""Routes and in-network trees on a tree of switches, without a Python loop over flows."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.errors import UnsupportedError
+from fredfw.fabric import Fabric, NodeKind, Operation, Router, Routes
+from fredfw.typing import BoolArray, FloatArray, IntArray
+
+
+@frozen
+class UpDownRouter(Router):
+    """Up to the lowest common ancestor and down; for fabrics that are trees, with the highest-numbered switch as root.
+
+    A multicast is copied, and a reduction is combined, as near to its ends as the unicast routes allow. An all-reduce is
+    combined up to the lowest common ancestor of all its ends and copied from there. The source of a multicast is not
+    sent its own data; the contribution of a destination goes up to its switch like any other.
+    """
+
+    name: ClassVar[str] = "up-down"
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        """See ``Router.route``."""
+        tree = _Tree.of(fabric)
+        up, down = tree.ways(sources, destinations, _shared(tree.line[sources], tree.line[destinations]))
+        ways = np.hstack([up[:, ::-1], down])
+        used = ways >= 0
+        return fabric.paths(np.concatenate([[0], np.cumsum(used.sum(axis=1))]), ways[used])
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        """See ``Router.tree``."""
+        tree = _Tree.of(fabric)
+        if operation is Operation.MULTICAST:
+            destinations = destinations[destinations != sources[0]]
+        line, other = tree.line[sources], tree.line[destinations]
+        if operation is Operation.ALL_REDUCE:
+            ends = np.concatenate([line, other])
+            shared = _shared(ends, ends[:1]).min()
+            pairs = max(len(sources), len(destinations))
+            sources, destinations = np.resize(sources, pairs), np.resize(destinations, pairs)
+        else:
+            # At least the last ancestor is not shared where source and destination are the same: it goes by its switch.
+            shared = np.minimum(_shared(line, other), (other >= 0).sum(axis=1) - 1)
+            sources, destinations = np.broadcast_arrays(sources, destinations)
+        up, down = tree.ways(sources, destinations, np.broadcast_to(shared, sources.shape))
+        rise, fall = _seconds(fabric, up), _seconds(fabric, down)
+        together = operation is Operation.ALL_REDUCE
+        latency = rise.max(initial=0.0) + fall.max(initial=0.0) if together else (rise + fall).max(initial=0.0)
+        up, down = np.unique(up[up >= 0]), np.unique(down[down >= 0])
+        _require(fabric, fabric.destinations[up], fabric.reduces, "combine")
+        _require(fabric, fabric.sources[down], fabric.copies, "copy")
+        return Routes.of([np.concatenate([up, down])], [float(latency)])
+
+
+@frozen(eq=False)
+class _Tree:
+    """The tree seen from its root; ``D`` is the largest depth of a node, the root's being 0.
+
+    Args:
+        line: ``(nodes, D + 1)`` ancestor at each depth, the node itself at its own depth, -1 below.
+        up: ``(nodes, D + 1)`` link from that ancestor to its parent, -1 at the root and below the node.
+        down: ``(nodes, D + 1)`` link from the parent of that ancestor to it, likewise.
+    """
+
+    line: IntArray
+    up: IntArray
+    down: IntArray
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> _Tree:
+        """Derive it from the links."""
+        nodes = len(fabric.kinds)
+        switches = np.flatnonzero(fabric.kinds == NodeKind.SWITCH)
+        seen = np.zeros(nodes, dtype=bool)
+        parent, downlink = np.full((2, nodes), -1)
+        tiers = [switches[-1:]]
+        while tiers[-1].size:
+            seen[tiers[-1]] = True
+            ahead = np.zeros(nodes, dtype=bool)
+            ahead[tiers[-1]] = True
+            links = np.flatnonzero(ahead[fabric.sources] & ~seen[fabric.destinations])
+            children = fabric.destinations[links]
+            parent[children], downlink[children] = fabric.sources[links], links
+            tiers.append(children)
+        # As many links as a tree has, and every node reached: each node has one parent.
+        if not seen.all() or len(fabric.sources) != 2 * (nodes - 1):
+            raise UnsupportedError(
+                f"the up-down router cannot route fabric {fabric.name!r}", accepted="a tree of switches"
+            )
+        line, up, down = np.full((3, nodes, len(tiers) - 1), -1)
+        line[tiers[0], 0] = tiers[0]
+        for depth, tier in enumerate(tiers[1:-1], start=1):
+            above = parent[tier]
+            for table, own in (
+                (line, tier),
+                (up, fabric.links_between(tier, above)),
+                (down, downlink[tier]),
+            ):
+                table[tier] = table[above]
+                table[tier, depth] = own
+        return cls(line, up, down)
+
+    def ways(self, sources: IntArray, destinations: IntArray, shared: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the ``(F, D + 1)`` links up from and down to below the ``(F,)`` ``shared`` ancestors, by depth."""
+        below = np.arange(self.line.shape[1]) >= shared[:, None]
+        return np.where(below, self.up[sources], -1), np.where(below, self.down[destinations], -1)
+
+
+def _shared(line: IntArray, other: IntArray) -> IntArray:
+    """Return ``(rows,)`` how many ancestors two lines share; those are the ones nearest to the root."""
+    shared: IntArray = ((line == other) & (line >= 0)).sum(axis=1)
+    return shared
+
+
+def _seconds(fabric: Fabric, ways: IntArray) -> FloatArray:
+    """Return the latency of each row of links (-1 for none)."""
+    seconds: FloatArray = np.where(ways >= 0, fabric.latencies[ways], 0.0).sum(axis=1)
+    return seconds
+
+
+def _require(fabric: Fabric, nodes: IntArray, able: BoolArray, verb: str) -> None:
+    """Refuse a tree that joins or branches (a node occurs twice) at a node that is not ``able`` to."""
+    numbers, counts = np.unique(nodes, return_counts=True)
+    stuck = numbers[(counts > 1) & ~able[numbers]]
+    if stuck.size:
+        raise UnsupportedError(f"{fabric.node_name(int(stuck[0]))} of fabric {fabric.name!r} cannot {verb} a stream")

@@ -1,0 +1,191 @@
+"""The FRED tree: its fields and its links."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from functools import partial
+from typing import ClassVar
+
+import attrs
+import numpy as np
+from attrs import frozen
+
+from fredfw import units
+from fredfw.errors import InputError
+from fredfw.fabric import Capabilities, Fabric, Level, NodeKind, Topology
+from fredfw_topology_fred.routing import UpDownRouter
+
+NPU_BANDWIDTH = 3e12
+"""B/s from an NPU to its L1 switch and back (FRED, ISCA 2025)."""
+
+
+@frozen
+class Variant:
+    """One of the paper's four configurations.
+
+    Args:
+        uplink: B/s from an L1 switch to L2 and back.
+        in_network: Whether collectives are carried out in the switches.
+    """
+
+    uplink: float
+    in_network: bool
+
+
+VARIANTS: Mapping[str, Variant] = {
+    "A": Variant(1.5e12, in_network=False),
+    "B": Variant(1.5e12, in_network=True),
+    "C": Variant(12e12, in_network=False),
+    "D": Variant(12e12, in_network=True),
+}
+"""FRED (ISCA 2025), the table of evaluated configurations."""
+
+
+def _tuple(value: object) -> object:
+    """Return a list, which is what TOML and JSON have, as a tuple."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _check_arity(_instance: object, attribute: attrs.Attribute[tuple[int, ...]], value: object) -> None:
+    if not isinstance(value, tuple) or not value:
+        accepted = "one whole number per switch level, NPUs per L1 switch first, such as [4, 5]"
+        raise InputError(f"{value!r} is no list of sizes", key=attribute.name, accepted=accepted)
+    units.whole(1)(_instance, attribute, value)
+
+
+def _bandwidths(value: object, attribute: attrs.Attribute[tuple[float, ...] | None]) -> tuple[float, ...] | None:
+    """Return bandwidths in B/s; each may be text with a unit."""
+    if value is None:
+        return None
+    if not isinstance(value, list | tuple):
+        raise InputError(
+            f"{value!r} is no list of bandwidths", key=attribute.name, accepted="such as ['3 TB/s', '12 TB/s']"
+        )
+    numbers = []
+    for index, one in enumerate(value):
+        key = f"{attribute.name}[{index}]"
+        try:
+            number = units.parse(one, units.Unit.BYTES_PER_SECOND)
+        except InputError as error:
+            raise error.at(key=key) from None
+        if number <= 0:
+            raise InputError(f"{one!r} is not more than 0 B/s", key=key, accepted="more than 0 B/s")
+        numbers.append(number)
+    return tuple(numbers)
+
+
+@frozen
+class Fred(Topology):
+    """FRED: NPUs and I/O controllers under a tree of switches, which may carry out collectives on their way.
+
+    The defaults are the paper's wafer (ISCA 2025): 4 NPUs below each of 5 L1 switches, which are below one L2 switch;
+    NPU to L1 3 TB/s; L1 to L2 1.5 TB/s per L1 switch in the variants A and B, 12 TB/s in C and D; collectives in the
+    network in B and D; 18 controllers of 128 GB/s spread over the L1 switches. Every variant copies and combines the
+    streams of the controllers in its switches. Wires cost 0.063 pJ/bit; the paper gives no energy for I/O, which
+    counts as zero here.
+    """
+
+    name: ClassVar[str] = "fred"
+    placement: ClassVar[str] = "linear"
+
+    variant: str = units.option("D", validator=units.one_of(*VARIANTS), help="the paper's configuration, A to D")
+    arity: tuple[int, ...] = units.option(
+        (4, 5),
+        converter=_tuple,
+        validator=_check_arity,
+        help="NPUs per L1 switch, L1 switches per L2 switch, and so on",
+    )
+    bandwidths: tuple[float, ...] | None = attrs.field(
+        default=None,
+        converter=attrs.Converter(_bandwidths, takes_field=True),  # type: ignore[misc]  # the plugin knows no takes_field
+        metadata={
+            "unit": units.Unit.BYTES_PER_SECOND,
+            "help": "of the links from an NPU, from an L1 switch, and so on, each way; default: the variant's",
+        },
+    )
+    in_network: bool | None = units.flag(None, help="whether switches carry out collectives; default: the variant's")
+    link_latency: float = units.duration("20 ns", help="of each link between an NPU and a switch or two switches")
+    link_energy: float = units.energy("0.063 pJ/bit", help="of the same links")
+    io_controllers: int = units.option(18, validator=units.whole(0), help="controllers, spread over the L1 switches")
+    io_bandwidth: float = units.bandwidth("128 GB/s", help="of each controller, in and out")
+    io_latency: float = units.duration("20 ns", help="of the link between a controller and its L1 switch")
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse bandwidths that do not fit the tree.
+
+        Raises:
+            InputError: Not one bandwidth per switch level, or none given for a tree deeper than the paper's.
+        """
+        depth = len(self.arity)
+        if len(self.uplinks) != depth:
+            what = "no bandwidths" if self.bandwidths is None else f"{len(self.uplinks)} bandwidths"
+            raise InputError(
+                f"{what} for the {depth} switch levels of arity {list(self.arity)}",
+                key="bandwidths",
+                accepted=f"{depth} bandwidths, that of an NPU first",
+            )
+
+    @property
+    def uplinks(self) -> tuple[float, ...]:
+        """B/s of the link from an NPU, from an L1 switch, and so on up to the switches below the root."""
+        if self.bandwidths is not None:
+            return self.bandwidths
+        return (NPU_BANDWIDTH, VARIANTS[self.variant].uplink)[: len(self.arity)]
+
+    def build(self) -> Fabric:
+        """Return the tree: nodes are the NPUs, the switches level by level (the root last), then the controllers."""
+        # Nodes at each level from the NPUs (level 0) to the root, and the number of the first node of each level.
+        counts = np.append(np.cumprod(self.arity[::-1])[::-1], 1)
+        first = np.concatenate([[0], np.cumsum(counts)])
+        tree = int(first[-1])
+        level = np.repeat(np.arange(len(self.arity)), counts[:-1])
+        child = np.arange(tree - 1)
+        parent = first[level + 1] + (child - first[level]) // np.array(self.arity)[level]
+
+        leaves = int(counts[1])
+        share, extra = divmod(self.io_controllers, leaves)
+        gates = tree + np.arange(self.io_controllers)
+        doors = first[1] + np.repeat(np.arange(leaves), share + (np.arange(leaves) < extra))
+
+        links = 2 * np.array([len(child), len(gates)])
+        per_link = np.array(self.uplinks)[level]
+        kinds = np.repeat(
+            [NodeKind.NPU, NodeKind.SWITCH, NodeKind.CONTROLLER], [counts[0], tree - counts[0], len(gates)]
+        )
+        in_network = VARIANTS[self.variant].in_network if self.in_network is None else self.in_network
+        return Fabric(
+            name=f"FRED-{self.variant}",
+            kinds=kinds,
+            sources=np.concatenate([child, parent, gates, doors]),
+            destinations=np.concatenate([parent, child, doors, gates]),
+            bandwidths=np.concatenate([per_link, per_link, np.full(links[1], self.io_bandwidth)]),
+            latencies=np.repeat([self.link_latency, self.io_latency], links),
+            energies=np.repeat([self.link_energy, 0.0], links),
+            levels=self._levels(),
+            coordinates=np.stack(np.unravel_index(np.arange(counts[0]), self.arity, order="F"), axis=1),
+            offers=Capabilities(reduces=in_network, multicasts=in_network),
+            copies=kinds == NodeKind.SWITCH,
+            reduces=kinds == NodeKind.SWITCH,
+            router=UpDownRouter(),
+            sharing="circuit-preempt",
+            node_names=partial(_node_name, tuple(int(one) for one in first)),
+        )
+
+    def _levels(self) -> tuple[Level, ...]:
+        """Return one switch level per tier: an NPU's share of every link on the way up, and the way up and down."""
+        below = np.concatenate([[1], np.cumprod(self.arity)[:-1]])
+        shares = np.minimum.accumulate(np.array(self.uplinks) / below)
+        return tuple(
+            Level(size, "switch", float(share), 2 * height * self.link_latency)
+            for height, (size, share) in enumerate(zip(self.arity, shares, strict=True), start=1)
+        )
+
+
+def _node_name(first: tuple[int, ...], node: int) -> str:
+    """Return ``npu7``, ``L1.2`` (the third L1 switch) or ``controller4``, given the ``first`` node of each level."""
+    level = bisect_right(first, node) - 1
+    number = node - first[level]
+    if level == 0:
+        return f"npu{number}"
+    return f"controller{number}" if level == len(first) - 1 else f"L{level}.{number}"

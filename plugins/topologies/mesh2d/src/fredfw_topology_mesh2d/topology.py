@@ -1,0 +1,62 @@
+"""The mesh: its fields and its links."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import units
+from fredfw.fabric import Fabric, Level, NodeKind, Topology
+from fredfw_topology_mesh2d.geometry import perimeter
+from fredfw_topology_mesh2d.routing import XYRouter
+
+
+@frozen
+class Mesh2D(Topology):
+    """Mesh of rows x columns NPUs, X-Y routed, with an I/O controller at each outer edge slot.
+
+    The defaults are the baseline wafer of the FRED paper (ISCA 2025): 4 x 5 NPUs, 18 controllers of 128 GB/s. Its wires
+    cost 0.063 pJ/bit; the paper gives no energy for I/O, which counts as zero here.
+    """
+
+    name: ClassVar[str] = "mesh2d"
+    placement: ClassVar[str] = "snake"
+
+    rows: int = units.option(4, validator=units.whole(1), help="NPUs in a column")
+    columns: int = units.option(5, validator=units.whole(1), help="NPUs in a row")
+    link_bandwidth: float = units.bandwidth("750 GB/s", help="of each directed link between neighbours")
+    link_latency: float = units.duration("20 ns", help="of a link between neighbours")
+    link_energy: float = units.energy("0.063 pJ/bit", help="of a link between neighbours")
+    io_controllers: bool = units.flag(True, help="whether there is a controller at each outer edge slot")
+    io_bandwidth: float = units.bandwidth("128 GB/s", help="of each controller, in and out")
+    io_latency: float = units.duration("20 ns", help="of the link between a controller and its NPU")
+
+    def build(self) -> Fabric:
+        """Return the mesh; node ``row * columns + column`` is that NPU, the controllers follow clockwise."""
+        npus = self.rows * self.columns
+        grid = np.arange(npus).reshape(self.rows, self.columns)
+        west, north = grid[:, :-1].ravel(), grid[:-1].ravel()
+        near, far = np.concatenate([west, north]), np.concatenate([west + 1, north + self.columns])
+        slots = perimeter(self.rows, self.columns)[0] if self.io_controllers else np.zeros(0, dtype=np.intp)
+        gates = npus + np.arange(len(slots))
+        counts = [2 * len(near), 2 * len(slots)]
+        row, column = np.divmod(np.arange(npus), self.columns)
+        return Fabric(
+            name=f"{self.rows}x{self.columns} mesh",
+            kinds=np.repeat([NodeKind.NPU, NodeKind.CONTROLLER], [npus, len(slots)]),
+            sources=np.concatenate([near, far, gates, slots]),
+            destinations=np.concatenate([far, near, slots, gates]),
+            bandwidths=np.repeat([self.link_bandwidth, self.io_bandwidth], counts),
+            latencies=np.repeat([self.link_latency, self.io_latency], counts),
+            energies=np.repeat([self.link_energy, 0.0], counts),
+            levels=(
+                Level(self.columns, "line", self.link_bandwidth, self.link_latency),
+                Level(self.rows, "line", self.link_bandwidth, self.link_latency),
+            ),
+            coordinates=np.stack([column, row], axis=1),
+            copies=np.arange(npus + len(slots)) < npus,
+            reduces=np.arange(npus + len(slots)) < npus,
+            router=XYRouter(),
+        )

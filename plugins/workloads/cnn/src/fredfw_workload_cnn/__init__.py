@@ -1,0 +1,17 @@
+"""The workload ``cnn``: data-parallel training of convolutional networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fredfw.plugin import hookimpl
+from fredfw.workloads import Workload
+from fredfw_workload_cnn.workload import Cnn
+
+__all__ = ["Cnn"]
+
+
+@hookimpl
+def fredfw_workloads() -> Sequence[type[Workload]]:
+    """Register the workload."""
+    return [Cnn]

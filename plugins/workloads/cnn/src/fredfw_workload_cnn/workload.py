@@ -1,0 +1,121 @@
+"""One data-parallel training iteration of a convolutional network."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import units
+from fredfw.collectives import Pattern
+from fredfw.typing import IntArray
+from fredfw.workloads import GraphBuilder, MemoryUse, Parallelism, System, TaskGraph, Workload
+from fredfw_workload_cnn.layers import Block
+from fredfw_workload_cnn.networks import NETWORKS
+
+
+@frozen
+class Cnn(Workload):
+    """Data-parallel training of a convolutional network on ImageNet, weights stationary.
+
+    One task per block (convolution, residual unit, inception module) and direction. The backward pass costs twice the
+    forward pass (gradients of inputs and of weights). The roofline's bytes are the parameters once and everything that
+    the layers read and write. The images of the *next* iteration are loaded meanwhile, each worker's from one I/O
+    controller: nothing waits for them, yet the iteration does not end before they are there. Without controllers there
+    is no load.
+    """
+
+    name: ClassVar[str] = "cnn"
+
+    model: str = units.option("resnet-152", validator=units.one_of(*NETWORKS), help="network to train")
+    dp: int | None = units.option(None, validator=units.whole(1), help="data-parallel workers; default: all NPUs")
+    minibatch: int = units.option(16, validator=units.whole(1), help="samples per worker and iteration")
+    overlap_dp: bool = units.flag(
+        False, help="all-reduce gradients in buckets during the backward pass, not all at once behind it"
+    )
+    bucket: float = units.size(
+        "25 MiB", help="with overlap_dp: gradients that fill a bucket (default of PyTorch DistributedDataParallel)"
+    )
+    weight_bytes: float = units.quantity(units.Unit.BYTES, 2, help="per weight (default: FP16)")
+    gradient_bytes: float = units.quantity(units.Unit.BYTES, 2, help="per gradient (default: FP16)")
+    optimizer_bytes: float = units.quantity(
+        units.Unit.BYTES, 8, help="optimizer state per weight (default: SGD, FP32 master copy and momentum)"
+    )
+    activation_bytes: float = units.quantity(units.Unit.BYTES, 2, help="per activation (default: FP16)")
+    input_bytes: float = units.quantity(
+        units.Unit.BYTES, 3 * 224 * 224, help="to load per sample (default: 224 x 224 RGB, 8 bits); 0 for no load"
+    )
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The network, in forward order."""
+        return NETWORKS[self.model]()
+
+    @property
+    def parameters(self) -> int:
+        """Trainable numbers of the network."""
+        return sum(block.parameters for block in self.blocks)
+
+    def parallelism(self, system: System) -> Parallelism:
+        """See ``Workload.parallelism``."""
+        return Parallelism(dp=system.npus if self.dp is None else self.dp)
+
+    def graph(self, system: System) -> TaskGraph:
+        """See ``Workload.graph``; the first task is the load, if there is one."""
+        workers = self.parallelism(system).workers
+        ranks = np.arange(workers)
+        builder = GraphBuilder(workers)
+        if system.controllers and self.input_bytes:
+            builder.load(
+                "images of the next iteration",
+                ranks % system.controllers,
+                ranks[:, None],
+                self.minibatch * self.input_bytes,
+                label="load",
+            )
+        before: tuple[int, ...] = ()
+        for block in self.blocks:
+            before = (self._compute(builder, ranks, "forward", block, before),)
+        pending = 0.0
+        reduced: tuple[int, ...] = ()
+        for block in reversed(self.blocks):
+            before = (self._compute(builder, ranks, "backward", block, before),)
+            pending += block.parameters * self.gradient_bytes
+            last = block is self.blocks[0]
+            if workers > 1 and pending and (last or pending >= (self.bucket if self.overlap_dp else math.inf)):
+                # Buckets share one communication stream, so each also waits for the one before.
+                task = builder.collective(
+                    f"gradients down to {block.name}",
+                    Pattern.ALL_REDUCE,
+                    ranks[None, :],
+                    pending,
+                    label="dp",
+                    after=before + reduced,
+                )
+                reduced, pending = (task,), 0.0
+        return builder.build()
+
+    def memory(self, system: System) -> MemoryUse:
+        """See ``Workload.memory``; every layer's output is kept for the backward pass."""
+        del system
+        return MemoryUse(
+            weights=self.parameters * self.weight_bytes,
+            gradients=self.parameters * self.gradient_bytes,
+            optimizer=self.parameters * self.optimizer_bytes,
+            activations=sum(block.stored for block in self.blocks) * self.minibatch * self.activation_bytes,
+        )
+
+    def _compute(
+        self, builder: GraphBuilder, ranks: IntArray, direction: str, block: Block, after: tuple[int, ...]
+    ) -> int:
+        passes = 1 if direction == "forward" else 2
+        moved = block.moved * self.minibatch * self.activation_bytes + block.parameters * self.weight_bytes
+        return builder.compute(
+            f"{direction} {block.name}",
+            ranks,
+            flops=passes * block.flops * self.minibatch,
+            bytes=passes * moved,
+            after=after,
+        )

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from fredfw.collectives import Pattern
+from fredfw.errors import InputError
+from fredfw.workloads import System, TaskGraph, TaskKind
+from fredfw_workload_cnn import Cnn, fredfw_workloads
+from fredfw_workload_cnn.layers import Walk
+from fredfw_workload_cnn.networks import NETWORKS
+
+WAFER = System(npus=20, controllers=18)
+
+
+def of_kind(graph: TaskGraph, kind: TaskKind) -> list[int]:
+    return [task for task in range(len(graph)) if graph.kinds[task] == kind]
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_workloads() == [Cnn]
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        # torchvision.models documentation, "num_params" of the *_Weights.IMAGENET1K_V1 tables
+        ("resnet-50", 25_557_032),
+        ("resnet-101", 44_549_160),
+        ("resnet-152", 60_192_808),
+        ("vgg-16", 138_357_544),
+        # Krizhevsky et al. 2012, section 3.5, by hand: weights and biases of five convolutions and three linear layers
+        (
+            "alexnet",
+            (363 * 96 + 96)
+            + (2400 * 256 + 256)
+            + (2304 * 384 + 384)
+            + (3456 * 384 + 384)
+            + (3456 * 256 + 256)
+            + (9216 * 4096 + 4096)
+            + (4096 * 4096 + 4096)
+            + (4096 * 1000 + 1000),
+        ),
+        # bvlc_googlenet of the Caffe model zoo: 6.999 M (OpenVINO open_model_zoo, googlenet-v1)
+        ("googlenet", 6_998_552),
+    ],
+)
+def test_parameters(model: str, parameters: int) -> None:
+    assert Cnn(model=model).parameters == parameters
+
+
+@pytest.mark.parametrize(
+    ("model", "multiply_adds"),
+    [
+        # He et al. 2016, table 1 and section 3.3 (VGG-16: section 4.1)
+        ("resnet-50", 3.8e9),
+        ("resnet-101", 7.6e9),
+        ("resnet-152", 11.3e9),
+        ("vgg-16", 15.3e9),
+    ],
+)
+def test_forward_multiply_adds(model: str, multiply_adds: float) -> None:
+    assert sum(block.flops for block in NETWORKS[model]()) / 2 == pytest.approx(multiply_adds, rel=0.02)
+
+
+def test_feature_maps_shrink_as_published() -> None:
+    walk = Walk(3, 224)
+    walk.convolution(64, 7, stride=2, norm=True)
+    assert (walk.channels, walk.size) == (64, 112)
+    walk.pool(3, stride=2, padding=1)
+    assert walk.size == 56
+
+
+def test_layer_costs_by_hand() -> None:
+    walk = Walk(2, 4)  # 32 numbers
+    walk.convolution(3, 3)  # 48 out
+    assert (conv := walk.block("conv")).parameters == 9 * 2 * 3 + 3
+    assert (conv.flops, conv.stored, conv.moved) == (2 * 54 * 16, 48, 32 + 48)
+    walk.convolution(5, 1, stride=2, norm=True)  # 20 out, once more by the normalisation
+    assert (norm := walk.block("norm")).parameters == 15 + 10
+    assert (norm.flops, norm.stored, norm.moved) == (2 * 15 * 4, 40, 48 + 20 + 20 + 20)
+    branch = walk.fork()
+    branch.linear(7)
+    assert branch.block("linear").parameters == 21 * 7
+    same = walk.fork()
+    walk.join(same, how="add")
+    assert (added := walk.block("add")).stored == 20
+    assert added.moved == 60
+    walk.join(same, how="concatenate")
+    assert walk.channels == 10
+
+
+@pytest.mark.parametrize("model", NETWORKS)
+def test_graph_holds_three_forward_passes_per_rank(model: str) -> None:
+    workload = Cnn(model=model, minibatch=4)
+    graph = workload.graph(WAFER)
+    assert graph.flops.sum() == 3 * 4 * sum(block.flops for block in workload.blocks)
+    for task in range(len(graph)):
+        for before in graph.after(task):
+            assert before < task
+            assert set(graph.participants(task)) & set(graph.participants(before))
+
+
+def test_gradients_go_at_once_behind_the_backward_pass() -> None:
+    graph = Cnn().graph(WAFER)
+    (task,) = of_kind(graph, TaskKind.COLLECTIVE)
+    assert task == len(graph) - 1
+    assert graph.after(task).tolist() == [task - 1]
+    assert graph.bytes[task] == 2 * 60_192_808
+    assert graph.patterns[task] is Pattern.ALL_REDUCE
+    assert graph.label(task) == "dp"
+    assert graph.tables[graph.members[task]].shape == (1, 20)
+
+
+def test_buckets_fill_in_backward_order_and_carry_all_gradients() -> None:
+    graph = Cnn(model="vgg-16", overlap_dp=True, gradient_bytes=4).graph(WAFER)
+    buckets = of_kind(graph, TaskKind.COLLECTIVE)
+    assert graph.bytes[buckets].sum() == 4 * 138_357_544
+    assert (graph.bytes[buckets][:-1] >= 25 * 2**20).all()
+    assert graph.names[buckets[0]] == "gradients down to fc7"  # fc8 has 16.4 MB, less than a bucket
+    for earlier, later in pairwise(buckets):
+        assert earlier in graph.after(later)
+    computes = of_kind(graph, TaskKind.COMPUTE)
+    assert [graph.after(task).tolist() for task in computes[1:]] == [[task] for task in computes[:-1]]
+
+
+def test_nothing_waits_for_the_images_of_the_next_iteration() -> None:
+    graph = Cnn(minibatch=16).graph(WAFER)
+    (load,) = of_kind(graph, TaskKind.LOAD)
+    assert graph.bytes[load] == 16 * 150_528
+    assert graph.tables[graph.members[load]].shape == (20, 1)
+    assert graph.controller_tables[graph.controllers[load]].tolist() == [*range(18), 0, 1]
+    assert load not in graph.dependencies
+    assert not of_kind(Cnn().graph(System(npus=20)), TaskKind.LOAD)
+    assert not of_kind(Cnn(input_bytes=0).graph(WAFER), TaskKind.LOAD)
+
+
+def test_a_single_worker_has_nothing_to_reduce() -> None:
+    graph = Cnn(dp=1, overlap_dp=True).graph(WAFER)
+    assert graph.ranks == 1
+    assert not of_kind(graph, TaskKind.COLLECTIVE)
+
+
+def test_memory_of_alexnet_by_hand() -> None:
+    memory = Cnn(model="alexnet", minibatch=2).memory(WAFER)
+    outputs = 96 * (55**2 + 27**2) + 256 * (27**2 + 13**2) + 2 * 384 * 13**2 + 256 * (13**2 + 6**2) + 2 * 4096 + 1000
+    assert memory.activations == 2 * 2 * outputs
+    assert (memory.weights, memory.gradients, memory.optimizer) == tuple(62_378_344 * each for each in (2, 2, 8))
+    assert memory.must_fit
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("model", "resnet152"), ("dp", 0), ("minibatch", 0), ("bucket", "25 MB/s"), ("input_bytes", -1)],
+)
+def test_bad_input_names_the_key(field: str, value: object) -> None:
+    with pytest.raises(InputError) as caught:
+        Cnn(**{field: value})  # type: ignore[arg-type]  # wrong on purpose
+    assert caught.value.key == field
+    assert caught.value.accepted

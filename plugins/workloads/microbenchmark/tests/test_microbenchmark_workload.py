@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from fredfw.collectives import Pattern
+from fredfw.errors import InputError
+from fredfw.workloads import System, TaskKind
+from fredfw_workload_microbenchmark import Microbenchmark, fredfw_workloads
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_workloads() == [Microbenchmark]
+
+
+def test_default_is_one_all_reduce_of_one_gigabyte_among_all_npus() -> None:
+    graph = Microbenchmark().graph(System(npus=20))
+    assert graph.kinds.tolist() == [TaskKind.COLLECTIVE]
+    assert graph.patterns == (Pattern.ALL_REDUCE,)
+    assert graph.bytes.tolist() == [1e9]
+    assert graph.tables[0].tolist() == [list(range(20))]
+    assert graph.label_names == ("collective",)
+
+
+def test_repetitions_run_back_to_back() -> None:
+    graph = Microbenchmark(size=2e6, ranks=4, count=3, pattern="all-gather").graph(System(npus=20))
+    assert graph.ranks == 4
+    assert [graph.after(task).tolist() for task in range(len(graph))] == [[], [0], [1]]
+    assert graph.bytes.tolist() == [2e6] * 3
+    assert set(graph.patterns) == {Pattern.ALL_GATHER}
+
+
+@pytest.mark.parametrize("pattern", [one for one in Pattern if one is not Pattern.POINT_TO_POINT])
+def test_every_pattern_is_accepted_by_name(pattern: Pattern) -> None:
+    assert Microbenchmark(pattern=str(pattern)).graph(System(npus=3)).patterns == (pattern,)
+
+
+def test_point_to_point_needs_two_ranks() -> None:
+    assert Microbenchmark(pattern="point-to-point", ranks=2).graph(System(npus=9)).ranks == 2
+    with pytest.raises(InputError, match="ranks: a point-to-point among 9 ranks"):
+        Microbenchmark(pattern="point-to-point").graph(System(npus=9))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("pattern", "all-reduc"), ("size", 0), ("size", "3 GB/s"), ("ranks", 0), ("count", 0)]
+)
+def test_bad_input_names_the_key(field: str, value: object) -> None:
+    with pytest.raises(InputError) as caught:
+        Microbenchmark(**{field: value})  # type: ignore[arg-type]  # wrong on purpose
+    assert caught.value.key == field
+    assert caught.value.accepted

@@ -1,0 +1,17 @@
+"""The workload ``transformer``: 3D-parallel training of GPT-like models, weights stationary or streaming."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fredfw.plugin import hookimpl
+from fredfw.workloads import Workload
+from fredfw_workload_transformer.workload import Transformer
+
+__all__ = ["Transformer"]
+
+
+@hookimpl
+def fredfw_workloads() -> Sequence[type[Workload]]:
+    """Register the workload."""
+    return [Transformer]

@@ -1,0 +1,169 @@
+"""Weight-streaming execution: a few layers at a time are on the wafer, their weights come from the I/O controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import define, field
+
+from fredfw.typing import IntArray
+from fredfw.workloads import Parallelism
+from fredfw_workload_transformer.passes import Passes
+
+Group = Sequence[tuple[int, ...]]
+"""The layers of each stage that are on the wafer together; an empty tuple where the last group has none left."""
+
+
+def group_layers(layers: int, stages: int) -> list[Group]:
+    """Return the groups: stage i of group k holds layer ``stages * k + i``; the head is with the last layer."""
+
+    def held(layer: int) -> tuple[int, ...]:
+        if layer >= layers:
+            return ()
+        return (layer, layers) if layer == layers - 1 else (layer,)
+
+    return [tuple(map(held, range(first, first + stages))) for first in range(0, layers, stages)]
+
+
+def streams(
+    parallelism: Parallelism, controllers: int, stages: Sequence[int], needed: bool
+) -> tuple[IntArray, IntArray]:
+    """Return the streams that carry the weights of ``stages``: controller of each, and ``(streams, members)`` ranks.
+
+    Every controller has an equal part of every shard. A stream goes to the members that need the shard, or to all.
+    """
+    if not needed:
+        return np.arange(controllers), np.tile(np.arange(parallelism.workers), (controllers, 1))
+    shards = np.concatenate([parallelism.dp_groups(stage) for stage in stages])
+    return np.repeat(np.arange(controllers), len(shards)), np.tile(shards, (controllers, 1))
+
+
+@define
+class Lane:
+    """Brings the weights of some stages in and takes their gradients out, one group of layers after the other.
+
+    Loads come in order, and so do stores. There are buffers for ``1 + prefetch`` groups of weights and as many of
+    gradients: a load waits until the computation has left its buffer, a backward pass until its buffer is stored.
+
+    Args:
+        passes: The graph and how it is split.
+        stages: The stages it serves.
+        controllers: Controller of each stream.
+        members: ``(streams, size)`` ranks of each stream.
+        prefetch: Groups loaded ahead of the one that computes.
+    """
+
+    passes: Passes
+    stages: tuple[int, ...]
+    controllers: IntArray
+    members: IntArray
+    prefetch: int
+    _loads: list[int] = field(factory=list, init=False)
+    _released: list[tuple[int, ...]] = field(factory=list, init=False)
+    _stores: list[int] = field(factory=list, init=False)
+
+    def serves(self, group: Group) -> bool:
+        """Return whether ``group`` has layers on these stages."""
+        return any(group[stage] for stage in self.stages)
+
+    def load(self, name: str, group: Group) -> int:
+        """Add the load of the next group's weights; return it."""
+        reused = len(self._loads) - 1 - self.prefetch
+        free = self._released[reused] if reused >= 0 else ()
+        task = self.passes.builder.load(
+            name,
+            self.controllers,
+            self.members,
+            self._stream_bytes(group),
+            label="stream",
+            after=(*self._loads[-1:], *free),
+        )
+        self._loads.append(task)
+        return task
+
+    def release(self, tasks: Sequence[int]) -> None:
+        """Note that after ``tasks`` the next of the loaded groups is no longer needed."""
+        self._released.append(tuple(tasks))
+
+    def gradient_buffer(self) -> tuple[int, ...]:
+        """Return what the next backward pass must wait for before it writes gradients."""
+        reused = len(self._stores) - 1 - self.prefetch
+        return (self._stores[reused],) if reused >= 0 else ()
+
+    def store(self, name: str, group: Group, after: Sequence[int]) -> None:
+        """Add the store of a group's gradients, reduced on their way."""
+        task = self.passes.builder.store(
+            name,
+            self.controllers,
+            self.members,
+            self._stream_bytes(group),
+            label="stream",
+            after=(*self._stores[-1:], *after),
+        )
+        self._stores.append(task)
+
+    def _stream_bytes(self, group: Group) -> float:
+        shards = sum(self.passes.weight_bytes(group[stage]) for stage in self.stages)
+        return shards * self.passes.parallelism.mp / len(self.members)
+
+
+def add_streaming(passes: Passes, *, microbatches: int, controllers: int, prefetch: int, needed: bool) -> None:
+    """Add one iteration, from the first load to the last store.
+
+    All microbatches pass a group before its weights are dropped; backward loads them again, except for the group that
+    forward ended with, which is still there. Gradients are reduced over DP on their way out.
+
+    Args:
+        passes: The graph and how it is split.
+        microbatches: Microbatches of each replica.
+        controllers: Number of I/O controllers.
+        prefetch: Groups loaded ahead of the one that computes.
+        needed: Whether streams go to the members that need the shard only, instead of to all.
+    """
+    stages = tuple(range(passes.parallelism.pp))
+    groups = group_layers(passes.shape.layers, len(stages))
+    lanes = [
+        Lane(passes, served, *streams(passes.parallelism, controllers, served, needed), prefetch)
+        for served in ([(stage,) for stage in stages] if needed else [stages])
+    ]
+    # A lane's last group in forward is its first in backward, and stays in between.
+    turns = {lane.stages: max(k for k, group in enumerate(groups) if lane.serves(group)) for lane in lanes}
+    places: dict[int, tuple[int, int]] = {}  # where each microbatch is: stage, and the task that brought it forth
+
+    def visit(k: int, backward: bool) -> None:
+        group = groups[k]
+        way = "backward" if backward else "forward"
+        serving = [lane for lane in lanes if lane.serves(group)]
+        waits: dict[int, tuple[int, ...]] = {}
+        for lane in serving:
+            ready = lane.gradient_buffer() if backward else ()
+            if not (backward and k == turns[lane.stages]):
+                ready += (lane.load(f"{way} weights of group {k}", group),)
+            waits |= dict.fromkeys(lane.stages, ready)
+        ends: dict[int, int] = {}
+        for microbatch in range(microbatches):
+            for stage in reversed(stages) if backward else stages:
+                if not group[stage]:
+                    continue
+                after = waits.pop(stage, ())  # later microbatches come behind the first one anyway
+                if microbatch in places:
+                    source, task = places[microbatch]
+                    name = f"{way} to group {k} stage {stage} [{microbatch}]"
+                    after += (passes.hand_over(source, stage, task, name),)
+                if backward:
+                    ends[stage] = passes.backward(stage, group[stage][::-1], microbatch, after)
+                else:
+                    ends[stage] = passes.forward(stage, group[stage], microbatch, after)
+                places[microbatch] = stage, ends[stage]
+        for lane in serving:
+            done = [ends[stage] for stage in lane.stages if stage in ends]
+            if backward:
+                lane.store(f"gradients of group {k}", group, done)
+            if backward or k != turns[lane.stages]:
+                lane.release(done)
+
+    for k in range(len(groups)):
+        visit(k, backward=False)
+    for k in reversed(range(len(groups))):
+        visit(k, backward=True)

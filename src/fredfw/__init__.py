@@ -1,0 +1,111 @@
+"""Flow-level simulation of collective communication in distributed DNN training, on pluggable interconnects.
+
+This is the public API. Programs start with ``Framework``; plugins derive from the interfaces (``Topology``, ``Router``,
+``CollectiveAlgorithm``, ``Workload``, ``Placement``, ``SharingPolicy``, ``Exporter``) and register them with ``hookimpl``.
+The modules ``errors``, ``units`` and ``typing`` are public as well.
+"""
+
+from fredfw import errors, typing, units
+from fredfw.collectives import (
+    CollectiveAlgorithm,
+    CollectiveRequest,
+    Pattern,
+    Phase,
+    Schedule,
+    check,
+    parallel,
+    pipelined,
+    sequence,
+)
+from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResult, Status
+from fredfw.experiment.spec import Experiment
+from fredfw.fabric import (
+    Admission,
+    Capabilities,
+    Fabric,
+    FlowSet,
+    GroupView,
+    Level,
+    NodeKind,
+    Operation,
+    Refuse,
+    Router,
+    Routes,
+    ShortestPathRouter,
+    Start,
+    Topology,
+    Wait,
+)
+from fredfw.framework import Framework
+from fredfw.plugin import hookimpl
+from fredfw.plugin.exporter import Exporter
+from fredfw.plugin.manager import PluginManager
+from fredfw.simulation import FlowNetwork, Incidence, SharingPolicy, Timeline, max_min
+from fredfw.workloads import (
+    GraphBuilder,
+    MemoryUse,
+    Npu,
+    Parallelism,
+    Placement,
+    System,
+    TaskGraph,
+    TaskKind,
+    Workload,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Admission",
+    "Capabilities",
+    "CollectiveAlgorithm",
+    "CollectiveRequest",
+    "CollectiveResult",
+    "Comparison",
+    "Experiment",
+    "Exporter",
+    "Fabric",
+    "FlowNetwork",
+    "FlowSet",
+    "Framework",
+    "GraphBuilder",
+    "GroupView",
+    "Incidence",
+    "Level",
+    "MemoryUse",
+    "NodeKind",
+    "Npu",
+    "Operation",
+    "Parallelism",
+    "Pattern",
+    "Phase",
+    "Placement",
+    "PluginManager",
+    "Refuse",
+    "Router",
+    "Routes",
+    "Row",
+    "RunResult",
+    "Schedule",
+    "SharingPolicy",
+    "ShortestPathRouter",
+    "Start",
+    "Status",
+    "System",
+    "TaskGraph",
+    "TaskKind",
+    "Timeline",
+    "Topology",
+    "Wait",
+    "Workload",
+    "__version__",
+    "check",
+    "errors",
+    "hookimpl",
+    "max_min",
+    "parallel",
+    "pipelined",
+    "sequence",
+    "typing",
+    "units",
+]

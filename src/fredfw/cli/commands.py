@@ -1,0 +1,236 @@
+"""The commands that simulate: compare, run, collective, calibrate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fredfw.cli.output import STDOUT, Outputs, configure_logging, progress_bar
+from fredfw.cli.parsing import parse_assignments, parse_group, parse_size, parse_sizes
+from fredfw.errors import InputError
+
+if TYPE_CHECKING:
+    from fredfw.experiment.results import Comparison
+    from fredfw.framework import Framework
+    from fredfw.plugin.manager import Registry
+
+T = TypeVar("T")
+Contents = dict[str, Callable[[], str | bytes]]
+FIDELITIES = ("compressed", "stepwise")
+
+_file = click.argument("file")
+_json = click.option("--json", "json_path", metavar="PATH", help="Write all results as JSON; - is standard output.")
+_csv = click.option("--csv", "csv_path", metavar="PATH", help="Write a table as CSV; - is standard output.")
+_fidelity = click.option(
+    "--fidelity",
+    type=click.Choice(FIDELITIES),
+    help="How repeated phases are simulated, instead of what the experiment says.",
+)
+_progress = click.option("--progress/--no-progress", default=True, help="A progress bar, where there is a terminal.")
+
+
+def open_framework(ctx: click.Context) -> Framework:
+    """Return the framework with all installed plugins; logging is configured from here on."""
+    from fredfw.framework import Framework
+
+    configure_logging(*ctx.find_root().obj)
+    return Framework()
+
+
+def _log(event: str, **values: Any) -> None:
+    import structlog
+
+    structlog.get_logger("fredfw").info(event, **values)
+
+
+@click.command(short_help="Every workload on every fabric.")
+@_file
+@_fidelity
+@_json
+@_csv
+@click.option("--plot", "plot_path", metavar="PATH", help="Draw stacked bars into a .png, .svg or .pdf; - is a PNG.")
+@_progress
+@click.pass_context
+def compare(
+    ctx: click.Context,
+    file: str,
+    fidelity: str | None,
+    json_path: str | None,
+    csv_path: str | None,
+    plot_path: str | None,
+    progress: bool,
+) -> None:
+    """Run every workload of the experiment FILE on every fabric and compare them.
+
+    Prints iteration time, speed-up over the baseline, the published value beside it, and where the time goes. With
+    --fidelity stepwise every cell is run both ways and the largest difference is printed.
+    """
+    outputs = Outputs({"--json": json_path, "--csv": csv_path, "--plot": plot_path}, source=file)
+    draw = None if plot_path is None else _plotter(plot_path)
+    framework = open_framework(ctx)
+    with progress_bar(progress) as step:
+        comparison = framework.compare(file, fidelity=fidelity, progress=step)
+    _log("compared", file=file, cells=len(comparison.rows), **comparison.statistics)
+    from fredfw.report import data, tables
+
+    contents: Contents = {"--json": comparison.to_json, "--csv": lambda: data.comparison_to_csv(comparison)}
+    if draw is not None:
+        contents["--plot"] = lambda: draw(comparison)
+    outputs.write(contents)
+    outputs.show(lambda: tables.comparison_report(comparison))
+
+
+def _plotter(path: str) -> Callable[[Comparison], bytes]:
+    # Imported before anything runs: a missing matplotlib is told at once, not after the simulation.
+    from fredfw.report.plots import FORMATS, plot_comparison
+
+    suffix = "png" if path == STDOUT else PurePath(path).suffix[1:].lower()
+    if suffix not in FORMATS:
+        endings = ", ".join(f".{one}" for one in FORMATS)
+        raise InputError("unknown kind of picture", file=path, key="--plot", accepted=f"a name that ends in {endings}")
+    return lambda comparison: plot_comparison(comparison, suffix)
+
+
+@click.command(short_help="One workload on one fabric.")
+@_file
+@click.option("--workload", metavar="NAME", help="Which workload of the experiment; needed where there are several.")
+@click.option("--fabric", metavar="NAME", help="Which fabric of the experiment; needed where there are several.")
+@_fidelity
+@click.option("--trace", "trace_path", metavar="PATH", help="Write a Chrome trace (opens in Perfetto).")
+@_json
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many links to list.")
+@click.pass_context
+def run(
+    ctx: click.Context,
+    file: str,
+    workload: str | None,
+    fabric: str | None,
+    fidelity: str | None,
+    trace_path: str | None,
+    json_path: str | None,
+    top: int,
+) -> None:
+    """Run one workload on one fabric of the experiment FILE.
+
+    Prints where the time goes, the hottest links, the bytes moved by cause, energy, memory and algorithms.
+    """
+    outputs = Outputs({"--json": json_path, "--trace": trace_path}, source=file)
+    framework = open_framework(ctx)
+    result = framework.run(file, workload=workload, fabric=fabric, fidelity=fidelity)
+    _log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
+    from fredfw.report import data, tables, trace
+
+    outputs.write({"--json": lambda: data.run_to_json(result), "--trace": lambda: trace.trace_to_json(result)})
+    outputs.show(lambda: tables.run_report(result, top))
+
+
+@click.command(short_help="One collective, by size.")
+@click.argument("pattern")
+@click.option("--topology", required=True, metavar="NAME", help="What to build; see: fredfw plugins list.")
+@click.option("--set", "fields", multiple=True, metavar="KEY=VALUE", help="A field of the topology; may be repeated.")
+@click.option("--size", metavar="SIZE", help="Bytes of the per-rank buffer, such as 64MiB.  [default: 1GB]")
+@click.option("--sizes", metavar="SWEEP", help="A sweep: 1MB:1GB:x4 multiplies, 1MB:9MB:+2MB adds.")
+@click.option("--group", metavar="NPUS", help="Who takes part, in rank order, such as 0-4,7.  [default: all]")
+@click.option("--algorithm", default="auto", show_default=True, metavar="NAME", help="auto is the fastest that can.")
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="A field of the algorithm; see --set.")
+@click.option("--root", type=int, default=0, show_default=True, help="The special rank of a rooted pattern.")
+@click.option("--fidelity", type=click.Choice(FIDELITIES), default=FIDELITIES[0], show_default=True)
+@_json
+@_csv
+@click.pass_context
+def collective(
+    ctx: click.Context,
+    pattern: str,
+    topology: str,
+    fields: tuple[str, ...],
+    size: str | None,
+    sizes: str | None,
+    group: str | None,
+    algorithm: str,
+    options: tuple[str, ...],
+    root: int,
+    fidelity: str,
+    json_path: str | None,
+    csv_path: str | None,
+) -> None:
+    """Run one collective PATTERN, such as all-reduce, on an otherwise idle fabric.
+
+    Prints a table in nccl-tests' terms. Size is the per-rank buffer, the larger of input and output.
+    """
+    if size is not None and sizes is not None:
+        raise click.UsageError("--size and --sizes exclude each other.")
+    outputs = Outputs({"--json": json_path, "--csv": csv_path})
+    sweep = parse_sizes(sizes) if sizes is not None else [parse_size(size or "1GB", "--size")]
+    field_texts, option_texts = parse_assignments(fields, "--set"), parse_assignments(options, "--option")
+    framework = open_framework(ctx)
+    from fredfw.plugin import configure
+
+    registries = framework.plugins
+    cls = _named("--topology", registries.topologies, topology)
+    configured = configure.from_text(cls, field_texts, key_prefix="--set")
+    fabric = configured.build()
+    members = None if group is None else parse_group(group, len(fabric.npus))
+    chosen: dict[str, Any] = {}
+    if option_texts and algorithm == "auto":
+        raise InputError("options are given, but no algorithm", key="--option", accepted="with --algorithm NAME")
+    if algorithm != "auto":
+        plugin = configure.from_text(
+            _named("--algorithm", registries.collectives, algorithm), option_texts, key_prefix="--option"
+        )
+        chosen = {key: value for key, value in configure.unstructure(plugin).items() if key in option_texts}
+    results = [
+        framework.simulate_collective(
+            fabric, pattern, size=one, group=members, algorithm=algorithm, root=root, fidelity=fidelity, **chosen
+        )
+        for one in sweep
+    ]
+    _log("simulated", pattern=pattern, topology=topology, sizes=len(results))
+    from fredfw.experiment.runner import describe
+    from fredfw.report import data, tables
+
+    provenance = {
+        "topology": describe(configured),
+        "group": members,
+        "algorithm": {"name": algorithm, **chosen},
+        "root": root,
+        "fidelity": fidelity,
+    }
+    outputs.write(
+        {
+            "--json": lambda: data.collectives_to_json(results, fabric, provenance),
+            "--csv": lambda: data.collectives_to_csv(results),
+        }
+    )
+    outputs.show(lambda: tables.collectives_report(results, fabric))
+
+
+def _named(option: str, registry: Registry[T], name: str) -> type[T]:
+    """Return the plugin ``name``, with ``option`` named in the error."""
+    try:
+        return registry.get(name)
+    except InputError as error:
+        error.at(key=option)
+        raise
+
+
+@click.command(short_help="Fit compute times to published values.")
+@_file
+@_json
+@_progress
+@click.pass_context
+def calibrate(ctx: click.Context, file: str, json_path: str | None, progress: bool) -> None:
+    """Fit the compute scale of every workload of FILE that has a calibration.
+
+    Says for each whether there is none, one or more solutions, and prints what to record in the experiment.
+    """
+    outputs = Outputs({"--json": json_path}, source=file)
+    framework = open_framework(ctx)
+    with progress_bar(progress) as step:
+        fits = framework.calibrate(file, progress=step)
+    from fredfw.report import data, tables
+
+    outputs.write({"--json": lambda: data.calibrations_to_json(fits)})
+    outputs.show(lambda: tables.calibrations_report(fits))

@@ -1,0 +1,18 @@
+"""Collective patterns, the schedules that carry them out, and the check that a schedule does what it promises."""
+
+from fredfw.collectives.algorithm import CollectiveAlgorithm, CollectiveRequest
+from fredfw.collectives.pattern import Pattern
+from fredfw.collectives.schedule import Phase, Schedule, parallel, pipelined, sequence
+from fredfw.collectives.semantics import check
+
+__all__ = [
+    "CollectiveAlgorithm",
+    "CollectiveRequest",
+    "Pattern",
+    "Phase",
+    "Schedule",
+    "check",
+    "parallel",
+    "pipelined",
+    "sequence",
+]

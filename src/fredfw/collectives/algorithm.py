@@ -1,0 +1,98 @@
+"""The interface of a collective algorithm."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.collectives.pattern import Pattern
+from fredfw.collectives.schedule import Schedule
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.fabric.view import GroupView
+from fredfw.typing import FloatArray
+
+
+@frozen(eq=False)
+class CollectiveRequest:
+    """What is asked of an algorithm.
+
+    Args:
+        pattern: The collective.
+        ranks: Size of the group.
+        size: Bytes of the per-rank buffer, the larger of input and output (nccl-tests, doc/PERFORMANCE.md); the block
+            of a rank, where a pattern has one, is ``size / ranks``.
+        root: The special rank of a rooted pattern; a point-to-point goes from it to the other rank.
+        sizes: All-to-all-v only: ``(ranks, ranks)`` bytes from each rank (row) to each (column), instead of ``size``;
+            the diagonal stays where it is.
+
+    Raises:
+        InputError: A size that is negative or not finite, a root outside the group, an empty group, a point-to-point
+            among more than two, ``sizes`` of another shape or for another pattern.
+    """
+
+    pattern: Pattern
+    ranks: int
+    size: float
+    root: int = 0
+    sizes: FloatArray | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.ranks < 1:
+            raise InputError(f"a group of {self.ranks}", key="ranks", accepted="at least 1")
+        if not np.isfinite(self.size) or self.size < 0:
+            raise InputError(f"{self.size!r} bytes", key="size", accepted="a finite number of bytes, 0 or more")
+        if not 0 <= self.root < self.ranks:
+            raise InputError(f"root {self.root} is not in the group", key="root", accepted=f"0 to {self.ranks - 1}")
+        if self.pattern is Pattern.POINT_TO_POINT and self.ranks > 2:
+            raise InputError(f"a point-to-point among {self.ranks} ranks", key="ranks", accepted="2")
+        if self.sizes is not None:
+            if self.pattern is not Pattern.ALL_TO_ALL:
+                raise InputError(f"sizes given for {self.pattern}", key="sizes", accepted="all-to-all")
+            valid = np.isfinite(self.sizes) & (self.sizes >= 0)
+            if self.sizes.shape != (self.ranks, self.ranks) or not valid.all():
+                accepted = f"{self.ranks} x {self.ranks} finite numbers of bytes, 0 or more"
+                raise InputError("not a matrix of byte counts", key="sizes", accepted=accepted)
+
+
+class CollectiveAlgorithm(ABC):
+    """Turns a request into a schedule; plugins derive attrs classes from it, whose fields are its options."""
+
+    name: ClassVar[str]
+    patterns: ClassVar[frozenset[Pattern]]
+    """The patterns it knows."""
+
+    def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
+        """Return why this algorithm cannot serve ``request`` on ``view``, or ``None`` if it can."""
+        del view
+        if request.pattern not in self.patterns:
+            return f"it does not do {request.pattern}, only {', '.join(sorted(self.patterns))}"
+        return None
+
+    @abstractmethod
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        """Return the schedule; called only where ``refusal`` returned ``None`` and the group has two or more ranks."""
+
+    def plan(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        """Return the schedule of ``request``; that of a single rank is empty.
+
+        Raises:
+            InputError: ``request`` and ``view`` are of different group sizes.
+            UnsupportedError: This algorithm cannot do it, with the reason.
+        """
+        if request.ranks != view.size:
+            raise InputError(
+                f"a request for {request.ranks} ranks on a group of {view.size}", key="ranks", accepted=str(view.size)
+            )
+        reason = self.refusal(request, view)
+        if reason is not None:
+            raise UnsupportedError(f"algorithm {self.name!r} cannot do this {request.pattern}: {reason}")
+        if request.ranks == 1:
+            size = request.size if request.sizes is None else request.sizes[0, 0]
+            return Schedule(request.pattern, 1, size, 1, (), owner=_ZERO, origin=_ZERO)
+        return self.schedule(request, view)
+
+
+_ZERO = np.zeros(1, dtype=np.intp)

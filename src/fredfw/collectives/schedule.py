@@ -1,0 +1,299 @@
+"""What an algorithm writes: phases of transfers between ranks, as arrays, without links and without times.
+
+Data is cut into numbered chunks. A phase holds transfers that start together; it may repeat, each time moving on to
+other chunks, so that a ring over 100,000 ranks is one phase and not 99,999. Phases form a DAG; ``sequence``,
+``parallel`` and ``pipelined`` compose schedules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from attrs import evolve, field, frozen
+from numpy.typing import ArrayLike
+
+from fredfw.collectives.pattern import Pattern
+from fredfw.errors import ScheduleError
+from fredfw.typing import BoolArray, FloatArray, IntArray
+
+
+@frozen(eq=False)
+class Phase:
+    """Transfers that start together; all reads of a repetition happen before its writes.
+
+    At repetition ``t`` (from 0), row ``i`` carries the ``count[i]`` chunks
+    ``base[i] + (offset[i] + t * stride[i] + j) mod modulus[i]`` for ``j = 0 .. count[i] - 1``.
+
+    Rows that share a number in ``stream`` are *one* in-network transfer: the network combines the chunks of all its
+    sources and delivers the result to all its destinations, over a tree. A destination that is itself a source gets the
+    result in place of its own; another one adds it to (``reduce``) or replaces by it (copy) what it holds. A row
+    outside any stream is the 1-to-1 case of the same.
+
+    Args:
+        source: ``(rows,)`` rank that sends.
+        destination: ``(rows,)`` rank that receives.
+        base: ``(rows,)`` first chunk of the block the row works in.
+        offset: ``(rows,)`` where in the block repetition 0 starts.
+        stride: ``(rows,)`` how far the start moves with each repetition.
+        modulus: ``(rows,)`` chunks in the block.
+        count: ``(rows,)`` chunks carried, from 1 to the whole block.
+        reduce: ``(rows,)`` whether the destination adds what arrives to its own.
+        stream: ``(rows,)`` number of the in-network transfer, -1 for none; or ``None`` if no row is in one.
+        repeat: How often the phase runs, one repetition after the other.
+        after: Indices of the phases of the same schedule that must be done first.
+        channel: Number of the channel that runs one phase at a time, or -1.
+
+    Raises:
+        ScheduleError: Columns of different lengths, or a row that carries no chunk or one chunk twice.
+    """
+
+    source: IntArray
+    destination: IntArray
+    base: IntArray
+    offset: IntArray
+    stride: IntArray
+    modulus: IntArray
+    count: IntArray
+    reduce: BoolArray
+    stream: IntArray | None = None
+    repeat: int = 1
+    after: tuple[int, ...] = ()
+    channel: int = -1
+
+    def __attrs_post_init__(self) -> None:
+        columns = (self.destination, self.base, self.offset, self.stride, self.modulus, self.count, self.reduce)
+        if any(column.shape != self.source.shape for column in columns):
+            raise ScheduleError(f"the columns of a phase have shapes {[column.shape for column in columns]}")
+        if self.stream is not None and self.stream.shape != self.source.shape:
+            raise ScheduleError(f"a phase of {len(self)} rows has streams of shape {self.stream.shape}")
+        if ((self.count < 1) | (self.count > self.modulus)).any():
+            row = int(np.flatnonzero((self.count < 1) | (self.count > self.modulus))[0])
+            raise ScheduleError(f"row {row} carries {self.count[row]} chunks of a block of {self.modulus[row]}")
+
+    @classmethod
+    def of(
+        cls,
+        source: ArrayLike,
+        destination: ArrayLike,
+        chunk: ArrayLike,
+        *,
+        count: ArrayLike = 1,
+        base: ArrayLike = 0,
+        stride: ArrayLike = 0,
+        modulus: ArrayLike | None = None,
+        reduce: ArrayLike = False,
+        stream: ArrayLike | None = None,
+        repeat: int = 1,
+        after: tuple[int, ...] = (),
+        channel: int = -1,
+    ) -> Phase:
+        """Build a phase, broadcasting scalars over the rows.
+
+        ``chunk`` is the first chunk of repetition 0, relative to ``base``. Without ``modulus`` nothing wraps.
+        """
+        if modulus is None:
+            modulus = np.asarray(chunk) + np.asarray(count) + np.maximum(stride, 0) * (repeat - 1)
+        rows = [source, destination, base, chunk, stride, modulus, count]
+        arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(row, dtype=np.intp)) for row in rows))
+        src, dst, base_, offset, stride_, modulus_, count_ = (np.array(array) for array in arrays)
+        shape = src.shape
+        return cls(
+            src,
+            dst,
+            base_,
+            offset,
+            stride_,
+            modulus_,
+            count_,
+            np.array(np.broadcast_to(np.asarray(reduce, dtype=bool), shape)),
+            None if stream is None else np.array(np.broadcast_to(np.asarray(stream, dtype=np.intp), shape)),
+            repeat,
+            after,
+            channel,
+        )
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def shifted(self, chunks: int, phases: int) -> Phase:
+        """Return the same phase for chunks numbered from ``chunks`` on, after ``phases`` other phases."""
+        return evolve(self, base=self.base + chunks, after=tuple(index + phases for index in self.after))
+
+
+def _bytes(value: ArrayLike) -> float | FloatArray:
+    array: FloatArray = np.asarray(value, dtype=np.float64)
+    return float(array) if array.ndim == 0 else array
+
+
+def _phases(phases: Iterable[Phase]) -> tuple[Phase, ...]:
+    return tuple(phases)
+
+
+@frozen(eq=False)
+class Schedule:
+    """Phases that carry out one pattern.
+
+    Args:
+        pattern: What it does.
+        ranks: Size of the group.
+        chunk_bytes: Bytes of every chunk, or ``(chunks,)`` bytes of each.
+        chunks: Number of chunks.
+        phases: In an order in which every phase comes after those it depends on.
+        owner: ``(chunks,)`` rank that a chunk ends at (reduce-scatter, scatter, all-to-all) or starts from (all-gather,
+            gather); ``None`` where the pattern has no such notion. All-to-all: where it ends.
+        origin: ``(chunks,)`` rank that an all-to-all chunk starts from.
+        root: The special rank of a rooted pattern; a point-to-point goes from ``root`` to the other rank.
+
+    Raises:
+        ScheduleError: A phase names a rank, a chunk or a phase that does not exist, or there are not ``chunks`` sizes,
+            owners or origins in the group.
+    """
+
+    pattern: Pattern
+    ranks: int
+    chunk_bytes: float | FloatArray = field(converter=_bytes)
+    chunks: int
+    phases: tuple[Phase, ...] = field(converter=_phases)
+    owner: IntArray | None = None
+    origin: IntArray | None = None
+    root: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        for what in ("chunk_bytes", "owner", "origin"):
+            column = getattr(self, what)
+            if isinstance(column, np.ndarray) and column.shape != (self.chunks,):
+                raise ScheduleError(f"{what} has shape {column.shape} for {self.chunks} chunks")
+        for what, ranks in (("owner", self.owner), ("origin", self.origin)):
+            if ranks is not None and ranks.size and (ranks.min() < 0 or ranks.max() >= self.ranks):
+                raise ScheduleError(f"a chunk has an {what} outside 0..{self.ranks - 1}")
+        for index, phase in enumerate(self.phases):
+            if any(not 0 <= before < index for before in phase.after):
+                raise ScheduleError(f"phase {index} comes after {phase.after}, of which one is not an earlier phase")
+            if phase.repeat < 1:
+                raise ScheduleError(f"phase {index} repeats {phase.repeat} times")
+            if not len(phase):
+                continue
+            for what, lowest, highest, limit in (
+                ("source", phase.source.min(), phase.source.max(), self.ranks),
+                ("destination", phase.destination.min(), phase.destination.max(), self.ranks),
+                ("chunk", phase.base.min(), (phase.base + phase.modulus).max() - 1, self.chunks),
+            ):
+                if lowest < 0 or highest >= limit:
+                    raise ScheduleError(f"phase {index} has a {what} outside 0..{limit - 1}")
+
+    @property
+    def size(self) -> float:
+        """Bytes of all chunks: the request's size, or the sum of every rank's buffer for all-to-all."""
+        if isinstance(self.chunk_bytes, float):
+            return self.chunk_bytes * self.chunks
+        return float(self.chunk_bytes.sum())
+
+    @property
+    def steps(self) -> int:
+        """Repetitions of all phases together."""
+        return sum(phase.repeat for phase in self.phases)
+
+    def row_bytes(self, phase: Phase, repetition: int = 0) -> FloatArray:
+        """Return the ``(rows,)`` bytes that each row of ``phase`` carries at ``repetition``."""
+        each: float | FloatArray = self.chunk_bytes
+        if not isinstance(each, float):
+            if not self._even(phase):
+                row, chunk = carried(phase, repetition)
+                # NumPy's stub knows ``bincount`` only without weights, as integers.
+                return np.bincount(row, each[chunk], len(phase)).astype(np.float64, copy=False)
+            each = each[phase.base]
+        return phase.count.astype(np.float64) * each
+
+    def uniform(self, phase: Phase) -> bool:
+        """Return whether every row of ``phase`` surely carries the same bytes in every repetition.
+
+        It does where the chunks of each row's block are equal; other coincidences are not looked for.
+        """
+        return phase.repeat == 1 or self._even(phase)
+
+    def _even(self, phase: Phase) -> bool:
+        """Return whether the chunks of each row's block are equal."""
+        runs = self._runs
+        return runs is None or bool((runs[phase.base] == runs[phase.base + phase.modulus - 1]).all())
+
+    @cached_property
+    def _runs(self) -> IntArray | None:
+        """Number of the run of equal chunks that each chunk is in; ``None`` if all are equal."""
+        if isinstance(self.chunk_bytes, float):
+            return None
+        return np.cumsum(np.diff(self.chunk_bytes, prepend=self.chunk_bytes[:1]) != 0)
+
+
+def carried(phase: Phase, repetition: int) -> tuple[IntArray, IntArray]:
+    """Return row and chunk of everything that ``phase`` carries at ``repetition``, row by row."""
+    row = np.repeat(np.arange(len(phase)), phase.count)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(phase.count) - phase.count, phase.count)
+    start = phase.offset + repetition * phase.stride
+    chunk: IntArray = phase.base[row] + (start[row] + place) % phase.modulus[row]
+    return row, chunk
+
+
+def sequence(first: Schedule, second: Schedule, pattern: Pattern) -> Schedule:
+    """Return a schedule of ``pattern`` that does ``first`` and then ``second`` with the same chunks.
+
+    Raises:
+        ScheduleError: The two differ in their ranks or chunks.
+    """
+    if (first.ranks, first.chunks) != (second.ranks, second.chunks):
+        raise ScheduleError(
+            f"{first.chunks} chunks on {first.ranks} ranks cannot go on as {second.chunks} on {second.ranks}"
+        )
+    last = _leaves(first)
+    shift = len(first.phases)
+    phases = [evolve(phase, after=tuple(index + shift for index in phase.after) or last) for phase in second.phases]
+    owner = first.owner if first.owner is not None else second.owner
+    return evolve(
+        first,
+        pattern=pattern,
+        phases=first.phases + tuple(phases),
+        owner=owner if pattern.owned else None,
+        root=first.root if first.pattern.rooted else second.root,
+    )
+
+
+def parallel(parts: Sequence[Schedule]) -> Schedule:
+    """Return a schedule in which all ``parts`` run side by side, each on chunks of its own.
+
+    Raises:
+        ScheduleError: The parts are not of one pattern, group and root.
+    """
+    if len({(part.pattern, part.ranks, part.root) for part in parts}) != 1:
+        raise ScheduleError("parts side by side must be of one pattern, one group and one root")
+    phases: list[Phase] = []
+    chunks = 0
+    for part in parts:
+        shift = len(phases)
+        phases += [phase.shifted(chunks, shift) for phase in part.phases]
+        chunks += part.chunks
+    equal = len({part.chunk_bytes if isinstance(part.chunk_bytes, float) else None for part in parts}) == 1
+    chunk_bytes = parts[0].chunk_bytes
+    if not equal or not isinstance(chunk_bytes, float):
+        chunk_bytes = np.concatenate([np.broadcast_to(part.chunk_bytes, part.chunks) for part in parts])
+    whole: dict[str, Any] = {}
+    for name in ("owner", "origin"):
+        columns = [getattr(part, name) for part in parts]
+        whole[name] = None if columns[0] is None else np.concatenate(columns)
+    return evolve(parts[0], chunk_bytes=chunk_bytes, chunks=chunks, phases=tuple(phases), **whole)
+
+
+def pipelined(schedule: Schedule, chunks: int) -> Schedule:
+    """Return ``schedule`` done ``chunks`` times, each time with an equal share of the bytes, side by side.
+
+    Phases that name a channel take turns on it, which makes this a pipeline.
+    """
+    if chunks == 1:
+        return schedule
+    return parallel([evolve(schedule, chunk_bytes=schedule.chunk_bytes / chunks)] * chunks)
+
+
+def _leaves(schedule: Schedule) -> tuple[int, ...]:
+    inner = {index for phase in schedule.phases for index in phase.after}
+    return tuple(index for index in range(len(schedule.phases)) if index not in inner)

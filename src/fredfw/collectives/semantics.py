@@ -1,0 +1,211 @@
+"""The symbolic check that a schedule does what its pattern promises.
+
+The state says which ranks' contributions are in each rank's copy of each chunk: a boolean array over rank, chunk and
+contributor. A pattern is where the chunks start and where they must end; at the end, a chunk holds the contributions
+of all ranks that started with it, each once.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.collectives.algorithm import CollectiveRequest
+from fredfw.collectives.pattern import Pattern
+from fredfw.collectives.schedule import Phase, Schedule, carried
+from fredfw.errors import ScheduleError
+from fredfw.typing import BoolArray, FloatArray, IntArray
+
+_Place: TypeAlias = Literal["all", "root", "owner", "origin"]
+
+# Who holds a chunk before and after.
+_GOALS: dict[Pattern, tuple[_Place, _Place]] = {
+    Pattern.ALL_REDUCE: ("all", "all"),
+    Pattern.REDUCE_SCATTER: ("all", "owner"),
+    Pattern.ALL_GATHER: ("owner", "all"),
+    Pattern.ALL_TO_ALL: ("origin", "owner"),
+    Pattern.BROADCAST: ("root", "all"),
+    Pattern.REDUCE: ("all", "root"),
+    Pattern.GATHER: ("owner", "root"),
+    Pattern.SCATTER: ("root", "owner"),
+    Pattern.POINT_TO_POINT: ("root", "all"),  # of its two ranks
+}
+_TOLERANCE = 1e-9  # relative; sizes are sums of fractions of one number
+
+
+def check(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
+    """Replay ``schedule``, every repetition of it, and raise unless it carries out its pattern.
+
+    All reads of a repetition happen before its writes. A chunk may be replaced by a copy as often as one likes, but two
+    writes to it in one repetition must both add, or both bring the same. Two phases that the DAG does not order must
+    not touch the same chunk of the same rank, unless both only read it; turns on a channel are no order.
+
+    Bytes: the blocks of all owners must be equal, ``size / ranks``. The chunks of an all-to-all include the blocks that
+    stay where they are, so that they sum to ``ranks * size``; they are compared with the request, pair by pair.
+    Where chunks are given sizes of their own (all-to-all-v), one of no bytes need not arrive.
+
+    Takes about ``(ranks + 10 * phases) * ranks * chunks`` bytes of memory.
+
+    Args:
+        schedule: What to check.
+        request: What was asked for; if given, pattern, group, root and bytes must be those of the request.
+
+    Raises:
+        ScheduleError: What is wrong, with the phase, repetition, rank and chunk it shows at.
+    """
+    start, end = (_place(schedule, place) for place in _GOALS[schedule.pattern])
+    _check_bytes(schedule, request)
+    held = start[:, :, None] & np.eye(schedule.ranks, dtype=bool)[:, None, :]
+    touched = np.zeros((2, len(schedule.phases), *start.shape), dtype=bool)
+    for index, phase in enumerate(schedule.phases):
+        for repetition in range(phase.repeat):
+            where = f"phase {index}, repetition {repetition}"
+            reads, arrivals = _read(held, phase, repetition, where)
+            touched[0, index] |= reads
+            touched[1, index, arrivals.rank, arrivals.chunk] = True
+            _write(held, arrivals, where)
+    _check_races(schedule, *touched)
+    if not isinstance(schedule.chunk_bytes, float):
+        end = end & (schedule.chunk_bytes > 0)
+    goal = start.T  # (chunks, contributors)
+    for rank, chunk in np.argwhere(end & (held != goal).any(axis=2)):
+        had, wanted = np.flatnonzero(held[rank, chunk]), np.flatnonzero(goal[chunk])
+        raise ScheduleError(
+            f"after the last phase, rank {rank} has chunk {chunk} with the contributions of ranks {had.tolist()}; "
+            f"{schedule.pattern} needs those of {wanted.tolist()}"
+        )
+
+
+def _place(schedule: Schedule, place: _Place) -> BoolArray:
+    """Return the ``(ranks, chunks)`` array of who holds a chunk that is at ``place``."""
+    if place == "all":
+        return np.ones((schedule.ranks, schedule.chunks), dtype=bool)
+    holder: IntArray | int | None = getattr(schedule, place)
+    if holder is None:
+        raise ScheduleError(f"a schedule of {schedule.pattern} does not say the {place} of its chunks")
+    there: BoolArray = np.arange(schedule.ranks)[:, None] == np.broadcast_to(holder, schedule.chunks)
+    return there
+
+
+def _check_bytes(schedule: Schedule, request: CollectiveRequest | None) -> None:
+    ranks, pattern = schedule.ranks, schedule.pattern
+    sizes: FloatArray = np.broadcast_to(schedule.chunk_bytes, schedule.chunks)
+    if not (np.isfinite(sizes) & (sizes >= 0)).all():
+        chunk = int(np.flatnonzero(~(np.isfinite(sizes) & (sizes >= 0)))[0])
+        raise ScheduleError(f"chunk {chunk} has {sizes[chunk]} bytes")
+    if request is not None:
+        for what in ("pattern", "ranks", "root"):
+            if getattr(schedule, what) != getattr(request, what):
+                raise ScheduleError(f"{what} is {getattr(schedule, what)}, the request's is {getattr(request, what)}")
+    if pattern is Pattern.ALL_TO_ALL:
+        if request is not None and schedule.owner is not None and schedule.origin is not None:
+            pairs = np.bincount(schedule.origin * ranks + schedule.owner, sizes, ranks * ranks).reshape(ranks, ranks)
+            wanted = np.broadcast_to(request.size / ranks if request.sizes is None else request.sizes, pairs.shape)
+            for origin, owner in np.argwhere(~np.isclose(pairs, wanted, rtol=_TOLERANCE, atol=0)):
+                raise ScheduleError(
+                    f"rank {origin} sends {pairs[origin, owner]} bytes to rank {owner}, not {wanted[origin, owner]}"
+                )
+        return
+    total = schedule.size if request is None else request.size
+    if not np.isclose(schedule.size, total, rtol=_TOLERANCE, atol=0):
+        raise ScheduleError(f"the chunks sum to {schedule.size} bytes, not to the {total} of the request")
+    if pattern.owned and schedule.owner is not None:
+        blocks = np.bincount(schedule.owner, sizes, ranks)
+        for rank in np.flatnonzero(~np.isclose(blocks, total / ranks, rtol=_TOLERANCE, atol=0)):
+            raise ScheduleError(f"rank {rank} owns {blocks[rank]} bytes, not its share of {total / ranks}")
+
+
+@frozen(eq=False)
+class _Arrivals:
+    """What a repetition delivers.
+
+    Args:
+        rank: ``(arrivals,)`` where.
+        chunk: ``(arrivals,)`` which chunk.
+        value: ``(arrivals, contributors)`` whose contributions are in it.
+        adds: ``(arrivals,)`` whether it is added to what is there, instead of replacing it.
+    """
+
+    rank: IntArray
+    chunk: IntArray
+    value: BoolArray
+    adds: BoolArray
+
+
+def _read(held: BoolArray, phase: Phase, repetition: int, where: str) -> tuple[BoolArray, _Arrivals]:
+    """Return the ``(ranks, chunks)`` that are read, and what arrives."""
+    row, chunk = carried(phase, repetition)
+    source = phase.source[row]
+    for at in np.flatnonzero(~held[source, chunk].any(axis=1)):
+        raise ScheduleError(f"{where}: rank {source[at]} sends chunk {chunk[at]}, which it does not hold")
+    reads = np.zeros(held.shape[:2], dtype=bool)
+    reads[source, chunk] = True
+    stream = np.full(len(phase), -1) if phase.stream is None else phase.stream
+    alone = stream[row] < 0
+    one = row[alone]
+    parts = [_Arrivals(phase.destination[one], chunk[alone], held[source, chunk][alone], phase.reduce[one])]
+    for number in np.unique(stream[stream >= 0]):
+        chunks = np.unique(chunk[stream[row] == number])
+        parts.append(_stream(held, phase, np.flatnonzero(stream == number), chunks, f"{where}, stream {number}"))
+    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("rank", "chunk", "value", "adds"))
+    return reads, _Arrivals(*columns)
+
+
+def _stream(held: BoolArray, phase: Phase, rows: IntArray, chunks: IntArray, where: str) -> _Arrivals:
+    """Return what the in-network transfer of ``rows`` delivers, each of ``chunks`` to each destination."""
+    if (phase.count[rows] != len(chunks)).any() or len(np.unique(phase.reduce[rows])) > 1:
+        raise ScheduleError(f"{where}: its rows differ in their chunks or in whether they reduce")
+    sources, destinations = np.unique(phase.source[rows]), np.unique(phase.destination[rows])
+    parts = held[np.ix_(sources, chunks)].sum(axis=0)
+    for chunk, contributor in np.argwhere(parts > 1):
+        raise ScheduleError(f"{where}: it adds the contribution of rank {contributor} to chunk {chunks[chunk]} twice")
+    return _Arrivals(
+        np.repeat(destinations, len(chunks)),
+        np.tile(chunks, len(destinations)),
+        np.tile(parts > 0, (len(destinations), 1)),
+        # A destination that is a source has its own part in what arrives already.
+        np.repeat(~np.isin(destinations, sources) & phase.reduce[rows[0]], len(chunks)),
+    )
+
+
+def _write(held: BoolArray, arrivals: _Arrivals, where: str) -> None:
+    """Add and copy what arrives into ``held``."""
+    cell, group = np.unique(arrivals.rank * held.shape[1] + arrivals.chunk, return_inverse=True)
+    rank, chunk = np.divmod(cell, held.shape[1])
+    last = np.zeros(len(cell), dtype=np.intp)
+    last[group] = np.arange(len(group))
+    adds = arrivals.adds[last]
+    differ = arrivals.adds != adds[group]
+    differ |= ~arrivals.adds & (arrivals.value != arrivals.value[last[group]]).any(axis=1)
+    for at in np.flatnonzero(differ):
+        raise ScheduleError(f"{where}: two writes to chunk {arrivals.chunk[at]} of rank {arrivals.rank[at]} conflict")
+    before = held[rank, chunk]
+    for at in np.flatnonzero(adds & ~before.any(axis=1)):
+        raise ScheduleError(f"{where}: rank {rank[at]} adds to chunk {chunk[at]}, which it does not hold")
+    total = np.where(adds[:, None], before, False).astype(np.intp)
+    np.add.at(total, group[arrivals.adds], arrivals.value[arrivals.adds])
+    for at, contributor in np.argwhere(total > 1):
+        raise ScheduleError(
+            f"{where}: rank {rank[at]} adds the contribution of rank {contributor} to chunk {chunk[at]} twice"
+        )
+    held[rank, chunk] = np.where(adds[:, None], total > 0, arrivals.value[last])
+
+
+def _check_races(schedule: Schedule, reads: BoolArray, writes: BoolArray) -> None:
+    """Refuse phases without an order of which one writes what the other touches; arrays: (phases, ranks, chunks)."""
+    phases = len(schedule.phases)
+    ordered = np.eye(phases, dtype=bool)
+    for index, phase in enumerate(schedule.phases):
+        for before in phase.after:
+            ordered[:, index] |= ordered[:, before]
+    # A product of floats, because NumPy has a fast one only for them; it counts the cells in common.
+    written = writes.reshape(phases, schedule.ranks * schedule.chunks).astype(np.float32)
+    touched = (reads | writes).reshape(written.shape).astype(np.float32)
+    for one, other in np.argwhere((written @ touched.T > 0) & ~ordered & ~ordered.T):
+        rank, chunk = np.argwhere(writes[one] & (reads | writes)[other])[0]
+        raise ScheduleError(
+            f"phases {min(one, other)} and {max(one, other)} are in no order, "
+            f"and phase {one} writes chunk {chunk} of rank {rank} that both use"
+        )

@@ -1,0 +1,90 @@
+"""Every exception the library raises on purpose; all derive from ``FredfwError``.
+
+``InputError`` and its subclasses mean that the caller can mend the input (the command line exits with 2); all others
+mean that a model or a plugin misbehaved (the command line exits with 1).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Self
+
+
+class FredfwError(Exception):
+    """Base of all errors raised by fredfw and its first-party plugins."""
+
+
+class InputError(FredfwError, ValueError):
+    """Something the user gave cannot be used.
+
+    Args:
+        message: What is wrong, with the offending value.
+        file: The file it came from, if any.
+        key: The dotted path of the key in that file, or the name of the option or parameter.
+        accepted: What would be accepted instead.
+    """
+
+    def __init__(
+        self, message: str, *, file: str | None = None, key: str | None = None, accepted: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.key = key
+        self.accepted = accepted
+
+    def __str__(self) -> str:
+        where = ": ".join(part for part in (self.file, self.key) if part)
+        text = f"{where}: {self.message}" if where else self.message
+        return f"{text} (accepted: {self.accepted})" if self.accepted else text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.message,), self.__dict__
+
+    def at(self, *, file: str | None = None, key: str | None = None) -> Self:
+        """Return this error with the place added: ``file`` where it had none, ``key`` in front of its own key."""
+        self.file = self.file or file
+        if key:
+            if self.key:
+                key = f"{key}{self.key}" if self.key.startswith("[") else f"{key}.{self.key}"
+            self.key = key
+        return self
+
+
+class UnknownNameError(InputError):
+    """A name that nothing is registered or defined under."""
+
+
+class UnsupportedError(InputError):
+    """A combination that the chosen plugin cannot do, with its reason."""
+
+
+class PluginError(FredfwError):
+    """A plugin that cannot be used: it fails to load, breaks the contract, or collides with another."""
+
+
+class BrokenPluginError(PluginError, UnknownNameError):
+    """An unknown name that a plugin which was left out might have provided; gives the cause."""
+
+
+class PluginWarning(UserWarning):
+    """A plugin was left out; the rest works without it."""
+
+
+class ScheduleError(FredfwError):
+    """A schedule that does not do what its pattern promises; names phase, rank and chunk."""
+
+
+class SimulationError(FredfwError):
+    """The simulation cannot go on, or its result would be wrong."""
+
+
+class DeadlockError(SimulationError):
+    """Nothing is left to happen while tasks are unfinished; the message lists who waits for what."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the known name closest to ``name``, or an empty string."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,109 @@
+"""The matrix of an experiment: every workload on every fabric, and the speed-ups over the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fredfw.experiment.results import Comparison, Row, RunResult, Status
+from fredfw.experiment.runner import Runner, merged
+from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
+from fredfw.plugin.manager import PluginManager
+
+Progress = Callable[[int, int, str], None]
+
+
+def compare(
+    experiment: Experiment, plugins: PluginManager, *, fidelity: str | None = None, progress: Progress | None = None
+) -> Comparison:
+    """Run every cell of ``experiment``.
+
+    With ``fidelity`` ``stepwise`` every cell is run both ways: the rows hold the step-by-step results, and the largest
+    difference to the compressed ones is reported.
+
+    Args:
+        experiment: The matrix.
+        plugins: The registered plugins.
+        fidelity: Instead of the experiment's own.
+        progress: Called with (cells done, cells in all, what comes next) before each cell and at the end.
+    """
+    fidelity = fidelity or experiment.fidelity
+    runner = Runner(experiment, plugins)
+    cells = [(workload, fabric) for workload in experiment.workloads for fabric in experiment.fabrics]
+    results: dict[tuple[str, str], RunResult] = {}
+    counters: list[dict[str, int]] = []
+    worst = None
+    for done, (workload, fabric) in enumerate(cells):
+        if progress:
+            progress(done, len(cells), f"{workload.name} on {fabric.name}")
+        result = runner.run(workload, fabric, "compressed")
+        counters.append(result.statistics)
+        if fidelity == "stepwise":
+            compressed = result.seconds
+            result = runner.run(workload, fabric, "stepwise")
+            counters.append(result.statistics)
+            difference = abs(compressed - result.seconds) / result.seconds if result.seconds else 0.0
+            worst = max(worst or 0.0, difference)
+        results[workload.name, fabric.name] = result
+        plugins.hook.fredfw_after_run(result=result)
+    if progress:
+        progress(len(cells), len(cells), "")
+    rows = [
+        _row(
+            experiment,
+            workload,
+            fabric,
+            results[workload.name, fabric.name],
+            results[workload.name, experiment.baseline].seconds,
+            fidelity,
+        )
+        for workload, fabric in cells
+    ]
+    return Comparison(
+        title=experiment.title,
+        baseline=experiment.baseline,
+        rows=tuple(rows),
+        provenance={
+            "fidelity": fidelity,
+            "cells": [
+                {"workload": workload, "fabric": fabric, **result.provenance}
+                for (workload, fabric), result in results.items()
+            ],
+        },
+        statistics=merged(counters),
+        fidelity_difference=worst,
+    )
+
+
+def _row(
+    experiment: Experiment,
+    workload: WorkloadSpec,
+    fabric: FabricSpec,
+    result: RunResult,
+    baseline_seconds: float,
+    fidelity: str,
+) -> Row:
+    reference = next(
+        (one for one in experiment.references if (one.workload, one.fabric) == (workload.name, fabric.name)), None
+    )
+    return Row(
+        workload=workload.name,
+        fabric=fabric.name,
+        seconds=result.seconds,
+        speedup=baseline_seconds / result.seconds if result.seconds else 1.0,
+        reference_speedup=reference.speedup if reference else None,
+        reference_source=reference.source if reference else None,
+        status=_status(experiment, workload, fabric),
+        breakdown=result.breakdown,
+        compute_scale=workload.compute_scale,
+        fidelity=fidelity,
+        energy=result.energy,
+        notes=result.notes,
+    )
+
+
+def _status(experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec) -> Status:
+    if workload.calibration is not None:
+        return Status.CALIBRATED if fabric.name == workload.calibration.fabric else Status.PREDICTED
+    if workload.scaled_like is not None and experiment.workload(workload.scaled_like).calibration is not None:
+        return Status.PREDICTED
+    return Status.SIMULATED

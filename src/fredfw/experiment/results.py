@@ -1,0 +1,159 @@
+"""The results that the runner returns: plain data for reports, JSON and embedding programs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from attrs import field, frozen
+
+from fredfw.fabric import Fabric
+from fredfw.simulation.timeline import Timeline
+from fredfw.typing import FloatArray
+
+
+class Status(StrEnum):
+    """Where a number comes from."""
+
+    REFERENCE = "reference"
+    """Published by somebody else."""
+    SIMULATED = "simulated"
+    """Nothing was fitted."""
+    CALIBRATED = "calibrated"
+    """The cell that a scalar was fitted to."""
+    PREDICTED = "predicted"
+    """Another cell of a workload that has a fitted scalar."""
+
+
+@frozen(eq=False)
+class CollectiveResult:
+    """One collective on an otherwise idle fabric, in nccl-tests' terms.
+
+    Args:
+        pattern: The collective.
+        algorithm: Name of the algorithm that ran (the chosen one, where ``auto`` was asked for).
+        ranks: Size of the group.
+        size: Bytes of the per-rank buffer.
+        duration: Seconds.
+        steps: Repetitions of all phases of the schedule.
+        link_bytes: ``(links,)`` bytes that crossed each link.
+        link_utilization: ``(links,)`` share of each link's capacity used over the duration.
+        energy: Joules spent on links.
+        candidates: With ``auto``: seconds of every algorithm that was tried, by name.
+    """
+
+    pattern: str
+    algorithm: str
+    ranks: int
+    size: float
+    duration: float
+    algbw: float
+    """Size / duration, bytes per second."""
+    busbw: float
+    """algbw x the pattern's bus factor, bytes per second."""
+    steps: int
+    link_bytes: FloatArray
+    link_utilization: FloatArray
+    energy: float
+    candidates: dict[str, float] = field(factory=dict)
+
+
+@frozen(eq=False)
+class RunResult:
+    """One workload on one fabric.
+
+    Args:
+        workload: Its name in the experiment.
+        fabric_name: The fabric's name in the experiment.
+        fabric: The fabric.
+        timeline: What happened when.
+        placement: ``(workers,)`` NPU number of each rank.
+        seconds: Iteration time.
+        breakdown: Seconds by cause (mean over the ranks in use): ``compute``, ``bubble``, exposed time by label.
+        bytes_by_cause: Bytes summed over all links, by label.
+        link_bytes: ``(links,)`` bytes that crossed each link.
+        energy: Joules spent on links.
+        memory: Bytes one NPU needs, by what they hold (may be empty).
+        algorithms: What served each kind of request, for example ``{"mp all-reduce x3": "ring"}``.
+        provenance: The resolved configuration of topology, workload, placement, sharing, NPU, fidelity; plugin
+            versions. Everything needed to make the numbers again; JSON-ready.
+        statistics: Counters of the engine: events, solves, cache hits.
+        notes: What a reader must know, for example that memory would not fit.
+    """
+
+    workload: str
+    fabric_name: str
+    fabric: Fabric
+    timeline: Timeline
+    placement: Any
+    seconds: float
+    breakdown: dict[str, float]
+    bytes_by_cause: dict[str, float]
+    link_bytes: FloatArray
+    energy: float
+    memory: dict[str, float]
+    algorithms: dict[str, str]
+    provenance: dict[str, Any]
+    statistics: dict[str, int]
+    notes: tuple[str, ...] = ()
+
+
+@frozen
+class Row:
+    """One cell of a comparison: a workload on a fabric.
+
+    Args:
+        workload: Name in the experiment.
+        fabric: Name in the experiment.
+        seconds: Iteration time.
+        speedup: Over the baseline fabric, same workload.
+        reference_speedup: The published value, or ``None``.
+        reference_source: Where that was published, or ``None``.
+        status: Where ``seconds`` and ``speedup`` come from.
+        breakdown: Seconds by cause; they add up to ``seconds``.
+        compute_scale: Factor between the compute times used and the roofline.
+        fidelity: ``compressed`` or ``stepwise``.
+        energy: Joules spent on links.
+        notes: What a reader must know.
+    """
+
+    workload: str
+    fabric: str
+    seconds: float
+    speedup: float
+    reference_speedup: float | None
+    reference_source: str | None
+    status: Status
+    breakdown: dict[str, float]
+    compute_scale: float = 1.0
+    fidelity: str = "compressed"
+    energy: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+@frozen(eq=False)
+class Comparison:
+    """The matrix of an experiment file.
+
+    Args:
+        title: From the experiment.
+        baseline: Fabric that speed-ups refer to.
+        rows: One per workload and fabric, workload by workload.
+        provenance: The resolved experiment, plugin names and versions, fidelity; JSON-ready.
+        statistics: Counters of the engine over all runs.
+        fidelity_difference: Largest relative difference between the compressed and the stepwise iteration time, where
+            both were run, else ``None``.
+    """
+
+    title: str
+    baseline: str
+    rows: tuple[Row, ...]
+    provenance: dict[str, Any] = field(factory=dict)
+    statistics: dict[str, int] = field(factory=dict)
+    fidelity_difference: float | None = None
+
+    def to_json(self) -> str:
+        """Return the whole comparison as JSON text."""
+        from fredfw.report.data import comparison_to_json
+
+        return comparison_to_json(self)

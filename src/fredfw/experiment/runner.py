@@ -1,0 +1,257 @@
+"""Composes topology, placement, workload, algorithms and engine into one simulated iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
+from fredfw.errors import InputError, SimulationError
+from fredfw.experiment.results import CollectiveResult, RunResult
+from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
+from fredfw.fabric import Fabric
+from fredfw.plugin import configure
+from fredfw.plugin.manager import PluginManager
+from fredfw.simulation import (
+    Executor,
+    FlowNetwork,
+    Lowering,
+    Planner,
+    RateSolver,
+    ScheduleRun,
+    SharingPolicy,
+    Statistics,
+)
+from fredfw.typing import FloatArray, IntArray
+from fredfw.units import Unit, render
+from fredfw.workloads import Placement, System, TaskGraph
+
+# An iteration must be accounted for to this relative accuracy.
+_EXACT = 1e-9
+
+
+class Runner:
+    """Runs cells of one experiment; fabrics, graphs and plans are built once and kept.
+
+    Args:
+        experiment: The matrix.
+        plugins: Where defaults are looked up by name.
+    """
+
+    def __init__(self, experiment: Experiment, plugins: PluginManager) -> None:
+        self._experiment = experiment
+        self._plugins = plugins
+        self._bench: dict[str, Bench] = {}
+        self._graphs: dict[tuple[str, System], TaskGraph] = {}
+
+    def run(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> RunResult:
+        """Simulate one iteration of ``workload`` on ``fabric``.
+
+        Raises:
+            InputError: The two do not fit each other.
+            SimulationError: The result would be wrong.
+        """
+        experiment = self._experiment
+        bench = self._bench_of(fabric)
+        system = System(len(bench.fabric.npus), len(bench.fabric.controllers))
+        placement = self._placement(fabric)
+        try:
+            parallelism = workload.workload.parallelism(system)
+            places = placement.assign(bench.fabric, parallelism)
+            notes = self._check_memory(workload, system)
+            graph = self._graph(workload, system)
+        except InputError as error:
+            raise error.at(file=experiment.file, key=f"workloads.{workload.name}") from None
+        network = FlowNetwork(bench.fabric, bench.sharing, bench.solver)
+        executor = Executor(
+            graph,
+            fabric=bench.fabric,
+            network=network,
+            placement=places,
+            planner=bench.planner,
+            lowering=bench.lowering,
+            compute_seconds=lambda flops, moved: workload.compute_scale * experiment.npu.seconds(flops, moved),
+            priorities={label: rank for rank, label in enumerate(experiment.priorities)},
+            stepwise=fidelity == "stepwise",
+        )
+        timeline = executor.run()
+        by_label = network.link_bytes()
+        link_bytes = sum(by_label.values(), np.zeros(len(bench.fabric.bandwidths)))
+        parts = timeline.breakdown
+        self._check_account(workload.name, fabric.name, timeline.breakdown_by_rank, timeline.duration)
+        memory = workload.workload.memory(system)
+        return RunResult(
+            workload=workload.name,
+            fabric_name=fabric.name,
+            fabric=bench.fabric,
+            timeline=timeline,
+            placement=places,
+            seconds=timeline.duration,
+            breakdown=parts,
+            bytes_by_cause={label: float(loads.sum()) for label, loads in sorted(by_label.items())},
+            link_bytes=link_bytes,
+            energy=float(link_bytes @ bench.fabric.energies),
+            memory={part: getattr(memory, part) for part in ("weights", "gradients", "optimizer", "activations")},
+            algorithms=dict(sorted(executor.algorithms.items())),
+            provenance=self._provenance(workload, fabric, placement, bench, fidelity),
+            statistics=network.statistics.as_dict(),
+            notes=notes,
+        )
+
+    def _bench_of(self, spec: FabricSpec) -> Bench:
+        bench = self._bench.get(spec.name)
+        if bench is None:
+            fabric = spec.topology.build().with_defaults(name=spec.name, router=spec.router)
+            sharing = spec.sharing or sharing_of(fabric, self._plugins)
+            bench = Bench(fabric, sharing, spec.collectives, self._plugins)
+            self._bench[spec.name] = bench
+        return bench
+
+    def _placement(self, spec: FabricSpec) -> Placement:
+        if spec.placement is not None:
+            return spec.placement
+        return self._plugins.placements.get(spec.topology.placement)()
+
+    def _graph(self, spec: WorkloadSpec, system: System) -> TaskGraph:
+        key = spec.name, system
+        if key not in self._graphs:
+            self._graphs[key] = spec.workload.graph(system)
+        return self._graphs[key]
+
+    def _check_memory(self, spec: WorkloadSpec, system: System) -> tuple[str, ...]:
+        memory, capacity = spec.workload.memory(system), self._experiment.npu.memory
+        if memory.total <= capacity:
+            return ()
+        parts = ", ".join(
+            f"{part} {render(getattr(memory, part), Unit.BYTES)}"
+            for part in ("weights", "gradients", "optimizer", "activations")
+            if getattr(memory, part)
+        )
+        text = (
+            f"needs {render(memory.total, Unit.BYTES)} per NPU ({parts}), "
+            f"the NPU has {render(capacity, Unit.BYTES)}"
+        )
+        if memory.must_fit:
+            raise InputError(text, accepted="a split, ZeRO stage or execution mode that fits the NPU's memory")
+        return (f"{text}; what does not fit is taken to be kept outside at no cost",)
+
+    @staticmethod
+    def _check_account(workload: str, fabric: str, parts: Mapping[str, FloatArray], duration: float) -> None:
+        """Make sure that for every rank the parts add up to the iteration."""
+        total = sum(parts.values(), np.zeros(1))
+        if (np.abs(total - duration) > _EXACT * duration).any():
+            rank = int(np.abs(total - duration).argmax())
+            raise SimulationError(
+                f"{workload} on {fabric}: the parts of rank {rank} add up to {total[rank]!r} s, not to {duration!r} s"
+            )
+
+    def _provenance(
+        self, workload: WorkloadSpec, fabric: FabricSpec, placement: Placement, bench: Bench, fidelity: str
+    ) -> dict[str, Any]:
+        experiment = self._experiment
+        used = [fabric.topology, bench.fabric.router, bench.sharing, placement, workload.workload, *bench.algorithms]
+        return {
+            "topology": describe(fabric.topology),
+            "router": describe(bench.fabric.router),
+            "sharing": describe(bench.sharing),
+            "placement": describe(placement),
+            "workload": describe(workload.workload),
+            "collectives": "auto"
+            if fabric.collectives is None
+            else {str(pattern or "default"): [describe(one) for one in algorithms]
+                  for pattern, algorithms in fabric.collectives.items()},
+            "npu": configure.unstructure(experiment.npu),
+            "compute_scale": workload.compute_scale,
+            "priorities": list(experiment.priorities),
+            "fidelity": fidelity,
+            "versions": self._plugins.versions(used=[type(one) for one in used]),
+        }
+
+
+class Bench:
+    """A built fabric with all that is kept between simulations on it.
+
+    Args:
+        fabric: The network.
+        sharing: How its links are shared.
+        collectives: Candidates by pattern, or ``None`` for the fastest of all registered ones.
+        plugins: Where those are registered.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        sharing: SharingPolicy,
+        collectives: Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None,
+        plugins: PluginManager,
+    ) -> None:
+        self.fabric = fabric
+        self.sharing = sharing
+        self.lowering = Lowering(fabric)
+        self.solver = RateSolver(fabric, sharing)
+        candidates = collectives
+        if candidates is None:
+            candidates = {None: tuple(cls() for cls in plugins.collectives)}
+        self.algorithms = [one for listed in candidates.values() for one in listed]
+        self.planner = Planner(fabric, sharing, self.lowering, candidates, fastest=collectives is None)
+
+    def collective(
+        self, request: CollectiveRequest, group: IntArray, *, stepwise: bool = False
+    ) -> CollectiveResult:
+        """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric.
+
+        Raises:
+            UnsupportedError: No algorithm can serve it.
+            SimulationError: It sent nothing although it had to.
+        """
+        plan = self.planner.plan(request, group)
+        network = FlowNetwork(self.fabric, self.sharing, self.solver)
+        label = str(request.pattern)
+        ScheduleRun(
+            network,
+            self.lowering,
+            plan.schedule,
+            self.fabric.npus[group][None, :],
+            lambda _: None,
+            label=label,
+            stepwise=stepwise,
+        ).start()
+        network.advance()
+        if not network.idle:
+            raise SimulationError(f"{plan.algorithm} {label}: flows that cannot move on {self.fabric.name!r}")
+        link_bytes = network.link_bytes().get(label, np.zeros(len(self.fabric.bandwidths)))
+        if request.size > 0 and request.ranks > 1 and not link_bytes.any():
+            raise SimulationError(f"algorithm {plan.algorithm!r} sends nothing for {label}")
+        duration = network.now
+        algbw = request.size / duration if duration > 0 else 0.0
+        return CollectiveResult(
+            pattern=label,
+            algorithm=plan.algorithm,
+            ranks=request.ranks,
+            size=request.size,
+            duration=duration,
+            algbw=algbw,
+            busbw=algbw * request.pattern.bus_factor(request.ranks),
+            steps=plan.schedule.steps,
+            link_bytes=link_bytes,
+            link_utilization=link_bytes / (self.fabric.bandwidths * duration) if duration > 0 else link_bytes,
+            energy=float(link_bytes @ self.fabric.energies),
+            candidates=dict(plan.candidates),
+        )
+
+
+def sharing_of(fabric: Fabric, plugins: PluginManager) -> SharingPolicy:
+    """Return the sharing policy that ``fabric`` asks for."""
+    return plugins.sharing_policies.get(fabric.sharing)()
+
+
+def describe(plugin: Any) -> dict[str, Any]:
+    """Return the name and the configuration of a configured plugin, JSON-ready."""
+    return {"name": plugin.name, **configure.unstructure(plugin)}
+
+
+def merged(counters: list[dict[str, int]]) -> dict[str, int]:
+    """Return the sums of the engine's counters."""
+    return {name: sum(one[name] for one in counters) for name in Statistics().as_dict()}

@@ -1,0 +1,337 @@
+"""An experiment file, read and resolved: every plugin it names is configured before anything runs."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from attrs import evolve, field, frozen
+
+from fredfw.collectives import CollectiveAlgorithm, Pattern
+from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.fabric import Router, Topology
+from fredfw.plugin import configure
+from fredfw.plugin.manager import PluginManager, Registry
+from fredfw.simulation import SharingPolicy
+from fredfw.workloads import Npu, Placement, Workload
+
+FIDELITIES = ("compressed", "stepwise")
+PRIORITIES = ("mp", "pp", "dp")
+_T = TypeVar("_T")
+
+
+@frozen
+class Calibration:
+    """The cell of a comparison that a workload's ``compute_scale`` is fitted to.
+
+    Args:
+        fabric: Name of the fabric in the experiment.
+        speedup: Published speed-up over the baseline on it.
+    """
+
+    fabric: str
+    speedup: float
+
+
+@frozen
+class Reference:
+    """A published value to print beside a simulated one.
+
+    Args:
+        workload: Name in the experiment.
+        fabric: Name in the experiment.
+        speedup: Over the baseline.
+        source: Where it was published.
+    """
+
+    workload: str
+    fabric: str
+    speedup: float
+    source: str = ""
+
+
+@frozen(eq=False)
+class FabricSpec:
+    """One column of the matrix.
+
+    Args:
+        name: In the experiment.
+        topology: What to build.
+        router: Instead of the fabric's own, if given.
+        sharing: Instead of the fabric's own, if given.
+        placement: Instead of the topology's own, if given.
+        collectives: Per pattern the algorithms in order of preference, under ``None`` those for all other patterns; or
+            ``None`` for ``auto``: the fastest of all installed ones.
+    """
+
+    name: str
+    topology: Topology
+    router: Router | None = None
+    sharing: SharingPolicy | None = None
+    placement: Placement | None = None
+    collectives: Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None = None
+
+
+@frozen(eq=False)
+class WorkloadSpec:
+    """One row of the matrix.
+
+    Args:
+        name: In the experiment.
+        workload: What to run.
+        compute_scale: Factor between the compute times used and the NPU's roofline.
+        calibration: What ``compute_scale`` was fitted to, if it was.
+        scaled_like: The workload whose ``compute_scale`` this one shares, if it does.
+    """
+
+    name: str
+    workload: Workload
+    compute_scale: float = 1.0
+    calibration: Calibration | None = None
+    scaled_like: str | None = None
+
+
+@frozen(eq=False)
+class Experiment:
+    """A matrix of fabrics and workloads.
+
+    Args:
+        title: For reports.
+        fabrics: Columns.
+        workloads: Rows.
+        baseline: Name of the fabric that speed-ups refer to; the first by default.
+        npu: What computes.
+        priorities: Labels from the highest class to the lowest; other labels come after all of them.
+        fidelity: ``compressed`` or ``stepwise``.
+        references: Published values.
+        file: Where it was read from, for messages.
+    """
+
+    title: str
+    fabrics: tuple[FabricSpec, ...]
+    workloads: tuple[WorkloadSpec, ...]
+    baseline: str
+    npu: Npu = field(factory=Npu)
+    priorities: tuple[str, ...] = PRIORITIES
+    fidelity: str = "compressed"
+    references: tuple[Reference, ...] = ()
+    file: str | None = None
+
+    def fabric(self, name: str) -> FabricSpec:
+        """Return the fabric called ``name``; raises ``UnknownNameError``."""
+        return _named(self.fabrics, name, "fabric", self.file)
+
+    def workload(self, name: str) -> WorkloadSpec:
+        """Return the workload called ``name``; raises ``UnknownNameError``."""
+        return _named(self.workloads, name, "workload", self.file)
+
+    def with_compute_scale(self, workload: str, scale: float) -> Experiment:
+        """Return the experiment with another ``compute_scale`` for ``workload``."""
+        self.workload(workload)
+        changed = (evolve(one, compute_scale=scale) if one.name == workload else one for one in self.workloads)
+        return evolve(self, workloads=tuple(changed))
+
+
+def _named(items: Sequence[Any], name: str, kind: str, file: str | None) -> Any:
+    for item in items:
+        if item.name == name:
+            return item
+    names = [item.name for item in items]
+    raise UnknownNameError(f"no {kind} {name!r}{nearest(name, names)}", file=file, accepted=", ".join(names))
+
+
+def load(path: str | Path, plugins: PluginManager) -> Experiment:
+    """Read the experiment file at ``path``.
+
+    Raises:
+        InputError: It cannot be read, is not TOML, or says something that cannot be used; names file, key and value.
+    """
+    file = str(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"cannot be read: {reason}", file=file, accepted="a TOML file") from None
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is not TOML: {error}", file=file, accepted="a TOML file") from None
+    return parse(content, plugins, file=file)
+
+
+def parse(content: Mapping[str, Any], plugins: PluginManager, *, file: str | None = None) -> Experiment:
+    """Return the experiment that the tables of ``content`` describe; raises ``InputError`` as ``load`` does."""
+    try:
+        return _Reader(plugins, file).experiment(content)
+    except InputError as error:
+        raise error.at(file=file) from None
+
+
+@frozen
+class _Reader:
+    """Turns tables into specifications; every method gets the key path of its table for messages."""
+
+    plugins: PluginManager
+    file: str | None
+
+    def experiment(self, content: Mapping[str, Any]) -> Experiment:
+        known = ("title", "baseline", "npu", "priorities", "fidelity", "fabrics", "workloads", "references")
+        _check_keys(content, known, "")
+        fabrics = tuple(
+            self.fabric(name, _table(value, f"fabrics.{name}"))
+            for name, value in _table(content.get("fabrics", {}), "fabrics").items()
+        )
+        workloads = self.workloads(_table(content.get("workloads", {}), "workloads"))
+        for what, found in (("fabrics", fabrics), ("workloads", workloads)):
+            if not found:
+                raise InputError(f"there are no {what}", key=what, accepted=f"at least one table [{what}.NAME]")
+        references = content.get("references", [])
+        if not isinstance(references, list):
+            raise InputError(f"{references!r} is not a list of tables", key="references", accepted="[[references]]")
+        experiment = Experiment(
+            title=_text(content.get("title", Path(self.file).stem if self.file else "experiment"), "title"),
+            fabrics=fabrics,
+            workloads=workloads,
+            baseline=_text(content.get("baseline", fabrics[0].name), "baseline"),
+            npu=configure.build(Npu, _table(content.get("npu", {}), "npu"), key_prefix="npu"),
+            priorities=_texts(content.get("priorities", list(PRIORITIES)), "priorities"),
+            fidelity=_choice(content.get("fidelity", FIDELITIES[0]), FIDELITIES, "fidelity"),
+            references=tuple(
+                configure.build(Reference, _table(one, f"references[{index}]"), key_prefix=f"references[{index}]")
+                for index, one in enumerate(references)
+            ),
+            file=self.file,
+        )
+        self.check_names(experiment)
+        return experiment
+
+    def check_names(self, experiment: Experiment) -> None:
+        places = [("baseline", experiment.fabric, experiment.baseline)]
+        for index, reference in enumerate(experiment.references):
+            places.append((f"references[{index}].fabric", experiment.fabric, reference.fabric))
+            places.append((f"references[{index}].workload", experiment.workload, reference.workload))
+        for workload in experiment.workloads:
+            if workload.calibration is not None:
+                key = f"workloads.{workload.name}.calibration.fabric"
+                places.append((key, experiment.fabric, workload.calibration.fabric))
+        for key, look_up, name in places:
+            try:
+                look_up(name)
+            except UnknownNameError as error:
+                raise error.at(key=key) from None
+
+    def fabric(self, name: str, table: Mapping[str, Any]) -> FabricSpec:
+        key = f"fabrics.{name}"
+        _check_keys(table, ("topology", "router", "sharing", "placement", "collectives"), key)
+        if "topology" not in table:
+            raise InputError("the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }")
+        plugins = self.plugins
+
+        def optional(what: str, registry: Registry[_T]) -> _T | None:
+            return self.choice(table[what], registry, f"{key}.{what}") if what in table else None
+
+        return FabricSpec(
+            name=name,
+            topology=self.choice(table["topology"], plugins.topologies, f"{key}.topology"),
+            router=optional("router", plugins.routers),
+            sharing=optional("sharing", plugins.sharing_policies),
+            placement=optional("placement", plugins.placements),
+            collectives=self.collectives(table.get("collectives", "auto"), f"{key}.collectives"),
+        )
+
+    def collectives(
+        self, value: object, key: str
+    ) -> Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None:
+        if value == "auto":
+            return None
+        chosen: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] = {}
+        names = ("default", *map(str, Pattern))
+        for name, one in _table(value, key).items():
+            if name not in names:
+                raise InputError(f"unknown pattern{nearest(name, names)}", key=f"{key}.{name}", accepted=", ".join(names))
+            listed = one if isinstance(one, list) else [one]
+            chosen[None if name == "default" else Pattern(name)] = tuple(
+                self.choice(entry, self.plugins.collectives, f"{key}.{name}") for entry in listed
+            )
+        return chosen
+
+    def workloads(self, tables: Mapping[str, Any]) -> tuple[WorkloadSpec, ...]:
+        specs = {name: self.workload(name, _table(table, f"workloads.{name}")) for name, table in tables.items()}
+        for name, spec in specs.items():
+            if spec.scaled_like is None:
+                continue
+            key = f"workloads.{name}.scaled_like"
+            original = specs.get(spec.scaled_like)
+            if original is None or original.scaled_like is not None:
+                free = [other for other, one in specs.items() if one.scaled_like is None]
+                message = f"no workload {spec.scaled_like!r} with a scale of its own{nearest(spec.scaled_like, free)}"
+                raise UnknownNameError(message, key=key, accepted=", ".join(free))
+            specs[name] = evolve(spec, compute_scale=original.compute_scale)
+        return tuple(specs.values())
+
+    def workload(self, name: str, table: Mapping[str, Any]) -> WorkloadSpec:
+        key = f"workloads.{name}"
+        _check_keys(table, ("workload", "compute_scale", "calibration", "scaled_like"), key)
+        if "workload" not in table:
+            raise InputError("the workload is missing", key=f"{key}.workload", accepted="a name, or { name = ..., ... }")
+        if "scaled_like" in table and ("compute_scale" in table or "calibration" in table):
+            raise InputError("has a scale of its own as well", key=f"{key}.scaled_like", accepted="one of the two")
+        scale = table.get("compute_scale", 1.0)
+        if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < float("inf"):
+            raise InputError(f"{scale!r} is no scale", key=f"{key}.compute_scale", accepted="a finite number above 0")
+        calibration = None
+        if "calibration" in table:
+            where = f"{key}.calibration"
+            calibration = configure.build(Calibration, _table(table["calibration"], where), key_prefix=where)
+        return WorkloadSpec(
+            name=name,
+            workload=self.choice(table["workload"], self.plugins.workloads, f"{key}.workload"),
+            compute_scale=float(scale),
+            calibration=calibration,
+            scaled_like=_text(table["scaled_like"], f"{key}.scaled_like") if "scaled_like" in table else None,
+        )
+
+    def choice(self, value: object, registry: Registry[_T], key: str) -> _T:
+        """Return the configured plugin that ``value`` names: its name, or a table of its name and its fields."""
+        options = dict(value) if isinstance(value, Mapping) else {"name": value}
+        name = options.pop("name", None)
+        if not isinstance(name, str):
+            raise InputError(f"{value!r} does not name a plugin", key=key, accepted="a name, or { name = ..., ... }")
+        try:
+            cls = registry.get(name)
+        except UnknownNameError as error:
+            raise error.at(key=key) from None
+        return configure.build(cls, options, key_prefix=key)
+
+
+def _check_keys(table: Mapping[str, Any], known: Sequence[str], key: str) -> None:
+    for name in table:
+        if name not in known:
+            where = f"{key}.{name}" if key else name
+            raise InputError(f"unknown key{nearest(name, known)}", key=where, accepted=", ".join(known))
+
+
+def _table(value: object, key: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{value!r} is not a table", key=key, accepted="a table")
+    return value
+
+
+def _text(value: object, key: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{value!r} is not text", key=key, accepted="text")
+    return value
+
+
+def _texts(value: object, key: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise InputError(f"{value!r} is not a list", key=key, accepted="a list of texts")
+    return tuple(_text(one, key) for one in value)
+
+
+def _choice(value: object, choices: Sequence[str], key: str) -> str:
+    if value not in choices:
+        raise InputError(f"{value!r} is not known", key=key, accepted=", ".join(choices))
+    return str(value)

@@ -1,0 +1,27 @@
+"""The lowest layer: built networks, the routes through them, and what an algorithm may know of them."""
+
+from fredfw.fabric.admission import Admission, AlwaysStart, Decision, Refuse, Start, Wait
+from fredfw.fabric.fabric import Capabilities, Fabric, Level, NodeKind, Topology
+from fredfw.fabric.flows import FlowSet, Operation, Routes
+from fredfw.fabric.routing import Router, ShortestPathRouter
+from fredfw.fabric.view import GroupView
+
+__all__ = [
+    "Admission",
+    "AlwaysStart",
+    "Capabilities",
+    "Decision",
+    "Fabric",
+    "FlowSet",
+    "GroupView",
+    "Level",
+    "NodeKind",
+    "Operation",
+    "Refuse",
+    "Router",
+    "Routes",
+    "ShortestPathRouter",
+    "Start",
+    "Topology",
+    "Wait",
+]

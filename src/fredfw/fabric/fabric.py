@@ -1,0 +1,236 @@
+"""A built network as arrays, and the interface of what builds one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from attrs import evolve, field, frozen
+from numpy.typing import ArrayLike
+
+from fredfw.errors import InputError
+from fredfw.fabric.admission import Admission, AlwaysStart
+from fredfw.fabric.flows import Routes
+from fredfw.fabric.routing import Router, ShortestPathRouter
+from fredfw.fabric.view import Capabilities, GroupView, Level
+from fredfw.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["Capabilities", "Fabric", "Level", "NodeKind", "Topology"]
+
+
+class NodeKind(IntEnum):
+    """What a node is."""
+
+    NPU = 0
+    SWITCH = 1
+    CONTROLLER = 2
+    """I/O controller: a gateway to external memory."""
+    MEMORY = 3
+
+
+@frozen(eq=False)
+class Fabric:
+    """A built network: nodes and *directed* links, and the defaults it wants to be simulated with.
+
+    NPU number ``i`` is node ``npus[i]``, controller number ``i`` is node ``controllers[i]``, both in node order.
+
+    Args:
+        name: For messages and reports.
+        kinds: ``(nodes,)`` values of ``NodeKind``.
+        sources: ``(links,)`` node each link leaves.
+        destinations: ``(links,)`` node each link enters.
+        bandwidths: ``(links,)`` bytes per second; here and below a single value is for all.
+        latencies: ``(links,)`` seconds.
+        energies: ``(links,)`` joules per byte.
+        levels: Dimensions or tiers an algorithm may use, innermost first; empty if there is no such structure.
+        coordinates: ``(NPUs, levels)`` position of each NPU in each level, each combination once.
+        offers: What the network does for collectives among NPUs.
+        copies: ``(nodes,)`` whether a node may copy a stream to several links.
+        reduces: ``(nodes,)`` whether a node may combine streams into one.
+        router: How transfers become links, unless the experiment says otherwise.
+        sharing: Name of the bandwidth-sharing policy, unless the experiment says otherwise.
+        admission: Makes the admission control of one simulation.
+        node_names: Name of a node for people; ``None`` gives ``npu3``, ``switch0``, ...
+
+    Raises:
+        InputError: Arrays of different lengths, links from or to nowhere, capacities that are not positive and finite,
+            coordinates outside the levels or given to two NPUs.
+    """
+
+    name: str
+    kinds: IntArray
+    sources: IntArray
+    destinations: IntArray
+    bandwidths: FloatArray
+    latencies: FloatArray
+    energies: FloatArray
+    levels: tuple[Level, ...] = ()
+    coordinates: IntArray | None = None
+    offers: Capabilities = field(factory=Capabilities)
+    copies: BoolArray = field(default=False)
+    reduces: BoolArray = field(default=False)
+    router: Router = field(factory=ShortestPathRouter)
+    sharing: str = "max-min"
+    admission: Callable[[], Admission] = AlwaysStart
+    node_names: Callable[[int], str] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        set_ = object.__setattr__
+        for name in ("kinds", "sources", "destinations"):
+            set_(self, name, np.asarray(getattr(self, name), dtype=np.intp))
+        for name in ("bandwidths", "latencies", "energies"):
+            set_(self, name, self._spread(name, getattr(self, name), self.sources.shape, float))
+        for name in ("copies", "reduces"):
+            set_(self, name, self._spread(name, getattr(self, name), self.kinds.shape, bool))
+        self._check()
+
+    def _spread(self, name: str, values: ArrayLike, shape: tuple[int, ...], dtype: type) -> AnyArray:
+        """Return ``values`` as an array of ``shape``; a single value is for all."""
+        array: AnyArray = np.asarray(values, dtype=dtype)
+        if array.shape not in ((), shape):
+            raise InputError(f"fabric {self.name!r}: {name} have shape {array.shape}, expected {shape}")
+        return np.ascontiguousarray(np.broadcast_to(array, shape))
+
+    def _check(self) -> None:
+        nodes = len(self.kinds)
+        if len(self.destinations) != len(self.sources):
+            raise InputError(f"fabric {self.name!r}: {len(self.sources)} link sources, {len(self.destinations)} ends")
+        ends = np.concatenate([self.sources, self.destinations])
+        outside = ends[(ends < 0) | (ends >= nodes)]
+        if outside.size:
+            raise InputError(f"fabric {self.name!r}: a link ends at node {outside[0]}, there are {nodes} nodes")
+        for what, values, positive in (
+            ("bandwidth", self.bandwidths, True),
+            ("latency", self.latencies, False),
+            ("energy", self.energies, False),
+        ):
+            bad = ~np.isfinite(values) | (values <= 0 if positive else values < 0)
+            if bad.any():
+                link = int(np.flatnonzero(bad)[0])
+                raise InputError(f"fabric {self.name!r}: link {self.link_name(link)} has {what} {values[link]}")
+        if self.coordinates is not None:
+            self._check_coordinates(self.coordinates)
+
+    def _check_coordinates(self, coordinates: IntArray) -> None:
+        expected = len(self.npus), len(self.levels)
+        if coordinates.shape != expected:
+            raise InputError(f"fabric {self.name!r}: coordinates have shape {coordinates.shape}, expected {expected}")
+        sizes = [level.size for level in self.levels]
+        if ((coordinates < 0) | (coordinates >= sizes)).any():
+            raise InputError(f"fabric {self.name!r}: coordinates outside the levels' sizes {sizes}")
+        if len(np.unique(coordinates, axis=0)) != len(coordinates):
+            raise InputError(f"fabric {self.name!r}: two NPUs have the same coordinates")
+
+    @cached_property
+    def npus(self) -> IntArray:
+        """Node of each NPU."""
+        return np.flatnonzero(self.kinds == NodeKind.NPU)
+
+    @cached_property
+    def controllers(self) -> IntArray:
+        """Node of each I/O controller."""
+        return np.flatnonzero(self.kinds == NodeKind.CONTROLLER)
+
+    @cached_property
+    def _link_keys(self) -> tuple[IntArray, IntArray]:
+        keys = self.sources * len(self.kinds) + self.destinations
+        order = np.argsort(keys, kind="stable")
+        return keys[order], order
+
+    def links_between(self, sources: IntArray, destinations: IntArray) -> IntArray:
+        """Return the id of the link from each source node to its neighbour (the first, of parallel links).
+
+        Raises:
+            InputError: A pair of nodes that no link joins.
+        """
+        keys, order = self._link_keys
+        wanted = np.asarray(sources) * len(self.kinds) + np.asarray(destinations)
+        position = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+        missing = np.ones(wanted.shape, dtype=bool) if not len(keys) else keys[position] != wanted
+        if missing.any():
+            at = int(np.flatnonzero(missing)[0])
+            names = [self.node_name(int(np.ravel(nodes)[at])) for nodes in (sources, destinations)]
+            raise InputError(f"fabric {self.name!r} has no link from {names[0]} to {names[1]}")
+        return order[position]
+
+    def node_name(self, node: int) -> str:
+        """Return the name of ``node`` for people."""
+        if self.node_names is not None:
+            return self.node_names(node)
+        kind = self.kinds[node]
+        return f"{NodeKind(kind).name.lower()}{int((self.kinds[:node] == kind).sum())}"
+
+    def link_name(self, link: int) -> str:
+        """Return the name of ``link`` for people."""
+        return f"{self.node_name(int(self.sources[link]))}->{self.node_name(int(self.destinations[link]))}"
+
+    def paths(self, offsets: IntArray, links: IntArray) -> Routes:
+        """Return ``F`` routes that are paths, so that the latencies of their links add up; arrays as in ``Routes``."""
+        latencies = np.zeros(len(offsets) - 1)
+        used = np.diff(offsets) > 0
+        if used.any():
+            latencies[used] = np.add.reduceat(self.latencies[links], offsets[:-1][used])
+        return Routes(offsets, links, latencies)
+
+    def view(self, group: IntArray | Sequence[int] | None = None) -> GroupView:
+        """Return what an algorithm may know about the NPUs numbered ``group`` (all of them by default).
+
+        Raises:
+            InputError: The group is empty, or an NPU in it does not exist or is repeated.
+        """
+        npus = len(self.npus)
+        members = np.arange(npus) if group is None else np.asarray(group, dtype=np.intp)
+        if not members.size:
+            raise InputError("the group is empty", key="group", accepted="one or more NPUs")
+        missing = members[(members < 0) | (members >= npus)]
+        if missing.size:
+            raise InputError(f"NPU {missing[0]} is not in {self.name!r}", key="group", accepted=f"0 to {npus - 1}")
+        numbers, counts = np.unique(members, return_counts=True)
+        if len(numbers) < len(members):
+            twice = numbers[counts > 1][0]
+            raise InputError(f"NPU {twice} is in the group more than once", key="group", accepted="each NPU once")
+        return GroupView.of(members, self.levels, self.coordinates, self.offers)
+
+    def with_defaults(self, *, name: str | None = None, router: Router | None = None) -> Fabric:
+        """Return the same network under another name or with another router."""
+        return evolve(self, name=name or self.name, router=router or self.router)
+
+    def to_networkx(self) -> networkx.MultiDiGraph:
+        """Return a networkx view: nodes with ``kind`` and ``name``, edges keyed by link id with their numbers."""
+        import networkx as nx
+
+        graph = nx.MultiDiGraph(name=self.name)
+        for node, kind in enumerate(self.kinds):
+            graph.add_node(node, kind=NodeKind(kind).name.lower(), name=self.node_name(node))
+        for link, (source, destination) in enumerate(zip(self.sources, self.destinations, strict=True)):
+            graph.add_edge(
+                int(source),
+                int(destination),
+                key=link,
+                bandwidth=float(self.bandwidths[link]),
+                latency=float(self.latencies[link]),
+                energy=float(self.energies[link]),
+            )
+        return graph
+
+
+class Topology(ABC):
+    """A configured network that can be built; plugins derive attrs classes from it.
+
+    The attrs fields are the configuration schema; the class docstring is what ``fredfw plugins show`` prints.
+    """
+
+    name: ClassVar[str]
+    placement: ClassVar[str] = "linear"
+    """Placement used where the experiment names none."""
+
+    @abstractmethod
+    def build(self) -> Fabric:
+        """Return the network; pure, so two calls give equal fabrics."""

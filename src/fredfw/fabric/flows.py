@@ -1,0 +1,105 @@
+"""What the network carries: routes (which links) and flow sets (routes with volumes), as compressed sparse rows."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.typing import FloatArray, IntArray
+
+
+class Operation(Enum):
+    """What a many-ended flow does on its way."""
+
+    MULTICAST = "multicast"
+    """One source, several destinations: the data is copied where the tree branches."""
+    REDUCE = "reduce"
+    """Several sources, one destination: the data is combined where the tree joins."""
+    ALL_REDUCE = "all-reduce"
+    """Several sources, several destinations: combined on the way up, copied on the way down."""
+
+
+@frozen(eq=False)
+class Routes:
+    """The links of ``F`` flows: flow ``f`` uses ``links[offsets[f]:offsets[f + 1]]``, all at its one rate.
+
+    Args:
+        offsets: ``(F + 1,)`` start of each flow's links.
+        links: ``(nnz,)`` link ids.
+        latencies: ``(F,)`` seconds from the last byte's departure to its delivery (the deepest branch's, for a tree).
+        coefficients: ``(nnz,)`` share of the flow's rate that each link carries; ``None`` means 1 everywhere.
+    """
+
+    offsets: IntArray
+    links: IntArray
+    latencies: FloatArray
+    coefficients: FloatArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @classmethod
+    def of(
+        cls, lists: list[IntArray], latencies: FloatArray | list[float], coefficients: list[FloatArray] | None = None
+    ) -> Routes:
+        """Build from one array of links per flow."""
+        offsets = np.zeros(len(lists) + 1, dtype=np.intp)
+        np.cumsum([len(one) for one in lists], out=offsets[1:])
+        links = np.concatenate(lists).astype(np.intp) if lists else np.zeros(0, dtype=np.intp)
+        return cls(
+            offsets,
+            links,
+            np.asarray(latencies, dtype=float),
+            np.concatenate(coefficients) if coefficients else None,
+        )
+
+    @classmethod
+    def concatenate(cls, parts: list[Routes]) -> Routes:
+        """Return all flows of ``parts``, in order."""
+        if len(parts) == 1:
+            return parts[0]
+        counts = np.concatenate([np.diff(part.offsets) for part in parts])
+        offsets = np.zeros(len(counts) + 1, dtype=np.intp)
+        np.cumsum(counts, out=offsets[1:])
+        coefficients = None
+        if any(part.coefficients is not None for part in parts):
+            coefficients = np.concatenate(
+                [np.ones(len(part.links)) if part.coefficients is None else part.coefficients for part in parts]
+            )
+        return cls(
+            offsets,
+            np.concatenate([part.links for part in parts]),
+            np.concatenate([part.latencies for part in parts]),
+            coefficients,
+        )
+
+
+@frozen(eq=False)
+class FlowSet:
+    """Flows that start together, in ``activities`` groups that each end on their own.
+
+    Args:
+        routes: The links of the ``F`` flows.
+        volumes: ``(F,)`` bytes of one repetition.
+        activity: ``(F,)`` which activity each flow belongs to, ``0 .. activities - 1``.
+        activities: How many activities there are; one without flows ends at once.
+        repeat: How often the activity runs, one repetition after the other.
+        setup: Seconds before a repetition, for instance to set up circuits.
+        setup_once: Whether ``setup`` is paid once (circuits do not change) instead of at each repetition.
+        caps: ``(F,)`` upper limit of each flow's rate in bytes per second, or ``None``.
+        priority: Class of all these flows for the sharing policy; 0 is the highest.
+        label: What the bytes are accounted to.
+    """
+
+    routes: Routes
+    volumes: FloatArray
+    activity: IntArray
+    activities: int
+    repeat: int = 1
+    setup: float = 0.0
+    setup_once: bool = False
+    caps: FloatArray | None = None
+    priority: int = 0
+    label: str = ""

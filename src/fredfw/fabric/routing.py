@@ -1,0 +1,166 @@
+"""How transfers become links: the interface, and the shortest-path router that fits every fabric."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.errors import UnsupportedError
+from fredfw.fabric.flows import Operation, Routes
+from fredfw.typing import IntArray
+
+if TYPE_CHECKING:
+    from fredfw.fabric.fabric import Fabric
+
+
+class Router(ABC):
+    """Chooses links; stateless and deterministic, so that routes may be cached."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        """Return one route per pair of nodes.
+
+        Args:
+            fabric: The network.
+            sources: ``(F,)`` nodes.
+            destinations: ``(F,)`` nodes; equal to the source means no links.
+        """
+
+    @abstractmethod
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        """Return one flow over the links that join all ``sources`` to all ``destinations``.
+
+        Only nodes that may copy (or reduce) branch (or join) it. A multicast has one source, a reduction one end.
+
+        Raises:
+            UnsupportedError: There is no such tree.
+        """
+
+
+@frozen
+class ShortestPathRouter(Router):
+    """Fewest hops; each node is reached from the lowest-numbered node, by the lowest link. Fits every fabric."""
+
+    name: ClassVar[str] = "shortest-path"
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        """See ``Router.route``; one breadth-first search from all distinct sources at once, in blocks."""
+        # Flows in the order of their sources, so that a block of sources is a block of flows.
+        order = np.argsort(sources, kind="stable")
+        roots, first = np.unique(sources[order], return_index=True)
+        bounds = np.append(first, len(order))
+        block = max(1, _SEARCH_CELLS // len(fabric.kinds))
+        counts, links = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]
+        for low in range(0, len(roots), block):
+            edges = bounds[low : low + block + 1]
+            rows = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+            leaves = destinations[order[edges[0] : edges[-1]]]
+            offsets, walked = _shortest(fabric, roots[low : low + block], rows, leaves)
+            counts.append(np.diff(offsets))
+            links.append(walked)
+        sorted_counts = np.concatenate(counts)
+        starts = np.cumsum(sorted_counts) - sorted_counts
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        offsets = _offsets(sorted_counts[back])
+        return fabric.paths(offsets, np.concatenate(links)[_ranges(starts[back], sorted_counts[back])])
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        """See ``Router.tree``; the union of shortest paths that branch only where a node may copy or reduce."""
+        if operation is Operation.ALL_REDUCE:
+            raise UnsupportedError(
+                f"the shortest-path router has no all-reduce tree on fabric {fabric.name!r}",
+                accepted="multicast or reduce",
+            )
+        reverse = operation is Operation.REDUCE
+        root, leaves = (destinations[:1], sources) if reverse else (sources[:1], destinations)
+        paths = fabric.paths(*_shortest(fabric, root, np.zeros(len(leaves), dtype=np.intp), leaves, reverse=reverse))
+        links = np.unique(paths.links)
+        nodes, count = np.unique((fabric.destinations if reverse else fabric.sources)[links], return_counts=True)
+        # A leaf in the middle also branches: it keeps the data (or adds its own) and passes it on.
+        branches = (count + np.isin(nodes, leaves) > 1) & (nodes != root)
+        stuck = nodes[branches & ~(fabric.reduces if reverse else fabric.copies)[nodes]]
+        if stuck.size:
+            verb = "combine" if reverse else "copy"
+            raise UnsupportedError(
+                f"{fabric.node_name(int(stuck[0]))} of fabric {fabric.name!r} cannot {verb} a stream"
+            )
+        return Routes.of([links], [float(paths.latencies.max(initial=0.0))])
+
+
+_SEARCH_CELLS = 1 << 22
+"""Nodes times sources searched at once: bounds the memory to some 40 MB."""
+
+
+def _shortest(
+    fabric: Fabric, roots: IntArray, rows: IntArray, leaves: IntArray, *, reverse: bool = False
+) -> tuple[IntArray, IntArray]:
+    """Return offsets and links of the shortest paths from ``roots[rows[f]]`` to ``leaves[f]`` (``reverse``: back)."""
+    near, far = (fabric.destinations, fabric.sources) if reverse else (fabric.sources, fabric.destinations)
+    reached = _search(len(fabric.kinds), near, far, roots, rows, leaves)
+    flows, nodes = np.arange(len(rows)), leaves
+    steps: list[tuple[IntArray, IntArray]] = []
+    hops = np.zeros(len(rows), dtype=np.intp)
+    while True:
+        under_way = nodes != roots[rows[flows]]
+        flows, nodes = flows[under_way], nodes[under_way]
+        if not flows.size:
+            break
+        links = reached[rows[flows], nodes]
+        if (links < 0).any():
+            flow = flows[links < 0][0]
+            pair = int(roots[rows[flow]]), int(leaves[flow])
+            source, destination = (fabric.node_name(node) for node in (reversed(pair) if reverse else pair))
+            raise UnsupportedError(f"fabric {fabric.name!r} has no path from {source} to {destination}")
+        steps.append((flows, links))
+        hops[flows] += 1
+        nodes = near[links]
+    offsets = _offsets(hops)
+    path = np.empty(offsets[-1], dtype=np.intp)
+    for step, (flows, links) in enumerate(steps):
+        # The walk goes from leaf to root, the data the other way unless reversed.
+        path[offsets[flows] + step if reverse else offsets[flows + 1] - 1 - step] = links
+    return offsets, path
+
+
+def _search(nodes: int, near: IntArray, far: IntArray, roots: IntArray, rows: IntArray, leaves: IntArray) -> IntArray:
+    """Return the ``(roots, nodes)`` link by which breadth-first searches first reached each node, -1 where none did.
+
+    Links lead from ``near`` to ``far``. The searches end once each has found its leaves (``leaves[f]`` from
+    ``roots[rows[f]]``), so that traffic among neighbours stays cheap on a large fabric.
+    """
+    order = np.argsort(near, kind="stable")
+    start = np.searchsorted(near[order], np.arange(nodes + 1))
+    reached = np.full((len(roots), nodes), -1, dtype=np.intp)
+    seen = np.zeros(reached.shape, dtype=bool)
+    row, node = np.arange(len(roots)), roots
+    seen[row, node] = True
+    while node.size and not seen[rows, leaves].all():
+        degree = start[node + 1] - start[node]
+        links = order[_ranges(start[node], degree)]
+        cell = np.repeat(row, degree) * nodes + far[links]
+        fresh = ~seen.ravel()[cell]
+        # The frontier is sorted, so the first link into a cell comes from the lowest node and is its lowest.
+        cell, first = np.unique(cell[fresh], return_index=True)
+        row, node = np.divmod(cell, nodes)
+        reached[row, node] = links[fresh][first]
+        seen[row, node] = True
+    return reached
+
+
+def _offsets(counts: IntArray) -> IntArray:
+    """Return 0 and the running totals of ``counts``."""
+    offsets = np.zeros(len(counts) + 1, dtype=np.intp)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets
+
+
+def _ranges(starts: IntArray, counts: IntArray) -> IntArray:
+    """Return ``starts[i], starts[i] + 1, ...``, ``counts[i]`` numbers for each ``i``, one after the other."""
+    total = np.cumsum(counts)
+    return np.repeat(starts - total + counts, counts) + np.arange(total[-1] if len(total) else 0)

@@ -1,0 +1,113 @@
+"""What a collective algorithm may know of the fabric: levels, coordinates, capabilities. Nothing else leaks."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw.errors import InputError
+from fredfw.typing import IntArray
+
+
+@frozen
+class Level:
+    """One dimension or tier.
+
+    Args:
+        size: How many positions it has.
+        kind: How neighbouring positions are joined: a closed ``ring``, an open ``line``, or a ``switch`` (any to any).
+        bandwidth: Bytes per second that one member can send to its next in this level while all others do the same.
+        latency: Seconds from one position to the next (the largest, where positions are left out).
+    """
+
+    size: int
+    kind: Literal["ring", "line", "switch"]
+    bandwidth: float
+    latency: float = 0.0
+
+
+@frozen
+class Capabilities:
+    """What the network does for collectives among NPUs.
+
+    Args:
+        reduces: It combines streams on their way.
+        multicasts: It copies streams on their way.
+        circuits: It sets up circuits, which takes time.
+    """
+
+    reduces: bool = False
+    multicasts: bool = False
+    circuits: bool = False
+
+
+@frozen(eq=False)
+class GroupView:
+    """A group of NPUs as an algorithm sees it; ranks are ``0 .. size - 1`` in the group's own order.
+
+    Args:
+        size: Number of ranks.
+        levels: The levels the group extends over (more than one position), innermost first, cut to the group; empty
+            where the group is no full product of positions.
+        coordinates: ``(size, len(levels))`` position of each rank, ``0 .. level.size - 1``; ``None`` where the group is
+            no full product.
+        capabilities: What the network can do for the group.
+    """
+
+    size: int
+    levels: tuple[Level, ...] = ()
+    coordinates: IntArray | None = None
+    capabilities: Capabilities = Capabilities()
+
+    @classmethod
+    def of(
+        cls,
+        members: IntArray,
+        levels: tuple[Level, ...],
+        coordinates: IntArray | None,
+        capabilities: Capabilities = Capabilities(),
+    ) -> GroupView:
+        """Return the view of the NPUs ``members`` of a fabric with ``(NPUs, levels)`` ``coordinates``."""
+        if coordinates is None or not levels:
+            return cls(len(members), (), None, capabilities)
+        inverse = np.empty((len(members), len(levels)), dtype=np.intp)
+        cut = []
+        for column, level in enumerate(levels):
+            positions, inverse[:, column] = np.unique(coordinates[members, column], return_inverse=True)
+            cut.append(_cut(level, positions))
+        sizes = tuple(level.size for level in cut)
+        product = int(np.prod(sizes))
+        if product != len(members) or len(np.unique(np.ravel_multi_index(tuple(inverse.T), sizes))) != product:
+            return cls(len(members), (), None, capabilities)
+        used = [column for column, one in enumerate(sizes) if one > 1]
+        return cls(len(members), tuple(cut[column] for column in used), inverse[:, used], capabilities)
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Equal for views that look the same to an algorithm."""
+        place = None if self.coordinates is None else self.coordinates.tobytes()
+        return self.size, self.levels, place, self.capabilities
+
+    def require_levels(self) -> IntArray:
+        """Return the coordinates.
+
+        Raises:
+            InputError: The group is no full product of positions.
+        """
+        if self.coordinates is None:
+            raise InputError(f"the group of {self.size} is not a full product of positions in the fabric's levels")
+        return self.coordinates
+
+
+def _cut(level: Level, positions: IntArray) -> Level:
+    """Return ``level`` reduced to the sorted ``positions``; a ring that misses some is a line."""
+    if level.kind == "switch" or len(positions) == level.size:
+        return evolve(level, size=len(positions))
+    hops = np.diff(positions)
+    if level.kind == "ring":
+        hops = np.minimum(hops, level.size - hops)
+    return evolve(level, size=len(positions), kind="line", latency=level.latency * int(hops.max(initial=1)))

@@ -1,0 +1,189 @@
+"""The entry point for programs: one object that knows the plugins and runs experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fredfw.collectives import CollectiveRequest, Pattern
+from fredfw.errors import InputError, nearest
+from fredfw.experiment import calibration, comparison, spec
+from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
+from fredfw.experiment.runner import Bench, Runner, sharing_of
+from fredfw.experiment.spec import FIDELITIES, Experiment
+from fredfw.fabric import Fabric, Topology
+from fredfw.plugin import configure
+from fredfw.plugin.manager import PluginManager
+from fredfw.typing import IntArray
+from fredfw.units import Unit, parse
+
+
+class Framework:
+    """Knows the installed plugins and composes them; two frameworks share nothing.
+
+    Args:
+        plugins: The plugins to use; all installed ones by default.
+    """
+
+    def __init__(self, plugins: PluginManager | None = None) -> None:
+        self.plugins = plugins or PluginManager.discover()
+        self._latest: tuple[Fabric, str, Bench] | None = None  # a sweep over sizes asks for the same one again
+
+    def topology(self, name: str, **fields: Any) -> Topology:
+        """Return the topology ``name``, configured with ``fields``: numbers in SI, or text with units.
+
+        Raises:
+            UnknownNameError: No such topology.
+            InputError: An unknown field or an impossible value.
+        """
+        return configure.build(self.plugins.topologies.get(name), fields)
+
+    def simulate_collective(
+        self,
+        fabric: Fabric,
+        pattern: str,
+        *,
+        size: float | str,
+        group: Sequence[int] | None = None,
+        algorithm: str = "auto",
+        root: int = 0,
+        fidelity: str = "compressed",
+        **options: Any,
+    ) -> CollectiveResult:
+        """Simulate one collective on the otherwise idle ``fabric``.
+
+        Args:
+            fabric: The network.
+            pattern: A collective pattern, such as ``all-reduce``.
+            size: Bytes of the per-rank buffer, the larger of input and output; text may have a unit.
+            group: NPU numbers in rank order; all of them by default.
+            algorithm: Name of an algorithm, or ``auto`` for the fastest of those that can serve the request.
+            root: The special rank of a rooted pattern.
+            fidelity: ``compressed`` or ``stepwise``.
+            **options: Fields of the algorithm.
+
+        Raises:
+            InputError: Something given cannot be used; ``UnsupportedError`` if no algorithm can serve it.
+            SimulationError: The model misbehaved.
+        """
+        members = _members(group, fabric)
+        request = CollectiveRequest(_pattern(pattern), len(members), _size(size), root)
+        if fidelity not in FIDELITIES:
+            raise InputError(f"{fidelity!r} is not known", key="fidelity", accepted=", ".join(FIDELITIES))
+        bench = self._bench(fabric, algorithm, options)
+        return bench.collective(request, members, stepwise=fidelity == "stepwise")
+
+    def _bench(self, fabric: Fabric, algorithm: str, options: dict[str, Any]) -> Bench:
+        key = f"{algorithm} {sorted(options.items())}"
+        if self._latest is not None and self._latest[0] is fabric and self._latest[1] == key:
+            return self._latest[2]
+        chosen = None
+        if algorithm != "auto":
+            chosen = {None: (configure.build(self.plugins.collectives.get(algorithm), options),)}
+        elif options:
+            raise InputError(f"{sorted(options)} given without an algorithm", key="algorithm", accepted="a name")
+        bench = Bench(fabric, sharing_of(fabric, self.plugins), chosen, self.plugins)
+        self._latest = fabric, key, bench
+        return bench
+
+    def load_experiment(self, path: str | Path) -> Experiment:
+        """Read the experiment file at ``path``; raises ``InputError`` naming file, key and value."""
+        return spec.load(path, self.plugins)
+
+    def run(
+        self,
+        experiment: Experiment | str | Path,
+        *,
+        workload: str | None = None,
+        fabric: str | None = None,
+        fidelity: str | None = None,
+    ) -> RunResult:
+        """Simulate one cell of an experiment; names may be left out where there is only one to choose from.
+
+        Raises:
+            InputError: The cell is not named, or does not exist, or cannot be run.
+            SimulationError: The model misbehaved.
+        """
+        matrix = self._experiment(experiment)
+        row = matrix.workload(_only(workload, [one.name for one in matrix.workloads], "workload", matrix.file))
+        column = matrix.fabric(_only(fabric, [one.name for one in matrix.fabrics], "fabric", matrix.file))
+        with self._hooked(matrix):
+            result = Runner(matrix, self.plugins).run(row, column, fidelity or matrix.fidelity)
+            self.plugins.hook.fredfw_after_run(result=result)
+            return result
+
+    def compare(
+        self,
+        experiment: Experiment | str | Path,
+        *,
+        fidelity: str | None = None,
+        progress: comparison.Progress | None = None,
+    ) -> Comparison:
+        """Simulate every cell of an experiment; see ``fredfw.experiment.comparison.compare``."""
+        matrix = self._experiment(experiment)
+        with self._hooked(matrix):
+            return comparison.compare(matrix, self.plugins, fidelity=fidelity, progress=progress)
+
+    def calibrate(
+        self, experiment: Experiment | str | Path, *, progress: comparison.Progress | None = None
+    ) -> tuple[calibration.Fit, ...]:
+        """Fit the compute scale of every workload that asks for it; see ``fredfw.experiment.calibration``."""
+        return calibration.calibrate(self._experiment(experiment), self.plugins, progress=progress)
+
+    def _experiment(self, experiment: Experiment | str | Path) -> Experiment:
+        return experiment if isinstance(experiment, Experiment) else self.load_experiment(experiment)
+
+    @contextmanager
+    def _hooked(self, experiment: Experiment) -> Iterator[None]:
+        self.plugins.hook.fredfw_before_run(experiment=experiment)
+        try:
+            yield
+        except Exception as error:
+            self.plugins.hook.fredfw_on_run_error(experiment=experiment, error=error)
+            raise
+
+
+def _pattern(name: str) -> Pattern:
+    names = [str(one) for one in Pattern]
+    if name not in names:
+        raise InputError(f"unknown pattern {name!r}{nearest(name, names)}", key="pattern", accepted=", ".join(names))
+    return Pattern(name)
+
+
+def _size(value: float | str) -> float:
+    try:
+        size = parse(value, Unit.BYTES)
+    except InputError as error:
+        raise error.at(key="size") from None
+    if size <= 0:
+        raise InputError(f"{value!r} is no size", key="size", accepted="more than 0 bytes")
+    return size
+
+
+def _members(group: Sequence[int] | None, fabric: Fabric) -> IntArray:
+    npus = len(fabric.npus)
+    if group is None:
+        return np.arange(npus)
+    members = np.asarray(group, dtype=np.intp)
+    accepted = f"different NPUs from 0 to {npus - 1}"
+    if members.ndim != 1 or not len(members):
+        raise InputError(f"{group!r} is no group", key="group", accepted=accepted)
+    for npu in members.tolist():
+        if not 0 <= npu < npus:
+            raise InputError(f"{fabric.name!r} has no NPU {npu}", key="group", accepted=accepted)
+    numbers, counts = np.unique(members, return_counts=True)
+    if (counts > 1).any():
+        raise InputError(f"NPU {numbers[counts > 1][0]} is named twice", key="group", accepted=accepted)
+    return members
+
+
+def _only(name: str | None, names: Sequence[str], kind: str, file: str | None) -> str:
+    if name is not None:
+        return name
+    if len(names) > 1:
+        raise InputError(f"there are {len(names)} {kind}s", file=file, key=kind, accepted=f"one of {', '.join(names)}")
+    return names[0]

@@ -1,0 +1,71 @@
+'''Plugins: how fredfw learns about your topology, algorithm or workload.
+
+A plugin is an attrs class and one function. The class derives from one of fredfw's interfaces and has a ``name``; its
+fields are its configuration, and its docstring is what ``fredfw plugins show`` prints. The function is a *hook*: it is
+called after the kind of thing that it registers, and ``@hookimpl`` marks it. Here is a whole plugin, a ring of NPUs::
+
+    """NPUs in a ring."""
+
+    from typing import ClassVar
+
+    import numpy as np
+    from attrs import frozen
+
+    from fredfw import Fabric, Level, NodeKind, Topology, hookimpl, units
+
+
+    @frozen
+    class Loop(Topology):
+        """NPUs in a ring, a link in each direction between neighbours."""
+
+        name: ClassVar[str] = "loop"
+        npus: int = units.option(validator=units.at_least(3), help="number of NPUs")
+        link_bandwidth: float = units.bandwidth("100 GB/s", help="of each link and direction")
+        link_latency: float = units.duration("20 ns", help="of each link")
+
+        def build(self) -> Fabric:
+            here = np.arange(self.npus)
+            following = (here + 1) % self.npus
+            return Fabric(
+                name=f"loop of {self.npus}",
+                kinds=np.full(self.npus, NodeKind.NPU),
+                sources=np.concatenate([here, following]),
+                destinations=np.concatenate([following, here]),
+                bandwidths=self.link_bandwidth,
+                latencies=self.link_latency,
+                energies=0.0,
+                levels=(Level(self.npus, "ring", self.link_bandwidth, self.link_latency),),
+                coordinates=here[:, None],
+            )
+
+
+    @hookimpl
+    def fredfw_topologies() -> list[type[Topology]]:
+        return [Loop]
+
+Saved as ``loop.py`` it can be tried at once, without being installed::
+
+    fredfw --plugin loop.py collective all-reduce --topology loop --set npus=8 --size 1GB
+
+To be found wherever it is installed, it needs an entry point in the group ``fredfw`` of its ``pyproject.toml``::
+
+    [project.entry-points.fredfw]
+    loop = "acme_loop"
+
+That is all. Numbers in fields are SI (bytes, seconds, bytes per second); fields made with ``fredfw.units`` accept text
+with units too, and refuse what makes no sense with a message that names the key. Names of built-in and installed
+plugins are listed by ``fredfw plugins list``; two plugins that register the same name are an error.
+
+All hooks, with when they are called and what they return, are in ``fredfw.plugin.spec``. A plugin that cannot be loaded
+is left out with a warning, and becomes an error when something asks for a name that it might have registered. These
+environment variables help to find out why: ``FREDFW_DISABLE_PLUGINS=name,...`` does not load the plugins named,
+``FREDFW_PLUGINS=name,...`` loads no others, and ``FREDFW_TRACE_HOOKS=1`` logs every call of a hook.
+'''
+
+from __future__ import annotations
+
+import pluggy
+
+hookimpl = pluggy.HookimplMarker("fredfw")
+
+__all__ = ["hookimpl"]

@@ -1,0 +1,251 @@
+"""Plugins from plain tables and back: checked against their attrs fields, with messages that name the key."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence, Set
+from datetime import date, time
+from enum import Enum
+from numbers import Integral, Real
+from operator import index
+from types import NoneType
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+import attrs
+import numpy as np
+
+from fredfw.errors import InputError, PluginError, nearest
+from fredfw.plugin import schema
+
+T = TypeVar("T")
+
+
+def build(cls: type[T], mapping: Mapping[str, Any], *, key_prefix: str = "") -> T:
+    """Return an instance of an attrs class, configured by a table.
+
+    Values must have the types of the fields: nothing is guessed, except that an integral float is an integer, and a
+    list may fill a tuple or a set. A field with a converter gets its value as it is, so quantities may be text. Tables
+    fill fields whose type is an attrs class.
+
+    Args:
+        cls: The class.
+        mapping: Values by key.
+        key_prefix: Key path of the table, for messages.
+
+    Raises:
+        InputError: A key is unknown or missing, or a value has the wrong type or is refused by the class; names key
+            path, value and what is accepted.
+        PluginError: The class cannot be configured.
+    """
+    try:
+        return _build(cls, mapping)
+    except InputError as error:
+        error.at(key=key_prefix)
+        raise
+
+
+def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "") -> T:
+    """Return an instance of an attrs class, configured by texts such as those of ``--set key=value``.
+
+    A text is read as a TOML value where it is one (``4``, ``true``, ``[8, 8]``, ``"D"``) and kept as it is where it is
+    not (``D``, ``750 GB/s``) or where the field takes nothing but text. Raises as ``build`` does.
+    """
+    settings = schema.settings(cls)
+    values = {key: _read(text, settings[key].hint if key in settings else Any) for key, text in texts.items()}
+    return build(cls, values, key_prefix=key_prefix)
+
+
+def unstructure(instance: Any) -> dict[str, Any]:
+    """Return the configuration of an attrs instance as JSON-ready plain data; ``build`` makes an equal instance of it.
+
+    Raises:
+        PluginError: A field holds something that is no plain data.
+    """
+    plain = {}
+    for one in attrs.fields(type(instance)):
+        if one.init and one.alias is not None:
+            try:
+                plain[one.alias] = _plain(getattr(instance, one.name))
+            except TypeError as error:
+                raise PluginError(f"field {one.name!r} of {type(instance).__qualname__} {error}") from None
+    return plain
+
+
+def _build(cls: type[T], mapping: Any) -> T:
+    settings = schema.settings(cls)
+    keys = ", ".join(settings) or "no keys"
+    if not isinstance(mapping, Mapping):
+        raise InputError(f"{mapping!r} is not a table", accepted=f"a table of {keys}")
+    for key in mapping:
+        if key not in settings:
+            raise InputError(f"unknown key{nearest(str(key), settings)}", key=str(key), accepted=keys)
+    for key, setting in settings.items():
+        if setting.attribute.default is attrs.NOTHING and key not in mapping:
+            raise InputError("is missing", key=key, accepted=setting.accepted)
+    arguments = {key: _value(value, settings[key]) for key, value in mapping.items()}
+    try:
+        return cls(**arguments)
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        # Validators and converters that are not ours; those of attrs quote the field first.
+        reason = str(error.args[0]) if error.args else type(error).__name__
+        culprit = next((one for one in settings.values() if f"'{one.attribute.name}'" in reason), None)
+        raise InputError(
+            reason, key=culprit.key if culprit else None, accepted=culprit.accepted if culprit else None
+        ) from error
+
+
+def _value(value: Any, setting: schema.Setting) -> Any:
+    if setting.attribute.converter is not None:
+        return value
+    try:
+        return _convert(value, setting.hint)
+    except InputError as error:
+        if error.key is None:  # it is about the whole value, of which the field knows more than the type does
+            error.accepted = setting.accepted
+        error.at(key=setting.key)
+        raise
+
+
+def _convert(value: Any, hint: Any) -> Any:
+    """Return ``value`` as the annotated type ``hint``; raises ``InputError`` if it is not of that type."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint in (Any, object):
+        return value
+    if origin in schema.UNIONS:
+        return _convert_union(value, hint)
+    if origin is Literal:
+        if value in arguments:
+            return value
+        raise _unknown(value, hint, arguments)
+    if hint is bool and isinstance(value, bool):
+        return value
+    if hint in (int, float):
+        return _convert_number(value, hint)
+    kind = origin or hint
+    if not isinstance(kind, type):
+        return value
+    if issubclass(kind, Enum) and not isinstance(value, kind):
+        for one in kind:
+            if one.value == value:
+                return one
+        raise _unknown(value, hint, [one.value for one in kind])
+    if attrs.has(kind) and not isinstance(value, kind):
+        return _build(kind, value)
+    if issubclass(kind, Sequence | Set) and kind is not str and isinstance(value, list | tuple | Set):
+        return _convert_items(value, hint)
+    if issubclass(kind, Mapping) and isinstance(value, Mapping):
+        inner = arguments[1] if arguments else Any
+        return {key: _inside(str(key), one, inner) for key, one in value.items()}
+    if isinstance(value, kind) and not isinstance(value, bool):
+        return value
+    raise _mismatch(value, hint)
+
+
+def _convert_number(value: Any, kind: type) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise _mismatch(value, kind)
+    if kind is int and isinstance(value, Integral):
+        return index(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond the largest float
+        number = math.inf
+    if not math.isfinite(number):
+        raise InputError(f"{value!r} is not finite", accepted=schema.phrase(kind))
+    if kind is float:
+        return number
+    if number.is_integer():
+        return int(number)
+    raise _mismatch(value, kind)
+
+
+def _convert_union(value: Any, hint: Any) -> Any:
+    members = get_args(hint)
+    if value is None and NoneType in members:
+        return None
+    if type(value) in members:
+        return _convert(value, type(value))
+    candidates = [one for one in members if one is not NoneType]
+    if len(candidates) == 1:
+        return _convert(value, candidates[0])
+    for one in candidates:
+        try:
+            return _convert(value, one)
+        except InputError:
+            continue
+    raise _mismatch(value, hint)
+
+
+def _convert_items(value: Any, hint: Any) -> Any:
+    kind, arguments = get_origin(hint) or hint, get_args(hint)
+    if kind is tuple and arguments and arguments[-1] is not ...:
+        if len(value) != len(arguments):
+            raise _mismatch(value, hint)
+        inner = arguments
+    else:
+        inner = (arguments[0] if arguments else Any,) * len(value)
+    items = (_inside(f"[{position}]", one, inner[position]) for position, one in enumerate(value))
+    if kind in (list, set):
+        return kind(items)
+    return frozenset(items) if issubclass(kind, Set) else tuple(items)
+
+
+def _inside(place: str, value: Any, hint: Any) -> Any:
+    try:
+        return _convert(value, hint)
+    except InputError as error:
+        error.at(key=place)
+        raise
+
+
+def _mismatch(value: Any, hint: Any) -> InputError:
+    expected = schema.phrase(hint)
+    return InputError(f"{value!r} is not {expected}", accepted=expected)
+
+
+def _unknown(value: Any, hint: Any, known: Sequence[Any]) -> InputError:
+    hint_text = nearest(value, map(str, known)) if isinstance(value, str) else ""
+    return InputError(f"{value!r} is not known{hint_text}", accepted=schema.phrase(hint))
+
+
+def _read(text: str, hint: Any) -> Any:
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    value = parsed["value"]
+    # A date, or a second line smuggled in, is text that merely looks like TOML.
+    if len(parsed) > 1 or isinstance(value, date | time) or (not isinstance(value, str) and _only_text(hint)):
+        return text
+    return value
+
+
+def _only_text(hint: Any) -> bool:
+    members = get_args(hint) if get_origin(hint) in schema.UNIONS else (hint,)
+    return all(
+        one in (str, NoneType)
+        or (isinstance(one, type) and issubclass(one, str))
+        or (get_origin(one) is Literal and all(isinstance(choice, str) for choice in get_args(one)))
+        for one in members
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, Set):
+        return sorted(map(_plain, value))
+    if isinstance(value, Sequence):
+        return [_plain(one) for one in value]
+    if attrs.has(type(value)):
+        return unstructure(value)
+    raise TypeError(f"holds {value!r}, which is no plain data")

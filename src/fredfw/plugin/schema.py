@@ -1,0 +1,179 @@
+"""The configuration schema of a plugin, derived from its attrs fields: for the command line, the docs and messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence, Set
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import attrs
+from attrs import frozen
+
+from fredfw import units
+from fredfw.errors import PluginError
+
+UNIONS = (Union, UnionType)
+_PHRASES: Mapping[Any, str] = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
+
+
+@frozen
+class FieldInfo:
+    """One configuration field, as people see it.
+
+    Args:
+        name: Key in a table of the experiment file, and of ``--set``.
+        type: Its Python type.
+        unit: SI unit it is kept in, or ``None``.
+        default: As it may be written; ``None`` for a required field.
+        help: What it means.
+        accepted: What may be given.
+    """
+
+    name: str
+    type: str
+    unit: str | None
+    default: str | None
+    help: str
+    accepted: str
+
+    @property
+    def required(self) -> bool:
+        """Whether there is no default."""
+        return self.default is None
+
+
+@frozen
+class Setting:
+    """One configuration field, as the code that fills it sees it."""
+
+    key: str
+    attribute: attrs.Attribute[Any]
+    hint: Any
+
+    @property
+    def accepted(self) -> str:
+        """What may be given: as declared, or else by the type and the limits of its validators."""
+        declared = self.attribute.metadata.get("accepted")
+        if declared is not None:
+            return str(declared)
+        limits = list(_limits(self.attribute.validator))
+        kind = phrase(self.hint)
+        # What limits a plain value says what kind of value it is, too.
+        return ", ".join(limits if limits and kind in _PHRASES.values() else [kind, *limits])
+
+
+def fields(cls: type) -> tuple[FieldInfo, ...]:
+    """Return the configuration fields of an attrs class, in the order of their declaration."""
+    return tuple(
+        FieldInfo(
+            name=key,
+            type=type_text(setting.hint),
+            unit=None if (unit := setting.attribute.metadata.get("unit")) is None else unit.value,
+            default=_default(setting.attribute),
+            help=setting.attribute.metadata.get("help", ""),
+            accepted=setting.accepted,
+        )
+        for key, setting in settings(cls).items()
+    )
+
+
+def settings(cls: type) -> dict[str, Setting]:
+    """Return what the constructor of an attrs class takes, by key.
+
+    Raises:
+        PluginError: It is no attrs class, or a type annotation cannot be resolved.
+    """
+    if not attrs.has(cls):
+        raise PluginError(f"{cls.__qualname__} is not an attrs class")
+    try:
+        hints = get_type_hints(cls)
+    except NameError as error:
+        raise PluginError(
+            f"the annotations of {cls.__qualname__} cannot be resolved: {error}; "
+            "what they name must be imported at run time too"
+        ) from error
+    return {
+        one.alias: Setting(one.alias, one, hints.get(one.name, Any))
+        for one in attrs.fields(cls)
+        if one.init and one.alias is not None
+    }
+
+
+def phrase(hint: Any) -> str:
+    """Return what a value of the annotated type ``hint`` is, in words."""
+    if hint in _PHRASES:
+        return _PHRASES[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in UNIONS:
+        return " or ".join(phrase(one) for one in arguments if one is not NoneType)
+    if origin is Literal:
+        return ", ".join(map(str, arguments))
+    kind = origin or hint
+    if not isinstance(kind, type):
+        return type_text(hint)
+    if issubclass(kind, Enum):
+        return ", ".join(str(one.value) for one in kind)
+    if issubclass(kind, tuple) and arguments and arguments[-1] is not ...:
+        return f"a list of {len(arguments)}: {', '.join(phrase(one) for one in arguments)}"
+    if issubclass(kind, Sequence | Set):
+        return f"a list, each {phrase(arguments[0])}" if arguments else "a list"
+    if issubclass(kind, Mapping):
+        return f"a table, each value {phrase(arguments[1])}" if arguments else "a table"
+    if attrs.has(kind):
+        return f"a table of {', '.join(settings(kind)) or 'nothing'}"
+    return type_text(hint)
+
+
+def type_text(hint: Any) -> str:
+    """Return an annotation as it is written, without module names."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is NoneType:
+        return "None"
+    if hint is ...:
+        return "..."
+    if origin in UNIONS:
+        return " | ".join(map(type_text, arguments))
+    if origin is Literal:
+        return " | ".join(map(repr, arguments))
+    name = str(getattr(origin or hint, "__name__", hint))
+    return f"{name}[{', '.join(map(type_text, arguments))}]" if arguments else name
+
+
+def _limits(validator: Any) -> Iterator[str]:
+    accepted = getattr(validator, "accepted", None)
+    if isinstance(accepted, str):
+        yield accepted
+    for part in getattr(validator, "_validators", ()):  # where attrs keeps the parts of a list of validators
+        yield from _limits(part)
+
+
+def _default(attribute: attrs.Attribute[Any]) -> str | None:
+    default: Any = attribute.default
+    if default is attrs.NOTHING:
+        return None
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # typed as a function, it is a class
+        if default.takes_self:
+            return "computed"
+        default = default.factory()
+    unit = attribute.metadata.get("unit")
+    if unit is not None and default is not None:
+        # As many digits as a number may have been written with.
+        return default if isinstance(default, str) else units.render(default, unit, precision=12)
+    return _written(default)
+
+
+def _written(value: Any) -> str:
+    """Return a default as it would be written in TOML; ``none`` where it would be left out."""
+    if value is None:
+        return "none"
+    if isinstance(value, Enum):
+        return _written(value.value)
+    if isinstance(value, bool | str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key} = {_written(one)}' for key, one in value.items())}}}"
+    if isinstance(value, Sequence | Set):
+        return f"[{', '.join(_written(one) for one in value)}]"
+    return str(value)

@@ -1,0 +1,195 @@
+"""The hooks that fredfw calls. A plugin implements any of them with ``@fredfw.hookimpl``.
+
+The first seven *register classes*: each returns classes of one interface, which are then selected by their ``name``.
+The last three are called around a run. No result depends on the order in which plugins are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from fredfw.collectives import CollectiveAlgorithm
+    from fredfw.experiment.results import RunResult
+    from fredfw.experiment.spec import Experiment
+    from fredfw.fabric import Router, Topology
+    from fredfw.plugin.exporter import Exporter
+    from fredfw.simulation.sharing import SharingPolicy
+    from fredfw.workloads import Placement, Workload
+
+hookspec = pluggy.HookspecMarker("fredfw")
+
+
+@hookspec
+def fredfw_topologies() -> Sequence[type[Topology]]:  # type: ignore[empty-body]  # a specification has no body
+    """Register topologies: descriptions of networks that can be built.
+
+    Called when a topology is first looked up by name, or the topologies are listed.
+
+    Returns:
+        Attrs classes derived from ``fredfw.Topology``, each with a ``name`` of its own; their fields are their
+        configuration. ``None`` or an empty sequence registers nothing.
+
+    Called once per plugin manager, and again only after a plugin was registered by hand.
+
+    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    """
+
+
+@hookspec
+def fredfw_routers() -> Sequence[type[Router]]:  # type: ignore[empty-body]  # as above
+    """Register routers: choices of links for transfers, which an experiment may name instead of a fabric's own.
+
+    Called when a router is first looked up by name, or the routers are listed. A router that only its own topology can
+    use need not be registered.
+
+    Returns:
+        Attrs classes derived from ``fredfw.Router``, each with a ``name`` of its own; their fields are their
+        configuration. ``None`` or an empty sequence registers nothing.
+
+    Called once per plugin manager, and again only after a plugin was registered by hand.
+
+    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    """
+
+
+@hookspec
+def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:  # type: ignore[empty-body]  # as above
+    """Register collective algorithms: writers of schedules.
+
+    Called when an algorithm is first looked up by name, or the algorithms are listed. Under ``auto`` all that are
+    registered are listed, and those that can serve a request are tried with their default options.
+
+    Returns:
+        Attrs classes derived from ``fredfw.CollectiveAlgorithm``, each with a ``name`` of its own; their fields are
+        their options, all with defaults. ``None`` or an empty sequence registers nothing.
+
+    Called once per plugin manager, and again only after a plugin was registered by hand.
+
+    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    """
+
+
+@hookspec
+def fredfw_workloads() -> Sequence[type[Workload]]:  # type: ignore[empty-body]  # as above
+    """Register workloads: descriptions of training iterations.
+
+    Called when a workload is first looked up by name, or the workloads are listed.
+
+    Returns:
+        Attrs classes derived from ``fredfw.Workload``, each with a ``name`` of its own; their fields are their
+        configuration. ``None`` or an empty sequence registers nothing.
+
+    Called once per plugin manager, and again only after a plugin was registered by hand.
+
+    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    """
+
+
+@hookspec
+def fredfw_placements() -> Sequence[type[Placement]]:  # type: ignore[empty-body]  # as above
+    """Register placements: assignments of worker ranks to NPUs.
+
+    Called when a placement is first looked up by name, or the placements are listed. A topology names its default.
+
+    Returns:
+        Attrs classes derived from ``fredfw.Placement``, each with a ``name`` of its own; their fields are their
+        configuration. ``None`` or an empty sequence registers nothing.
+
+    Called once per plugin manager, and again only after a plugin was registered by hand.
+
+    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    """
+
+
+@hookspec
+def fredfw_sharing_policies() -> Sequence[type[SharingPolicy]]:  # type: ignore[empty-body]  # as above
+    """Register sharing policies: divisions of the links' capacities among the flows.
+
+    Called when a policy is first looked up by name, or the policies are listed. A fabric names its default.
+
+    Returns:
+        Attrs classes derived from ``fredfw.SharingPolicy``, each with a ``name`` of its own; their fields are their
+        configuration. ``None`` or an empty sequence registers nothing.
+
+    Called once per plugin manager, and again only after a plugin was registered by hand.
+
+    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    """
+
+
+@hookspec
+def fredfw_exporters() -> Sequence[type[Exporter]]:  # type: ignore[empty-body]  # as above
+    """Register exporters: results in another program's format.
+
+    Called when an exporter is first looked up by name, or the exporters are listed.
+
+    Returns:
+        Attrs classes derived from ``fredfw.Exporter``, each with a ``name`` of its own; their fields are their
+        options. ``None`` or an empty sequence registers nothing.
+
+    Called once per plugin manager, and again only after a plugin was registered by hand.
+
+    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    """
+
+
+@hookspec
+def fredfw_before_run(experiment: Experiment) -> None:
+    """Note that an experiment is about to run.
+
+    Called before the first simulation of ``Framework.run`` and of ``Framework.compare``, when the experiment has been
+    read and checked. An exception raised here stops the run; ``fredfw_on_run_error`` is not called then.
+
+    Args:
+        experiment: What will run; it cannot be changed.
+
+    Returns:
+        ``None``; anything else is ignored.
+
+    Called once per run or comparison, however many cells it has.
+
+    Determinism and cost: must not change what is simulated; what it takes is added to the command's start.
+    """
+
+
+@hookspec
+def fredfw_after_run(result: RunResult) -> None:
+    """Look at the result of one cell: a workload on a fabric.
+
+    Called when a cell has been simulated and its result is complete, before the next cell starts. An exception raised
+    here fails the run as if the simulation had raised it.
+
+    Args:
+        result: Its arrays are shared with the caller and must not be changed.
+
+    Returns:
+        ``None``; anything else is ignored.
+
+    Called once per cell; with the stepwise result, where a cell is simulated at both fidelities.
+
+    Determinism and cost: must not change the result; called up to once per cell, so milliseconds add up.
+    """
+
+
+@hookspec
+def fredfw_on_run_error(experiment: Experiment, error: Exception) -> None:
+    """Note that a run or comparison failed.
+
+    Called when ``Framework.run`` or ``Framework.compare`` fails after ``fredfw_before_run``, before the error reaches
+    the caller. An exception raised here takes the place of ``error``, which stays its context.
+
+    Args:
+        experiment: What was running.
+        error: What was raised; it is raised again afterwards.
+
+    Returns:
+        ``None``; the error cannot be swallowed.
+
+    Called at most once per run or comparison.
+
+    Determinism and cost: must not change what the caller sees; cost does not matter.
+    """

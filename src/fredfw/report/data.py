@@ -1,0 +1,164 @@
+"""Results as JSON and CSV. Numbers are in SI units without prefixes; there is no NaN and no infinity in JSON.
+
+Every JSON document starts with ``format`` (what it is) and ``version`` (of that format), and its keys always come in
+the same order. CSV has one row per cell.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import asdict, frozen
+
+from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
+from fredfw.fabric import Fabric
+from fredfw.simulation.timeline import BUBBLE, COMPUTE
+from fredfw.typing import FloatArray
+
+if TYPE_CHECKING:  # plain data, but its module brings the whole runner
+    from fredfw.experiment.calibration import Fit
+
+VERSION = 1
+CAUSES = (COMPUTE, BUBBLE, "load", "mp", "dp", "pp", "stream")
+
+
+def causes(breakdowns: Iterable[Mapping[str, float]]) -> tuple[str, ...]:
+    """Return all causes in ``breakdowns``: the usual ones in their usual order, then the others by name."""
+    found = {cause for breakdown in breakdowns for cause in breakdown}
+    return (*(cause for cause in CAUSES if cause in found), *sorted(found.difference(CAUSES)))
+
+
+@frozen
+class LinkLoad:
+    """What one link carried.
+
+    Args:
+        link: Its number in the fabric.
+        name: For people.
+        bytes: How much crossed it.
+        utilization: Share of what its capacity allows over the whole time, 0 to 1.
+    """
+
+    link: int
+    name: str
+    bytes: float
+    utilization: float
+
+
+def link_loads(fabric: Fabric, link_bytes: FloatArray, seconds: float, top: int | None = None) -> list[LinkLoad]:
+    """Return the links of ``fabric`` that carried something, the busiest first (ties by number), at most ``top``.
+
+    Args:
+        fabric: Whose links they are.
+        link_bytes: ``(links,)`` bytes.
+        seconds: The time they had.
+        top: How many to return; all by default.
+    """
+    used = np.flatnonzero(link_bytes)
+    utilization = link_bytes[used] / (fabric.bandwidths[used] * seconds)
+    # Stable, so equally busy links stay in the order of their numbers.
+    order = np.argsort(-utilization, kind="stable")[:top]
+    return [
+        LinkLoad(int(link), fabric.link_name(int(link)), float(link_bytes[link]), float(share))
+        for link, share in zip(used[order], utilization[order], strict=True)
+    ]
+
+
+def comparison_to_json(comparison: Comparison) -> str:
+    """Return ``comparison`` as JSON: ``title``, ``baseline``, ``rows``, provenance and statistics."""
+    return _document("comparison", asdict(comparison))
+
+
+def comparison_to_csv(comparison: Comparison) -> str:
+    """Return one row per cell, with one column of seconds per cause; a value that does not exist is empty."""
+    parts = causes(row.breakdown for row in comparison.rows)
+    columns = (
+        "workload",
+        "fabric",
+        "status",
+        "fidelity",
+        "seconds",
+        "speedup",
+        "reference_speedup",
+        "reference_source",
+        "compute_scale",
+        "energy",
+    )
+    return _csv(
+        (*columns, *(f"{cause}_seconds" for cause in parts), "notes"),
+        (
+            (
+                *(getattr(row, column) for column in columns),
+                *(row.breakdown.get(cause, 0.0) for cause in parts),
+                "; ".join(row.notes),
+            )
+            for row in comparison.rows
+        ),
+    )
+
+
+def run_to_json(result: RunResult) -> str:
+    """Return ``result`` as JSON: all but the fabric and the timeline, whose spans are what the trace is for."""
+    content: dict[str, Any] = {
+        "workload": result.workload,
+        "fabric": result.fabric_name,
+        "seconds": result.seconds,
+        "breakdown": result.breakdown,
+        "bytes_by_cause": result.bytes_by_cause,
+        "energy": result.energy,
+        "memory": result.memory,
+        "algorithms": result.algorithms,
+        "placement": [int(npu) for npu in result.placement],
+        "links": [asdict(load) for load in link_loads(result.fabric, result.link_bytes, result.seconds)],
+        "notes": result.notes,
+        "statistics": result.statistics,
+        "provenance": result.provenance,
+    }
+    return _document("run", content)
+
+
+def collectives_to_json(results: Sequence[CollectiveResult], fabric: Fabric, provenance: Mapping[str, Any]) -> str:
+    """Return ``results`` of collectives on ``fabric`` as JSON, one entry of ``results`` per size.
+
+    Args:
+        results: One or more.
+        fabric: Where they ran.
+        provenance: What is needed to make them again; JSON-ready.
+    """
+    entries = []
+    for result in results:
+        entry = asdict(result, filter=lambda attribute, _: not attribute.name.startswith("link_"))
+        entry["links"] = [asdict(load) for load in link_loads(fabric, result.link_bytes, result.duration)]
+        entries.append(entry)
+    return _document(
+        "collectives", {"fabric": fabric.name, "npus": len(fabric.npus), "results": entries, "provenance": provenance}
+    )
+
+
+def collectives_to_csv(results: Sequence[CollectiveResult]) -> str:
+    """Return one row per size: bytes, seconds, bytes per second, joules."""
+    columns = ("pattern", "ranks", "size", "duration", "algbw", "busbw", "algorithm", "steps", "energy")
+    return _csv(columns, ([getattr(result, column) for column in columns] for result in results))
+
+
+def calibrations_to_json(fits: Sequence[Fit]) -> str:
+    """Return ``fits`` as JSON, one entry of ``calibrations`` per workload."""
+    return _document("calibrations", {"calibrations": [asdict(fit) for fit in fits]})
+
+
+def _document(kind: str, content: Mapping[str, Any]) -> str:
+    document = {"format": f"fredfw.{kind}", "version": VERSION, **content}
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,350 @@
+"""Results for people, as rich renderables.
+
+Text is plain ASCII and says in words what colour says as well, so that nothing is lost in a pipe.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResult, Status
+from fredfw.fabric import Fabric
+from fredfw.report.data import causes, link_loads
+from fredfw.simulation.timeline import BUBBLE, COMPUTE
+from fredfw.units import Unit, render
+
+if TYPE_CHECKING:  # plain data, but their modules bring the runner and the plugin manager
+    from fredfw.experiment.calibration import Fit
+    from fredfw.plugin.registry import PluginInfo
+    from fredfw.plugin.schema import FieldInfo
+
+_STYLES = {
+    Status.REFERENCE: "cyan",
+    Status.SIMULATED: "",
+    Status.CALIBRATED: "italic yellow",
+    Status.PREDICTED: "bold green",
+}
+_MEANINGS = {
+    Status.SIMULATED: "nothing was fitted",
+    Status.CALIBRATED: "the compute time was fitted to this cell's published value",
+    Status.PREDICTED: "follows from the scalar fitted to the calibrated cell",
+}
+_TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
+_OWN = (COMPUTE, BUBBLE)
+_PIPE_WIDTH = 100
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """Return a console that prints names as they are; 100 columns wide where it is not a terminal."""
+    console = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = _PIPE_WIDTH
+    return console
+
+
+def show(console: Console, parts: Iterable[RenderableType]) -> None:
+    """Print ``parts``; a table that does not wrap gets all the columns it needs, so that no number is ever cut."""
+    width = console.width
+    for part in parts:
+        if isinstance(part, Table) and all(column.no_wrap for column in part.columns):
+            unlimited = console.options.update(width=10_000)
+            console.width = max(width, Measurement.get(console, unlimited, part).maximum)
+        console.print(part)
+        console.width = width
+
+
+def comparison_report(comparison: Comparison) -> list[RenderableType]:
+    """Return one table per workload and the footnotes."""
+    notes = _Marks(note for row in comparison.rows for note in row.notes)
+    sources = _Marks((row.reference_source or "" for row in comparison.rows), numbered=True)
+    parts = causes(row.breakdown for row in comparison.rows)
+    groups = [list(rows) for _, rows in groupby(comparison.rows, key=lambda row: row.workload)]
+    shared = [tuple(note for note in rows[0].notes if all(note in row.notes for row in rows)) for rows in groups]
+    blocks = [_workload_cells(rows, parts, notes, common, sources) for rows, common in zip(groups, shared, strict=True)]
+    header = [Text(name) for name in ("fabric", "time", "speed-up", "published", "status", *parts)]
+    every = [header, *(cells for block in blocks for cells in block)]
+    widths = [max(cells[column].cell_len for cells in every) for column in range(len(header))]
+    report: list[RenderableType] = [
+        Text(comparison.title, style="bold"),
+        Text(
+            f"Iteration time, speed-up over {comparison.baseline}, and where the time goes (mean over the NPUs in use)."
+        ),
+    ]
+    for rows, common, block in zip(groups, shared, blocks, strict=True):
+        table = _table()
+        for column, (name, width) in enumerate(zip(header, widths, strict=True)):
+            table.add_column(name, width=width, no_wrap=True, justify="left" if column in (0, 4) else "right")
+        for cells in block:
+            table.add_row(*cells)
+        report += [Text(), _workload_title(rows, [notes[note] for note in common]), table]
+    return [*report, Text(), *_comparison_footnotes(comparison, notes, sources)]
+
+
+def _workload_title(rows: Sequence[Row], marks: Sequence[str]) -> Text:
+    title = Text(" ".join([rows[0].workload, *marks]), style="bold")
+    scale = f"; compute time is {rows[0].compute_scale:.4g} of the roofline's" if rows[0].compute_scale != 1.0 else ""
+    return title.append(f"  (times in {_time_unit(row.seconds for row in rows)[0]}{scale})", style="not bold dim")
+
+
+def _workload_cells(
+    rows: Sequence[Row], parts: Sequence[str], notes: _Marks, shared: Sequence[str], sources: _Marks
+) -> list[list[Text]]:
+    _, unit = _time_unit(row.seconds for row in rows)
+    # As many decimals as give the longest time four digits, so that the parts can be added up by eye.
+    decimals = _decimals(max(row.seconds for row in rows) / unit)
+    table = []
+    for row in rows:
+        name = Text(row.fabric)
+        name.append("".join(f" {notes[note]}" for note in row.notes if note not in shared), style="dim")
+        published = Text()
+        if row.reference_speedup is not None:
+            mark = f" {sources[row.reference_source]}" if row.reference_source else ""
+            published = Text(f"{row.reference_speedup:.2f}{mark}", style=_STYLES[Status.REFERENCE])
+        style = _STYLES[row.status]
+        table.append(
+            [
+                name,
+                Text(f"{row.seconds / unit:.{decimals}f}"),
+                Text(f"{row.speedup:.3f}", style=style),
+                published,
+                Text(row.status, style=style),
+                *(Text(_part(row.breakdown.get(cause, 0.0) / unit, decimals)) for cause in parts),
+            ]
+        )
+    return table
+
+
+def _comparison_footnotes(comparison: Comparison, notes: _Marks, sources: _Marks) -> list[RenderableType]:
+    lines: list[RenderableType] = []
+    found = {row.status for row in comparison.rows}
+    for status, meaning in _MEANINGS.items():
+        if status in found:
+            lines.append(
+                Text(status, style=_STYLES[status]).append(f": {meaning}", style="not bold not italic default")
+            )
+    waits = ", ".join(cause for cause in causes(row.breakdown for row in comparison.rows) if cause not in _OWN)
+    if waits:
+        lines.append(Text(f"{waits}: time spent waiting for that communication (exposed); - is none"))
+    if any(row.reference_speedup is not None for row in comparison.rows):
+        text = Text("published", style=_STYLES[Status.REFERENCE])
+        lines.append(text.append(": the speed-up that others report", style="default"))
+    lines += [*sources.lines(), *notes.lines()]
+    stepwise = sum(row.fidelity == "stepwise" for row in comparison.rows)
+    if stepwise:
+        which = "all cells" if stepwise == len(comparison.rows) else f"{stepwise} of {len(comparison.rows)} cells"
+        lines.append(Text(f"{which} simulated step by step"))
+    if comparison.fidelity_difference is not None:
+        difference = f"{100 * comparison.fidelity_difference:.3g} %"
+        lines.append(Text(f"largest difference of an iteration time, compressed to stepwise: {difference}"))
+    return lines
+
+
+def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
+    """Return breakdown, hottest ``top`` links, bytes by cause, energy, memory, algorithms and notes."""
+    report: list[RenderableType] = [
+        Text(f"{result.workload} on {result.fabric_name}", style="bold"),
+        Text(f"one iteration: {render(result.seconds, Unit.SECONDS, 4)} on {len(result.placement)} NPUs"),
+        Text(),
+        _breakdown_table(result),
+    ]
+    if result.link_bytes.any():
+        report += [Text(), _links_table(result.fabric, result, top), Text(), _bytes_table(result)]
+    if result.energy:
+        report += [Text(), Text(f"communication energy: {render(result.energy, Unit.JOULES)} per iteration")]
+    memory = {what: used for what, used in result.memory.items() if used}
+    if memory:
+        total = sum(memory.values())
+        listed = ", ".join(f"{what} {render(used, Unit.BYTES)}" for what, used in memory.items())
+        report += [Text(), Text(f"memory per NPU: {render(total, Unit.BYTES)} ({listed})")]
+    if result.algorithms:
+        table = _table("communication", "served by")
+        for what, algorithm in result.algorithms.items():
+            table.add_row(what, algorithm)
+        report += [Text(), table]
+    return [*report, *(Text(f"note: {note}", style="yellow") for note in result.notes)]
+
+
+def _breakdown_table(result: RunResult) -> Table:
+    name, unit = _time_unit([result.seconds])
+    decimals = _decimals(result.seconds / unit)
+    table = _table("where the time goes", f"time ({name})", "share", right=(1, 2))
+    for cause in causes([result.breakdown]):
+        seconds = result.breakdown[cause]
+        what = cause if cause in _OWN else f"exposed {cause}"
+        share = seconds / result.seconds if result.seconds else 0.0
+        table.add_row(what, _part(seconds / unit, decimals), f"{100 * share:.1f} %")
+    table.add_row("iteration", f"{result.seconds / unit:.{decimals}f}", "100.0 %", style="bold")
+    return table
+
+
+def _links_table(fabric: Fabric, result: RunResult, top: int) -> Table:
+    table = _table("hottest links", "bytes", "bandwidth", "utilisation", right=(1, 2, 3))
+    for load in link_loads(fabric, result.link_bytes, result.seconds, top):
+        bandwidth = render(float(fabric.bandwidths[load.link]), Unit.BYTES_PER_SECOND)
+        table.add_row(load.name, render(load.bytes, Unit.BYTES), bandwidth, f"{100 * load.utilization:.1f} %")
+    return table
+
+
+def _bytes_table(result: RunResult) -> Table:
+    table = _table("bytes moved, over all links", "bytes", "share", right=(1, 2))
+    total = sum(result.bytes_by_cause.values())
+    for cause in causes([result.bytes_by_cause]):
+        moved = result.bytes_by_cause[cause]
+        table.add_row(cause, render(moved, Unit.BYTES), f"{100 * moved / total:.1f} %")
+    return table
+
+
+def collectives_report(results: Sequence[CollectiveResult], fabric: Fabric) -> list[RenderableType]:
+    """Return a table in nccl-tests' terms, one row per size, and what ``auto`` tried."""
+    first = results[0]
+    table = _table("size (B)", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "algorithm", "steps", right=(0, 1, 2, 3, 5))
+    times = _aligned([result.duration * 1e6 for result in results])
+    algbw = _aligned([result.algbw / 1e9 for result in results])
+    busbw = _aligned([result.busbw / 1e9 for result in results])
+    for index, result in enumerate(results):
+        size = f"{result.size:.15g}"
+        table.add_row(size, times[index], algbw[index], busbw[index], result.algorithm, str(result.steps))
+    report: list[RenderableType] = [
+        Text(f"{first.pattern} on {fabric.name}, {first.ranks} of {len(fabric.npus)} NPUs", style="bold"),
+        Text(),
+        table,
+    ]
+    tried = [result for result in results if len(result.candidates) > 1]
+    if tried:
+        report.append(Text())
+    for result in tried:
+        best_first = sorted(result.candidates.items(), key=lambda item: (item[1], item[0]))
+        listed = ", ".join(f"{name} {render(seconds, Unit.SECONDS, 4)}" for name, seconds in best_first)
+        report.append(Text(f"auto, {render(result.size, Unit.BYTES)}: {listed}"))
+    return report
+
+
+def calibrations_report(fits: Sequence[Fit]) -> list[RenderableType]:
+    """Return a table of the fits, what to make of them, and the TOML that records them."""
+    table = _table("workload", "fabric", "target", "solutions", "factor to the roofline", "recorded", right=(2, 5))
+    lines: list[RenderableType] = []
+    for fit in fits:
+        found = ("none", "one")[len(fit.solutions)] if len(fit.solutions) < 2 else f"{len(fit.solutions)}"
+        factors = ", ".join(f"{one:.6g}" for one in fit.solutions)
+        table.add_row(fit.workload, fit.fabric, f"{fit.target:.3g}", found, factors, f"{fit.recorded:.6g}")
+        if len(fit.solutions) != 1:
+            lines.append(Text(f"{fit.workload}: {_why(fit)}", style="yellow"))
+    toml = "\n\n".join(
+        f"[workloads.{_toml_key(fit.workload)}]\ncompute_scale = {fit.solutions[0]!r}"
+        for fit in fits
+        if len(fit.solutions) == 1
+    )
+    snippet: list[RenderableType] = []
+    if toml:
+        snippet = [Text(), Text("# to record, in the experiment file:", style="dim"), Text(toml)]
+    return [table, *lines, *snippet]
+
+
+def _why(fit: Fit) -> str:
+    low, high = fit.range
+    if fit.solutions:
+        return f"{len(fit.solutions)} factors give {fit.target:g}; choose one and say why"
+    reached = f"{fit.reached[0]:.4g} to {fit.reached[1]:.4g}"
+    return f"no factor from {low:g} to {high:g} gives {fit.target:g}; speed-ups there are {reached}"
+
+
+def _toml_key(name: str) -> str:
+    if name and all(letter.isascii() and (letter.isalnum() or letter in "-_") for letter in name):
+        return name
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def plugins_report(infos: Iterable[PluginInfo]) -> list[RenderableType]:
+    """Return a table of plugins, one per row."""
+    table = _table("kind", "name", "distribution", "version", "location")
+    for info in infos:
+        table.add_row(info.kind, info.name, info.distribution or "-", info.version or "-", info.location or "-")
+    return [table]
+
+
+def plugin_report(info: PluginInfo, docstring: str, fields: Sequence[FieldInfo]) -> list[RenderableType]:
+    """Return where one plugin comes from, what its docstring says, and a table of its configuration fields."""
+    origin = f"{info.distribution} {info.version}" if info.distribution else "registered in process"
+    report: list[RenderableType] = [
+        Text(f"{info.kind} {info.name}", style="bold").append(f"  ({origin})", style="not bold dim"),
+        Text(),
+        Text(_reflowed(docstring)),
+        Text(),
+    ]
+    if not fields:
+        return [*report, Text("It has no configuration fields.")]
+    table = _table("field", "type", "unit", "default")
+    table.add_column("meaning", overflow="fold")
+    for one in fields:
+        default = Text("required", style="bold") if one.default is None else Text(one.default)
+        # A unit already says what is accepted.
+        accepted = "" if one.unit else f"({one.accepted})"
+        table.add_row(one.name, one.type, one.unit or "-", default, f"{one.help} {accepted}".strip())
+    return [*report, table]
+
+
+def _reflowed(docstring: str) -> str:
+    """Return ``docstring`` with each paragraph on one line, to be wrapped anew; what is indented stays as it is."""
+    paragraphs = docstring.split("\n\n")
+    return "\n\n".join(one if "\n " in one or one.startswith(" ") else one.replace("\n", " ") for one in paragraphs)
+
+
+class _Marks:
+    """Gives every distinct text a mark, in order of appearance: ``[1]``, ``[2]`` or ``(a)``, ``(b)``."""
+
+    def __init__(self, texts: Iterable[str], *, numbered: bool = False) -> None:
+        self._marks: dict[str, str] = {}
+        for text in texts:
+            if text and text not in self._marks:
+                count = len(self._marks)
+                self._marks[text] = f"[{count + 1}]" if numbered else f"({_letters(count)})"
+
+    def __getitem__(self, text: str) -> str:
+        return self._marks[text]
+
+    def lines(self) -> list[Text]:
+        return [Text(f"{mark} {text}") for text, mark in self._marks.items()]
+
+
+def _letters(number: int) -> str:
+    head, tail = divmod(number, 26)
+    return (_letters(head - 1) if head else "") + chr(ord("a") + tail)
+
+
+def _table(*header: str, right: Sequence[int] = ()) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
+    for column, name in enumerate(header):
+        table.add_column(name, no_wrap=True, justify="right" if column in right else "left")
+    return table
+
+
+def _time_unit(seconds: Iterable[float]) -> tuple[str, float]:
+    longest = max(seconds, default=0.0)
+    return next((unit for unit in _TIME_UNITS if longest >= unit[1]), _TIME_UNITS[-1])
+
+
+def _decimals(value: float, digits: int = 4) -> int:
+    """Return the decimals that show ``value`` with ``digits`` significant digits, at least 0 and at most 6."""
+    magnitude = math.floor(math.log10(value)) if value > 0 else 0
+    return min(max(digits - 1 - magnitude, 0), 6)
+
+
+def _aligned(column: Sequence[float]) -> list[str]:
+    """Return numbers with equal decimals: two, or as many as the smallest needs for four significant digits."""
+    decimals = max(2, _decimals(min((value for value in column if value), default=1.0)))
+    return [f"{value:.{decimals}f}" for value in column]
+
+
+def _part(value: float, decimals: int) -> str:
+    """Return a number of a breakdown; exactly nothing is a dash, so that what is there stands out."""
+    return f"{value:.{decimals}f}" if value else "-"

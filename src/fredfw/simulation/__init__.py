@@ -1,0 +1,28 @@
+"""The flow-level simulation: bandwidth sharing, the event engine, and the execution of task graphs on it."""
+
+from fredfw.simulation.executor import Executor
+from fredfw.simulation.lowering import Lowering
+from fredfw.simulation.network import FlowNetwork, Statistics
+from fredfw.simulation.planner import Plan, Planner
+from fredfw.simulation.progress import ScheduleRun
+from fredfw.simulation.rates import RateSolver
+from fredfw.simulation.sharing import CircuitPreempt, Incidence, MaxMin, SharingPolicy, StrictLinks, max_min
+from fredfw.simulation.timeline import Timeline
+
+__all__ = [
+    "CircuitPreempt",
+    "Executor",
+    "FlowNetwork",
+    "Incidence",
+    "Lowering",
+    "MaxMin",
+    "Plan",
+    "Planner",
+    "RateSolver",
+    "ScheduleRun",
+    "SharingPolicy",
+    "Statistics",
+    "StrictLinks",
+    "Timeline",
+    "max_min",
+]

@@ -1,0 +1,361 @@
+"""Runs a task graph on a flow network: starts what is ready, rank by rank, and records what happened when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from attrs import define, frozen
+
+from fredfw.collectives import CollectiveRequest, Pattern
+from fredfw.errors import DeadlockError, SimulationError
+from fredfw.fabric import Fabric, FlowSet, Operation
+from fredfw.simulation.lowering import Lowering
+from fredfw.simulation.network import FlowNetwork
+from fredfw.simulation.planner import Plan, Planner
+from fredfw.simulation.progress import ScheduleRun
+from fredfw.simulation.timeline import Timeline
+from fredfw.typing import BoolArray, IntArray
+from fredfw.workloads import TaskGraph, TaskKind
+
+# Plain integers: looking up an enum's member costs more than the comparison, and this is the hot path.
+_COMPUTE, _TRANSFER, _LOAD = int(TaskKind.COMPUTE), int(TaskKind.TRANSFER), int(TaskKind.LOAD)
+_STREAMS = (_LOAD, int(TaskKind.STORE))
+# What a deadlock report lists at most.
+_LISTED = 10
+
+
+@frozen(eq=False)
+class _Table:
+    """A member table of the graph, seen from its participants.
+
+    Args:
+        groups: ``(G, n)`` ranks.
+        participants: ``(slots,)`` distinct ranks, sorted; a slot is a position in it.
+        slots: ``(G, n)`` slot of each member.
+        memberships: ``(slots,)`` groups that each participant belongs to.
+    """
+
+    groups: IntArray
+    participants: IntArray
+    slots: IntArray
+    memberships: IntArray
+
+    @classmethod
+    def of(cls, members: IntArray) -> _Table:
+        participants, slots = np.unique(members, return_inverse=True)
+        slots = slots.reshape(members.shape)
+        return cls(members, participants, slots, np.bincount(slots.ravel(), minlength=len(participants)))
+
+
+@define(eq=False)
+class _Task:
+    """What is still missing before (and until the end of) one task, by slot and by group."""
+
+    missing: IntArray
+    absent: IntArray
+    running: IntArray
+    ended: int = 0
+
+
+class _Span(NamedTuple):
+    task: int
+    start: float
+    end: float
+    trigger: int
+    ranks: IntArray
+
+
+class Executor:
+    """Executes one task graph; used once.
+
+    Args:
+        graph: What to do.
+        fabric: Where the bytes travel.
+        network: The engine, on the same fabric.
+        placement: ``(ranks,)`` NPU number of each rank.
+        planner: Chooses the collective algorithms.
+        lowering: Turns transfers into flows.
+        compute_seconds: Duration of ``(flops, bytes)`` on an NPU.
+        priorities: Class by label, 0 the highest; other labels come after all of them.
+        stepwise: Whether repeated phases and blocks are simulated repetition by repetition.
+    """
+
+    def __init__(
+        self,
+        graph: TaskGraph,
+        *,
+        fabric: Fabric,
+        network: FlowNetwork,
+        placement: IntArray,
+        planner: Planner,
+        lowering: Lowering,
+        compute_seconds: Callable[[float, float], float],
+        priorities: Mapping[str, int] | None = None,
+        stepwise: bool = False,
+    ) -> None:
+        graph = graph.expanded() if stepwise else graph
+        self._graph = graph
+        self._repeats: list[int] = graph.repeats.tolist()
+        self._kinds: list[int] = graph.kinds.tolist()
+        self._members: list[int] = graph.members.tolist()
+        self._fabric = fabric
+        self._network = network
+        self._placement = placement
+        self._nodes = fabric.npus[placement]
+        self._planner = planner
+        self._lowering = lowering
+        self._compute_seconds = compute_seconds
+        self._stepwise = stepwise
+        classes = dict(priorities or {})
+        lowest = max(classes.values(), default=-1) + 1
+        self._priority = [classes.get(label, lowest) for label in graph.label_names]
+        self.algorithms: dict[str, str] = {}
+        self._tables: dict[int, _Table] = {}
+        self._shared: dict[tuple[int, int], IntArray | None] = {}
+        self._plans: dict[tuple[object, ...], list[tuple[Plan, BoolArray]]] = {}
+        self._dependents: list[list[int]] = [[] for _ in range(len(graph))]
+        self._tasks: list[_Task] = []
+        self._busy = np.zeros(graph.ranks, dtype=bool)
+        self._freed_by = np.full(graph.ranks, -1)
+        self._queue: list[tuple[float, int, IntArray, int]] = []
+        self._spans: list[_Span] = []
+
+    def run(self) -> Timeline:
+        """Execute the graph from time 0 of the network's clock and return what happened.
+
+        Raises:
+            DeadlockError: Nothing is left to happen while tasks are unfinished.
+            SimulationError: Bytes were lost, or none were sent where some had to be.
+        """
+        graph = self._graph
+        for task in range(len(graph)):
+            self._tasks.append(self._prepare(task))
+        for task, state in enumerate(self._tasks):
+            ready = np.flatnonzero(state.missing == 0)
+            if len(ready):
+                self._ready(task, ready, -1)
+        self._network.advance()
+        self._check_finished()
+        end = np.array([span.end for span in self._spans], dtype=float)
+        return Timeline(
+            graph=graph,
+            task=np.array([span.task for span in self._spans], dtype=np.intp),
+            start=np.array([span.start for span in self._spans], dtype=float),
+            end=end,
+            trigger=np.array([span.trigger for span in self._spans], dtype=np.intp),
+            ranks=tuple(span.ranks for span in self._spans),
+            duration=float(end.max(initial=0.0)),
+        )
+
+    def _prepare(self, task: int) -> _Task:
+        table = self._table(task)
+        missing = np.zeros(len(table.participants), dtype=np.intp)
+        for before in self._graph.after(task).tolist():
+            self._dependents[before].append(task)
+            shared = self._shared_slots(before, task)
+            if shared is None:
+                missing += 1
+            else:
+                missing[shared[shared >= 0]] += 1
+        awaited = table.slots[:, :1] if self._kinds[task] == _TRANSFER else table.slots
+        absent = np.full(len(table.groups), awaited.shape[1])
+        return _Task(missing, absent, table.memberships.copy())
+
+    def _table(self, task: int) -> _Table:
+        index = self._members[task]
+        known = self._tables.get(index)
+        if known is None:
+            members = self._graph.tables[index]
+            known = self._tables[index] = _Table.of(members if members.ndim == 2 else members[:, None])
+        return known
+
+    def _shared_slots(self, before: int, after: int) -> IntArray | None:
+        """Return the slot in ``after`` of each slot of ``before``, -1 for none; ``None`` if all are the same."""
+        key = self._members[before], self._members[after]
+        if key not in self._shared:
+            one, other = self._table(before).participants, self._table(after).participants
+            if len(one) == len(other) and (one == other).all():
+                self._shared[key] = None
+            else:
+                place = np.searchsorted(other, one)
+                found = other[np.minimum(place, len(other) - 1)] == one
+                self._shared[key] = np.where(found, place, -1)
+        return self._shared[key]
+
+    def _ready(self, task: int, slots: IntArray, trigger: int) -> None:
+        """Note that nothing keeps the participants ``slots`` of ``task`` from starting any more."""
+        if self._kinds[task] == _COMPUTE:
+            self._queue.append((self._network.now, task, self._table(task).participants[slots], trigger))
+            self._compute()
+            return
+        table, state = self._table(task), self._tasks[task]
+        arrived: BoolArray = np.zeros(len(table.participants), dtype=bool)
+        arrived[slots] = True
+        awaited = table.slots[:, : 1 if self._kinds[task] == _TRANSFER else None]
+        newly = arrived[awaited].sum(axis=1)
+        state.absent -= newly
+        groups = np.flatnonzero((newly > 0) & (state.absent == 0))
+        if len(groups):
+            self._communicate(task, groups, trigger)
+
+    def _compute(self) -> None:
+        """Start queued computations on the ranks that are free: first ready first, then by task index."""
+        self._queue.sort(key=lambda entry: entry[:2])
+        waiting = []
+        for since, task, ranks, trigger in self._queue:
+            free = ~self._busy[ranks]
+            if free.any() and since < self._network.now:
+                # What made it start is the computation that kept the rank busy until now.
+                for span in np.unique(self._freed_by[ranks[free]]).tolist():
+                    self._begin_compute(task, ranks[free & (self._freed_by[ranks] == span)], span)
+            elif free.any():
+                self._begin_compute(task, ranks[free], trigger)
+            if not free.all():
+                waiting.append((since, task, ranks[~free], trigger))
+        self._queue = waiting
+
+    def _begin_compute(self, task: int, ranks: IntArray, trigger: int) -> None:
+        graph = self._graph
+        seconds = float(graph.seconds[task])
+        if np.isnan(seconds):
+            seconds = self._compute_seconds(float(graph.flops[task]), float(graph.bytes[task]))
+        start = self._network.now
+        self._busy[ranks] = True
+
+        def ended() -> None:
+            self._busy[ranks] = False
+            self._freed_by[ranks] = len(self._spans)
+            slots = np.searchsorted(self._table(task).participants, ranks)
+            self._end(task, slots, start, trigger, ranks)
+            if self._queue:
+                self._compute()
+
+        self._network.schedule(seconds * self._repeats[task], ended)
+
+    def _communicate(self, task: int, groups: IntArray, trigger: int) -> None:
+        start = self._network.now
+
+        def ended(done: IntArray) -> None:
+            self._end_groups(task, done, start, trigger)
+
+        if self._kinds[task] in _STREAMS:
+            flows = self._stream(task, groups)
+            self._network.start(flows, lambda done: ended(groups[done]))
+            return
+        plans = self._planned(task)
+        for plan, served in plans:
+            mine = groups if len(plans) == 1 else groups[served[groups]]
+            if len(mine):
+                self._run_schedule(task, plan, mine, ended)
+
+    def _run_schedule(self, task: int, plan: Plan, groups: IntArray, ended: Callable[[IntArray], None]) -> None:
+        ScheduleRun(
+            self._network,
+            self._lowering,
+            plan.schedule,
+            self._nodes[self._table(task).groups[groups]],
+            lambda done: ended(groups[done]),
+            priority=self._priority[self._graph.labels[task]],
+            label=self._graph.label(task),
+            stepwise=self._stepwise,
+            times=self._repeats[task],
+        ).start()
+
+    def _planned(self, task: int) -> list[tuple[Plan, BoolArray]]:
+        """Return the plans of a task's groups, each with the mask of those it serves.
+
+        Groups that look the same to an algorithm share one.
+        """
+        graph = self._graph
+        pattern, size, label = graph.patterns[task], float(graph.bytes[task]), graph.label(task)
+        assert pattern is not None  # the builder gives one to every collective and transfer
+        key = self._members[task], pattern, size, label
+        known = self._plans.get(key)
+        if known is not None:
+            return known
+        table = self._table(task)
+        request = CollectiveRequest(pattern, table.groups.shape[1], size)
+        plans: dict[int, tuple[Plan, list[int]]] = {}
+        for index, group in enumerate(table.groups):
+            plan = self._planner.plan(request, self._placement[group])
+            plans.setdefault(id(plan), (plan, []))[1].append(index)
+        for plan, _ in plans.values():
+            self._check_sends(plan, request, label)
+            self._note(f"{label} {pattern} x{request.ranks}", plan.algorithm)
+        everybody = np.arange(len(table.groups))
+        known = self._plans[key] = [(plan, np.isin(everybody, indices)) for plan, indices in plans.values()]
+        return known
+
+    def _note(self, what: str, algorithm: str) -> None:
+        names = {*self.algorithms.get(what, algorithm).split(" + "), algorithm}
+        self.algorithms[what] = " + ".join(sorted(names))
+
+    @staticmethod
+    def _check_sends(plan: Plan, request: CollectiveRequest, label: str) -> None:
+        sends = any(plan.schedule.row_bytes(phase).any() for phase in plan.schedule.phases)
+        if request.size > 0 and request.ranks > 1 and not sends:
+            raise SimulationError(f"algorithm {plan.algorithm!r} sends nothing for {label} {request.pattern}")
+
+    def _stream(self, task: int, groups: IntArray) -> FlowSet:
+        graph, table = self._graph, self._table(task)
+        controllers = self._fabric.controllers[graph.controller_tables[graph.controllers[task]][groups]][:, None]
+        members = self._nodes[table.groups[groups]]
+        load = self._kinds[task] == _LOAD
+        return self._lowering.stream(
+            controllers if load else members,
+            members if load else controllers,
+            Operation.MULTICAST if load else Operation.REDUCE,
+            float(graph.bytes[task]),
+            priority=self._priority[graph.labels[task]],
+            label=graph.label(task),
+            times=self._repeats[task],
+        )
+
+    def _end_groups(self, task: int, groups: IntArray, start: float, trigger: int) -> None:
+        table, running = self._table(task), self._tasks[task].running
+        members = table.slots[groups].ravel()
+        np.subtract.at(running, members, 1)
+        touched = np.unique(members)
+        self._end(task, touched[running[touched] == 0], start, trigger, table.participants[touched])
+
+    def _end(self, task: int, slots: IntArray, start: float, trigger: int, ranks: IntArray) -> None:
+        """Record a span of ``ranks`` and let the dependents of the participants ``slots`` know."""
+        span = len(self._spans)
+        self._tasks[task].ended += len(slots)
+        self._spans.append(_Span(task, start, self._network.now, trigger, ranks))
+        for dependent in self._dependents[task]:
+            shared = self._shared_slots(task, dependent)
+            theirs = slots
+            if shared is not None:
+                theirs = shared[slots]
+                theirs = theirs[theirs >= 0]
+            missing = self._tasks[dependent].missing
+            missing[theirs] -= 1
+            ready = theirs[missing[theirs] == 0]
+            if len(ready):
+                self._ready(dependent, ready, span)
+
+    def _check_finished(self) -> None:
+        graph = self._graph
+        unfinished = [
+            task for task, state in enumerate(self._tasks) if state.ended < len(self._table(task).participants)
+        ]
+        if not unfinished:
+            return
+        lines = [f"{graph.names[task]} ({graph.label(task)}) {self._why(task)}" for task in unfinished[:_LISTED]]
+        if len(unfinished) > _LISTED:
+            lines.append(f"... and {len(unfinished) - _LISTED} more")
+        held = self._network.stalled()
+        if held:
+            lines.append(f"flows that cannot move: {', '.join(held[:_LISTED])}")
+        raise DeadlockError(f"{len(unfinished)} of {len(graph)} tasks cannot finish:\n  " + "\n  ".join(lines))
+
+    def _why(self, task: int) -> str:
+        state, table = self._tasks[task], self._table(task)
+        blocked = table.participants[state.missing > 0]
+        if len(blocked):
+            before = [self._graph.names[one] for one in self._graph.after(task)]
+            return f"waits for {', '.join(before[:_LISTED])} on rank {blocked[0]}"
+        return "has started and does not end"

@@ -1,0 +1,301 @@
+"""The event engine: flows drain at the rates the sharing policy gives them, and callbacks run when they are delivered.
+
+State is arrays over all active flows; there is no Python object per flow. Rates are solved only when the set of active
+flows changes, and never twice for the same set. The engine is steppable (``next_event_time``, ``advance``), keeps no
+global state, and never reads a clock.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from attrs import define
+
+from fredfw.errors import InputError, SimulationError
+from fredfw.fabric import Fabric, FlowSet, Refuse, Routes, Start, Wait
+from fredfw.simulation.rates import Active, RateSolver
+from fredfw.simulation.sharing import SharingPolicy
+from fredfw.typing import BoolArray, FloatArray, IntArray
+
+# A flow is drained when what remains is below this share of its own volume.
+_DRAINED = 1e-11
+
+Completion = Callable[[IntArray], None]
+
+
+# Time, priority, sequence, callback; the sequence is unique, so callbacks are never compared.
+_Event = tuple[float, int, int, Callable[[], None]]
+
+
+@define(eq=False)
+class _Batch:
+    """A started flow set: how many flows of each activity still drain, and when its last delivery is."""
+
+    flows: FlowSet
+    on_complete: Completion
+    caps: FloatArray | None
+    draining: BoolArray
+    pending: IntArray
+    end: FloatArray
+    unfinished: int
+
+
+@define
+class Statistics:
+    """Counters of one engine.
+
+    Args:
+        events: Moments at which something happened.
+        batches: Flow sets started.
+        flows: Flows started.
+        solves: Times that rates were computed.
+        cached: Times that they were found in the cache instead.
+    """
+
+    events: int = 0
+    batches: int = 0
+    flows: int = 0
+    solves: int = 0
+    cached: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counters by name."""
+        return {name: getattr(self, name) for name in ("events", "batches", "flows", "solves", "cached")}
+
+
+class FlowNetwork:
+    """A fabric that carries flows, in simulated time.
+
+    Args:
+        fabric: The network.
+        sharing: How links are shared.
+        solver: Knows the rates of flow sets from earlier simulations with the same fabric and policy.
+    """
+
+    def __init__(self, fabric: Fabric, sharing: SharingPolicy, solver: RateSolver | None = None) -> None:
+        self.fabric = fabric
+        self._solver = solver or RateSolver(fabric, sharing)
+        self.now = 0.0
+        self.statistics = Statistics()
+        self._admission = fabric.admission()
+        self._events: list[_Event] = []
+        self._sequence = 0
+        self._batches: list[_Batch] = []  # with flows that still drain, in order of their start
+        self._admitted: list[_Batch] = []
+        self._waiting: list[tuple[FlowSet, Completion]] = []
+        # One entry per draining flow, batch by batch in the order of ``_batches``.
+        self._remaining = np.zeros(0)
+        self._volume = np.zeros(0)
+        self._rate = np.zeros(0)
+        self._stale = False
+        self._next_drain = math.inf
+        self._moved: dict[tuple[int, str], tuple[Routes, FloatArray]] = {}
+
+    def schedule(self, delay: float, callback: Callable[[], None], priority: int = 0) -> None:
+        """Call ``callback`` in ``delay`` seconds; at equal times lower ``priority`` first, then first come.
+
+        Raises:
+            InputError: A delay that is negative or not finite.
+        """
+        if not (math.isfinite(delay) and delay >= 0):
+            raise InputError(f"a delay of {delay!r}", key="delay", accepted="seconds, finite and not negative")
+        self._push(self.now + delay, callback, priority)
+
+    def start(self, flows: FlowSet, on_complete: Completion) -> None:
+        """Start ``flows`` now; ``on_complete`` gets the activities that end, as often as some end at the same time.
+
+        Raises:
+            SimulationError: The fabric's admission refuses the flows.
+        """
+        decision = self._admission.admit(flows, [batch.flows for batch in self._admitted])
+        if isinstance(decision, Refuse):
+            raise SimulationError(f"fabric {self.fabric.name!r} refuses {flows.label or 'flows'}: {decision.reason}")
+        if isinstance(decision, Wait):
+            self._waiting.append((flows, on_complete))
+            return
+        self._admit(flows, on_complete, decision)
+
+    def next_event_time(self) -> float:
+        """Return when something happens next, infinite if nothing will."""
+        if self._events and self._events[0][0] <= self.now:
+            return self.now
+        if self._stale:
+            self._solve()
+        first = self._events[0][0] if self._events else math.inf
+        return min(first, self._next_drain)
+
+    def advance(self, until: float = math.inf) -> None:
+        """Let everything happen that happens at or before ``until``, and stop exactly there.
+
+        With an infinite ``until`` it stops at the last event.
+
+        Raises:
+            InputError: ``until`` lies in the past or is NaN.
+        """
+        if not until >= self.now:
+            raise InputError(f"cannot advance from {self.now!r} to {until!r}", key="until", accepted="not in the past")
+        while (time := self.next_event_time()) <= until and time < math.inf:
+            self._step(time)
+        if until < math.inf:
+            self._drain_until(until)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no flow drains or waits and no event is due."""
+        return not (self._events or self._batches or self._waiting)
+
+    def stalled(self) -> list[str]:
+        """Return the labels of flows that cannot move: they wait for admission or have no rate."""
+        held = [flows.label for flows, _ in self._waiting]
+        still = self._rate == 0
+        held += [batch.flows.label for batch, part in self._parts() if still[part].any()]
+        return held
+
+    def link_bytes(self) -> dict[str, FloatArray]:
+        """Return the ``(links,)`` bytes that have crossed each link, by label, for all that is delivered."""
+        totals: dict[str, FloatArray] = {}
+        for (_, label), (routes, volumes) in self._moved.items():
+            weights = np.repeat(volumes, np.diff(routes.offsets))
+            if routes.coefficients is not None:
+                weights = weights * routes.coefficients
+            load = np.bincount(routes.links, weights=weights, minlength=len(self.fabric.bandwidths)).astype(float)
+            totals[label] = totals[label] + load if label in totals else load
+        return totals
+
+    def _push(self, time: float, callback: Callable[[], None], priority: int = 0) -> None:
+        self._sequence += 1
+        heapq.heappush(self._events, (time, priority, self._sequence, callback))
+
+    def _admit(self, flows: FlowSet, on_complete: Completion, decision: Start) -> None:
+        count = len(flows.volumes)
+        self.statistics.batches += 1
+        self.statistics.flows += count
+        batch = _Batch(
+            flows=flows,
+            on_complete=on_complete,
+            caps=flows.caps if decision.caps is None else decision.caps,
+            draining=np.ones(count, dtype=bool),
+            pending=np.bincount(flows.activity, minlength=flows.activities),
+            end=np.full(flows.activities, self.now),
+            unfinished=flows.activities,
+        )
+        self._admitted.append(batch)
+        setup = (flows.setup + decision.setup) * (1 if flows.setup_once else flows.repeat)
+        if setup > 0:
+            self._push(self.now + setup, partial(self._begin, batch))
+        else:
+            self._begin(batch)
+
+    def _begin(self, batch: _Batch) -> None:
+        """Put the flows of ``batch`` on the links; those with nothing to wait for are drained at once."""
+        routes = batch.flows.routes
+        volumes = batch.flows.volumes * batch.flows.repeat
+        unlimited = np.isinf(batch.caps) if batch.caps is not None else True
+        free = (volumes <= 0) | ((np.diff(routes.offsets) == 0) & unlimited)
+        batch.end[:] = self.now
+        self._deliver(batch, np.flatnonzero(batch.pending == 0))
+        if not len(volumes):
+            return
+        self._batches.append(batch)
+        self._remaining = np.concatenate([self._remaining, volumes])
+        self._volume = np.concatenate([self._volume, volumes])
+        self._rate = np.concatenate([self._rate, np.zeros(len(volumes))])
+        self._stale = True
+        if free.any():
+            done = np.zeros(len(self._remaining), dtype=bool)
+            done[len(done) - len(volumes) :] = free
+            self._finish(done)
+
+    def _step(self, time: float) -> None:
+        """Go to ``time`` and let all that happens then happen, in order."""
+        self.statistics.events += 1
+        if time >= self._next_drain:
+            # The first to finish define this moment; others join if what they have left then is rounding.
+            left = self._remaining - self._finish_times().min() * self._rate
+            self._drain_until(time)
+            self._finish(left <= _DRAINED * self._volume)
+        else:
+            self._drain_until(time)
+        while self._events and self._events[0][0] <= self.now:
+            heapq.heappop(self._events)[3]()
+
+    def _finish_times(self) -> FloatArray:
+        finish = np.full(len(self._remaining), np.inf)
+        np.divide(self._remaining, self._rate, out=finish, where=self._rate > 0)
+        return finish
+
+    def _drain_until(self, time: float) -> None:
+        if time > self.now and len(self._remaining):
+            self._remaining = np.maximum(self._remaining - self._rate * (time - self.now), 0.0)
+        self.now = time
+
+    def _parts(self) -> list[tuple[_Batch, slice]]:
+        parts, start = [], 0
+        for batch in self._batches:
+            count = int(np.count_nonzero(batch.draining))
+            parts.append((batch, slice(start, start + count)))
+            start += count
+        return parts
+
+    def _finish(self, done: BoolArray) -> None:
+        """Take the flows ``done`` off the links and note when they will be delivered."""
+        for batch, part in self._parts():
+            flows = np.flatnonzero(batch.draining)[done[part]]
+            if not len(flows):
+                continue
+            batch.draining[flows] = False
+            activity = batch.flows.activity[flows]
+            arrival = self.now + batch.flows.routes.latencies[flows] * batch.flows.repeat
+            np.maximum.at(batch.end, activity, arrival)
+            drained = np.bincount(activity, minlength=batch.flows.activities)
+            batch.pending -= drained
+            self._deliver(batch, np.flatnonzero((batch.pending == 0) & (drained > 0)))
+        keep = ~done
+        self._remaining, self._volume = self._remaining[keep], self._volume[keep]
+        self._rate = self._rate[keep]
+        self._batches = [batch for batch in self._batches if batch.draining.any()]
+        self._stale = True
+
+    def _deliver(self, batch: _Batch, activities: IntArray) -> None:
+        """Note the end of ``activities``, whose flows are all drained; equal ends are one event."""
+        while len(activities):
+            time = batch.end[activities[0]]
+            now = batch.end[activities] == time
+            self._push(float(time), partial(self._complete, batch, activities[now]))
+            activities = activities[~now]
+
+    def _complete(self, batch: _Batch, activities: IntArray) -> None:
+        batch.unfinished -= len(activities)
+        if batch.unfinished == 0:
+            self._account(batch.flows)
+            self._admitted.remove(batch)
+            self._admission.release(batch.flows)
+            waiting, self._waiting = self._waiting, []
+            for flows, on_complete in waiting:
+                self.start(flows, on_complete)
+        batch.on_complete(activities)
+
+    def _account(self, flows: FlowSet) -> None:
+        key = id(flows.routes), flows.label
+        moved = flows.volumes * flows.repeat
+        if key in self._moved:
+            moved = self._moved[key][1] + moved
+        self._moved[key] = flows.routes, moved
+
+    def _solve(self) -> None:
+        """Set the rates of all draining flows."""
+        self._stale = False
+        if not self._batches:
+            self._next_drain = math.inf
+            return
+        before = self._solver.solves, self._solver.cached
+        self._rate = self._solver.rates(
+            [Active(batch.flows.routes, batch.draining, batch.caps, batch.flows.priority) for batch in self._batches]
+        )
+        self.statistics.solves += self._solver.solves - before[0]
+        self.statistics.cached += self._solver.cached - before[1]
+        self._next_drain = self.now + float(self._finish_times().min())

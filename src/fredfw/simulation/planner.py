@@ -1,0 +1,100 @@
+"""Which algorithm serves a collective: the first of a given list that can, or the fastest of all (``auto``)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from attrs import field, frozen
+
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule
+from fredfw.errors import UnsupportedError
+from fredfw.fabric import Fabric, GroupView
+from fredfw.simulation.lowering import Lowering
+from fredfw.simulation.network import FlowNetwork
+from fredfw.simulation.progress import ScheduleRun
+from fredfw.simulation.sharing import SharingPolicy
+from fredfw.typing import IntArray
+
+
+@frozen(eq=False)
+class Plan:
+    """A schedule, and how it was chosen.
+
+    Args:
+        schedule: What to run.
+        algorithm: Name of the algorithm that wrote it.
+        candidates: Seconds of every algorithm that was tried, by name; empty where none had to be.
+    """
+
+    schedule: Schedule
+    algorithm: str
+    candidates: Mapping[str, float] = field(factory=dict)
+
+
+class Planner:
+    """Chooses an algorithm for each request on one fabric, once.
+
+    Args:
+        fabric: The network.
+        sharing: How its links are shared.
+        lowering: Turns phases into flows on it.
+        candidates: Per pattern the algorithms to consider; the entry ``None`` serves all other patterns.
+        fastest: Whether to time every candidate alone on the fabric and take the fastest (ties by name); otherwise the
+            first that can serve the request is taken.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        sharing: SharingPolicy,
+        lowering: Lowering,
+        candidates: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]],
+        *,
+        fastest: bool = False,
+    ) -> None:
+        self._fabric = fabric
+        self._sharing = sharing
+        self._lowering = lowering
+        self._candidates = candidates
+        self._fastest = fastest
+        self._plans: dict[Hashable, Plan] = {}
+
+    def plan(self, request: CollectiveRequest, members: IntArray, view: GroupView | None = None) -> Plan:
+        """Return the plan for ``request`` among the NPUs numbered ``members``.
+
+        Raises:
+            UnsupportedError: No candidate can serve it; the message gives every candidate's reason.
+        """
+        view = view or self._fabric.view(members)
+        # Which candidate is fastest depends on where the group is; the schedule itself on the view alone.
+        place = members.tobytes() if self._fastest else None
+        sizes = None if request.sizes is None else request.sizes.tobytes()
+        key = request.pattern, request.size, request.root, sizes, view.key, place
+        known = self._plans.get(key)
+        if known is None:
+            known = self._plans[key] = self._choose(request, members, view)
+        return known
+
+    def _choose(self, request: CollectiveRequest, members: IntArray, view: GroupView) -> Plan:
+        candidates = self._candidates.get(request.pattern, self._candidates.get(None, ()))
+        reasons = {one.name: one.refusal(request, view) for one in candidates}
+        able = [one for one in candidates if reasons[one.name] is None]
+        if not able:
+            listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items()) or "no algorithm is given"
+            raise UnsupportedError(
+                f"no algorithm can do {request.pattern} among {request.ranks} NPUs of {self._fabric.name!r}: {listed}",
+                key=str(request.pattern),
+            )
+        if not self._fastest or len(able) == 1:
+            return Plan(able[0].plan(request, view), able[0].name)
+        plans = {one.name: one.plan(request, view) for one in able}
+        seconds = {name: self._time(schedule, members) for name, schedule in plans.items()}
+        best = min(sorted(seconds), key=seconds.__getitem__)
+        return Plan(plans[best], best, seconds)
+
+    def _time(self, schedule: Schedule, members: IntArray) -> float:
+        network = FlowNetwork(self._fabric, self._sharing)
+        groups = self._fabric.npus[members][None, :]
+        ScheduleRun(network, self._lowering, schedule, groups, lambda _: None).start()
+        network.advance()
+        return network.now

@@ -1,0 +1,145 @@
+"""One schedule running in many groups: starts phases when what they depend on is done and their channel is free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fredfw.collectives import Schedule
+from fredfw.simulation.lowering import Lowering
+from fredfw.simulation.network import FlowNetwork
+from fredfw.typing import IntArray
+
+_AFTER_COMPLETIONS = 1
+
+
+class ScheduleRun:
+    """Runs ``schedule`` in each of ``groups``; groups that keep in step are started together.
+
+    Args:
+        network: Carries the flows.
+        lowering: Turns phases into flows on the network's fabric.
+        schedule: What to run.
+        groups: ``(G, ranks)`` node of each rank.
+        on_complete: Gets the ``(k,)`` indices of the groups that end, as often as some end at the same time.
+        priority: Class of the flows.
+        label: What their bytes are accounted to.
+        stepwise: Whether a repeated phase is simulated repetition by repetition.
+        smallest_first: Whether a free channel takes the phase with the fewest bytes instead of the one ready first.
+        times: How often the whole schedule is done; every phase is scaled by it.
+    """
+
+    def __init__(
+        self,
+        network: FlowNetwork,
+        lowering: Lowering,
+        schedule: Schedule,
+        groups: IntArray,
+        on_complete: Callable[[IntArray], None],
+        *,
+        priority: int = 0,
+        label: str = "",
+        stepwise: bool = False,
+        smallest_first: bool = False,
+        times: int = 1,
+    ) -> None:
+        self._times = times
+        self._network = network
+        self._lowering = lowering
+        self._schedule = schedule
+        self._groups = groups
+        self._on_complete = on_complete
+        self._priority = priority
+        self._label = label
+        self._stepwise = stepwise
+        phases, count = schedule.phases, len(groups)
+        self._left = np.full(count, len(phases))
+        self._waiting = np.repeat([[len(phase.after)] for phase in phases], count, axis=1)
+        self._dependents: list[list[int]] = [[] for _ in phases]
+        for index, phase in enumerate(phases):
+            for before in phase.after:
+                self._dependents[before].append(index)
+        channels: dict[int, list[int]] = {}
+        for index, phase in enumerate(phases):
+            if phase.channel >= 0:
+                channels.setdefault(phase.channel, []).append(index)
+        self._channels = {channel: np.array(members) for channel, members in channels.items()}
+        self._busy = {channel: np.zeros(count, dtype=bool) for channel in channels}
+        self._rank = np.full((len(phases), count), np.inf)  # of the ready phases, for their channel
+        self._size = [float(schedule.row_bytes(phase).sum()) if smallest_first else 0.0 for phase in phases]
+        self._smallest_first = smallest_first
+        self._due: set[int] = set()
+
+    def start(self) -> None:
+        """Start now, in all groups."""
+        everybody = np.arange(len(self._groups))
+        if not self._schedule.phases:
+            self._network.schedule(0.0, lambda: self._on_complete(everybody))
+            return
+        for index, phase in enumerate(self._schedule.phases):
+            if not phase.after:
+                self._ready(index, everybody)
+
+    def _ready(self, index: int, groups: IntArray) -> None:
+        channel = self._schedule.phases[index].channel
+        if channel < 0:
+            self._begin(index, groups, 0)
+            return
+        self._rank[index, groups] = self._size[index] if self._smallest_first else self._network.now
+        self._dispatch_later(channel)
+
+    def _dispatch_later(self, channel: int) -> None:
+        # All that ends at this moment must be known before a channel chooses.
+        if channel not in self._due:
+            self._due.add(channel)
+            self._network.schedule(0.0, lambda: self._dispatch(channel), _AFTER_COMPLETIONS)
+
+    def _dispatch(self, channel: int) -> None:
+        self._due.discard(channel)
+        members, busy = self._channels[channel], self._busy[channel]
+        rank = self._rank[members]
+        choice = rank.argmin(axis=0)  # ties: the phase declared first
+        able = ~busy & np.isfinite(rank.min(axis=0))
+        for position in np.unique(choice[able]):
+            index, groups = int(members[position]), np.flatnonzero(able & (choice == position))
+            self._rank[index, groups] = np.inf
+            busy[groups] = True
+            self._begin(index, groups, 0)
+
+    def _begin(self, index: int, groups: IntArray, repetition: int) -> None:
+        schedule, phase = self._schedule, self._schedule.phases[index]
+        stepping = phase.repeat > 1 and (self._stepwise or not schedule.uniform(phase))
+        flows = self._lowering.phase(
+            schedule,
+            index,
+            self._groups if len(groups) == len(self._groups) else self._groups[groups],
+            priority=self._priority,
+            label=self._label,
+            repetition=repetition if stepping else None,
+            times=self._times,
+        )
+
+        def ended(activities: IntArray) -> None:
+            if stepping and repetition + 1 < phase.repeat:
+                self._begin(index, groups[activities], repetition + 1)
+            else:
+                self._end(index, groups[activities])
+
+        self._network.start(flows, ended)
+
+    def _end(self, index: int, groups: IntArray) -> None:
+        channel = self._schedule.phases[index].channel
+        if channel >= 0:
+            self._busy[channel][groups] = False
+            self._dispatch_later(channel)
+        for dependent in self._dependents[index]:
+            waiting = self._waiting[dependent]
+            waiting[groups] -= 1
+            ready = groups[waiting[groups] == 0]
+            if len(ready):
+                self._ready(dependent, ready)
+        self._left[groups] -= 1
+        done = groups[self._left[groups] == 0]
+        if len(done):
+            self._on_complete(done)

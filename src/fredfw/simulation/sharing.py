@@ -1,0 +1,199 @@
+"""How flows share links: the interface of a sharing policy, and the core's own policies."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.fabric import Fabric, NodeKind
+from fredfw.typing import BoolArray, FloatArray, IntArray
+
+
+@frozen(eq=False)
+class Incidence:
+    """Which of ``F`` active flows cross which links, as ``P`` pairs grouped by flow.
+
+    Args:
+        offsets: ``(F + 1,)`` start of each flow's pairs.
+        links: ``(P,)`` link of each pair.
+        coefficients: ``(P,)`` share of the flow's rate on that link, or ``None`` for 1.
+        caps: ``(F,)`` upper limit of each flow's rate, infinite for none; or ``None``.
+        priorities: ``(F,)`` class of each flow, 0 the highest.
+    """
+
+    offsets: IntArray
+    links: IntArray
+    coefficients: FloatArray | None
+    caps: FloatArray | None
+    priorities: IntArray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @cached_property
+    def flows(self) -> IntArray:
+        """``(P,)`` flow of each pair."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    def select(self, chosen: BoolArray) -> Incidence:
+        """Return the pairs of the flows where ``(F,)`` ``chosen`` is true."""
+        if chosen.all():
+            return self
+        pairs = chosen[self.flows]
+        offsets = np.zeros(int(chosen.sum()) + 1, dtype=np.intp)
+        np.cumsum(np.diff(self.offsets)[chosen], out=offsets[1:])
+        return Incidence(
+            offsets,
+            self.links[pairs],
+            None if self.coefficients is None else self.coefficients[pairs],
+            None if self.caps is None else self.caps[chosen],
+            self.priorities[chosen],
+        )
+
+    def load(self, rates: FloatArray, links: int) -> FloatArray:
+        """Return the ``(links,)`` bytes per second that flows of ``rates`` put on each link."""
+        weights = rates[self.flows]
+        if self.coefficients is not None:
+            weights = weights * self.coefficients
+        return np.bincount(self.links, weights=weights, minlength=links).astype(float)
+
+
+class SharingPolicy(ABC):
+    """Divides the capacity of the links among the active flows; plugins derive attrs classes from it."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
+        """Return the ``(F,)`` rate of each flow in bytes per second.
+
+        No link may carry more than its ``(links,)`` capacity, and the answer may not depend on the order of the flows.
+        A flow without links runs at its cap, or at an infinite rate.
+        """
+
+
+@frozen
+class MaxMin(SharingPolicy):
+    """Max-min fair: no flow can gain without a flow that is no faster losing. Classes are ignored."""
+
+    name: ClassVar[str] = "max-min"
+
+    def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
+        """See ``SharingPolicy.rates``."""
+        del fabric
+        return max_min(incidence, capacities)
+
+
+@frozen
+class StrictLinks(SharingPolicy):
+    """Strict priority on every link: a class shares, max-min fair, what the classes above it leave."""
+
+    name: ClassVar[str] = "strict-links"
+
+    def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
+        """See ``SharingPolicy.rates``."""
+        del fabric
+        rates = np.zeros(len(incidence))
+        left = capacities
+        for priority in np.unique(incidence.priorities):
+            chosen = incidence.priorities == priority
+            part = incidence.select(chosen)
+            rates[chosen] = max_min(part, left)
+            left = left - part.load(rates[chosen], len(capacities))
+            left = np.where(left < NOTHING * capacities, 0.0, left)
+        return rates
+
+
+@frozen
+class CircuitPreempt(SharingPolicy):
+    """One virtual circuit per class: at each switch only the highest class that runs there does, the rest waits.
+
+    A flow of a lower class runs only if none of its switches is used by a running flow of a higher class; it does not
+    hold a switch while it waits. Running flows share links max-min fair (FRED, section on overlapping communication).
+    """
+
+    name: ClassVar[str] = "circuit-preempt"
+
+    def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
+        """See ``SharingPolicy.rates``."""
+        classes = np.unique(incidence.priorities)
+        if len(classes) < 2:
+            return max_min(incidence, capacities)
+        switch = fabric.kinds == NodeKind.SWITCH
+        ends = fabric.sources[incidence.links], fabric.destinations[incidence.links]
+        taken = np.zeros(len(fabric.kinds), dtype=bool)
+        running = np.zeros(len(incidence), dtype=bool)
+        for priority in classes:
+            blocked_pairs = taken[ends[0]] | taken[ends[1]]
+            blocked = np.bincount(incidence.flows, weights=blocked_pairs, minlength=len(incidence)) > 0
+            starts = (incidence.priorities == priority) & ~blocked
+            running |= starts
+            used = starts[incidence.flows]
+            for end in ends:
+                taken[end[used]] = True
+            taken &= switch
+        rates = np.zeros(len(incidence))
+        rates[running] = max_min(incidence.select(running), capacities)
+        return rates
+
+
+# Below this share of a link's capacity, what is left of it is rounding.
+NOTHING = 1e-12
+# Fair shares that differ by less than this, relative, are the same.
+_SAME = 1e-12
+
+
+def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
+    """Return the max-min fair rates, by local bottlenecks.
+
+    A link whose fair share is the tightest constraint of *every* flow that crosses it is saturated at that share; all
+    such links are frozen in one pass. The number of passes is the length of the longest chain of dependent
+    bottlenecks, not the number of distinct rates.
+
+    Args:
+        incidence: The active flows.
+        capacities: ``(links,)`` bytes per second.
+
+    Returns:
+        ``(F,)`` bytes per second.
+    """
+    rates = np.full(len(incidence), np.inf) if incidence.caps is None else incidence.caps.astype(float)
+    lengths = np.diff(incidence.offsets)
+    flows = np.flatnonzero(lengths)  # a flow without links keeps its cap
+    if not len(flows):
+        return rates
+    lengths = lengths[flows]
+    links, coefficients, left = incidence.links, incidence.coefficients, capacities.astype(float)
+    if len(links) < len(capacities):
+        used, links = np.unique(links, return_inverse=True)
+        left = left[used]
+    floor = left * NOTHING
+    while True:
+        starts = np.zeros(len(lengths), dtype=np.intp)
+        np.cumsum(lengths[:-1], out=starts[1:])
+        flow_of = np.repeat(np.arange(len(flows)), lengths)
+        weight = np.bincount(links, weights=coefficients, minlength=len(left))
+        share = np.divide(left, weight, out=np.full(len(left), np.inf), where=weight > 0)
+        pair_share = share[links]
+        bottleneck = np.minimum.reduceat(pair_share, starts)
+        level = np.minimum(bottleneck, rates[flows])
+        loose = np.zeros(len(left), dtype=bool)
+        loose[links[level[flow_of] < pair_share * (1 - _SAME)]] = True
+        frozen = np.logical_or.reduceat(~loose[links], starts) | (rates[flows] <= bottleneck)
+        rates[flows[frozen]] = level[frozen]
+        if frozen.all():
+            return rates
+        gone = frozen[flow_of]
+        weights = level[flow_of[gone]]
+        if coefficients is not None:
+            weights = weights * coefficients[gone]
+        left = left - np.bincount(links[gone], weights=weights, minlength=len(left))
+        left[left < floor] = 0.0
+        flows, lengths = flows[~frozen], lengths[~frozen]
+        links = links[~gone]
+        if coefficients is not None:
+            coefficients = coefficients[~gone]

@@ -1,0 +1,92 @@
+"""What happened when: spans, and the time each rank spent on what."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.typing import FloatArray, IntArray
+from fredfw.workloads.graph import TaskGraph, TaskKind
+
+COMPUTE = "compute"
+BUBBLE = "bubble"
+
+
+@frozen(eq=False)
+class Timeline:
+    """The spans of one simulated iteration: who did what from when to when, and what started it.
+
+    A span is the part of one task that ran in lockstep: some ranks of a compute task, or one or more whole groups of a
+    communication. ``S`` spans, in the order in which they ended.
+
+    Args:
+        graph: The tasks.
+        task: ``(S,)`` task index.
+        start: ``(S,)`` seconds; for communication the moment its last awaited member was ready.
+        end: ``(S,)`` seconds.
+        trigger: ``(S,)`` the span whose end made this one start, -1 for the beginning of the iteration.
+        ranks: Per span, the distinct ranks that take part.
+        duration: End of the iteration in seconds.
+    """
+
+    graph: TaskGraph
+    task: IntArray
+    start: FloatArray
+    end: FloatArray
+    trigger: IntArray
+    ranks: tuple[IntArray, ...]
+    duration: float
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    def is_compute(self, span: int) -> bool:
+        """Return whether ``span`` is a computation."""
+        return bool(self.graph.kinds[self.task[span]] == TaskKind.COMPUTE)
+
+    @cached_property
+    def breakdown_by_rank(self) -> dict[str, FloatArray]:
+        """Seconds by cause for every rank: ``compute``, ``bubble``, and exposed communication by label.
+
+        For each idle gap of a rank the chain of last-finishing dependencies is walked back and the gap charged to
+        their labels; the computation of another rank is ``bubble``. Every value is a ``(ranks,)`` array; for each rank
+        they add up to ``duration``.
+        """
+        charged = {name: np.zeros(self.graph.ranks) for name in (COMPUTE, BUBBLE)}
+        for label in self.graph.label_names:
+            charged.setdefault(label, np.zeros(self.graph.ranks))
+        busy_until = np.zeros(self.graph.ranks)
+        last = np.full(self.graph.ranks, -1)
+        # A rank's compute spans never overlap, so the order of their ends is that of their starts.
+        for span, ranks in enumerate(self.ranks):
+            last[ranks] = span
+            if self.is_compute(span):
+                self._charge(charged, int(self.trigger[span]), self.start[span], busy_until[ranks], ranks)
+                charged[COMPUTE][ranks] += self.end[span] - self.start[span]
+                busy_until[ranks] = self.end[span]
+        # After its last computation a rank waits for its own last span, and then for that of the whole iteration.
+        own_end = np.where(last >= 0, self.end[last], 0.0) if len(self) else busy_until
+        for span in np.unique(last[last >= 0]):
+            ranks = np.flatnonzero(last == span)
+            self._charge(charged, int(span), self.end[span], busy_until[ranks], ranks)
+        everybody = np.arange(self.graph.ranks)
+        final = int(self.end.argmax()) if len(self) else -1
+        self._charge(charged, final, self.duration, np.maximum(own_end, busy_until), everybody)
+        return charged
+
+    @property
+    def breakdown(self) -> dict[str, float]:
+        """Seconds by cause, the mean of ``breakdown_by_rank`` over the ranks; the parts add up to ``duration``."""
+        return {label: float(seconds.mean()) for label, seconds in self.breakdown_by_rank.items()}
+
+    def _charge(
+        self, charged: dict[str, FloatArray], span: int, until: float, since: FloatArray, ranks: IntArray
+    ) -> None:
+        """Charge the time of ``ranks`` from ``since`` to ``until`` to the chain of spans that ends with ``span``."""
+        while span >= 0 and (since < until).any():
+            label = BUBBLE if self.is_compute(span) else self.graph.label(int(self.task[span]))
+            charged[label][ranks] += np.maximum(until - np.maximum(since, self.start[span]), 0.0)
+            until = float(self.start[span])
+            span = int(self.trigger[span])

@@ -1,0 +1,260 @@
+"""Quantities at the border: text with units in, SI numbers without prefixes inside.
+
+Inside fredfw everything is bytes, seconds, bytes per second, FLOP per second and joules per byte. ``parse`` turns
+``"750 GB/s"``, ``"20 ns"``, ``"64 MiB"`` or ``"40 Gbps"`` into such numbers; ``quantity`` declares an attrs field that
+does so on construction and carries its unit for the configuration schema; ``render`` goes the other way, for people.
+GB is 10^9 bytes, GiB is 2^30 bytes, ``b`` is bits, ``B`` is bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from numbers import Real
+from typing import Any
+
+import attrs
+
+from fredfw.errors import InputError, nearest
+
+
+class Unit(Enum):
+    """A dimension, by the SI unit that fredfw keeps it in."""
+
+    BYTES = "B"
+    SECONDS = "s"
+    BYTES_PER_SECOND = "B/s"
+    FLOPS = "FLOP/s"
+    JOULES = "J"
+    JOULES_PER_BYTE = "J/B"
+
+
+_BIT = 1 / 8
+# Spellings accepted after the prefix, with the factor to the SI unit.
+_SPELLINGS: Mapping[Unit, Mapping[str, float]] = {
+    Unit.BYTES: {"B": 1.0, "byte": 1.0, "bytes": 1.0, "b": _BIT, "bit": _BIT, "bits": _BIT},
+    Unit.SECONDS: {"s": 1.0, "sec": 1.0},
+    Unit.BYTES_PER_SECOND: {"B/s": 1.0, "Bps": 1.0, "b/s": _BIT, "bps": _BIT, "bit/s": _BIT},
+    Unit.FLOPS: {"FLOP/s": 1.0, "FLOPS": 1.0, "FLOPs": 1.0},
+    Unit.JOULES: {"J": 1.0},
+    Unit.JOULES_PER_BYTE: {"J/B": 1.0, "J/byte": 1.0, "J/b": 8.0, "J/bit": 8.0},
+}
+_EXAMPLES: Mapping[Unit, str] = {
+    Unit.BYTES: "a size such as '64 MiB', '1 GB' or a number of bytes",
+    Unit.SECONDS: "a time such as '20 ns', '25 us' or a number of seconds",
+    Unit.BYTES_PER_SECOND: "a bandwidth such as '750 GB/s', '40 Gbps' or a number of bytes per second",
+    Unit.FLOPS: "a compute rate such as '989 TFLOP/s' or a number of FLOP per second",
+    Unit.JOULES: "an energy such as '5 mJ' or a number of joules",
+    Unit.JOULES_PER_BYTE: "an energy per byte such as '0.063 pJ/bit' or a number of joules per byte",
+}
+
+
+def accepted(unit: Unit) -> str:
+    """Return a phrase that says which spellings ``unit`` accepts, for messages and documentation."""
+    return _EXAMPLES[unit]
+
+
+def parse(value: object, unit: Unit) -> float:
+    """Return ``value`` in the SI unit of ``unit``.
+
+    Args:
+        value: A number (already in the SI unit) or text with a unit.
+        unit: The dimension it must have.
+
+    Returns:
+        A finite float.
+
+    Raises:
+        InputError: The text has no unit, another dimension, a bare prefix, or the number is not finite.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real | str):
+        raise InputError(f"{value!r} is not a quantity", accepted=accepted(unit))
+    try:
+        number = _parse_text(value, unit) if isinstance(value, str) else float(value)
+    except OverflowError:  # an integer beyond the largest float
+        number = math.inf
+    if not math.isfinite(number):
+        raise InputError(f"{value!r} is not finite", accepted=accepted(unit))
+    return number
+
+
+def _parse_text(text: str, unit: Unit) -> float:
+    # quantiphy costs 15 ms to import and is needed only where text is given.
+    import quantiphy
+
+    try:
+        parsed = quantiphy.Quantity(text, binary=True)
+    except quantiphy.QuantiPhyError:
+        raise InputError(f"{text!r} is not a quantity", accepted=accepted(unit)) from None
+    # quantiphy also reads "name = 5 B # comment", and "1,5 GB" as 15 GB.
+    if parsed.name or parsed.desc or "," in text:
+        raise InputError(f"{text!r} is not a quantity", accepted=accepted(unit))
+    factor = _SPELLINGS[unit].get(parsed.units)
+    if factor is None:
+        what = f"has the unit {parsed.units!r}, not {unit.value}" if parsed.units else "has no unit"
+        raise InputError(f"{text!r} {what}", accepted=accepted(unit))
+    return float(parsed) * factor
+
+
+def render(value: float, unit: Unit, precision: int = 3) -> str:
+    """Return ``value`` with an SI prefix for people, for example ``"750 GB/s"``; never for data files."""
+    import quantiphy
+
+    return str(quantiphy.Quantity(value, unit.value).render(prec=precision, strip_zeros=True))
+
+
+def quantity(
+    unit: Unit,
+    default: object = attrs.NOTHING,
+    *,
+    minimum: float = 0.0,
+    exclusive: bool = False,
+    optional: bool = False,
+    help: str = "",  # noqa: A002  (the word every configuration library uses)
+) -> Any:
+    """Declare an attrs field that holds a quantity in SI and accepts text with units.
+
+    Args:
+        unit: Dimension of the field.
+        default: Default value, as a number in SI or as text; none makes the field required.
+        minimum: Smallest value allowed.
+        exclusive: Whether ``minimum`` itself is refused.
+        optional: Whether ``None`` is allowed.
+        help: What the field means, for ``fredfw plugins show`` and the documentation.
+    """
+    bound = f"{'more than' if exclusive else 'at least'} {minimum:g} {unit.value}"
+    form = f"{accepted(unit)}; {bound}"
+
+    def convert(value: object, attribute: attrs.Attribute[Any]) -> float | None:
+        if value is None and optional:
+            return None
+        try:
+            return parse(value, unit)
+        except InputError as error:
+            raise error.at(key=attribute.name) from None
+
+    def check(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is not None and (value < minimum or (exclusive and value == minimum)):
+            raise InputError(f"{value!r} is too small", key=attribute.name, accepted=form)
+
+    return attrs.field(
+        default=default,
+        converter=attrs.Converter(convert, takes_field=True),
+        validator=check,
+        metadata={"unit": unit, "help": help, "accepted": form},
+    )
+
+
+def bandwidth(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+    """Declare a field in bytes per second, more than zero."""
+    return quantity(Unit.BYTES_PER_SECOND, default, exclusive=True, help=help)
+
+
+def duration(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+    """Declare a field in seconds, zero or more."""
+    return quantity(Unit.SECONDS, default, help=help)
+
+
+def size(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+    """Declare a field in bytes, more than zero."""
+    return quantity(Unit.BYTES, default, exclusive=True, help=help)
+
+
+def energy(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+    """Declare a field in joules per byte, zero or more."""
+    return quantity(Unit.JOULES_PER_BYTE, default, help=help)
+
+
+def flops(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+    """Declare a field in FLOP per second, more than zero."""
+    return quantity(Unit.FLOPS, default, exclusive=True, help=help)
+
+
+def option(
+    default: object = attrs.NOTHING,
+    *,
+    help: str = "",  # noqa: A002  (as above)
+    validator: Callable[..., Any] | list[Callable[..., Any]] | None = None,
+    converter: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Declare a field without a unit, with its meaning for the configuration schema."""
+    return attrs.field(default=default, validator=validator, converter=converter, metadata={"help": help})
+
+
+def flag(default: bool | None, *, help: str = "") -> Any:  # noqa: A002  (as above)
+    """Declare a field that is true or false; a default of ``None`` means that something else decides."""
+
+    def check(_instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+        if not isinstance(value, bool) and (value is not None or default is not None):
+            raise InputError(f"{value!r} is not a truth value", key=attribute.name, accepted="true or false")
+
+    return option(default, help=help, validator=check)
+
+
+@attrs.frozen
+class _AtLeast:
+    minimum: float
+
+    @property
+    def accepted(self) -> str:
+        return f"a number of at least {self.minimum:g}"
+
+    def __call__(self, _instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        numbers: Iterable[Any] = (value,)
+        if isinstance(value, Mapping):
+            numbers = value.values()
+        elif isinstance(value, list | tuple):
+            numbers = value
+        for one in numbers:
+            if one is None:
+                continue
+            if isinstance(one, bool) or not isinstance(one, Real) or not math.isfinite(one):
+                raise InputError(f"{one!r} is not a finite number", key=attribute.name, accepted=self.accepted)
+            if one < self.minimum:
+                raise InputError(f"{one!r} is too small", key=attribute.name, accepted=self.accepted)
+
+
+@attrs.frozen
+class _OneOf:
+    choices: tuple[str, ...]
+
+    @property
+    def accepted(self) -> str:
+        return ", ".join(self.choices)
+
+    def __call__(self, _instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value not in self.choices:
+            hint = nearest(value, self.choices) if isinstance(value, str) else ""
+            raise InputError(f"{value!r} is not known{hint}", key=attribute.name, accepted=self.accepted)
+
+
+def at_least(minimum: float) -> Callable[[object, attrs.Attribute[Any], Any], None]:
+    """Return a validator for numbers, lists or mappings of numbers not below ``minimum``; ``None`` passes."""
+    return _AtLeast(minimum)
+
+
+def one_of(*choices: str) -> Callable[[object, attrs.Attribute[Any], Any], None]:
+    """Return a validator that accepts one of ``choices``."""
+    return _OneOf(choices)
+
+
+@attrs.frozen
+class _Whole:
+    minimum: int
+
+    @property
+    def accepted(self) -> str:
+        return f"a whole number of at least {self.minimum}"
+
+    def __call__(self, _instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        for one in value if isinstance(value, list | tuple) else (value,):
+            if one is None:
+                continue
+            if isinstance(one, bool) or not isinstance(one, int) or one < self.minimum:
+                raise InputError(f"{one!r} is no such number", key=attribute.name, accepted=self.accepted)
+
+
+def whole(minimum: int) -> Callable[[object, attrs.Attribute[Any], Any], None]:
+    """Return a validator for whole numbers, or lists of them, not below ``minimum``; ``None`` passes."""
+    return _Whole(minimum)

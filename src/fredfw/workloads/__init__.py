@@ -1,0 +1,21 @@
+"""Workloads: training iterations as task graphs."""
+
+from fredfw.workloads.compute import Npu
+from fredfw.workloads.graph import GraphBuilder, TaskGraph, TaskKind
+from fredfw.workloads.parallelism import Parallelism
+from fredfw.workloads.placement import LinearPlacement, Placement, SnakePlacement
+from fredfw.workloads.workload import MemoryUse, System, Workload
+
+__all__ = [
+    "GraphBuilder",
+    "LinearPlacement",
+    "MemoryUse",
+    "Npu",
+    "Parallelism",
+    "Placement",
+    "SnakePlacement",
+    "System",
+    "TaskGraph",
+    "TaskKind",
+    "Workload",
+]

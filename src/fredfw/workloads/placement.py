@@ -1,0 +1,73 @@
+"""Where workers go: the interface, and the placements that fit every fabric."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.errors import InputError
+from fredfw.fabric import Fabric
+from fredfw.typing import IntArray
+from fredfw.workloads.parallelism import Parallelism
+
+
+class Placement(ABC):
+    """Assigns worker ranks to NPUs; plugins derive attrs classes from it."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+        """Return ``(workers or more,)`` NPU numbers: rank ``r`` goes to the ``r``-th. No NPU may appear twice."""
+
+    def assign(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+        """Return the ``(workers,)`` NPU number of each rank.
+
+        Raises:
+            InputError: There are more workers than NPUs.
+        """
+        npus = len(fabric.npus)
+        if parallelism.workers > npus:
+            raise InputError(
+                f"{parallelism} needs {parallelism.workers} NPUs, fabric {fabric.name!r} has {npus}",
+                accepted=f"MP x DP x PP of at most {npus}",
+            )
+        return self.order(fabric, parallelism)[: parallelism.workers]
+
+
+@frozen
+class LinearPlacement(Placement):
+    """Rank r on NPU r: MP groups on consecutive NPUs, then the pipeline stages, then the replicas (FRED's placement)."""
+
+    name: ClassVar[str] = "linear"
+
+    def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+        """See ``Placement.order``."""
+        del parallelism
+        return np.arange(len(fabric.npus))
+
+
+@frozen
+class SnakePlacement(Placement):
+    """Ranks along a boustrophedon through the fabric's levels, so that consecutive ranks are neighbours.
+
+    On a mesh this keeps MP groups (consecutive ranks) together. A fabric without levels is taken in NPU order.
+    """
+
+    name: ClassVar[str] = "snake"
+
+    def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+        """See ``Placement.order``."""
+        del parallelism
+        if fabric.coordinates is None:
+            return np.arange(len(fabric.npus))
+        # Outermost level first; a level runs backwards wherever the (reflected) number so far is odd.
+        position = np.zeros(len(fabric.npus), dtype=np.intp)
+        for column in reversed(range(len(fabric.levels))):
+            size = fabric.levels[column].size
+            step = fabric.coordinates[:, column]
+            position = position * size + np.where(position % 2 == 1, size - 1 - step, step)
+        return np.argsort(position, kind="stable")

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import frozen
+
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, check
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.fabric import GroupView
+
+
+@frozen
+class Nothing(CollectiveAlgorithm):
+    name = "nothing"
+    patterns = frozenset(Pattern) - {Pattern.REDUCE}
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        del request, view
+        raise AssertionError("asked for a schedule")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        ({"ranks": 0}, "ranks"),
+        ({"size": -1.0}, "size"),
+        ({"size": float("nan")}, "size"),
+        ({"size": float("inf")}, "size"),
+        ({"root": 3}, "root"),
+        ({"root": -1}, "root"),
+        ({"pattern": Pattern.POINT_TO_POINT}, "ranks"),
+        ({"sizes": np.ones((3, 3))}, "sizes"),
+        ({"pattern": Pattern.ALL_TO_ALL, "sizes": np.ones((2, 3))}, "sizes"),
+        ({"pattern": Pattern.ALL_TO_ALL, "sizes": np.full((3, 3), -1.0)}, "sizes"),
+        ({"pattern": Pattern.ALL_TO_ALL, "sizes": np.full((3, 3), np.inf)}, "sizes"),
+        ({"pattern": Pattern.ALL_TO_ALL, "sizes": np.full((3, 3), np.nan)}, "sizes"),
+    ],
+)
+def test_a_request_refuses_what_makes_no_sense(arguments: dict[str, Any], key: str) -> None:
+    with pytest.raises(InputError) as caught:
+        CollectiveRequest(**{"pattern": Pattern.ALL_REDUCE, "ranks": 3, "size": 1.0, **arguments})
+    assert caught.value.key == key
+    assert caught.value.accepted
+
+
+@pytest.mark.parametrize("pattern", sorted(Nothing.patterns))
+def test_the_plan_of_one_rank_is_empty(pattern: Pattern) -> None:
+    request = CollectiveRequest(pattern, 1, 8.0)
+    schedule = Nothing().plan(request, GroupView(1))
+    assert schedule.phases == ()
+    check(schedule, request)
+
+
+def test_one_rank_keeps_its_own_block_of_an_all_to_all_v() -> None:
+    request = CollectiveRequest(Pattern.ALL_TO_ALL, 1, 0.0, sizes=np.array([[5.0]]))
+    check(Nothing().plan(request, GroupView(1)), request)
+
+
+def test_a_pattern_it_does_not_know_is_refused_with_the_ones_it_does() -> None:
+    with pytest.raises(UnsupportedError, match=r"'nothing' cannot do this reduce: .* only all-gather, all-reduce"):
+        Nothing().plan(CollectiveRequest(Pattern.REDUCE, 2, 1.0), GroupView(2))
+
+
+def test_a_request_for_another_group_is_refused() -> None:
+    with pytest.raises(InputError, match="3 ranks on a group of 4"):
+        Nothing().plan(CollectiveRequest(Pattern.ALL_REDUCE, 3, 1.0), GroupView(4))

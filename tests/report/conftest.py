@@ -1,0 +1,120 @@
+"""Small results made by hand, whose numbers can be checked by eye."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fredfw.collectives import Pattern
+from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResult, Status
+from fredfw.fabric import Fabric, NodeKind
+from fredfw.simulation.timeline import Timeline
+from fredfw.workloads import GraphBuilder
+
+
+def _row(workload: str, fabric: str, status: Status, **parts: float) -> Row:
+    seconds = sum(parts.values())
+    published = {"C": 1.25, "D": 2.5}.get(fabric)
+    return Row(
+        workload=workload,
+        fabric=fabric,
+        seconds=seconds,
+        speedup=0.02 / seconds,
+        reference_speedup=published,
+        reference_source="a paper, table 1" if published else None,
+        status=status,
+        breakdown=parts,
+        compute_scale=0.5,
+        notes=("kept outside",) if fabric == "D" else (),
+    )
+
+
+@pytest.fixture
+def comparison() -> Comparison:
+    return Comparison(
+        title="Two on [three]",
+        baseline="mesh",
+        rows=(
+            _row("net", "mesh", Status.PREDICTED, compute=0.01, bubble=0.0, dp=0.01),
+            _row("net", "C", Status.CALIBRATED, compute=0.01, bubble=0.0, dp=0.006),
+            _row("net", "D", Status.PREDICTED, compute=0.005, bubble=0.001, dp=0.002),
+            _row("other", "mesh", Status.SIMULATED, compute=0.01, zeta=0.005, mp=0.005),
+            _row("other", "C", Status.SIMULATED, compute=0.01, zeta=0.005, mp=0.001),
+        ),
+        provenance={"fidelity": "compressed"},
+        statistics={"solves": 3},
+        fidelity_difference=0.0025,
+    )
+
+
+@pytest.fixture
+def pair() -> Fabric:
+    """Two NPUs and a switch; the links 0->2, 1->2, 2->0, 2->1 at 100 B/s, but the last at 50 B/s."""
+    return Fabric(
+        name="pair",
+        kinds=np.array([NodeKind.NPU, NodeKind.NPU, NodeKind.SWITCH]),
+        sources=np.array([0, 1, 2, 2]),
+        destinations=np.array([2, 2, 0, 1]),
+        bandwidths=np.array([100.0, 100.0, 100.0, 50.0]),
+        latencies=np.array(0.0),
+        energies=np.array(1e-3),
+    )
+
+
+@pytest.fixture
+def run(pair: Fabric) -> RunResult:
+    """Both ranks compute for 2 s; then two dp collectives overlap (2 to 4 s, 3 to 5 s); rank 1 computes 1 s more."""
+    builder = GraphBuilder(2)
+    first = builder.compute("forward", [0, 1], seconds=2.0)
+    dp1 = builder.collective("grads 1", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp", after=[first])
+    more = builder.compute("more", [1], seconds=1.0, after=[first])
+    dp2 = builder.collective("grads 2", Pattern.ALL_REDUCE, [[0, 1]], 50.0, label="dp", after=[more])
+    both = np.array([0, 1])
+    timeline = Timeline(
+        graph=builder.build(),
+        task=np.array([first, more, dp1, dp2]),
+        start=np.array([0.0, 2.0, 2.0, 3.0]),
+        end=np.array([2.0, 3.0, 4.0, 5.0]),
+        trigger=np.array([-1, 0, 0, 1]),
+        ranks=(both, np.array([1]), both, both),
+        duration=5.0,
+    )
+    return RunResult(
+        workload="net",
+        fabric_name="pair",
+        fabric=pair,
+        timeline=timeline,
+        placement=np.array([1, 0]),
+        seconds=5.0,
+        breakdown={"compute": 2.5, "bubble": 0.5, "dp": 2.0},
+        bytes_by_cause={"dp": 400.0},
+        link_bytes=np.array([150.0, 0.0, 150.0, 100.0]),
+        energy=0.4,
+        memory={"weights": 8e9, "gradients": 0.0},
+        algorithms={"dp all-reduce x2": "ring"},
+        provenance={"topology": {"name": "pair"}},
+        statistics={"events": 4},
+        notes=("a note",),
+    )
+
+
+@pytest.fixture
+def collectives() -> list[CollectiveResult]:
+    def result(size: float, duration: float, **candidates: float) -> CollectiveResult:
+        algbw = size / duration
+        return CollectiveResult(
+            pattern="all-reduce",
+            algorithm="ring",
+            ranks=2,
+            size=size,
+            duration=duration,
+            algbw=algbw,
+            busbw=algbw,
+            steps=2,
+            link_bytes=np.array([size, size, size, 0.0]),
+            link_utilization=np.array([0.5, 0.5, 0.5, 0.0]),
+            energy=size * 3e-3,
+            candidates=candidates,
+        )
+
+    return [result(1e6, 2e-6), result(1e9, 1e-3, ring=1e-3, tree=2e-3)]

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import csv
+import json
+import math
+
+import pytest
+from attrs import evolve
+
+from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
+from fredfw.fabric import Fabric
+from fredfw.report import data
+
+
+def test_causes_come_in_their_usual_order_and_then_by_name() -> None:
+    assert data.causes([{"zeta": 1, "dp": 2, "compute": 3}, {"alpha": 1, "load": 0, "bubble": 0}]) == (
+        "compute",
+        "bubble",
+        "load",
+        "dp",
+        "alpha",
+        "zeta",
+    )
+
+
+def test_comparison_as_json(comparison: Comparison) -> None:
+    text = comparison.to_json()
+    document = json.loads(text)
+    assert list(document)[:5] == ["format", "version", "title", "baseline", "rows"]
+    assert document["format"] == "fredfw.comparison"
+    assert document["fidelity_difference"] == 0.0025
+    assert document["provenance"] == {"fidelity": "compressed"}
+    for row, entry in zip(comparison.rows, document["rows"], strict=True):
+        for key in ("workload", "fabric", "seconds", "speedup", "reference_speedup", "status", "breakdown"):
+            assert entry[key] == getattr(row, key)
+    assert comparison.to_json() == text
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_json_never_holds_a_number_that_is_none(comparison: Comparison, value: float) -> None:
+    rows = (evolve(comparison.rows[0], seconds=value), *comparison.rows[1:])
+    with pytest.raises(ValueError, match="JSON compliant"):
+        evolve(comparison, rows=rows).to_json()
+
+
+def test_comparison_as_csv(comparison: Comparison) -> None:
+    rows = list(csv.DictReader(data.comparison_to_csv(comparison).splitlines()))
+    assert [key for key in rows[0] if key.endswith("_seconds")] == [
+        "compute_seconds",
+        "bubble_seconds",
+        "mp_seconds",
+        "dp_seconds",
+        "zeta_seconds",
+    ]
+    for row, entry in zip(comparison.rows, rows, strict=True):
+        assert (entry["workload"], entry["fabric"], entry["status"]) == (row.workload, row.fabric, row.status)
+        assert float(entry["seconds"]) == row.seconds
+        parts = sum(float(value) for key, value in entry.items() if key.endswith("_seconds"))
+        assert parts == pytest.approx(row.seconds, rel=1e-12)
+    assert rows[0]["reference_speedup"] == ""
+    assert rows[2]["notes"] == "kept outside"
+
+
+def test_busiest_links_first_and_ties_by_number(pair: Fabric, run: RunResult) -> None:
+    loads = data.link_loads(pair, run.link_bytes, 5.0)
+    # 100 B of the 50 B/s link in 5 s are 40 %, 150 B of 100 B/s are 30 %; the unused link 1 is left out.
+    assert [(load.link, load.name) for load in loads] == [
+        (3, "switch0->npu1"),
+        (0, "npu0->switch0"),
+        (2, "switch0->npu0"),
+    ]
+    assert [load.utilization for load in loads] == pytest.approx([0.4, 0.3, 0.3])
+    assert data.link_loads(pair, run.link_bytes, 5.0, top=1) == loads[:1]
+
+
+def test_run_as_json(run: RunResult) -> None:
+    document = json.loads(data.run_to_json(run))
+    assert document["format"] == "fredfw.run"
+    assert document["breakdown"] == run.breakdown
+    assert document["placement"] == [1, 0]
+    assert document["links"][0] == {"link": 3, "name": "switch0->npu1", "bytes": 100.0, "utilization": 0.4}
+    assert document["provenance"] == run.provenance
+
+
+def test_collectives_as_json_and_csv(pair: Fabric, collectives: list[CollectiveResult]) -> None:
+    document = json.loads(data.collectives_to_json(collectives, pair, {"algorithm": "auto"}))
+    assert (document["fabric"], document["npus"]) == ("pair", 2)
+    assert document["provenance"] == {"algorithm": "auto"}
+    assert [one["size"] for one in document["results"]] == [1e6, 1e9]
+    assert document["results"][1]["candidates"] == {"ring": 1e-3, "tree": 2e-3}
+    assert len(document["results"][0]["links"]) == 3
+    rows = list(csv.DictReader(data.collectives_to_csv(collectives).splitlines()))
+    assert [float(row["busbw"]) for row in rows] == [5e11, 1e12]

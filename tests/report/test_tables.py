@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from attrs import evolve
+from rich.console import Console, RenderableType
+
+from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
+from fredfw.fabric import Fabric
+from fredfw.report import tables
+
+
+def printed(report: list[RenderableType], width: int = 100) -> str:
+    file = io.StringIO()
+    tables.show(Console(file=file, width=width, markup=False, highlight=False), report)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("width", [20, 100])
+def test_every_number_is_printed_whole_at_any_width(comparison: Comparison, width: int) -> None:
+    lines = printed(tables.comparison_report(comparison), width).splitlines()
+    rows = [line.split() for line in lines if re.match(r"(mesh|C|D)\b", line)]
+    assert rows == [
+        ["mesh", "20.00", "1.000", "predicted", "10.00", "-", "-", "10.00", "-"],
+        ["C", "16.00", "1.250", "1.25", "[1]", "calibrated", "10.00", "-", "-", "6.00", "-"],
+        ["D", "(a)", "8.00", "2.500", "2.50", "[1]", "predicted", "5.00", "1.00", "-", "2.00", "-"],
+        ["mesh", "20.00", "1.000", "simulated", "10.00", "-", "5.00", "-", "5.00"],
+        ["C", "16.00", "1.250", "1.25", "[1]", "simulated", "10.00", "-", "1.00", "-", "5.00"],
+    ]
+
+
+def test_comparison_says_what_its_numbers_are(comparison: Comparison) -> None:
+    text = printed(tables.comparison_report(comparison))
+    for line in (
+        "Two on [three]",
+        "net  (times in ms; compute time is 0.5 of the roofline's)",
+        "[1] a paper, table 1",
+        "(a) kept outside",
+        "largest difference of an iteration time, compressed to stepwise: 0.25 %",
+    ):
+        assert line in text.splitlines()
+    for status in ("simulated", "calibrated", "predicted"):
+        assert f"{status}: " in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_note_of_all_fabrics_stands_at_the_workload(comparison: Comparison) -> None:
+    rows = tuple(evolve(row, notes=("shared",), fidelity="stepwise") for row in comparison.rows)
+    text = printed(tables.comparison_report(evolve(comparison, rows=rows, fidelity_difference=None)))
+    assert "net (a)  (times" in text
+    assert "mesh (a)" not in text
+    assert "all cells simulated step by step" in text
+    assert "largest difference" not in text
+
+
+def test_statuses_look_different_on_a_terminal(comparison: Comparison) -> None:
+    file = io.StringIO()
+    console = Console(file=file, width=120, force_terminal=True, color_system="standard", markup=False)
+    tables.show(console, tables.comparison_report(comparison))
+    words = ("simulated", "calibrated", "predicted")
+    looks = {tuple(re.findall(rf"(\x1b\[[0-9;]*m)?{word}", file.getvalue())[:1]) for word in words}
+    assert len(looks) == 3
+
+
+def test_run_report(run: RunResult) -> None:
+    text = printed(tables.run_report(run, top=2))
+    rows = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+    for row in (
+        ["compute", "2.500", "50.0 %"],
+        ["bubble", "0.500", "10.0 %"],
+        ["exposed dp", "2.000", "40.0 %"],
+        ["iteration", "5.000", "100.0 %"],
+        ["switch0->npu1", "100 B", "50 B/s", "40.0 %"],
+        ["npu0->switch0", "150 B", "100 B/s", "30.0 %"],
+        ["dp", "400 B", "100.0 %"],
+        ["communication energy: 400 mJ per iteration"],
+        ["memory per NPU: 8 GB (weights 8 GB)"],
+        ["dp all-reduce x2", "ring"],
+        ["note: a note"],
+    ):
+        assert row in rows
+    assert "switch0->npu0" not in text
+
+
+def test_collectives_in_the_terms_of_nccl_tests(pair: Fabric, collectives: list[CollectiveResult]) -> None:
+    text = printed(tables.collectives_report(collectives, pair))
+    rows = [line.split() for line in text.splitlines()]
+    assert ["1000000", "2.000", "500.00", "500.00", "ring", "2"] in rows
+    assert ["1000000000", "1000.000", "1000.00", "1000.00", "ring", "2"] in rows
+    assert "all-reduce on pair, 2 of 2 NPUs" in text
+    assert "auto, 1 GB: ring 1 ms, tree 2 ms" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.0, "0.000"), (0.02, "0.02000"), (1.5, "1.500"), (999.5, "999.5"), (12345.0, "12345")]
+)
+def test_four_digits(value: float, shown: str) -> None:
+    assert f"{value:.{tables._decimals(value)}f}" == shown

@@ -1,0 +1,223 @@
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
+from fredfw.errors import DeadlockError, SimulationError, UnsupportedError
+from fredfw.fabric import Fabric, GroupView
+from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, SharingPolicy, Timeline
+from fredfw.workloads import GraphBuilder, TaskGraph
+
+
+class Gather(CollectiveAlgorithm):
+    """Everybody sends the whole vector to rank 0 and gets it back: easy to time by hand."""
+
+    name = "there-and-back"
+    patterns = frozenset(Pattern)
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        others = np.arange(1, request.ranks)
+        there = Phase.of(others, 0, 0, reduce=True)
+        back = Phase.of(0, others, 0, after=(0,))
+        phases = (there, back) if request.pattern is Pattern.ALL_REDUCE else (Phase.of(0, others, 0),)
+        return Schedule(request.pattern, request.ranks, float(request.size), 1, phases)
+
+
+class Silent(Gather):
+    name = "silent"
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        return Schedule(request.pattern, request.ranks, float(request.size), 1, ())
+
+
+def star(npus: int) -> Fabric:
+    """NPUs and one controller around a switch that copies and reduces; 100 B/s links without latency."""
+    ends = np.array([*range(npus), npus + 1])
+    hub = np.full(len(ends), npus)
+    return Fabric(
+        "star",
+        np.array([0] * npus + [1, 2]),
+        np.concatenate([ends, hub]),
+        np.concatenate([hub, ends]),
+        100.0,
+        0.0,
+        0.0,
+        copies=np.arange(npus + 2) == npus,
+        reduces=np.arange(npus + 2) == npus,
+    )
+
+
+def simulate(
+    graph: TaskGraph,
+    *,
+    algorithm: CollectiveAlgorithm | None = None,
+    sharing: SharingPolicy | None = None,
+    priorities: Mapping[str, int] | None = None,
+    stepwise: bool = False,
+) -> Timeline:
+    fabric = star(graph.ranks)
+    sharing = sharing or MaxMin()
+    lowering = Lowering(fabric)
+    timeline = Executor(
+        graph,
+        fabric=fabric,
+        network=FlowNetwork(fabric, sharing),
+        placement=np.arange(graph.ranks),
+        planner=Planner(fabric, sharing, lowering, {None: (algorithm or Gather(),)}),
+        lowering=lowering,
+        compute_seconds=lambda flops, moved: flops + moved,
+        priorities=priorities,
+        stepwise=stepwise,
+    ).run()
+    total = sum(timeline.breakdown_by_rank.values(), np.zeros(graph.ranks))
+    np.testing.assert_allclose(total, timeline.duration, rtol=1e-12)
+    return timeline
+
+
+def parts(timeline: Timeline) -> dict[str, list[float]]:
+    return {label: seconds.tolist() for label, seconds in timeline.breakdown_by_rank.items() if seconds.any()}
+
+
+def test_compute_then_collective_then_compute() -> None:
+    builder = GraphBuilder(2)
+    first = builder.compute("a", [0, 1], flops=1.0)
+    reduce = builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp", after=[first])
+    builder.compute("b", [0, 1], seconds=3.0, after=[reduce])
+    timeline = simulate(builder.build())
+    assert timeline.duration == 1.0 + 2.0 + 3.0
+    assert parts(timeline) == {"compute": [4.0, 4.0], "dp": [2.0, 2.0]}
+
+
+def test_waiting_for_another_ranks_computation_is_bubble() -> None:
+    builder = GraphBuilder(2)
+    slow = builder.compute("slow", [0], seconds=5.0)
+    fast = builder.compute("fast", [1], seconds=1.0)
+    builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp", after=[slow, fast])
+    timeline = simulate(builder.build())
+    assert parts(timeline) == {"compute": [5.0, 1.0], "bubble": [0.0, 4.0], "dp": [2.0, 2.0]}
+
+
+def test_dependencies_hold_rank_by_rank_and_groups_end_on_their_own() -> None:
+    builder = GraphBuilder(4)
+    work = [builder.compute(f"w{rank}", [rank], seconds=float(rank)) for rank in range(4)]
+    reduce = builder.collective("r", Pattern.ALL_REDUCE, [[0, 1], [2, 3]], 100.0, label="mp", after=work)
+    builder.compute("after", [0, 1, 2, 3], seconds=1.0, after=[reduce])
+    timeline = simulate(builder.build())
+    after = np.flatnonzero(timeline.task == len(builder.build()) - 1)
+    ends = {tuple(timeline.ranks[span].tolist()): timeline.end[span] for span in after}
+    assert ends == {(0, 1): 4.0, (2, 3): 6.0}
+    # Ranks 0 and 1 end at 4 s; the iteration goes on with the other group's all-reduce and its computation.
+    assert parts(timeline)["bubble"] == [1.0 + 1.0, 0.0 + 1.0, 1.0, 0.0]
+    assert parts(timeline)["mp"] == [2.0 + 1.0, 2.0 + 1.0, 2.0, 2.0]
+
+
+def test_hidden_communication_is_not_exposed() -> None:
+    builder = GraphBuilder(2)
+    first = builder.compute("a", [0, 1], seconds=1.0)
+    reduce = builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp", after=[first])
+    second = builder.compute("b", [0, 1], seconds=1.5, after=[first])
+    builder.compute("c", [0, 1], seconds=1.0, after=[reduce, second])
+    timeline = simulate(builder.build())
+    assert timeline.duration == 4.0
+    assert parts(timeline) == {"compute": [3.5, 3.5], "dp": [0.5, 0.5]}
+
+
+def test_transfer_waits_for_the_sender_alone() -> None:
+    builder = GraphBuilder(2)
+    send = builder.compute("sender", [0], seconds=1.0)
+    busy = builder.compute("receiver", [1], seconds=4.0)
+    move = builder.transfer("t", [[0, 1]], 200.0, label="pp", after=[send, busy])
+    builder.compute("next", [1], seconds=1.0, after=[move, busy])
+    timeline = simulate(builder.build())
+    # The bytes travel from 1 s to 3 s, while the receiver still computes.
+    assert timeline.duration == 5.0
+    assert parts(timeline) == {"compute": [1.0, 5.0], "pp": [2.0, 0.0], "bubble": [2.0, 0.0]}
+
+
+def test_chain_of_causes_is_walked_back() -> None:
+    # Rank 2 waits for rank 1, which waited for rank 0: 1 s bubble, 1 s pp, 2 s bubble, 1 s pp.
+    builder = GraphBuilder(3)
+    a = builder.compute("a", [0], seconds=1.0)
+    b = builder.transfer("0-1", [[0, 1]], 100.0, label="pp", after=[a])
+    c = builder.compute("c", [1], seconds=2.0, after=[b])
+    d = builder.transfer("1-2", [[1, 2]], 100.0, label="pp", after=[c])
+    builder.compute("e", [2], seconds=1.0, after=[d])
+    timeline = simulate(builder.build())
+    assert {label: seconds[2] for label, seconds in timeline.breakdown_by_rank.items()} == {
+        "compute": 1.0,
+        "bubble": 3.0,
+        "pp": 2.0,
+    }
+
+
+def test_load_and_store_share_one_controller() -> None:
+    builder = GraphBuilder(2)
+    load = builder.load("w", [0, 0], [[0, 1], [0, 1]], 100.0, label="stream")
+    work = builder.compute("a", [0, 1], seconds=1.0, after=[load])
+    builder.store("g", [0], [[0, 1]], 300.0, label="stream", after=[work])
+    timeline = simulate(builder.build())
+    # Two multicasts of 100 bytes leave through one 100 B/s link: 2 s; the reduction of 300 bytes takes 3 s.
+    assert timeline.duration == 2.0 + 1.0 + 3.0
+    assert parts(timeline) == {"compute": [1.0, 1.0], "stream": [5.0, 5.0]}
+
+
+def test_one_computation_at_a_time_per_rank() -> None:
+    builder = GraphBuilder(2)
+    builder.compute("a", [0], seconds=2.0)
+    builder.compute("b", [0, 1], seconds=1.0)
+    timeline = simulate(builder.build())
+    assert timeline.duration == 3.0
+    assert parts(timeline) == {"compute": [3.0, 1.0], "bubble": [0.0, 2.0]}
+
+
+def test_repeated_block_takes_the_same_time_compressed_and_stepwise() -> None:
+    builder = GraphBuilder(2)
+    with builder.repeated(5):
+        work = builder.compute("a", [0, 1], seconds=1.0)
+        builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="mp", after=[work])
+    compressed, stepwise = (simulate(builder.build(), stepwise=one) for one in (False, True))
+    assert compressed.duration == stepwise.duration == 5 * (1.0 + 2.0)
+    assert parts(compressed) == parts(stepwise) == {"compute": [5.0, 5.0], "mp": [10.0, 10.0]}
+    assert (len(compressed), len(stepwise)) == (2, 10)
+
+
+def test_empty_graph_takes_no_time() -> None:
+    assert simulate(GraphBuilder(1).build()).duration == 0.0
+
+
+def test_deadlock_names_who_waits_for_what() -> None:
+    class Never(MaxMin):
+        def rates(self, incidence, capacities, fabric):  # type: ignore[no-untyped-def]  # as in MaxMin
+            return np.zeros(len(incidence))
+
+    builder = GraphBuilder(2)
+    reduce = builder.collective("reduce it", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp")
+    builder.compute("then this", [0, 1], seconds=1.0, after=[reduce])
+    with pytest.raises(DeadlockError) as raised:
+        simulate(builder.build(), sharing=Never())
+    message = str(raised.value)
+    assert "2 of 2 tasks" in message
+    assert "reduce it (dp) has started and does not end" in message
+    assert "then this (compute) waits for reduce it on rank 0" in message
+    assert "flows that cannot move: dp" in message
+
+
+def test_sending_nothing_is_an_error() -> None:
+    builder = GraphBuilder(2)
+    builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp")
+    with pytest.raises(SimulationError, match="'silent' sends nothing"):
+        simulate(builder.build(), algorithm=Silent())
+
+
+def test_no_algorithm_is_an_error_with_reasons() -> None:
+    class Picky(Gather):
+        name = "picky"
+
+        def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
+            return "it is Sunday"
+
+    builder = GraphBuilder(2)
+    builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp")
+    with pytest.raises(UnsupportedError, match="picky: it is Sunday"):
+        simulate(builder.build(), algorithm=Picky())

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+
+from fredfw.collectives import Pattern, Phase, Schedule
+from fredfw.fabric import Fabric, Operation
+from fredfw.simulation import Lowering
+
+
+def star(npus: int) -> Fabric:
+    """Link i goes up from NPU i, link npus + i down to it; the hub copies and reduces."""
+    ends, hub = np.arange(npus), np.full(npus, npus)
+    centre = np.arange(npus + 1) == npus
+    return Fabric(
+        "star",
+        centre.astype(int),
+        np.concatenate([ends, hub]),
+        np.concatenate([hub, ends]),
+        100.0,
+        1.0,
+        0.0,
+        copies=centre,
+        reduces=centre,
+    )
+
+
+def schedule(phase: Phase, chunk_bytes: float | list[float] = 10.0, chunks: int = 4) -> Schedule:
+    size = chunk_bytes if isinstance(chunk_bytes, float) else np.array(chunk_bytes)
+    return Schedule(Pattern.BROADCAST, 4, size, chunks, (phase,))
+
+
+def test_rows_between_the_same_ranks_are_one_flow() -> None:
+    phase = Phase.of([0, 1, 0, 0], [1, 2, 1, 1], [0, 1, 2, 3], reduce=[False, False, False, True])
+    flows = Lowering(star(4)).phase(schedule(phase), 0, np.arange(4)[None, :])
+    # Two copies 0 -> 1 are one flow, the reduction 0 -> 1 is another.
+    assert flows.volumes.tolist() == [20.0, 10.0, 10.0]
+    assert flows.routes.links.tolist() == [0, 5, 1, 6, 0, 5]
+    assert flows.routes.latencies.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_every_group_is_an_activity() -> None:
+    phase = Phase.of([0, 1], [1, 0], [0, 1])
+    flows = Lowering(star(4)).phase(schedule(phase), 0, np.array([[0, 1], [3, 2]]))
+    assert flows.activities == 2
+    assert flows.activity.tolist() == [0, 0, 1, 1]
+    assert flows.routes.links.tolist() == [0, 5, 1, 4, 3, 6, 2, 7]
+
+
+def test_stream_is_one_flow_over_a_tree() -> None:
+    phase = Phase.of([0, 0, 3], [1, 2, 1], [0, 0, 1], stream=[7, 7, -1])
+    flows = Lowering(star(4)).phase(schedule(phase), 0, np.arange(4)[None, :])
+    # The unicast 3 -> 1 comes first, then the multicast 0 -> {1, 2}, whose rows name the same chunk.
+    assert flows.volumes.tolist() == [10.0, 10.0]
+    assert flows.routes.links.tolist() == [3, 5, 0, 5, 6]
+
+
+def test_repetitions_with_different_bytes() -> None:
+    phase = Phase.of([0], [1], [0], stride=1, modulus=4, repeat=4)
+    lowering = Lowering(star(4))
+    plan = schedule(phase, [1.0, 2.0, 3.0, 4.0])
+    assert not plan.uniform(phase)
+    group = np.arange(4)[None, :]
+    volumes = [lowering.phase(plan, 0, group, repetition=step).volumes.tolist() for step in range(4)]
+    assert volumes == [[1.0], [2.0], [3.0], [4.0]]
+
+
+def test_built_once_and_scaled_by_bytes() -> None:
+    lowering = Lowering(star(4))
+    group = np.arange(4)[None, :]
+    phase = Phase.of([0, 1], [1, 0], [0, 1])
+    small, large = (lowering.phase(schedule(phase, size), 0, group) for size in (1.0, 2.0))
+    assert small.routes is large.routes
+    assert (large.volumes == 2 * small.volumes).all()
+
+
+def test_controller_streams() -> None:
+    flows = Lowering(star(4)).stream(np.array([[0], [1]]), np.array([[2, 3], [2, 3]]), Operation.MULTICAST, 5.0)
+    assert flows.volumes.tolist() == [5.0, 5.0]
+    assert flows.routes.links.tolist() == [0, 6, 7, 1, 6, 7]
+    assert flows.routes.latencies == pytest.approx([2.0, 2.0])

@@ -1,0 +1,182 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw.fabric import Fabric
+from fredfw.simulation import CircuitPreempt, Incidence, MaxMin, SharingPolicy, StrictLinks, max_min
+from fredfw.typing import FloatArray
+
+LINKS = 6
+
+
+def incidence(
+    flows: list[list[int]],
+    coefficients: list[float] | None = None,
+    caps: list[float] | None = None,
+    priorities: list[int] | None = None,
+) -> Incidence:
+    offsets = np.concatenate([[0], np.cumsum([len(flow) for flow in flows])]).astype(np.intp)
+    return Incidence(
+        offsets,
+        np.array([link for flow in flows for link in flow], dtype=np.intp),
+        None if coefficients is None else np.array(coefficients),
+        None if caps is None else np.array(caps),
+        np.array(priorities or [0] * len(flows), dtype=np.intp),
+    )
+
+
+def star(leaves: int, bandwidth: float = 1.0) -> Fabric:
+    """NPUs 0..leaves-1 around one switch: link i goes up from NPU i, link leaves + i down to it."""
+    ends = np.arange(leaves)
+    hub = np.full(leaves, leaves)
+    return Fabric(
+        "star",
+        np.array([0] * leaves + [1]),
+        np.concatenate([ends, hub]),
+        np.concatenate([hub, ends]),
+        bandwidth,
+        0.0,
+        0.0,
+    )
+
+
+def water_filling(problem: Incidence, capacities: FloatArray) -> FloatArray:
+    """Textbook progressive filling: raise all rates together until a link or a cap stops some, freeze those, repeat."""
+    count = len(problem)
+    usage = np.zeros((count, len(capacities)))
+    coefficients = np.ones(len(problem.links)) if problem.coefficients is None else problem.coefficients
+    for pair, (flow, link) in enumerate(zip(problem.flows, problem.links, strict=True)):
+        usage[flow, link] += coefficients[pair]
+    caps = np.full(count, np.inf) if problem.caps is None else problem.caps
+    rates = np.zeros(count)
+    active = usage.sum(axis=1) > 0
+    rates[~active] = caps[~active]
+    while active.any():
+        weight = usage[active].sum(axis=0)
+        left = capacities - rates[np.isfinite(rates)] @ usage[np.isfinite(rates)]
+        used = weight > 0
+        step = min(
+            np.min(np.maximum(left[used], 0.0) / weight[used]),
+            np.min(caps[active] - rates[active]),
+        )
+        rates[active] += step
+        left = capacities - rates[np.isfinite(rates)] @ usage[np.isfinite(rates)]
+        full = used & (left <= 1e-9 * capacities)
+        stopped = active & ((usage[:, full].sum(axis=1) > 0) | (caps - rates <= 1e-9 * np.maximum(rates, 1e-9)))
+        assert stopped.any()
+        active &= ~stopped
+    return rates
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Incidence, FloatArray]:
+    link_lists = st.lists(st.integers(0, LINKS - 1), min_size=0, max_size=LINKS, unique=True)
+    flows = draw(st.lists(link_lists, min_size=1, max_size=12))
+    pairs = sum(map(len, flows))
+    amounts = st.floats(0.25, 4.0)
+    coefficients = draw(st.none() | st.lists(amounts, min_size=pairs, max_size=pairs))
+    limits = st.lists(st.floats(0.01, 10.0), min_size=len(flows), max_size=len(flows))
+    # Flows that use no link have no bottleneck, so they need a cap.
+    caps = draw(limits if any(not flow for flow in flows) else st.none() | limits)
+    priorities = draw(st.lists(st.integers(0, 2), min_size=len(flows), max_size=len(flows)))
+    capacities = np.array(draw(st.lists(st.floats(0.5, 20.0), min_size=LINKS, max_size=LINKS)))
+    return incidence(flows, coefficients, caps, priorities), capacities
+
+
+@given(problems())
+def test_max_min_equals_textbook_water_filling(problem: tuple[Incidence, FloatArray]) -> None:
+    flows, capacities = problem
+    np.testing.assert_allclose(max_min(flows, capacities), water_filling(flows, capacities), rtol=1e-7)
+
+
+@given(problems())
+def test_every_flow_has_a_bottleneck(problem: tuple[Incidence, FloatArray]) -> None:
+    flows, capacities = problem
+    rates = max_min(flows, capacities)
+    load = flows.load(rates, LINKS)
+    assert (load <= capacities * (1 + 1e-9)).all()
+    for flow in range(len(flows)):
+        capped = flows.caps is not None and rates[flow] >= flows.caps[flow] * (1 - 1e-9)
+        links = flows.links[flows.offsets[flow] : flows.offsets[flow + 1]]
+        # On its bottleneck, which is full, no other flow is faster.
+        bottleneck = [
+            link
+            for link in links
+            if load[link] >= capacities[link] * (1 - 1e-9)
+            and all(rates[other] <= rates[flow] * (1 + 1e-9) for other in flows.flows[flows.links == link])
+        ]
+        assert capped or bottleneck
+
+
+@given(problems(), st.randoms(use_true_random=False))
+def test_order_of_flows_does_not_matter(problem: tuple[Incidence, FloatArray], random: object) -> None:
+    flows, capacities = problem
+    order = list(range(len(flows)))
+    random.shuffle(order)  # type: ignore[attr-defined]  # hypothesis does not type its generator
+    spans = [slice(flows.offsets[flow], flows.offsets[flow + 1]) for flow in order]
+    permuted = incidence(
+        [flows.links[span].tolist() for span in spans],
+        None if flows.coefficients is None else [value for span in spans for value in flows.coefficients[span]],
+        None if flows.caps is None else flows.caps[order].tolist(),
+        flows.priorities[order].tolist(),
+    )
+    fabric = star(LINKS // 2)
+    for policy in (MaxMin(), StrictLinks(), CircuitPreempt()):
+        before = policy.rates(flows, capacities, fabric)
+        np.testing.assert_allclose(policy.rates(permuted, capacities, fabric), before[order], rtol=1e-9, atol=1e-12)
+
+
+@given(problems())
+def test_strict_links_fills_class_by_class(problem: tuple[Incidence, FloatArray]) -> None:
+    flows, capacities = problem
+    rates = StrictLinks().rates(flows, capacities, star(LINKS // 2))
+    left = capacities.copy()
+    for priority in range(3):
+        chosen = flows.priorities == priority
+        if chosen.any():
+            part = flows.select(chosen)
+            np.testing.assert_allclose(rates[chosen], water_filling(part, left), rtol=1e-6, atol=1e-9)
+            left = np.maximum(left - part.load(rates[chosen], LINKS), 0.0)
+            left[left < 1e-9] = 0.0
+
+
+def test_chain_of_bottlenecks() -> None:
+    # Links of 1, 2, 4: the flow on all of them gets 1/2; what it leaves goes to the flow on each link alone.
+    flows = incidence([[0, 1, 2], [0], [1], [2]])
+    assert max_min(flows, np.array([1.0, 2.0, 4.0])).tolist() == [0.5, 0.5, 1.5, 3.5]
+
+
+def test_coefficients_weigh_a_flow() -> None:
+    # A flow that puts half its rate on each of two links runs at twice a link's capacity.
+    assert max_min(incidence([[0, 1]], [0.5, 0.5]), np.array([10.0, 10.0])).tolist() == [20.0]
+
+
+def test_flow_without_links_runs_at_its_cap() -> None:
+    assert max_min(incidence([[], [0]], caps=[3.0, 9.0]), np.array([1.0])).tolist() == [3.0, 1.0]
+    assert max_min(incidence([[]]), np.array([1.0])).tolist() == [np.inf]
+
+
+def test_circuit_preempt_stops_lower_classes_at_a_shared_switch() -> None:
+    fabric = star(4)
+    # 0 -> 1 in class 0 and 2 -> 3 in class 1 share only the switch, not a link.
+    flows = incidence([[0, 5], [2, 7]], priorities=[0, 1])
+    assert CircuitPreempt().rates(flows, fabric.bandwidths, fabric).tolist() == [1.0, 0.0]
+    assert StrictLinks().rates(flows, fabric.bandwidths, fabric).tolist() == [1.0, 1.0]
+
+
+def test_circuit_preempt_lets_a_class_run_where_the_higher_one_waits() -> None:
+    # Two switches, A and B. Class 0 holds A; class 1 crosses A and B and waits; class 2 on B alone may run.
+    kinds = np.array([0, 0, 0, 0, 1, 1])
+    sources = np.array([0, 4, 4, 5, 1, 5])
+    destinations = np.array([4, 1, 5, 2, 5, 3])
+    fabric = Fabric("two switches", kinds, sources, destinations, 1.0, 0.0, 0.0)
+    flows = incidence([[0, 1], [2, 3], [4, 5]], priorities=[0, 1, 2])
+    assert CircuitPreempt().rates(flows, fabric.bandwidths, fabric).tolist() == [1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("policy", [MaxMin(), StrictLinks(), CircuitPreempt()])
+def test_one_class_shares_alike_under_every_policy(policy: SharingPolicy) -> None:
+    fabric = star(3)
+    flows = incidence([[0, 4], [0, 5]])
+    assert policy.rates(flows, fabric.bandwidths, fabric).tolist() == [0.5, 0.5]

@@ -1,0 +1,353 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fredfw.cli import main
+
+# A distribution of its own, found as every other: two NPUs below a switch, and a workload of one step.
+PLUGIN = '''
+import numpy as np
+from attrs import frozen
+from typing import ClassVar
+from fredfw.collectives import Pattern
+from fredfw.errors import SimulationError
+from fredfw.fabric import Fabric, NodeKind, Topology
+from fredfw.plugin import hookimpl
+from fredfw.units import bandwidth, duration
+from fredfw.workloads import GraphBuilder, Parallelism, Workload
+
+@frozen
+class Tiny(Topology):
+    """Two NPUs below one switch."""
+    name: ClassVar[str] = "tiny"
+    rate: float = bandwidth("1 GB/s", help="of each link")
+    def build(self):
+        kinds = [NodeKind.NPU, NodeKind.NPU, NodeKind.SWITCH]
+        return Fabric("tiny", np.array(kinds), [0, 1, 2, 2], [2, 2, 0, 1], self.rate, 0.0, 1e-12)
+
+@frozen
+class Step(Workload):
+    """Compute, then reduce 1 GB of gradients."""
+    name: ClassVar[str] = "step"
+    seconds: float = duration("1 s", help="of computation")
+    def parallelism(self, system):
+        return Parallelism(dp=2)
+    def graph(self, system):
+        builder = GraphBuilder(2)
+        step = builder.compute("step", [0, 1], flops=self.seconds * 989.4e12)  # at the NPU's default peak
+        builder.collective("gradients", Pattern.ALL_REDUCE, [[0, 1]], 1e9, label="dp", after=[step])
+        return builder.build()
+
+@frozen
+class Failing(Step):
+    """Fails as a model does, or as a defect does."""
+    name: ClassVar[str] = "failing"
+    defect: bool = False
+    def graph(self, system):
+        raise ZeroDivisionError if self.defect else SimulationError("it went wrong")
+
+@hookimpl
+def fredfw_topologies():
+    return [Tiny]
+
+@hookimpl
+def fredfw_workloads():
+    return [Step, Failing]
+'''
+# An all-reduce of 1 GB between two: each sends half, then half, at 1 or 2 GB/s, so 1 s or 0.5 s after 1 s of compute.
+EXPERIMENT = """
+title = "Two speeds"
+baseline = "slow"
+[fabrics]
+slow.topology = "tiny"
+fast.topology = { name = "tiny", rate = "2 GB/s" }
+[workloads]
+net.workload = "step"
+[[references]]
+workload = "net"
+fabric = "fast"
+speedup = 1.25
+source = "a paper"
+"""
+
+
+@pytest.fixture(autouse=True)
+def plugin(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path_factory.mktemp("installed")
+    (root / "fredfw_test_tiny.py").write_text(PLUGIN)
+    info = root / "fredfw_test_tiny-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fredfw-test-tiny\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[fredfw]\ntiny = fredfw_test_tiny\n")
+    monkeypatch.syspath_prepend(root)
+    monkeypatch.delitem(sys.modules, "fredfw_test_tiny", raising=False)
+
+
+@pytest.fixture
+def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.toml").write_text(EXPERIMENT)
+    return "two.toml"
+
+
+def fredfw(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, arguments, prog_name="fredfw")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def succeeds(*arguments: str) -> str:
+    result = fredfw(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def is_refused(*arguments: str) -> str:
+    """Check that it ends with code 2, nothing on standard output and one line on standard error; return that line."""
+    before = sorted(os.listdir())
+    result = fredfw(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert sorted(os.listdir()) == before
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("fredfw: error: ")
+    assert "(accepted: " in line
+    return str(line.removeprefix("fredfw: error: "))
+
+
+def words(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def test_version_and_help() -> None:
+    assert version("fredfw") in succeeds("--version")
+    assert "compare" in succeeds("--help")
+
+
+def test_usage_errors() -> None:
+    for arguments in (
+        [],
+        ["compar"],
+        ["compare"],
+        ["collective", "all-reduce"],
+        ["compare", "x", "--fidelity", "high"],
+    ):
+        assert fredfw(*arguments).exit_code == 2
+
+
+def test_compare(experiment: str) -> None:
+    table = words(succeeds("compare", experiment))
+    assert ["slow", "2.000", "1.000", "simulated", "1.000", "-", "1.000"] in table
+    assert ["fast", "1.500", "1.333", "1.25", "[1]", "simulated", "1.000", "-", "0.500"] in table
+
+
+def test_compare_stepwise_says_how_far_apart_the_two_ways_are(experiment: str) -> None:
+    assert "compressed to stepwise: 0 %" in succeeds("compare", experiment, "--fidelity", "stepwise")
+
+
+def test_compare_writes_files(experiment: str) -> None:
+    succeeds("compare", experiment, "--json", "out.json", "--csv", "out.csv", "--plot", "out.png")
+    rows = json.loads(Path("out.json").read_text())["rows"]
+    assert [row["speedup"] for row in rows] == pytest.approx([1, 4 / 3])
+    assert [row["fabric"] for row in csv.DictReader(Path("out.csv").read_text().splitlines())] == ["slow", "fast"]
+    assert Path("out.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(os.listdir()) == ["out.csv", "out.json", "out.png", "two.toml"]
+
+
+def test_a_dash_is_standard_output_in_place_of_the_table(experiment: str) -> None:
+    assert json.loads(succeeds("compare", experiment, "--json", "-"))["title"] == "Two speeds"
+    assert succeeds("compare", experiment, "--csv", "-", "--json", "out.json").startswith("workload,fabric,")
+
+
+def test_run(experiment: str) -> None:
+    arguments = ("run", experiment, "--fabric", "fast", "--trace", "trace.json", "--json", "run.json", "--top", "1")
+    lines = words(succeeds(*arguments))
+    assert ["exposed", "dp", "0.500", "33.3", "%"] in lines
+    # 1 GB each way per NPU over up and down link: 4 GB in all.
+    assert ["dp", "4", "GB", "100.0", "%"] in lines
+    assert ["npu0->switch0", "1", "GB", "2", "GB/s", "33.3", "%"] in lines
+    assert ["dp", "all-reduce", "x2", "direct"] in lines
+    assert json.loads(Path("run.json").read_text())["seconds"] == pytest.approx(1.5)
+    spans = [one for one in json.loads(Path("trace.json").read_text())["traceEvents"] if one["ph"] == "X"]
+    assert [(one["name"], one["pid"], one["dur"]) for one in spans] == [
+        ("step", 0, 1e6),
+        ("step", 1, 1e6),
+        ("gradients", 0, 5e5),
+        ("gradients", 1, 5e5),
+    ]
+
+
+def test_collective() -> None:
+    text = succeeds("collective", "all-reduce", "--topology", "tiny", "--set", "rate=2 GB/s", "--sizes", "1GB:4GB:x2")
+    # An all-reduce of n = 2 has busbw = algbw (nccl-tests).
+    for size, microseconds in (("1000000000", "500000.00"), ("2000000000", "1000000.00"), ("4000000000", "2000000.00")):
+        assert [size, microseconds, "2.000", "2.000", "direct", "2"] in [line[:4] + line[-2:] for line in words(text)]
+
+
+def test_collective_as_data(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    arguments = ("collective", "broadcast", "--topology", "tiny", "--group", "1,0", "--root", "1", "--size", "1GB")
+    rows = list(csv.DictReader(succeeds(*arguments, "--csv", "-", "--json", str(out)).splitlines()))
+    assert float(rows[0]["duration"]) == pytest.approx(1.0)
+    document = json.loads(out.read_text())
+    assert document["provenance"]["group"] == [1, 0]
+    assert document["provenance"]["topology"] == {"name": "tiny", "rate": 1e9}
+    # Rank 1 is NPU 0, so the data goes from there to NPU 1.
+    assert {link["name"] for link in document["results"][0]["links"]} == {"npu0->switch0", "switch0->npu1"}
+
+
+def test_calibrate(experiment: str) -> None:
+    # With c seconds of computation (c + 1) / (c + 0.5) is 1.25 where c = 1.5, so the factor to the roofline's 1 s is
+    # 1.5; it is never below 1.
+    for target, solutions in ((1.25, [1.5]), (0.5, [])):
+        text = f'{EXPERIMENT}[workloads.net.calibration]\nfabric = "fast"\nspeedup = {target}\n'
+        Path(experiment).write_text(text)
+        printed = succeeds("calibrate", experiment, "--json", "fit.json")
+        (fit,) = json.loads(Path("fit.json").read_text())["calibrations"]
+        assert fit["solutions"] == pytest.approx(solutions, rel=1e-6)
+        found = "one" if solutions else "none"
+        assert ["net", "fast", str(target), found] in [line[:4] for line in words(printed)]
+        assert ("[workloads.net]\ncompute_scale = 1.5" in printed) == bool(solutions)
+
+
+def test_plugins_list() -> None:
+    rows = [line[:4] for line in words(succeeds("plugins", "list"))]
+    assert ["topology", "tiny", "fredfw-test-tiny", "1.0"] in rows
+    assert ["placement", "linear", "fredfw", version("fredfw")] in rows
+
+
+def test_plugins_show() -> None:
+    text = succeeds("plugins", "show", "tiny")
+    assert "Two NPUs below one switch." in text
+    assert ["rate", "float", "B/s", "1", "GB/s", "of", "each", "link"] in words(text)
+    assert "did you mean 'tiny'?" in is_refused("plugins", "show", "tny")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("baseline", "base", "two.toml: base: unknown key; did you mean 'baseline'?"),
+        ('rate = "2 GB/s"', 'rate = "2 GB"', "two.toml: fabrics.fast.topology.rate: '2 GB' has the unit 'B', not B/s"),
+        ('rate = "2 GB/s"', "rate = nan", "two.toml: fabrics.fast.topology.rate: nan is not finite"),
+        ('slow.topology = "tiny"', 'slow.topology = "tny"', "two.toml: fabrics.slow.topology: no topology 'tny'"),
+        ("title", "[", "two.toml: is not TOML"),
+    ],
+)
+def test_bad_experiments(experiment: str, old: str, new: str, message: str) -> None:
+    Path(experiment).write_text(EXPERIMENT.replace(old, new, 1))
+    assert is_refused("compare", experiment, "--json", "out.json").startswith(message)
+
+
+def test_unreadable_experiments(experiment: str) -> None:
+    del experiment  # only its directory is needed
+    Path("latin.toml").write_bytes(b'title = "\xe4"')
+    for file in ("missing.toml", ".", "latin.toml"):
+        assert is_refused("run", file).startswith(f"{file}: cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--topology", "tiny", "--size", "-1GB"], "--size: "),
+        (["--topology", "tiny", "--sizes", "1GB"], "--sizes: "),
+        (["--topology", "tiny", "--group", "0,0"], "--group: NPU 0 is named twice"),
+        (["--topology", "tiny", "--group", "0-2"], "--group: there is no NPU 2"),
+        (["--topology", "tiny", "--root", "2"], "root: "),
+        (["--topology", "tiny", "--set", "rate=1 GB"], "--set.rate: "),
+        (["--topology", "tiny", "--set", "speed=1"], "--set.speed: unknown key"),
+        (["--topology", "tiny", "--option", "chunks=1"], "--option: options are given"),
+        (["--topology", "tiny", "--algorithm", "dirct"], "--algorithm: no collective 'dirct'; did you mean 'direct'?"),
+        (["--topology", "tiny", "--algorithm", "direct", "--option", "chunks=1"], "--option.chunks: unknown key"),
+        (["--topology", "tny"], "--topology: no topology 'tny'; did you mean 'tiny'?"),
+    ],
+)
+def test_bad_collectives(experiment: str, arguments: list[str], message: str) -> None:
+    del experiment  # only its empty directory is needed
+    assert is_refused("collective", "all-reduce", *arguments, "--json", "out.json").startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--json", "missing/out.json"], "missing/out.json: --json: cannot be written"),
+        (["--json", "."], ".: --json: is a directory"),
+        (["--json", "two.toml"], "--json: 'two.toml' is the input as well"),
+        (["--json", "out", "--csv", "./out"], "--csv: './out' is that of --json as well"),
+        (["--json", "-", "--csv", "-"], "--csv: '-' is that of --json as well"),
+        (["--plot", "out.jpg"], "out.jpg: --plot: unknown kind of picture"),
+    ],
+)
+def test_bad_outputs_are_refused_before_anything_runs(experiment: str, arguments: list[str], message: str) -> None:
+    # The experiment is bad too, but nobody has looked at it yet.
+    Path(experiment).write_text("[")
+    assert is_refused("compare", experiment, *arguments).startswith(message)
+
+
+def test_a_broken_plugin_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "fredfw_test_broken-2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fredfw-test-broken\nVersion: 2.0\n")
+    (info / "entry_points.txt").write_text("[fredfw]\nbroken = fredfw_test_missing_module\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    result = fredfw("plugins", "list")
+    assert result.exit_code == 0
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("fredfw: warning: plugin 'broken' (fredfw-test-broken 2.0) cannot be imported")
+
+
+def test_a_failure_of_a_model_is_one_line_and_code_1(experiment: str) -> None:
+    Path(experiment).write_text(EXPERIMENT.replace('"step"', '"failing"'))
+    result = fredfw("compare", experiment, "--json", "out.json")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "fredfw: error: it went wrong\n")
+    assert os.listdir() == [experiment]
+
+
+def test_a_defect_keeps_its_traceback(experiment: str) -> None:
+    Path(experiment).write_text(EXPERIMENT.replace('"step"', '{ name = "failing", defect = true }'))
+    with pytest.raises(ZeroDivisionError):
+        fredfw("compare", experiment)
+
+
+def test_logs_go_to_standard_error(experiment: str) -> None:
+    result = fredfw("--log-level", "info", "--log-format", "json", "compare", experiment, "--json", "-")
+    json.loads(result.stdout)
+    entry = json.loads(result.stderr)
+    assert (entry["event"], entry["level"], entry["cells"]) == ("compared", "info", 2)
+    assert fredfw("compare", experiment).stderr == ""
+
+
+def environment() -> dict[str, str]:
+    """Return an environment in which another process finds the modules that this one does."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+@pytest.mark.parametrize("arguments", [["compare", "two.toml"], ["compare", "two.toml", "--json", "-"]])
+def test_a_reader_that_goes_away_is_no_error(experiment: str, arguments: list[str]) -> None:
+    del experiment  # is in the current directory
+    command = [sys.executable, "-c", "from fredfw.cli import main; main(prog_name='fredfw')", *arguments]
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    with process.stderr:
+        assert process.stderr.read() == ""
+    process.wait()
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom fredfw.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'rich', 'matplotlib', 'structlog', 'networkx', 'cattrs', 'quantiphy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

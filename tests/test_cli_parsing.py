@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw.cli.parsing import parse_assignments, parse_group, parse_size, parse_sizes
+from fredfw.errors import InputError
+
+
+def test_assignments() -> None:
+    assert parse_assignments(["rows=4", " name = a=b "], "--set") == {"rows": "4", "name": "a=b"}
+
+
+@pytest.mark.parametrize("texts", [["rows"], ["=4"], ["rows=4", "rows=5"]])
+def test_bad_assignments(texts: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_assignments(texts, "--set")
+    assert caught.value.key == "--set"
+    assert caught.value.accepted
+
+
+@pytest.mark.parametrize("text", ["0 B", "-1GB", "1", "nan B", "inf B", "1 GB/s", "much"])
+def test_bad_size(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_size(text, "--size")
+    assert caught.value.key == "--size"
+    assert caught.value.accepted
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("1MB:1GB:x4", [1e6, 4e6, 16e6, 64e6, 256e6]),
+        ("1KiB:8KiB:x2", [1024, 2048, 4096, 8192]),
+        ("1MB:9MB:+2MB", [1e6, 3e6, 5e6, 7e6, 9e6]),
+        ("5 B:5 B:x2", [5]),
+        ("1B:1.331B:x1.1", [1, 1.1, 1.21, 1.331]),
+    ],
+)
+def test_sweeps(text: str, sizes: list[float]) -> None:
+    assert parse_sizes(text) == pytest.approx(sizes, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1MB",
+        "1MB:2MB",
+        "1MB:2MB:2",
+        "2MB:1MB:x2",
+        "1MB:2MB:x1",
+        "1MB:2MB:xnan",
+        "1MB:2MB:xinf",
+        "1MB:2MB:+0B",
+        "1MB:2MB:+1",
+        "1MB:2MB:x",
+        "1B:1GB:+1B",
+        "1MB:2:x2",
+    ],
+)
+def test_bad_sweeps(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_sizes(text)
+    assert caught.value.key == "--sizes"
+    assert caught.value.accepted
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, unique=True))
+def test_group_of_numbers(group: list[int]) -> None:
+    assert parse_group(",".join(map(str, group)), 100) == group
+
+
+def test_group_of_ranges_in_the_order_given() -> None:
+    assert parse_group("8-9, 0-2 ,5", 10) == [8, 9, 0, 1, 2, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0-3,2", "NPU 2 is named twice"),
+        ("0-4,12", "no NPU 12"),
+        ("8-1000000000000", "no NPU 10"),
+        ("4-2", "goes down"),
+        ("", "no NPU and no range"),
+        ("1,,2", "no NPU and no range"),
+        ("-1", "no NPU and no range"),
+        ("a", "no NPU and no range"),
+    ],
+)
+def test_bad_group(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        parse_group(text, 10)
+    assert caught.value.key == "--group"
+    assert "0 to 9" in str(caught.value)

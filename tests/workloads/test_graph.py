@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+
+from fredfw.collectives import Pattern
+from fredfw.errors import InputError
+from fredfw.workloads import GraphBuilder, TaskKind
+
+
+def test_builder_keeps_what_it_was_given() -> None:
+    builder = GraphBuilder(4)
+    a = builder.compute("a", range(4), flops=3.0, bytes=5.0)
+    b = builder.collective("b", Pattern.ALL_REDUCE, [[0, 1], [2, 3]], 7.0, label="mp", after=[a])
+    c = builder.transfer("c", [[0, 2]], 11.0, label="pp", after=[b, b, a])
+    d = builder.transfer("d", [[0, 2, 3]], 11.0, label="pp", after=[c])
+    e = builder.load("e", [1], [[0, 1, 2, 3]], 13.0, label="stream")
+    graph = builder.build()
+    assert len(graph) == 5
+    assert [TaskKind(kind).name for kind in graph.kinds] == ["COMPUTE", "COLLECTIVE", "TRANSFER", "TRANSFER", "LOAD"]
+    assert [graph.label(task) for task in range(5)] == ["compute", "mp", "pp", "pp", "stream"]
+    assert graph.patterns == (None, Pattern.ALL_REDUCE, Pattern.POINT_TO_POINT, Pattern.BROADCAST, None)
+    assert graph.after(c).tolist() == [b, a]
+    assert graph.after(a).tolist() == []
+    assert graph.participants(d).tolist() == [0, 2, 3]
+    assert graph.controller_tables[graph.controllers[e]].tolist() == [1]
+    assert np.isnan(graph.seconds).tolist() == [True] * 5
+    assert (graph.flops[a], graph.bytes[a], graph.bytes[e]) == (3.0, 5.0, 13.0)
+
+
+def test_equal_member_tables_are_kept_once() -> None:
+    builder = GraphBuilder(2)
+    for _ in range(100):
+        builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 1.0, label="dp")
+    assert len(builder.build().tables) == 1
+
+
+def test_repeated_block_is_written_out_in_turn() -> None:
+    builder = GraphBuilder(2)
+    before = builder.compute("before", [0, 1])
+    with builder.repeated(3):
+        work = builder.compute("work", [0, 1], after=[before])
+        reduce = builder.collective("reduce", Pattern.ALL_REDUCE, [[0, 1]], 1.0, label="mp", after=[work, before])
+    builder.compute("after", [0, 1], after=[reduce])
+    graph = builder.build()
+    assert graph.repeats.tolist() == [1, 3, 3, 1]
+    written = graph.expanded()
+    assert written.names == ("before", *("work", "reduce") * 3, "after")
+    assert [written.after(task).tolist() for task in range(8)] == [[], [0], [1, 0], [2], [3], [4], [5], [6]]
+    assert written.repeats.tolist() == [1] * 8
+    assert written.patterns[2] is Pattern.ALL_REDUCE
+
+
+def test_parallel_chains_of_a_block_wait_for_all_of_the_last_repetition() -> None:
+    builder = GraphBuilder(1)
+    with builder.repeated(2):
+        builder.compute("a", [0])
+        builder.compute("b", [0])
+    builder.compute("c", [0], after=[0])
+    written = builder.build().expanded()
+    assert [written.after(task).tolist() for task in range(5)] == [[], [], [0, 1], [0, 1], [2]]
+
+
+def test_blocks_do_not_nest_and_repeat_at_least_once() -> None:
+    builder = GraphBuilder(1)
+    with pytest.raises(InputError, match="repeated 0 times"), builder.repeated(0):
+        pass
+    with pytest.raises(InputError, match="inside another"), builder.repeated(2), builder.repeated(2):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("add", "message"),
+    [
+        (lambda b: b.compute("x", [2]), "names rank 2"),
+        (lambda b: b.compute("x", []), "has no ranks"),
+        (lambda b: b.compute("x", [0], seconds=-1.0), "seconds -1.0"),
+        (lambda b: b.compute("x", [0], flops=np.inf), "flops inf"),
+        (lambda b: b.compute("x", [0], after=[0]), "not an earlier task"),
+        (lambda b: b.collective("x", Pattern.REDUCE, [[0, 0]], 1.0, label="dp"), "a rank twice"),
+        (lambda b: b.load("x", [0, 1], [[0, 1]], 1.0, label="load"), "2 controllers for 1 groups"),
+    ],
+)
+def test_nonsense_is_refused(add: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        add(GraphBuilder(2))  # type: ignore[operator]  # one of the lambdas above

@@ -1,0 +1,41 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from fredfw.errors import InputError
+from fredfw.fabric import Fabric, Level
+from fredfw.workloads import LinearPlacement, Parallelism, Placement, SnakePlacement
+
+
+def grid(*sizes: int) -> Fabric:
+    """NPUs of a grid without links, innermost level first."""
+    coordinates = np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes[::-1])[::-1], axis=1)
+    levels = tuple(Level(size, "line", 1.0) for size in sizes)
+    none = np.zeros(0, dtype=np.intp)
+    return Fabric("grid", np.zeros(len(coordinates)), none, none, 1.0, 0.0, 0.0, levels, coordinates)
+
+
+def test_linear_is_npu_order() -> None:
+    assert LinearPlacement().assign(grid(5, 4), Parallelism(dp=18)).tolist() == list(range(18))
+
+
+def test_snake_on_a_mesh() -> None:
+    expected = [0, 1, 2, 3, 4, 9, 8, 7, 6, 5, 10, 11, 12, 13, 14, 19, 18, 17, 16, 15]
+    assert SnakePlacement().assign(grid(5, 4), Parallelism(dp=20)).tolist() == expected
+
+
+@pytest.mark.parametrize("sizes", [(5, 4), (3, 3), (2, 3, 4), (3, 2, 5), (1, 6), (2, 2, 2, 3)])
+def test_snake_steps_to_a_neighbour(sizes: tuple[int, ...]) -> None:
+    fabric = grid(*sizes)
+    order = SnakePlacement().order(fabric, Parallelism())
+    assert sorted(order.tolist()) == list(range(len(fabric.npus)))
+    assert fabric.coordinates is not None
+    for one, other in pairwise(order):
+        assert np.abs(fabric.coordinates[one] - fabric.coordinates[other]).sum() == 1
+
+
+@pytest.mark.parametrize("placement", [LinearPlacement(), SnakePlacement()])
+def test_too_many_workers_are_refused(placement: Placement) -> None:
+    with pytest.raises(InputError, match=r"MP\(3\)-DP\(3\)-PP\(2\) needs 18 NPUs, fabric 'grid' has 4"):
+        placement.assign(grid(2, 2), Parallelism(mp=3, dp=3, pp=2))
