@@ -86,7 +86,7 @@ class Framework:
             chosen = {None: (configure.build(self.plugins.collectives.get(algorithm), options),)}
         elif options:
             raise InputError(f"{sorted(options)} given without an algorithm", key="algorithm", accepted="a name")
-        bench = Bench(fabric, sharing_of(fabric, self.plugins), chosen, self.plugins)
+        bench = Bench(fabric, sharing_of(fabric, self.plugins), chosen, self.plugins, fastest=chosen is None)
         self._latest = fabric, key, bench
         return bench
 

@@ -10,35 +10,55 @@ from textwrap import dedent
 
 import pytest
 
-Install = Callable[..., Path]
+TOPOLOGY = """
+from typing import ClassVar
+from attrs import frozen
+from fredfw.fabric import Fabric, Topology
+from fredfw.plugin import hookimpl
+
+@frozen
+class {cls}(Topology):
+    name: ClassVar[str] = "{name}"
+    def build(self) -> Fabric:
+        raise NotImplementedError
+
+@hookimpl
+def fredfw_topologies():
+    return [{cls}]
+"""
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """``install("acme", '''source''')`` makes a distribution ``acme 1.0`` with a module and an entry point."""
+def topology() -> Callable[..., str]:
+    """Return the source of a plugin that registers one topology."""
+
+    def source(name: str, cls: str = "Acme") -> str:
+        return TOPOLOGY.format(name=name, cls=cls)
+
+    return source
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+    """Return a function that makes a distribution of one module and one entry point, and returns the file."""
     site = tmp_path / "site"
     site.mkdir()
-    # Only what a test installs is found: a distribution can be found where its metadata is, so the real ones are hidden.
-    visible = [entry for entry in sys.path if not list(Path(entry or ".").glob("*.dist-info"))]
-    hidden = [entry for entry in sys.path if entry not in visible]
-    modules = set(sys.modules)
-    monkeypatch.setattr(sys, "path", [str(site), *visible])
     monkeypatch.syspath_prepend(str(site))
+    loaded = set(sys.modules)
 
-    def add(name: str, source: str, *, version: str = "1.0", module: str = "", entry: str = "", point: str = "") -> Path:
-        module = module or name.replace("-", "_")
+    def add(name: str, source: str, *, entry: str = "", point: str = "") -> Path:
+        module = name.replace("-", "_")
         file = site / f"{module}.py"
         file.write_text(dedent(source))
-        metadata = site / f"{name.replace('-', '_')}-{version}.dist-info"
-        metadata.mkdir()
-        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        (metadata / "entry_points.txt").write_text(f"[fredfw]\n{entry or name} = {point or module}\n")
+        info = site / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[fredfw]\n{entry or name} = {point or module}\n")
         importlib.invalidate_caches()
         return file
 
     yield add
-    for name in set(sys.modules) - modules:
+    for name in set(sys.modules) - loaded:
         file = getattr(sys.modules[name], "__file__", None)
         if file and Path(file).is_relative_to(site):
             del sys.modules[name]
-    del hidden

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import attrs
 import numpy as np
 from attrs import frozen
 
@@ -63,6 +64,15 @@ class CollectiveAlgorithm(ABC):
     name: ClassVar[str]
     patterns: ClassVar[frozenset[Pattern]]
     """The patterns it knows."""
+
+    def __str__(self) -> str:
+        """Return the name, with the options that are not at their defaults."""
+        given = [
+            f"{option.name}={getattr(self, option.name)}"
+            for option in (attrs.fields(type(self)) if attrs.has(type(self)) else ())
+            if getattr(self, option.name) != option.default
+        ]
+        return f"{self.name}({', '.join(given)})" if given else self.name
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """Return why this algorithm cannot serve ``request`` on ``view``, or ``None`` if it can."""

@@ -7,7 +7,7 @@ other chunks, so that a ring over 100,000 ranks is one phase and not 99,999. Pha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from fredfw.collectives.pattern import Pattern
 from fredfw.errors import ScheduleError
-from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
 @frozen(eq=False)
@@ -183,6 +183,22 @@ class Schedule:
             ):
                 if lowest < 0 or highest >= limit:
                     raise ScheduleError(f"phase {index} has a {what} outside 0..{limit - 1}")
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Equal for schedules that do the same."""
+
+        def content(array: AnyArray | None) -> bytes | None:
+            return None if array is None else array.tobytes()
+
+        sizes = self.chunk_bytes if isinstance(self.chunk_bytes, float) else self.chunk_bytes.tobytes()
+        columns = ("source", "destination", "base", "offset", "stride", "modulus", "count", "reduce", "stream")
+        phases = tuple(
+            (*(content(getattr(phase, column)) for column in columns), phase.repeat, phase.after, phase.channel)
+            for phase in self.phases
+        )
+        owners = content(self.owner), content(self.origin), self.root
+        return self.pattern, self.ranks, self.chunks, sizes, owners, phases
 
     @property
     def size(self) -> float:

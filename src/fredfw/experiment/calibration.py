@@ -12,8 +12,8 @@ from fredfw.experiment.runner import Runner
 from fredfw.experiment.spec import Experiment, WorkloadSpec
 from fredfw.plugin.manager import PluginManager
 
-# Scales from a ten-thousandth of the roofline to ten times it, eight to a decade.
-LOWEST, HIGHEST, PER_DECADE = 1e-4, 10.0, 8
+# Scales from a ten-thousandth of the roofline to ten times it, four to a decade.
+LOWEST, HIGHEST, PER_DECADE = 1e-4, 10.0, 4
 _RELATIVE = 1e-9
 _ITERATIONS = 60
 

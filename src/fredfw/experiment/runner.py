@@ -105,7 +105,7 @@ class Runner:
         if bench is None:
             fabric = spec.topology.build().with_defaults(name=spec.name, router=spec.router)
             sharing = spec.sharing or sharing_of(fabric, self._plugins)
-            bench = Bench(fabric, sharing, spec.collectives, self._plugins)
+            bench = Bench(fabric, sharing, spec.collectives, self._plugins, fastest=spec.fastest)
             self._bench[spec.name] = bench
         return bench
 
@@ -162,6 +162,7 @@ class Runner:
             if fabric.collectives is None
             else {str(pattern or "default"): [describe(one) for one in algorithms]
                   for pattern, algorithms in fabric.collectives.items()},
+            "selection": "fastest" if fabric.fastest else "first",
             "npu": configure.unstructure(experiment.npu),
             "compute_scale": workload.compute_scale,
             "priorities": list(experiment.priorities),
@@ -176,8 +177,9 @@ class Bench:
     Args:
         fabric: The network.
         sharing: How its links are shared.
-        collectives: Candidates by pattern, or ``None`` for the fastest of all registered ones.
+        collectives: Candidates by pattern, or ``None`` for all registered ones.
         plugins: Where those are registered.
+        fastest: Whether the fastest candidate is taken, or the first that can serve a request.
     """
 
     def __init__(
@@ -186,6 +188,8 @@ class Bench:
         sharing: SharingPolicy,
         collectives: Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None,
         plugins: PluginManager,
+        *,
+        fastest: bool,
     ) -> None:
         self.fabric = fabric
         self.sharing = sharing
@@ -195,7 +199,7 @@ class Bench:
         if candidates is None:
             candidates = {None: tuple(cls() for cls in plugins.collectives)}
         self.algorithms = [one for listed in candidates.values() for one in listed]
-        self.planner = Planner(fabric, sharing, self.lowering, candidates, fastest=collectives is None)
+        self.planner = Planner(fabric, sharing, self.lowering, candidates, fastest=fastest)
 
     def collective(
         self, request: CollectiveRequest, group: IntArray, *, stepwise: bool = False

@@ -64,6 +64,7 @@ class FabricSpec:
         placement: Instead of the topology's own, if given.
         collectives: Per pattern the algorithms in order of preference, under ``None`` those for all other patterns; or
             ``None`` for ``auto``: the fastest of all installed ones.
+        fastest: Whether the fastest of the algorithms given is taken instead of the first that can serve a request.
     """
 
     name: str
@@ -72,6 +73,7 @@ class FabricSpec:
     sharing: SharingPolicy | None = None
     placement: Placement | None = None
     collectives: Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None = None
+    fastest: bool = False
 
 
 @frozen(eq=False)
@@ -232,13 +234,17 @@ class _Reader:
         def optional(what: str, registry: Registry[_T]) -> _T | None:
             return self.choice(table[what], registry, f"{key}.{what}") if what in table else None
 
+        chosen = table.get("collectives", "auto")
+        where = f"{key}.collectives"
+        selection = chosen.get("selection", "first") if isinstance(chosen, Mapping) else "fastest"
         return FabricSpec(
             name=name,
             topology=self.choice(table["topology"], plugins.topologies, f"{key}.topology"),
             router=optional("router", plugins.routers),
             sharing=optional("sharing", plugins.sharing_policies),
             placement=optional("placement", plugins.placements),
-            collectives=self.collectives(table.get("collectives", "auto"), f"{key}.collectives"),
+            collectives=self.collectives(chosen, where),
+            fastest=_choice(selection, ("first", "fastest"), f"{where}.selection") == "fastest",
         )
 
     def collectives(
@@ -249,6 +255,8 @@ class _Reader:
         chosen: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] = {}
         names = ("default", *map(str, Pattern))
         for name, one in _table(value, key).items():
+            if name == "selection":
+                continue
             if name not in names:
                 raise InputError(f"unknown pattern{nearest(name, names)}", key=f"{key}.{name}", accepted=", ".join(names))
             listed = one if isinstance(one, list) else [one]

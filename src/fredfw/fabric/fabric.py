@@ -17,7 +17,7 @@ from fredfw.fabric.admission import Admission, AlwaysStart
 from fredfw.fabric.flows import Routes
 from fredfw.fabric.routing import Router, ShortestPathRouter
 from fredfw.fabric.view import Capabilities, GroupView, Level
-from fredfw.typing import AnyArray, BoolArray, FloatArray, IntArray
+from fredfw.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     import networkx
@@ -33,6 +33,18 @@ class NodeKind(IntEnum):
     CONTROLLER = 2
     """I/O controller: a gateway to external memory."""
     MEMORY = 3
+
+
+def _integers(values: ArrayLike) -> IntArray:
+    return np.asarray(values, dtype=np.intp)
+
+
+def _numbers(values: ArrayLike) -> FloatArray:
+    return np.asarray(values, dtype=float)
+
+
+def _flags(values: ArrayLike) -> BoolArray:
+    return np.asarray(values, dtype=bool)
 
 
 @frozen(eq=False)
@@ -65,38 +77,36 @@ class Fabric:
     """
 
     name: str
-    kinds: IntArray
-    sources: IntArray
-    destinations: IntArray
-    bandwidths: FloatArray
-    latencies: FloatArray
-    energies: FloatArray
+    kinds: IntArray = field(converter=_integers)
+    sources: IntArray = field(converter=_integers)
+    destinations: IntArray = field(converter=_integers)
+    bandwidths: FloatArray = field(converter=_numbers)
+    latencies: FloatArray = field(converter=_numbers)
+    energies: FloatArray = field(converter=_numbers)
     levels: tuple[Level, ...] = ()
     coordinates: IntArray | None = None
     offers: Capabilities = field(factory=Capabilities)
-    copies: BoolArray = field(default=False)
-    reduces: BoolArray = field(default=False)
+    copies: BoolArray = field(default=False, converter=_flags)
+    reduces: BoolArray = field(default=False, converter=_flags)
     router: Router = field(factory=ShortestPathRouter)
     sharing: str = "max-min"
     admission: Callable[[], Admission] = AlwaysStart
     node_names: Callable[[int], str] | None = None
 
     def __attrs_post_init__(self) -> None:
-        set_ = object.__setattr__
-        for name in ("kinds", "sources", "destinations"):
-            set_(self, name, np.asarray(getattr(self, name), dtype=np.intp))
         for name in ("bandwidths", "latencies", "energies"):
-            set_(self, name, self._spread(name, getattr(self, name), self.sources.shape, float))
+            self._spread(name, self.sources.shape)
         for name in ("copies", "reduces"):
-            set_(self, name, self._spread(name, getattr(self, name), self.kinds.shape, bool))
+            self._spread(name, self.kinds.shape)
         self._check()
 
-    def _spread(self, name: str, values: ArrayLike, shape: tuple[int, ...], dtype: type) -> AnyArray:
-        """Return ``values`` as an array of ``shape``; a single value is for all."""
-        array: AnyArray = np.asarray(values, dtype=dtype)
+    def _spread(self, name: str, shape: tuple[int, ...]) -> None:
+        """Give the field ``name`` its ``shape``; a single value is for all."""
+        array = getattr(self, name)
         if array.shape not in ((), shape):
             raise InputError(f"fabric {self.name!r}: {name} have shape {array.shape}, expected {shape}")
-        return np.ascontiguousarray(np.broadcast_to(array, shape))
+        # The class is frozen for everyone else.
+        object.__setattr__(self, name, np.ascontiguousarray(np.broadcast_to(array, shape)))
 
     def _check(self) -> None:
         nodes = len(self.kinds)
@@ -202,11 +212,11 @@ class Fabric:
         """Return the same network under another name or with another router."""
         return evolve(self, name=name or self.name, router=router or self.router)
 
-    def to_networkx(self) -> networkx.MultiDiGraph:
+    def to_networkx(self) -> networkx.MultiDiGraph[int]:
         """Return a networkx view: nodes with ``kind`` and ``name``, edges keyed by link id with their numbers."""
         import networkx as nx
 
-        graph = nx.MultiDiGraph(name=self.name)
+        graph: networkx.MultiDiGraph[int] = nx.MultiDiGraph(name=self.name)
         for node, kind in enumerate(self.kinds):
             graph.add_node(node, kind=NodeKind(kind).name.lower(), name=self.node_name(node))
         for link, (source, destination) in enumerate(zip(self.sources, self.destinations, strict=True)):

@@ -304,8 +304,9 @@ class PluginManager:
         try:
             self._pluggy.register(implementation)
         except (ValueError, pluggy.PluginValidationError) as error:
-            # Registered already, or a hook with parameters that the specification does not have.
-            if isinstance(error, pluggy.PluginValidationError):
+            # Registered already, or a hook with parameters that the specification does not have; some versions of
+            # pluggy leave half of such a plugin behind.
+            if isinstance(error, pluggy.PluginValidationError) and self._pluggy.is_registered(implementation):
                 self._pluggy.unregister(implementation)
             raise PluginError(f"{plugin} cannot be registered: {_brief(error)}") from error
         self._plugins[id(implementation)] = plugin
@@ -313,7 +314,9 @@ class PluginManager:
             registry.forget()
 
     def _check_hooks(self, plugin: Plugin, implementation: object) -> None:
-        """Raise ``PluginError`` for what pluggy would pass over in silence."""
+        """Raise ``PluginError`` for what pluggy would pass over in silence, or stumble over later."""
+        if type(implementation).__hash__ is None:
+            raise PluginError(f"{plugin} cannot be hashed, so it cannot be told from others")
         hooks = [name for name in vars(spec) if name.startswith("fredfw_")]
         implemented = []
         for name in dir(implementation):
@@ -337,4 +340,5 @@ def _called(point: EntryPoint) -> set[str]:
 
 
 def _brief(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    """Return an error in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

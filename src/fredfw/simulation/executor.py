@@ -264,10 +264,7 @@ class Executor:
         ).start()
 
     def _planned(self, task: int) -> list[tuple[Plan, BoolArray]]:
-        """Return the plans of a task's groups, each with the mask of those it serves.
-
-        Groups that look the same to an algorithm share one.
-        """
+        """Return the plans of a task's groups, each with the mask of those it serves; equal schedules share one."""
         graph = self._graph
         pattern, size, label = graph.patterns[task], float(graph.bytes[task]), graph.label(task)
         assert pattern is not None  # the builder gives one to every collective and transfer
@@ -280,10 +277,10 @@ class Executor:
         plans: dict[int, tuple[Plan, list[int]]] = {}
         for index, group in enumerate(table.groups):
             plan = self._planner.plan(request, self._placement[group])
-            plans.setdefault(id(plan), (plan, []))[1].append(index)
+            plans.setdefault(id(plan.schedule), (plan, []))[1].append(index)
+            self._note(f"{label} {pattern} x{request.ranks}", plan.algorithm)
         for plan, _ in plans.values():
             self._check_sends(plan, request, label)
-            self._note(f"{label} {pattern} x{request.ranks}", plan.algorithm)
         everybody = np.arange(len(table.groups))
         known = self._plans[key] = [(plan, np.isin(everybody, indices)) for plan, indices in plans.values()]
         return known

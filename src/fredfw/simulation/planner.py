@@ -22,8 +22,8 @@ class Plan:
 
     Args:
         schedule: What to run.
-        algorithm: Name of the algorithm that wrote it.
-        candidates: Seconds of every algorithm that was tried, by name; empty where none had to be.
+        algorithm: The algorithm that wrote it, with its options.
+        candidates: Seconds of every algorithm that was tried; empty where none had to be.
     """
 
     schedule: Schedule
@@ -58,6 +58,7 @@ class Planner:
         self._candidates = candidates
         self._fastest = fastest
         self._plans: dict[Hashable, Plan] = {}
+        self._schedules: dict[Hashable, Schedule] = {}
 
     def plan(self, request: CollectiveRequest, members: IntArray, view: GroupView | None = None) -> Plan:
         """Return the plan for ``request`` among the NPUs numbered ``members``.
@@ -77,8 +78,8 @@ class Planner:
 
     def _choose(self, request: CollectiveRequest, members: IntArray, view: GroupView) -> Plan:
         candidates = self._candidates.get(request.pattern, self._candidates.get(None, ()))
-        reasons = {one.name: one.refusal(request, view) for one in candidates}
-        able = [one for one in candidates if reasons[one.name] is None]
+        reasons = {str(one): one.refusal(request, view) for one in candidates}
+        able = [one for one in candidates if reasons[str(one)] is None]
         if not able:
             listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items()) or "no algorithm is given"
             raise UnsupportedError(
@@ -86,11 +87,15 @@ class Planner:
                 key=str(request.pattern),
             )
         if not self._fastest or len(able) == 1:
-            return Plan(able[0].plan(request, view), able[0].name)
-        plans = {one.name: one.plan(request, view) for one in able}
+            return Plan(self._interned(able[0].plan(request, view)), str(able[0]))
+        plans = {str(one): self._interned(one.plan(request, view)) for one in able}
         seconds = {name: self._time(schedule, members) for name, schedule in plans.items()}
         best = min(sorted(seconds), key=seconds.__getitem__)
         return Plan(plans[best], best, seconds)
+
+    def _interned(self, schedule: Schedule) -> Schedule:
+        """Return one object for equal schedules, so that groups that do the same can be simulated together."""
+        return self._schedules.setdefault(schedule.key, schedule)
 
     def _time(self, schedule: Schedule, members: IntArray) -> float:
         network = FlowNetwork(self._fabric, self._sharing)

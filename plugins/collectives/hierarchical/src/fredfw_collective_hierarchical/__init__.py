@@ -140,7 +140,8 @@ def _part(pattern: Pattern, size: float, view: GroupView, order: Sequence[int]) 
                 modulus=positions * block,
                 reduce=reduce,
                 repeat=positions - 1,
-                channel=level,
+                # A single level has nothing to take turns with.
+                channel=level if len(order) > 1 else -1,
             )
         )
         base = base + x * block

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fredfw.fabric import Router, Topology
-from fredfw.plugin import hookimpl
+from fredfw import Router, Topology, hookimpl
 from fredfw_topology_fred.routing import UpDownRouter
 from fredfw_topology_fred.topology import Fred
 

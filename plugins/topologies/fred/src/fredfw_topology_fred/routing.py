@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
+from fredfw import Fabric, NodeKind, Operation, Router, Routes
 from fredfw.errors import UnsupportedError
-from fredfw.fabric import Fabric, NodeKind, Operation, Router, Routes
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 
@@ -16,9 +16,9 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 class UpDownRouter(Router):
     """Up to the lowest common ancestor and down; for fabrics that are trees, with the highest-numbered switch as root.
 
-    A multicast is copied, and a reduction is combined, as near to its ends as the unicast routes allow. An all-reduce is
-    combined up to the lowest common ancestor of all its ends and copied from there. The source of a multicast is not
-    sent its own data; the contribution of a destination goes up to its switch like any other.
+    A multicast and a reduction use the links of their unicast routes. An all-reduce is combined on the way up to the
+    lowest common ancestor of all its ends, and copied from there. The source of a multicast is not sent its own data;
+    the contribution of a reduction's own destination goes up to its switch like any other.
     """
 
     name: ClassVar[str] = "up-down"
@@ -43,7 +43,7 @@ class UpDownRouter(Router):
             pairs = max(len(sources), len(destinations))
             sources, destinations = np.resize(sources, pairs), np.resize(destinations, pairs)
         else:
-            # At least the last ancestor is not shared where source and destination are the same: it goes by its switch.
+            # What a destination contributes itself turns at its switch.
             shared = np.minimum(_shared(line, other), (other >= 0).sum(axis=1) - 1)
             sources, destinations = np.broadcast_arrays(sources, destinations)
         up, down = tree.ways(sources, destinations, np.broadcast_to(shared, sources.shape))

@@ -11,9 +11,8 @@ import attrs
 import numpy as np
 from attrs import frozen
 
-from fredfw import units
+from fredfw import Capabilities, Fabric, Level, NodeKind, Topology, units
 from fredfw.errors import InputError
-from fredfw.fabric import Capabilities, Fabric, Level, NodeKind, Topology
 from fredfw_topology_fred.routing import UpDownRouter
 
 NPU_BANDWIDTH = 3e12

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fredfw.fabric import Router, Topology
-from fredfw.plugin import hookimpl
+from fredfw import Router, Topology, hookimpl
 from fredfw_topology_mesh2d.routing import XYRouter
 from fredfw_topology_mesh2d.topology import Mesh2D
 

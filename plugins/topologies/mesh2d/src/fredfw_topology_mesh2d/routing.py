@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
+from fredfw import Fabric, Operation, Router, Routes
 from fredfw.errors import UnsupportedError
-from fredfw.fabric import Fabric, Operation, Router, Routes
 from fredfw.typing import BoolArray, IntArray
 from fredfw_topology_mesh2d.geometry import perimeter
 

@@ -7,8 +7,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import units
-from fredfw.fabric import Fabric, Level, NodeKind, Topology
+from fredfw import Fabric, Level, NodeKind, Topology, units
 from fredfw_topology_mesh2d.geometry import perimeter
 from fredfw_topology_mesh2d.routing import XYRouter
 

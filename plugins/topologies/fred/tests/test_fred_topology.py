@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fredfw_topology_fred as plugin
+from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Routes
+from fredfw.errors import InputError, UnsupportedError
+from fredfw_topology_fred import Fred, UpDownRouter
+
+SMALL = st.builds(
+    lambda arity, controllers: Fred(
+        arity=tuple(arity), bandwidths=[1e9] * len(arity), io_controllers=controllers, link_latency=1.0, io_latency=5.0
+    ).build(),
+    st.lists(st.integers(1, 3), min_size=1, max_size=4),
+    st.integers(0, 7),
+)
+
+
+def edges(fabric: Fabric, routes: Routes) -> list[tuple[int, int]]:
+    return [(int(fabric.sources[link]), int(fabric.destinations[link])) for link in routes.links]
+
+
+def reversed_edges(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    return sorted((end, start) for start, end in pairs)
+
+
+def between(fabric: Fabric, source: str, destination: str) -> Any:
+    """Links from nodes whose name starts with ``source`` to nodes whose name starts with ``destination``."""
+    names = [fabric.link_name(link).split("->") for link in range(len(fabric.sources))]
+    return np.array([one.startswith(source) and other.startswith(destination) for one, other in names])
+
+
+def test_it_is_registered() -> None:
+    assert plugin.fredfw_topologies() == [Fred]
+    assert plugin.fredfw_routers() == [UpDownRouter]
+
+
+@pytest.mark.parametrize(
+    ("variant", "uplink", "share", "bisection", "in_network"),
+    # FRED (ISCA 2025), the table of configurations: L1-L2 per L1 switch and per NPU, bisection, in-network collectives.
+    [
+        ("A", 1.5e12, 375e9, 3.75e12, False),
+        ("B", 1.5e12, 375e9, 3.75e12, True),
+        ("C", 12e12, 3e12, 30e12, False),
+        ("D", 12e12, 3e12, 30e12, True),
+    ],
+)
+def test_variants_are_those_of_the_paper(
+    variant: str, uplink: float, share: float, bisection: float, in_network: bool
+) -> None:
+    fabric = Fred(variant=variant).build()
+    assert fabric.name == f"FRED-{variant}"
+    assert (len(fabric.npus), len(fabric.controllers), len(fabric.kinds)) == (20, 18, 20 + 5 + 1 + 18)
+    for below, above, bandwidth, count in (("npu", "L1", 3e12, 20), ("L1", "L2", uplink, 5), ("con", "L1", 128e9, 18)):
+        for links in (between(fabric, below, above), between(fabric, above, below)):
+            assert fabric.bandwidths[links].tolist() == [bandwidth] * count
+            assert fabric.latencies[links] == pytest.approx(20e-9)
+            assert fabric.energies[links] == pytest.approx(0.0 if below == "con" else 0.063e-12 * 8)
+    assert fabric.bandwidths[between(fabric, "L1", "L2")].sum() / 2 == bisection
+    assert fabric.levels == (Level(4, "switch", 3e12, 40e-9), Level(5, "switch", share, 80e-9))
+    assert fabric.offers == Capabilities(reduces=in_network, multicasts=in_network)
+    assert (fabric.copies == (fabric.kinds == NodeKind.SWITCH)).all()
+    assert (fabric.reduces == (fabric.kinds == NodeKind.SWITCH)).all()
+    assert fabric.sharing == "circuit-preempt"
+    assert Fred.placement == "linear"
+
+
+def test_controllers_are_spread_over_the_first_switches() -> None:
+    # FRED (ISCA 2025): three L1 switches with 4 controllers, two with 3.
+    fabric = Fred().build()
+    doors = fabric.destinations[np.isin(fabric.sources, fabric.controllers)]
+    names = [fabric.node_name(int(node)) for node in doors]
+    assert names == [f"L1.{switch}" for switch, count in enumerate((4, 4, 4, 3, 3)) for _ in range(count)]
+
+
+def test_names_follow_the_tree() -> None:
+    fabric = Fred().build()
+    assert [fabric.node_name(node) for node in (0, 19, 20, 24, 25, 26, 43)] == [
+        *("npu0", "npu19", "L1.0", "L1.4", "L2.0", "controller0", "controller17"),
+    ]
+
+
+def test_deeper_trees() -> None:
+    lists: Any = {"arity": [2, 3, 4], "bandwidths": ["100 GB/s", "150 GB/s", "1.2 TB/s"]}
+    tree = Fred(**lists, io_controllers=13)
+    assert tree.arity == (2, 3, 4)
+    assert tree.bandwidths == (100e9, 150e9, 1.2e12)
+    fabric = tree.build()
+    kinds = np.bincount(fabric.kinds).tolist()
+    assert kinds == [24, 12 + 4 + 1, 13]
+    assert fabric.node_name(24 + 12 + 4) == "L3.0"
+    # Per NPU: 100; 150 / 2; 1200 / 6 but no more than what passes the level below.
+    assert [level.bandwidth for level in fabric.levels] == [100e9, 75e9, 75e9]
+    assert [level.latency for level in fabric.levels] == pytest.approx([40e-9, 80e-9, 120e-9])
+    assert fabric.coordinates is not None
+    assert fabric.coordinates.tolist() == [[a, b, c] for c, b, a in product(range(4), range(3), range(2))]
+    parents = dict(zip(fabric.sources[:40].tolist(), fabric.destinations[:40].tolist(), strict=True))
+    assert all(parents[npu] == 24 + npu // 2 for npu in range(24))
+    assert all(parents[24 + switch] == 36 + switch // 3 for switch in range(12))
+    assert all(parents[36 + switch] == 40 for switch in range(4))
+    doors = fabric.destinations[np.isin(fabric.sources, fabric.controllers)]
+    assert sorted(doors) == [24, 24, *range(25, 36)]
+
+
+def test_a_single_switch() -> None:
+    fabric = Fred(arity=(6,), io_controllers=0).build()
+    assert fabric.levels == (Level(6, "switch", 3e12, 40e-9),)
+    assert edges(fabric, fabric.router.route(fabric, np.array([5]), np.array([0]))) == [(5, 6), (6, 0)]
+
+
+def test_in_network_may_be_set_apart_from_the_variant() -> None:
+    assert Fred(variant="A", in_network=True).build().offers == Capabilities(reduces=True, multicasts=True)
+    assert Fred(variant="D", in_network=False).build().offers == Capabilities()
+
+
+def test_groups_see_the_levels_they_extend_over() -> None:
+    fabric = Fred(variant="D").build()
+    assert fabric.view().levels == fabric.levels
+    assert fabric.view([8, 0, 4]).levels == (Level(3, "switch", 3e12, 80e-9),)
+    assert fabric.view([3, 4, 5]).coordinates is None
+
+
+@settings(deadline=None)
+@given(SMALL)
+def test_routes_are_the_paths_of_the_tree(fabric: Fabric) -> None:
+    nodes = np.arange(len(fabric.kinds))
+    sources, destinations = np.repeat(nodes, len(nodes)), np.tile(nodes, len(nodes))
+    routes = UpDownRouter().route(fabric, sources, destinations)
+    # In a tree there is one path without a loop, so the shortest is the one.
+    paths = dict(nx.all_pairs_shortest_path(nx.DiGraph(fabric.to_networkx())))
+    steps = edges(fabric, routes)
+    for flow, (source, destination) in enumerate(zip(sources.tolist(), destinations.tolist(), strict=True)):
+        taken = steps[routes.offsets[flow] : routes.offsets[flow + 1]]
+        assert taken == list(nx.utils.pairwise(paths[source][destination]))
+        assert routes.latencies[flow] == sum(5.0 if set(edge) & set(fabric.controllers) else 1.0 for edge in taken)
+
+
+@settings(deadline=None)
+@given(SMALL, st.data())
+def test_multicasts_and_reductions_are_unions_of_routes(fabric: Fabric, data: st.DataObject) -> None:
+    ends = st.sampled_from([*fabric.npus.tolist(), *fabric.controllers.tolist()])
+    root = np.array([data.draw(ends)])
+    leaves = np.array(data.draw(st.lists(ends.filter(lambda end: end != root[0]), unique=True)), dtype=np.intp)
+    routes = fabric.router.route(fabric, np.repeat(root, len(leaves)), leaves)
+    # Whether the root is among the destinations makes no difference: it has the data.
+    for members in (leaves, np.concatenate([root, leaves])):
+        tree = fabric.router.tree(fabric, root, members, Operation.MULTICAST)
+        assert sorted(tree.links) == np.unique(routes.links).tolist()
+        assert tree.latencies[0] == routes.latencies.max(initial=0.0)
+    back = fabric.router.tree(fabric, leaves, root, Operation.REDUCE)
+    assert sorted(edges(fabric, back)) == reversed_edges(edges(fabric, tree))
+    assert back.latencies[0] == tree.latencies[0]
+    if len(leaves):
+        # Its own contribution goes up to its switch, which combines it with the rest.
+        own = fabric.router.tree(fabric, np.concatenate([leaves, root]), root, Operation.REDUCE)
+        uplink = [(int(root[0]), int(node)) for node in fabric.destinations[fabric.sources == root[0]]]
+        assert sorted(edges(fabric, own)) == sorted(edges(fabric, back) + uplink)
+
+
+@settings(deadline=None)
+@given(SMALL, st.data())
+def test_all_reduces_meet_at_the_lowest_common_ancestor(fabric: Fabric, data: st.DataObject) -> None:
+    npus = st.lists(st.sampled_from(fabric.npus.tolist()), min_size=1, unique=True)
+    sources, destinations = data.draw(npus), data.draw(npus)
+    root = int(np.flatnonzero(fabric.kinds == NodeKind.SWITCH)[-1])
+    up = [nx.shortest_path(nx.DiGraph(fabric.to_networkx()), end, root) for end in [*sources, *destinations]]
+    common = next(node for node in up[0] if all(node in line for line in up))
+    lines = [line[: line.index(common) + 1] for line in up]
+    rising, falling = lines[: len(sources)], lines[len(sources) :]
+    expected = {edge for line in rising for edge in nx.utils.pairwise(line)}
+    expected |= {edge for line in falling for edge in nx.utils.pairwise(line[::-1])}
+    tree = fabric.router.tree(fabric, np.array(sources), np.array(destinations), Operation.ALL_REDUCE)
+    assert sorted(edges(fabric, tree)) == sorted(expected)
+    assert tree.latencies[0] == max(map(len, rising)) + max(map(len, falling)) - 2
+
+
+def test_a_wafer_wide_all_reduce_uses_every_link_of_the_npus_once() -> None:
+    fabric = Fred().build()
+    tree = fabric.router.tree(fabric, fabric.npus, fabric.npus, Operation.ALL_REDUCE)
+    io = np.isin(fabric.sources, fabric.controllers) | np.isin(fabric.destinations, fabric.controllers)
+    assert sorted(tree.links) == np.flatnonzero(~io).tolist()
+    assert tree.latencies[0] == pytest.approx(80e-9)
+
+
+@pytest.mark.parametrize("operation", [Operation.MULTICAST, Operation.REDUCE])
+@pytest.mark.parametrize(("variant", "rate"), [("A", 0.78125), ("B", 0.78125), ("C", 1.0), ("D", 1.0)])
+def test_io_rate_of_the_variants(variant: str, rate: float, operation: Operation) -> None:
+    fabric = Fred(variant=variant).build()
+    load = np.zeros(len(fabric.sources), dtype=np.intp)
+    for controller in fabric.controllers:
+        ends = np.array([controller]), fabric.npus
+        sources, destinations = ends if operation is Operation.MULTICAST else ends[::-1]
+        links = fabric.router.tree(fabric, sources, destinations, operation).links
+        load += np.bincount(links, minlength=len(load))
+    # Into (out of) an L1 switch with 3 controllers: the streams of the 15 others, 1920 GB/s.
+    inner = between(fabric, "L2", "L1") if operation is Operation.MULTICAST else between(fabric, "L1", "L2")
+    assert load[inner].tolist() == [14, 14, 14, 15, 15]
+    assert (fabric.bandwidths / np.maximum(load, 1)).min() / 128e9 == pytest.approx(rate)
+
+
+def test_switches_that_cannot_are_not_asked_to() -> None:
+    fabric = Fred(arity=(3,), io_controllers=0).build()
+    root, others = np.array([0]), np.array([1, 2])
+    with pytest.raises(UnsupportedError, match=r"L1\.0 of fabric 'FRED-D' cannot copy"):
+        fabric.router.tree(evolve(fabric, copies=False), root, others, Operation.MULTICAST)
+    with pytest.raises(UnsupportedError, match=r"L1\.0 of fabric 'FRED-D' cannot combine"):
+        fabric.router.tree(evolve(fabric, reduces=False), others, root, Operation.REDUCE)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "pairs"),
+    [
+        # No switch; a cycle; a node that is not joined.
+        ([0, 0], [(0, 1), (1, 0)]),
+        ([0, 1, 1], [(0, 1), (1, 0), (1, 2), (2, 1), (0, 2), (2, 0)]),
+        ([0, 1, 0], [(0, 1), (1, 0), (0, 1), (1, 0)]),
+    ],
+)
+def test_the_router_refuses_what_is_no_tree(kinds: list[int], pairs: list[tuple[int, int]]) -> None:
+    ends = np.array(pairs)
+    fabric = Fabric("knot", kinds, ends[:, 0], ends[:, 1], 1.0, 0.0, 0.0)
+    with pytest.raises(UnsupportedError, match="up-down router cannot route fabric 'knot'"):
+        UpDownRouter().route(fabric, np.array([0]), np.array([1]))
+
+
+def test_links_of_a_tree_lead_both_ways() -> None:
+    fabric = Fabric("one-way", [NodeKind.NPU, NodeKind.SWITCH], [1, 1], [0, 0], 1.0, 0.0, 0.0)
+    with pytest.raises(InputError, match="no link from npu0 to switch0"):
+        UpDownRouter().route(fabric, np.array([0]), np.array([1]))
+
+
+@pytest.mark.parametrize(
+    ("fields", "key", "message"),
+    [
+        ({"variant": "E"}, "variant", "'E'"),
+        ({"arity": []}, "arity", "()"),
+        ({"arity": 20}, "arity", "20"),
+        ({"arity": (4, 0)}, "arity", "0"),
+        ({"arity": (4, 2.5)}, "arity", "2.5"),
+        ({"arity": (2, 2, 2)}, "bandwidths", "no bandwidths for the 3 switch levels"),
+        ({"bandwidths": ["3 TB/s"]}, "bandwidths", "1 bandwidths for the 2 switch levels"),
+        ({"bandwidths": "3 TB/s"}, "bandwidths", "'3 TB/s'"),
+        ({"bandwidths": ["3 TB/s", "-1 TB/s"]}, "bandwidths[1]", "'-1 TB/s'"),
+        ({"bandwidths": ["3 TB", "1 TB/s"]}, "bandwidths[0]", "'3 TB'"),
+        ({"in_network": 1}, "in_network", "1"),
+        ({"io_controllers": -1}, "io_controllers", "-1"),
+        ({"io_bandwidth": 0}, "io_bandwidth", "0"),
+        ({"link_latency": "1 GB"}, "link_latency", "'1 GB'"),
+    ],
+)
+def test_bad_input_names_key_value_and_what_is_accepted(fields: dict[str, Any], key: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Fred(**fields)
+    assert caught.value.key == key
+    assert message in caught.value.message
+    assert caught.value.accepted

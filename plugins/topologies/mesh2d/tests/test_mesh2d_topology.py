@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fredfw_topology_mesh2d as plugin
+from fredfw import Fabric, Level, Operation, Routes
+from fredfw.errors import InputError, UnsupportedError
+from fredfw_topology_mesh2d import Mesh2D, XYRouter
+
+SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 6))
+
+
+def mesh(rows: int, columns: int) -> Fabric:
+    return Mesh2D(rows=rows, columns=columns).build()
+
+
+def edges(fabric: Fabric, routes: Routes) -> list[tuple[int, int]]:
+    return [(int(fabric.sources[link]), int(fabric.destinations[link])) for link in routes.links]
+
+
+def streams(fabric: Fabric, operation: Operation) -> Any:
+    """Streams per link with every controller active for all NPUs."""
+    load = np.zeros(len(fabric.sources), dtype=np.intp)
+    for controller in fabric.controllers:
+        ends = np.array([controller]), fabric.npus
+        sources, destinations = ends if operation is Operation.MULTICAST else ends[::-1]
+        tree = fabric.router.tree(fabric, sources, destinations, operation)
+        load += np.bincount(tree.links, minlength=len(load))
+    return load
+
+
+def test_it_is_registered() -> None:
+    assert plugin.fredfw_topologies() == [Mesh2D]
+    assert plugin.fredfw_routers() == [XYRouter]
+
+
+def test_the_default_is_the_baseline_of_the_fred_paper() -> None:
+    # FRED (ISCA 2025): 4 x 5 NPUs, 750 GB/s and 20 ns per link, 18 controllers of 128 GB/s, 0.063 pJ/bit.
+    fabric = mesh(4, 5)
+    assert Mesh2D().build().name == fabric.name == "4x5 mesh"
+    assert (len(fabric.npus), len(fabric.controllers)) == (20, 18)
+    # 4 rows of 4 and 3 rows of 5 neighbour pairs, and a controller's pair, each in both directions.
+    io = np.isin(fabric.sources, fabric.controllers) | np.isin(fabric.destinations, fabric.controllers)
+    assert (len(io), io.sum()) == (2 * (16 + 15 + 18), 36)
+    assert np.unique(fabric.bandwidths[~io]).tolist() == [750e9]
+    assert np.unique(fabric.bandwidths[io]).tolist() == [128e9]
+    assert np.unique(fabric.latencies).tolist() == [20e-9]
+    assert fabric.energies[~io] == pytest.approx(0.063e-12 * 8)
+    assert not fabric.energies[io].any()
+    assert fabric.sharing == "max-min"
+    assert Mesh2D.placement == "snake"
+    assert fabric.levels == (Level(5, "line", 750e9, 20e-9), Level(4, "line", 750e9, 20e-9))
+    assert not any((fabric.offers.reduces, fabric.offers.multicasts, fabric.offers.circuits))
+
+
+def test_the_bisection_is_that_of_the_paper() -> None:
+    fabric = mesh(4, 5)
+    upper = np.arange(len(fabric.kinds)) < 10
+    npu = np.arange(len(fabric.kinds)) < 20
+    cut = upper[fabric.sources] & ~upper[fabric.destinations] & npu[fabric.sources] & npu[fabric.destinations]
+    assert fabric.bandwidths[cut].sum() == 3.75e12
+
+
+@given(SHAPES)
+def test_npus_are_numbered_along_the_rows(shape: tuple[int, int]) -> None:
+    rows, columns = shape
+    fabric = mesh(rows, columns)
+    assert fabric.coordinates is not None
+    assert fabric.npus.tolist() == list(range(rows * columns))
+    assert (fabric.coordinates @ [1, columns]).tolist() == fabric.npus.tolist()
+    graph = nx.grid_2d_graph(rows, columns).to_directed()
+    expected = {(a * columns + b, c * columns + d) for (a, b), (c, d) in graph.edges}
+    inner = fabric.to_networkx().subgraph(range(rows * columns))
+    assert sorted((a, b) for a, b, _ in inner.edges) == sorted(expected)
+
+
+@given(SHAPES)
+def test_every_outer_edge_slot_has_a_controller(shape: tuple[int, int]) -> None:
+    rows, columns = shape
+    fabric = mesh(rows, columns)
+    slots = [fabric.destinations[fabric.sources == controller].tolist() for controller in fabric.controllers]
+    grid = np.arange(rows * columns).reshape(rows, columns)
+    clockwise = [*grid[0], *grid[:, -1], *grid[-1][::-1], *grid[:, 0][::-1]]
+    assert slots == [[npu] for npu in clockwise]
+    assert len(fabric.links_between(np.array(clockwise), fabric.controllers)) == 2 * (rows + columns)
+
+
+def test_a_mesh_may_have_no_controllers() -> None:
+    fabric = Mesh2D(rows=2, columns=2, io_controllers=False).build()
+    assert len(fabric.kinds) == 4
+    assert edges(fabric, fabric.router.route(fabric, np.array([0]), np.array([3]))) == [(0, 1), (1, 3)]
+
+
+def slow_xy(fabric: Fabric, columns: int, source: int, destination: int) -> list[int]:
+    """The nodes from source to destination, one step at a time."""
+    neighbour = {int(a): int(b) for a, b in zip(fabric.sources, fabric.destinations, strict=True)}
+    npus = len(fabric.npus)
+    first = neighbour[source] if source >= npus else source
+    last = neighbour[destination] if destination >= npus else destination
+    nodes = [source, first] if source >= npus else [first]
+    while nodes[-1] % columns != last % columns:
+        nodes.append(nodes[-1] + (1 if last % columns > nodes[-1] % columns else -1))
+    while nodes[-1] != last:
+        nodes.append(nodes[-1] + (columns if last > nodes[-1] else -columns))
+    return nodes + [destination] * (destination >= npus)
+
+
+@settings(deadline=None)
+@given(SHAPES)
+def test_routes_go_along_the_row_first_and_are_shortest(shape: tuple[int, int]) -> None:
+    fabric = mesh(*shape)
+    nodes = np.arange(len(fabric.kinds))
+    sources, destinations = np.repeat(nodes, len(nodes)), np.tile(nodes, len(nodes))
+    routes = XYRouter().route(fabric, sources, destinations)
+    lengths = dict(nx.all_pairs_shortest_path_length(nx.DiGraph(fabric.to_networkx())))
+    steps = edges(fabric, routes)
+    for flow, (source, destination) in enumerate(zip(sources.tolist(), destinations.tolist(), strict=True)):
+        taken = steps[routes.offsets[flow] : routes.offsets[flow + 1]]
+        if source == destination:
+            assert taken == []
+            continue
+        path = slow_xy(fabric, shape[1], source, destination)
+        assert taken == list(pairwise(path))
+        assert len(taken) == lengths[source][destination]
+        assert routes.latencies[flow] == pytest.approx(20e-9 * len(taken))
+
+
+def test_latency_counts_io_links_with_their_own() -> None:
+    fabric = Mesh2D(rows=2, columns=2, link_latency=1.0, io_latency=10.0).build()
+    # From the controller above NPU 0 to the one below NPU 3: two I/O links and two hops.
+    bottom = fabric.controllers[4]
+    assert fabric.destinations[fabric.sources == bottom].tolist() == [3]
+    assert fabric.router.route(fabric, fabric.controllers[:1], np.array([bottom])).latencies.tolist() == [22.0]
+
+
+def slow_broadcast(rows: int, columns: int, slot: int) -> set[tuple[int, int]]:
+    """NPU to NPU links of a controller's stream to all, from the words of the paper; slots clockwise."""
+    grid = np.arange(rows * columns).reshape(rows, columns)
+    if slot < columns:
+        line, across = grid[:, slot], grid
+    elif slot < columns + rows:
+        line, across = grid[slot - columns, ::-1], grid.T
+    elif slot < 2 * columns + rows:
+        line, across = grid[::-1, 2 * columns + rows - 1 - slot], grid
+    else:
+        line, across = grid[2 * (columns + rows) - 1 - slot], grid.T
+    straight = [int(npu) for npu in line]
+    links = set(pairwise(straight))
+    for npu in straight:
+        # The crossing line through this node, cut at it: outward to both sides.
+        crossing = [int(one) for one in next(one for one in across if npu in one)]
+        at = crossing.index(npu)
+        for side in (crossing[at:], crossing[at::-1]):
+            links |= set(pairwise(side))
+    return links
+
+
+@settings(deadline=None)
+@given(SHAPES)
+def test_streams_of_controllers_go_straight_in_and_then_to_both_sides(shape: tuple[int, int]) -> None:
+    fabric = mesh(*shape)
+    for slot, controller in enumerate(fabric.controllers):
+        root = np.array([controller])
+        tree = fabric.router.tree(fabric, root, fabric.npus, Operation.MULTICAST)
+        door = int(fabric.destinations[fabric.sources == controller][0])
+        expected = slow_broadcast(*shape, slot) | {(int(controller), door)}
+        assert sorted(edges(fabric, tree)) == sorted(expected)
+        back = fabric.router.tree(fabric, fabric.npus, root, Operation.REDUCE)
+        assert sorted(edges(fabric, back)) == sorted((end, start) for start, end in expected)
+        # The farthest NPU is in the opposite corner, or at the end of the line across.
+        hops = max(nx.single_source_shortest_path_length(nx.DiGraph(list(expected)), int(controller)).values())
+        assert tree.latencies[0] == back.latencies[0] == pytest.approx(20e-9 * hops)
+
+
+@settings(deadline=None)
+@given(SHAPES, st.data())
+def test_streams_are_cut_to_the_links_their_destinations_need(shape: tuple[int, int], data: st.DataObject) -> None:
+    fabric = mesh(*shape)
+    controller = data.draw(st.sampled_from(fabric.controllers.tolist()))
+    needed = data.draw(st.lists(st.sampled_from(fabric.npus.tolist()), min_size=1, unique=True))
+    whole = fabric.router.tree(fabric, np.array([controller]), fabric.npus, Operation.MULTICAST)
+    cut = fabric.router.tree(fabric, np.array([controller]), np.array(needed), Operation.MULTICAST)
+    spanning = nx.DiGraph(edges(fabric, whole))
+    expected = {edge for npu in needed for edge in pairwise(nx.shortest_path(spanning, controller, npu))}
+    assert set(edges(fabric, cut)) == expected
+
+
+@settings(deadline=None)
+@given(SHAPES, st.data())
+def test_streams_between_npus_are_unions_of_routes(shape: tuple[int, int], data: st.DataObject) -> None:
+    fabric = mesh(*shape)
+    npu = st.sampled_from(fabric.npus.tolist())
+    root, leaves = np.array([data.draw(npu)]), np.array(data.draw(st.lists(npu, min_size=1)))
+    routes = fabric.router.route(fabric, np.repeat(root, len(leaves)), leaves)
+    tree = fabric.router.tree(fabric, root, leaves, Operation.MULTICAST)
+    assert tree.links.tolist() == np.unique(routes.links).tolist()
+    assert tree.latencies[0] == routes.latencies.max()
+    assert len(set(fabric.destinations[tree.links])) == len(tree.links)
+    back = fabric.router.tree(fabric, leaves, root, Operation.REDUCE)
+    assert sorted(edges(fabric, back)) == sorted((end, start) for start, end in edges(fabric, tree))
+
+
+@pytest.mark.parametrize("operation", [Operation.MULTICAST, Operation.REDUCE])
+@pytest.mark.parametrize("rows", range(2, 9))
+def test_the_hottest_link_carries_the_streams_of_the_closed_form(rows: int, operation: Operation) -> None:
+    # FRED (ISCA 2025): (2N - 1) P on an N x N mesh; 2 max(R, C) - 1 in general.
+    for columns in range(2, 9):
+        assert streams(mesh(rows, columns), operation).max() == 2 * max(rows, columns) - 1
+
+
+def test_io_runs_at_two_thirds_of_the_line_rate_on_the_baseline() -> None:
+    fabric = mesh(4, 5)
+    demand = streams(fabric, Operation.MULTICAST) * 128e9
+    assert demand.max() == 1152e9
+    assert (fabric.bandwidths[demand > 0] / demand[demand > 0]).min() == pytest.approx(0.651042, abs=1e-6)
+
+
+def test_there_is_no_all_reduce_tree() -> None:
+    fabric = mesh(2, 2)
+    with pytest.raises(UnsupportedError, match="no all-reduce tree"):
+        fabric.router.tree(fabric, fabric.npus, fabric.npus, Operation.ALL_REDUCE)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"levels": (), "coordinates": None},
+        {"levels": (Level(2, "ring", 1.0), Level(2, "line", 1.0))},
+        {"levels": (Level(2, "line", 1.0), Level(3, "line", 1.0))},
+    ],
+)
+def test_the_router_refuses_what_is_no_mesh(changes: dict[str, Any]) -> None:
+    fabric = evolve(mesh(2, 2), **changes)
+    with pytest.raises(UnsupportedError, match="xy router cannot route"):
+        fabric.router.route(fabric, np.array([0]), np.array([1]))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("rows", 0),
+        ("columns", -2),
+        ("rows", 2.5),
+        ("columns", True),
+        ("link_bandwidth", -1.0),
+        ("link_bandwidth", "750 GB"),
+        ("link_latency", "-1 ns"),
+        ("io_bandwidth", float("nan")),
+        ("io_controllers", 18),
+    ],
+)
+def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        Mesh2D(**{field: value})
+    assert caught.value.key == field
+    assert caught.value.accepted

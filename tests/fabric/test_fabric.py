@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import frozen
+
+from fredfw.errors import InputError
+from fredfw.fabric import Capabilities, Fabric, Level, NodeKind, Routes, ShortestPathRouter
+
+
+def build(**changes: Any) -> Fabric:
+    """NPU 0 <-> switch 1 <-> NPU 2, controller 3 <-> switch 1, and a second, slower link from 0 to 1."""
+    fields: dict[str, Any] = {
+        "name": "star",
+        "kinds": np.array([NodeKind.NPU, NodeKind.SWITCH, NodeKind.NPU, NodeKind.CONTROLLER]),
+        "sources": np.array([0, 1, 2, 1, 3, 1, 0]),
+        "destinations": np.array([1, 0, 1, 2, 1, 3, 1]),
+        "bandwidths": np.array([4.0, 4.0, 4.0, 4.0, 2.0, 2.0, 1.0]),
+        "latencies": np.arange(7.0),
+        "energies": 0.5,
+        "levels": (Level(2, "switch", 4.0),),
+        "coordinates": np.array([[0], [1]]),
+    }
+    return Fabric(**{**fields, **changes})
+
+
+def test_npus_and_controllers_are_numbered_in_node_order() -> None:
+    fabric = build()
+    assert fabric.npus.tolist() == [0, 2]
+    assert fabric.controllers.tolist() == [3]
+
+
+def test_names() -> None:
+    fabric = build()
+    assert [fabric.node_name(node) for node in range(4)] == ["npu0", "switch0", "npu1", "controller0"]
+    assert fabric.link_name(3) == "switch0->npu1"
+    assert build(node_names=lambda node: f"n{node}").link_name(3) == "n1->n2"
+
+
+def test_single_values_are_for_all() -> None:
+    fabric = build(bandwidths=3.0, copies=True)
+    assert fabric.energies.tolist() == [0.5] * 7
+    assert fabric.bandwidths.tolist() == [3.0] * 7
+    assert fabric.copies.tolist() == [True] * 4
+    assert fabric.reduces.tolist() == [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"destinations": np.array([1, 0])}, "7 link sources, 2 ends"),
+        ({"destinations": np.array([1, 0, 1, 2, 1, 3, 4])}, "ends at node 4, there are 4 nodes"),
+        ({"destinations": np.array([1, 0, 1, 2, 1, 3, -1])}, "ends at node -1, there are 4 nodes"),
+        ({"bandwidths": np.ones(6)}, r"bandwidths have shape \(6,\), expected \(7,\)"),
+        ({"copies": np.ones(3)}, r"copies have shape \(3,\), expected \(4,\)"),
+        ({"bandwidths": [1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0]}, "link npu1->switch0 has bandwidth 0.0"),
+        ({"bandwidths": np.inf}, "link npu0->switch0 has bandwidth inf"),
+        ({"latencies": -1.0}, "has latency -1.0"),
+        ({"energies": np.nan}, "has energy nan"),
+        ({"coordinates": np.array([0, 1])}, r"shape \(2,\), expected \(2, 1\)"),
+        ({"coordinates": np.array([[0], [2]])}, r"outside the levels' sizes \[2\]"),
+        ({"coordinates": np.array([[0], [0]])}, "two NPUs have the same coordinates"),
+    ],
+)
+def test_what_is_no_network_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=f"fabric 'star': .*{message}"):
+        build(**changes)
+
+
+def test_links_between() -> None:
+    fabric = build()
+    # The first of the two parallel links from 0 to 1.
+    assert fabric.links_between(np.array([0, 1, 3]), np.array([1, 3, 1])).tolist() == [0, 5, 4]
+    assert fabric.links_between(np.array([[0, 1]]), np.array([[1, 0]])).tolist() == [[0, 1]]
+
+
+def test_a_missing_link_is_an_error() -> None:
+    with pytest.raises(InputError, match="no link from npu0 to npu1"):
+        build().links_between(np.array([[1], [0]]), np.array([[0], [2]]))
+    lonely = Fabric("lonely", np.array([0]), np.array([]), np.array([]), 1.0, 0.0, 0.0)
+    with pytest.raises(InputError, match="no link"):
+        lonely.links_between(np.array([0]), np.array([0]))
+
+
+def test_latencies_add_up_along_paths() -> None:
+    routes = build().paths(np.array([0, 0, 2, 3, 3]), np.array([0, 3, 4]))
+    assert isinstance(routes, Routes)
+    assert routes.latencies.tolist() == [0.0, 3.0, 4.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [([], "empty"), ([0, 2], "NPU 2"), ([-1], "NPU -1"), ([1, 0, 1], "NPU 1 is in the group more than once")],
+)
+def test_a_group_must_name_npus_once(group: list[int], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        build().view(group)
+    assert caught.value.key == "group"
+    assert caught.value.accepted
+
+
+def test_views_carry_what_the_fabric_offers() -> None:
+    fabric = build(offers=Capabilities(reduces=True))
+    assert fabric.view().size == 2
+    assert fabric.view().levels == fabric.levels
+    assert fabric.view([1]).capabilities == Capabilities(reduces=True)
+
+
+@frozen
+class _OtherRouter(ShortestPathRouter):
+    name = "other"
+
+
+def test_defaults_can_be_replaced() -> None:
+    fabric = build()
+    assert fabric.with_defaults(router=_OtherRouter()).router.name == "other"
+    assert fabric.with_defaults(router=_OtherRouter()).name == "star"
+    assert fabric.with_defaults(name="other").name == "other"
+    assert fabric.with_defaults().router == fabric.router == ShortestPathRouter()
+
+
+def test_the_networkx_view_has_every_node_and_link() -> None:
+    fabric = build()
+    graph = fabric.to_networkx()
+    assert graph.nodes[3] == {"kind": "controller", "name": "controller0"}
+    assert graph.number_of_edges() == 7
+    assert graph.edges[0, 1, 6] == {"bandwidth": 1.0, "latency": 6.0, "energy": 0.5}

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw.errors import UnsupportedError
+from fredfw.fabric import Fabric, Operation, Routes, ShortestPathRouter, routing
+
+ROUTER = ShortestPathRouter()
+
+
+def fabric_of(nodes: int, edges: list[tuple[int, int]], **fields: Any) -> Fabric:
+    """A fabric of NPUs; link ``i`` has the latency ``i + 1``."""
+    ends = np.array(edges, dtype=np.intp).reshape(-1, 2)
+    return Fabric("random", np.zeros(nodes), ends[:, 0], ends[:, 1], 1.0, np.arange(len(ends)) + 1.0, 0.0, **fields)
+
+
+@st.composite
+def fabrics(draw: st.DrawFn) -> Fabric:
+    """Strongly connected: a cycle through all nodes, and any further links, parallel ones too."""
+    nodes = draw(st.integers(2, 9))
+    cycle = draw(st.permutations(range(nodes)))
+    pair = st.tuples(st.integers(0, nodes - 1), st.integers(0, nodes - 1)).filter(lambda ends: ends[0] != ends[1])
+    edges = list(zip(cycle, [*cycle[1:], cycle[0]], strict=True)) + draw(st.lists(pair, max_size=20))
+    return fabric_of(nodes, draw(st.permutations(edges)), copies=True, reduces=True)
+
+
+def all_pairs(fabric: Fabric) -> tuple[Any, Any]:
+    nodes = np.arange(len(fabric.kinds))
+    return np.repeat(nodes, len(nodes)), np.tile(nodes, len(nodes))
+
+
+def path(fabric: Fabric, routes: Routes, flow: int) -> list[int]:
+    """Nodes of a route, after checking that its links follow each other."""
+    links = routes.links[routes.offsets[flow] : routes.offsets[flow + 1]]
+    assert (fabric.destinations[links[:-1]] == fabric.sources[links[1:]]).all()
+    return [int(fabric.sources[link]) for link in links[:1]] + [int(fabric.destinations[link]) for link in links]
+
+
+@given(fabrics())
+def test_routes_are_shortest_paths(fabric: Fabric) -> None:
+    sources, destinations = all_pairs(fabric)
+    routes = ROUTER.route(fabric, sources, destinations)
+    lengths = dict(nx.all_pairs_shortest_path_length(nx.DiGraph(fabric.to_networkx())))
+    assert len(routes) == len(sources)
+    for flow, (source, destination) in enumerate(zip(sources, destinations, strict=True)):
+        nodes = path(fabric, routes, flow)
+        assert len(set(nodes)) == len(nodes)
+        assert len(nodes[1:]) == lengths[source][destination]
+        if source != destination:
+            assert (nodes[0], nodes[-1]) == (source, destination)
+        links = routes.links[routes.offsets[flow] : routes.offsets[flow + 1]]
+        assert routes.latencies[flow] == (links + 1).sum()
+
+
+@given(fabrics())
+def test_ties_go_to_the_lowest_node_then_the_lowest_link(fabric: Fabric) -> None:
+    sources, destinations = all_pairs(fabric)
+    routes = ROUTER.route(fabric, sources, destinations)
+    lengths = dict(nx.all_pairs_shortest_path_length(nx.DiGraph(fabric.to_networkx())))
+    for flow, source in enumerate(sources):
+        for link in routes.links[routes.offsets[flow] : routes.offsets[flow + 1]]:
+            end = fabric.destinations[link]
+            into = [
+                (int(fabric.sources[one]), int(one))
+                for one in np.flatnonzero(fabric.destinations == end)
+                if lengths[source][int(fabric.sources[one])] == lengths[source][int(end)] - 1
+            ]
+            assert min(into)[1] == link
+
+
+@given(fabrics(), st.data())
+def test_neither_batches_nor_blocks_change_a_route(fabric: Fabric, data: st.DataObject) -> None:
+    sources, destinations = all_pairs(fabric)
+    picked = np.array(data.draw(st.lists(st.integers(0, len(sources) - 1), max_size=12)), dtype=np.intp)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(routing, "_SEARCH_CELLS", data.draw(st.integers(1, 30)))
+        routes = ROUTER.route(fabric, sources[picked], destinations[picked])
+    assert len(routes) == len(picked)
+    for flow, pair in enumerate(picked):
+        alone = ROUTER.route(fabric, sources[pair : pair + 1], destinations[pair : pair + 1])
+        assert routes.links[routes.offsets[flow] : routes.offsets[flow + 1]].tolist() == alone.links.tolist()
+        assert routes.latencies[flow] == alone.latencies[0]
+
+
+@given(fabrics(), st.data())
+def test_a_multicast_is_a_tree_of_shortest_paths(fabric: Fabric, data: st.DataObject) -> None:
+    nodes = st.integers(0, len(fabric.kinds) - 1)
+    root = np.array([data.draw(nodes)])
+    leaves = np.array(data.draw(st.lists(nodes, min_size=1, max_size=6)))
+    tree = ROUTER.tree(fabric, root, leaves, Operation.MULTICAST)
+    each = ROUTER.route(fabric, np.repeat(root, len(leaves)), leaves)
+    assert len(tree) == 1
+    assert tree.links.tolist() == sorted(set(each.links.tolist()))
+    assert tree.latencies[0] == each.latencies.max()
+    # A tree: no node is entered twice.
+    assert len(set(fabric.destinations[tree.links])) == len(tree.links)
+
+
+@given(fabrics(), st.data())
+def test_a_reduction_is_the_multicast_of_the_reversed_network(fabric: Fabric, data: st.DataObject) -> None:
+    nodes = st.integers(0, len(fabric.kinds) - 1)
+    root = np.array([data.draw(nodes)])
+    leaves = np.array(data.draw(st.lists(nodes, min_size=1, max_size=6)))
+    edges = [(int(end), int(start)) for start, end in zip(fabric.sources, fabric.destinations, strict=True)]
+    back = fabric_of(len(fabric.kinds), edges, copies=True)
+    tree = ROUTER.tree(fabric, leaves, root, Operation.REDUCE)
+    other = ROUTER.tree(back, root, leaves, Operation.MULTICAST)
+    assert tree.links.tolist() == other.links.tolist()
+    assert tree.latencies.tolist() == other.latencies.tolist()
+
+
+STAR = [(0, 3), (3, 0), (1, 3), (3, 1), (2, 3), (3, 2)]
+LINE = [(0, 1), (1, 0), (1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("edges", "ends", "middle"),
+    # The middle branches because two leaves lie beyond it, or because it is a leaf itself.
+    [(STAR, [1, 2], "npu3"), (LINE, [1, 2], "npu1")],
+)
+def test_only_able_nodes_branch_and_join(edges: list[tuple[int, int]], ends: list[int], middle: str) -> None:
+    root, leaves = np.array([0]), np.array(ends)
+    nodes = 1 + max(max(edge) for edge in edges)
+    with pytest.raises(UnsupportedError, match=f"{middle} of fabric 'random' cannot copy"):
+        ROUTER.tree(fabric_of(nodes, edges, reduces=True), root, leaves, Operation.MULTICAST)
+    with pytest.raises(UnsupportedError, match=f"{middle} of fabric 'random' cannot combine"):
+        ROUTER.tree(fabric_of(nodes, edges, copies=True), leaves, root, Operation.REDUCE)
+    able = fabric_of(nodes, edges, copies=True, reduces=True)
+    assert len(ROUTER.tree(able, root, leaves, Operation.MULTICAST).links) == len(edges) // 2
+    assert len(ROUTER.tree(able, leaves, root, Operation.REDUCE).links) == len(edges) // 2
+
+
+def test_a_stream_to_one_leaf_asks_nothing_of_the_nodes_on_its_way() -> None:
+    line = fabric_of(3, LINE)
+    assert ROUTER.tree(line, np.array([0]), np.array([2]), Operation.MULTICAST).links.tolist() == [0, 2]
+    assert ROUTER.tree(line, np.array([2]), np.array([0]), Operation.REDUCE).links.tolist() == [1, 3]
+
+
+def test_the_root_itself_copies_freely() -> None:
+    line = fabric_of(3, LINE)
+    assert ROUTER.tree(line, np.array([1]), np.array([0, 2]), Operation.MULTICAST).links.tolist() == [1, 2]
+
+
+def test_there_is_no_all_reduce_tree() -> None:
+    both = np.array([0, 1])
+    with pytest.raises(UnsupportedError, match="no all-reduce tree"):
+        ROUTER.tree(fabric_of(3, LINE), both, both, Operation.ALL_REDUCE)
+
+
+def test_a_missing_path_names_both_ends() -> None:
+    one_way = fabric_of(3, [(0, 1), (1, 2)])
+    with pytest.raises(UnsupportedError, match="no path from npu2 to npu0"):
+        ROUTER.route(one_way, np.array([0, 2]), np.array([2, 0]))
+    with pytest.raises(UnsupportedError, match="no path from npu2 to npu0"):
+        ROUTER.tree(one_way, np.array([2]), np.array([0]), Operation.REDUCE)
+
+
+def test_nothing_to_route() -> None:
+    none = np.array([], dtype=np.intp)
+    assert len(ROUTER.route(fabric_of(3, LINE), none, none)) == 0

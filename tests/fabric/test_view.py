@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw.errors import InputError
+from fredfw.fabric import Capabilities, GroupView, Level
+
+MESH = (Level(5, "line", 750e9, 20e-9), Level(4, "line", 700e9, 30e-9))
+TREE = (Level(4, "switch", 3e12, 40e-9), Level(5, "switch", 375e9, 80e-9))
+RING = (Level(8, "ring", 1e9, 1e-6),)
+
+
+def coordinates(levels: tuple[Level, ...]) -> Any:
+    """All positions, the innermost level fastest."""
+    return np.array([place[::-1] for place in product(*(range(level.size) for level in reversed(levels)))])
+
+
+def view(levels: tuple[Level, ...], group: list[int]) -> GroupView:
+    return GroupView.of(np.array(group), levels, coordinates(levels), Capabilities())
+
+
+def test_the_whole_fabric_keeps_its_levels() -> None:
+    whole = view(MESH, list(range(20)))
+    assert whole.levels == MESH
+    assert np.array_equal(whole.require_levels(), coordinates(MESH))
+
+
+def test_a_block_of_a_mesh_is_a_product() -> None:
+    block = view(MESH, [0, 1, 5, 6])
+    assert block.levels == (Level(2, "line", 750e9, 20e-9), Level(2, "line", 700e9, 30e-9))
+    assert block.require_levels().tolist() == [[0, 0], [1, 0], [0, 1], [1, 1]]
+
+
+def test_part_of_a_row_is_one_line() -> None:
+    line = view(MESH, [0, 1, 2])
+    assert line.levels == (Level(3, "line", 750e9, 20e-9),)
+    assert line.require_levels().tolist() == [[0], [1], [2]]
+
+
+def test_positions_left_out_take_longer_to_pass() -> None:
+    assert view(MESH, [1, 2, 4]).levels == (Level(3, "line", 750e9, 40e-9),)
+
+
+@pytest.mark.parametrize("group", [[3, 4, 5], [0, 1, 5], [0, 6]])
+def test_a_group_that_is_no_product_has_no_levels(group: list[int]) -> None:
+    one = view(TREE, group)
+    assert one.size == len(group)
+    assert one.levels == ()
+    assert one.coordinates is None
+    with pytest.raises(InputError, match="not a full product"):
+        one.require_levels()
+
+
+def test_one_npu_below_each_switch_is_a_group_of_the_outer_level() -> None:
+    group = view(TREE, [8, 0, 4])
+    assert group.levels == (Level(3, "switch", 375e9, 80e-9),)
+    assert group.require_levels().tolist() == [[2], [0], [1]]
+
+
+def test_part_of_a_ring_is_a_line() -> None:
+    assert view(RING, list(range(8))).levels == RING
+    assert view(RING, [2, 3, 4]).levels == (Level(3, "line", 1e9, 1e-6),)
+    # Positions 0 and 7 of a ring of 8 are neighbours.
+    assert view(RING, [0, 7]).levels == (Level(2, "line", 1e9, 1e-6),)
+
+
+def test_a_single_npu_extends_over_no_level() -> None:
+    alone = view(MESH, [7])
+    assert alone.levels == ()
+    assert alone.require_levels().shape == (1, 0)
+
+
+def test_a_fabric_without_structure_has_none_to_offer() -> None:
+    assert GroupView.of(np.arange(3), (), None).coordinates is None
+    assert GroupView.of(np.arange(3), MESH, None).levels == ()
+
+
+def test_keys_tell_views_apart() -> None:
+    assert view(MESH, [0, 1, 5, 6]).key == view(MESH, [7, 8, 12, 13]).key
+    assert view(MESH, [0, 1, 5, 6]).key != view(MESH, [1, 0, 5, 6]).key
+    assert view(MESH, [0, 1]).key != view(TREE, [0, 1]).key
+    able = GroupView.of(np.array([0, 1]), MESH, coordinates(MESH), Capabilities(reduces=True))
+    assert able.key != view(MESH, [0, 1]).key
+
+
+@given(st.permutations(range(12)), st.integers(1, 12))
+def test_a_view_exists_exactly_for_products_whatever_the_rank_order(order: list[int], size: int) -> None:
+    levels = (Level(3, "line", 1.0), Level(2, "ring", 1.0), Level(2, "switch", 1.0))
+    places = [tuple(int(x) for x in place) for place in coordinates(levels)]
+    members = [places[npu] for npu in order[:size]]
+    axes = [sorted(set(axis)) for axis in zip(*members, strict=True)]
+    one = view(levels, order[:size])
+    if set(product(*axes)) != set(members):
+        assert one.coordinates is None
+        return
+    used = [axis for axis in axes if len(axis) > 1]
+    assert [level.size for level in one.levels] == [len(axis) for axis in used]
+    for member, place in zip(members, one.require_levels(), strict=True):
+        wide = [x for x, axis in zip(member, axes, strict=True) if len(axis) > 1]
+        assert [axis[int(x)] for axis, x in zip(used, place, strict=True)] == wide

@@ -1,0 +1,447 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from attrs import frozen
+
+import fredfw.defaults
+from fredfw.errors import BrokenPluginError, InputError, PluginError, PluginWarning, UnknownNameError
+from fredfw.fabric import Fabric, ShortestPathRouter, Topology
+from fredfw.plugin import hookimpl
+from fredfw.plugin.manager import PluginManager, Switches
+from fredfw.workloads import LinearPlacement
+
+Install = Callable[..., Path]
+Source = Callable[..., str]
+
+
+def only(*names: str, **more: object) -> Switches:
+    """Return switches that hide whatever else is installed where the tests run."""
+    return Switches(allow=frozenset(names), **more)  # type: ignore[arg-type]  # the callers give what it takes
+
+
+def plugin(**functions: Callable[..., object]) -> types.ModuleType:
+    """Return a module with hook implementations."""
+    module = types.ModuleType("plugin")
+    vars(module).update({name: hookimpl(function) for name, function in functions.items()})
+    return module
+
+
+@frozen
+class Loop(Topology):
+    name: ClassVar[str] = "loop"
+
+    def build(self) -> Fabric:
+        raise NotImplementedError
+
+
+@frozen
+class OtherLoop(Loop):
+    pass
+
+
+# --- discovery
+
+
+def test_an_installed_plugin_is_found(install: Install, topology: Source) -> None:
+    file = install("acme", topology("acme-ring"))
+    manager = PluginManager.discover(only("acme"))
+    assert manager.topologies.names() == ("acme-ring",)
+    assert manager.topologies.get("acme-ring").__name__ == "Acme"
+    info = manager.topologies.info("acme-ring")
+    assert (info.kind, info.name, info.distribution, info.version) == ("topology", "acme-ring", "acme", "1.0")
+    assert info.location == str(file)
+
+
+def test_discovery_works_beside_whatever_is_installed_here(install: Install, topology: Source) -> None:
+    install("acme", topology("acme-ring"))
+    assert "acme-ring" in PluginManager.discover(Switches()).topologies
+
+
+def test_an_entry_point_may_name_an_object(install: Install, topology: Source) -> None:
+    source = topology("acme-ring") + "\nclass Bundle:\n    fredfw_topologies = staticmethod(fredfw_topologies)\n"
+    install("acme", source, point="acme:Bundle")
+    assert PluginManager.discover(only("acme")).topologies.names() == ("acme-ring",)
+
+
+@pytest.mark.parametrize(
+    ("source", "cause"),
+    [
+        ("import no_such_module", "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("1 / 0", "cannot be imported: ZeroDivisionError"),
+        ("raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
+        ("def broken(:", "cannot be imported: SyntaxError"),
+        (
+            "from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_topologys(): return []",
+            "implements fredfw_topologys, which is no hook; did you mean 'fredfw_topologies'?",
+        ),
+        (
+            "from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_topologies(fabric): return []",
+            "cannot be registered: PluginValidationError",
+        ),
+        (
+            "from fredfw.plugin import hookimpl\n@hookimpl(specname='fredfw_routers')\ndef fredfw_topologies(): pass",
+            "under another name or as a wrapper",
+        ),
+        ("def fredfw_topologies(): return []", "defines fredfw_topologies without @hookimpl"),
+        ("x = 1", "implements no hook"),
+    ],
+)
+def test_a_plugin_that_cannot_be_used_is_left_out(install: Install, topology: Source, source: str, cause: str) -> None:
+    install("bad", source)
+    install("good", topology("good-ring"))
+    with pytest.warns(PluginWarning) as caught:
+        manager = PluginManager.discover(only("bad", "good"))
+    (warning,) = caught
+    assert str(warning.message).startswith("plugin 'bad' (bad 1.0) ")
+    assert cause in str(warning.message)
+    assert manager.topologies.names() == ("good-ring",)
+    # What it may have provided is an error that repeats the cause ...
+    with pytest.raises(PluginError, match=r"no topology 'bad-ring'.*bad 1\.0") as error:
+        manager.topologies.get("bad-ring")
+    assert cause in str(error.value)
+    assert isinstance(error.value, InputError)
+    # ... and what it never would is not blamed on it.
+    with pytest.raises(UnknownNameError) as other:
+        manager.topologies.get("torus")
+    assert not isinstance(other.value, PluginError)
+    # In strict mode it is an error at once.
+    with pytest.raises(PluginError, match=r"bad 1\.0"):
+        PluginManager.discover(only("bad", "good", strict=True))
+
+
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        ("return 'Mesh'", "returns 'Mesh' from fredfw_topologies, not a sequence of classes"),
+        ("return 3", "returns 3 from"),
+        ("return [3]", r"returns [3] from"),
+        ("raise KeyError('x')", "fails in fredfw_topologies: KeyError: 'x'"),
+    ],
+)
+def test_a_hook_that_returns_junk_is_left_out(install: Install, topology: Source, body: str, cause: str) -> None:
+    source = f"from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_topologies(): {body}\n"
+    install("bad", source)
+    install("good", topology("good-ring"))
+    manager = PluginManager.discover(only("bad", "good"))
+    with pytest.warns(PluginWarning) as caught:
+        assert manager.topologies.names() == ("good-ring",)
+    assert cause in str(caught[0].message)
+    with pytest.raises(BrokenPluginError, match=r"bad 1\.0"):
+        manager.topologies.get("nothing")
+    with pytest.raises(UnknownNameError) as other:  # it was no router that it failed to give
+        manager.routers.get("nothing")
+    assert not isinstance(other.value, PluginError)
+    strict = PluginManager.discover(only("bad", "good", strict=True))
+    with pytest.raises(PluginError, match=r"bad 1\.0"):
+        strict.topologies.names()
+
+
+def test_a_broken_plugin_is_blamed_for_the_name_of_its_distribution_or_entry_point(install: Install) -> None:
+    install("fredfw-topology-torus", "1 / 0", entry="torus")
+    install("other", "1 / 0", entry="loop")
+    with pytest.warns(PluginWarning):
+        manager = PluginManager.discover(only("torus", "other"))
+    with pytest.raises(BrokenPluginError, match=r"fredfw-topology-torus 1\.0.*ZeroDivisionError") as error:
+        manager.topologies.get("torus")
+    assert "other" not in str(error.value)
+
+
+# --- switches
+
+
+def test_blocked_plugins_are_not_imported(install: Install, topology: Source) -> None:
+    install("fredfw-topology-torus", "1 / 0", entry="torus")
+    install("good", topology("good-ring"))
+    for name in ("torus", "fredfw-topology-torus", "Fredfw_Topology.Torus"):
+        manager = PluginManager.discover(Switches(block=frozenset({name})))
+        assert "good-ring" in manager.topologies
+        with pytest.raises(UnknownNameError, match=r"fredfw-topology-torus 1\.0.* is switched off") as error:
+            manager.topologies.get("torus")
+        assert not isinstance(error.value, PluginError)
+
+
+def test_allowed_plugins_are_the_only_ones(install: Install, topology: Source) -> None:
+    install("bad", "1 / 0")
+    install("good", topology("good-ring"))
+    manager = PluginManager.discover(only("good"))
+    assert manager.topologies.names() == ("good-ring",)
+    assert [str(one) for one in manager.left_out if one.plugin.name == "bad"] == [
+        "plugin 'bad' (bad 1.0) is switched off"
+    ]
+
+
+def test_an_allow_list_keeps_the_core(install: Install, topology: Source) -> None:
+    if not any(point.value == "fredfw.defaults" for point in entry_points(group="fredfw")):
+        install("core", "", point="fredfw.defaults")  # the tests run from a checkout that is not installed
+    install("good", topology("good-ring"))
+    manager = PluginManager.discover(only("good"))
+    assert "max-min" in manager.sharing_policies
+    assert "max-min" not in PluginManager.discover(only("good", block=frozenset({"core"}))).sharing_policies
+
+
+def test_allowing_what_is_not_installed_is_an_error(install: Install, topology: Source) -> None:
+    install("good", topology("good-ring"))
+    with pytest.raises(UnknownNameError, match=r"no plugin 'goood' is installed; did you mean 'good'\?"):
+        PluginManager.discover(only("goood"))
+
+
+def test_switches_from_the_environment() -> None:
+    lines: list[str] = []
+    assert Switches.from_environment({}, trace=lines.append) == Switches()
+    switches = Switches.from_environment(
+        {"FREDFW_DISABLE_PLUGINS": "a, b,,", "FREDFW_PLUGINS": "c", "FREDFW_TRACE_HOOKS": "1"}, trace=lines.append
+    )
+    assert switches == Switches(block=frozenset("ab"), allow=frozenset("c"), trace=lines.append)
+    assert Switches.from_environment({"FREDFW_TRACE_HOOKS": "0"}, trace=lines.append).trace is None
+
+
+def test_the_environment_is_the_default(install: Install, topology: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("good", topology("good-ring"))
+    monkeypatch.setenv("FREDFW_DISABLE_PLUGINS", "good")
+    assert "good-ring" not in PluginManager.discover().topologies
+
+
+def test_hook_calls_are_traced() -> None:
+    lines: list[str] = []
+    manager = PluginManager(Switches(trace=lines.append))
+    manager.register(plugin(fredfw_topologies=lambda: [Loop]), "mine")
+    manager.topologies.names()
+    assert any("fredfw_topologies" in line and "Loop" in line for line in lines)
+
+
+# --- registries
+
+
+def test_registries_are_sorted_and_built_once() -> None:
+    calls = []
+
+    @frozen
+    class Arch(Loop):
+        name: ClassVar[str] = "arch"
+
+    def topologies() -> list[type[Topology]]:
+        calls.append(1)
+        return [Loop, Arch]
+
+    manager = PluginManager()
+    manager.register(plugin(fredfw_topologies=topologies), "mine")
+    assert not calls
+    assert manager.topologies.names() == ("arch", "loop")
+    assert list(manager.topologies) == [Arch, Loop]
+    assert len(manager.topologies) == 2
+    assert [info.name for info in manager.topologies.infos()] == ["arch", "loop"]
+    assert manager.topologies.get("loop") is Loop
+    assert len(calls) == 1
+
+
+def test_none_registers_nothing() -> None:
+    manager = PluginManager()
+    manager.register(plugin(fredfw_topologies=lambda: None), "mine")
+    assert manager.topologies.names() == ()
+
+
+@pytest.mark.parametrize("order", [("one", "two"), ("two", "one")])
+def test_a_name_registered_twice_is_an_error_in_any_order(
+    install: Install, topology: Source, order: tuple[str, str]
+) -> None:
+    for name in order:
+        install(name, topology("same"))
+    manager = PluginManager.discover(only(*order))
+    for look_up in (manager.topologies.names, lambda: manager.topologies.get("same")):
+        with pytest.raises(PluginError) as error:
+            look_up()
+        assert "plugin 'one' (one 1.0)" in str(error.value)
+        assert "plugin 'two' (two 1.0)" in str(error.value)
+        assert "'same'" in str(error.value)
+
+
+def test_a_name_inherited_from_another_class_is_a_duplicate() -> None:
+    manager = PluginManager()
+    manager.register(plugin(fredfw_topologies=lambda: [Loop, OtherLoop]), "mine")
+    with pytest.raises(PluginError, match="both register the topology 'loop'"):
+        manager.topologies.names()
+
+
+class NoAttrs(Topology):
+    name: ClassVar[str] = "no-attrs"
+
+    def build(self) -> Fabric:
+        raise NotImplementedError
+
+
+@frozen
+class Abstract(Topology):
+    name: ClassVar[str] = "abstract"
+
+
+@frozen
+class Nameless(Topology):
+    def build(self) -> Fabric:
+        raise NotImplementedError
+
+
+@frozen
+class NameIsAField(Topology):
+    name: str = "x"  # type: ignore[misc]  # the mistake to be found
+
+    def build(self) -> Fabric:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("cls", "what"),
+    [
+        (LinearPlacement, "LinearPlacement, registered as topology, is no subclass of Topology"),
+        (Abstract, "does not define build"),
+        (Nameless, "has no name"),
+        (NameIsAField, "has no name"),
+        (NoAttrs, "is no attrs class"),
+    ],
+)
+def test_a_class_that_breaks_the_contract_is_an_error(cls: type, what: str) -> None:
+    manager = PluginManager()
+    manager.register(plugin(fredfw_topologies=lambda: [cls]), "mine")
+    with pytest.raises(PluginError, match=what) as error:
+        manager.topologies.names()
+    assert "plugin 'mine' (registered in process)" in str(error.value)
+
+
+def test_an_unknown_name_gives_the_nearest_and_all() -> None:
+    manager = PluginManager()
+    manager.register(fredfw.defaults, "core")
+    with pytest.raises(UnknownNameError) as error:
+        manager.sharing_policies.get("maxmin")
+    assert error.value.accepted == "circuit-preempt, max-min, strict-links"
+    assert "no sharing policy 'maxmin'; did you mean 'max-min'?" in str(error.value)
+
+
+def test_an_unknown_name_gives_the_distribution_that_would_provide_it() -> None:
+    with pytest.raises(UnknownNameError, match="fredfw-topology-torus would provide it, which is not installed"):
+        PluginManager().topologies.get("torus")
+    with pytest.raises(UnknownNameError) as error:  # a torus is no workload
+        PluginManager().workloads.get("torus")
+    assert "distribution" not in str(error.value)
+
+
+# --- plugins given by hand
+
+
+def test_registering_after_a_look_up_is_seen() -> None:
+    manager = PluginManager()
+    assert "loop" not in manager.topologies
+    manager.register(plugin(fredfw_topologies=lambda: [Loop]), "mine")
+    assert "loop" in manager.topologies
+
+
+def test_managers_share_nothing() -> None:
+    first, second = PluginManager(), PluginManager()
+    first.register(fredfw.defaults, "core")
+    assert "max-min" not in second.sharing_policies
+
+
+def test_a_plugin_given_by_hand_that_cannot_be_used_is_an_error() -> None:
+    manager = PluginManager()
+    manager.register(fredfw.defaults, "core")
+    with pytest.raises(PluginError, match="already registered"):
+        manager.register(fredfw.defaults, "again")
+    with pytest.raises(PluginError, match="fredfw_topologys, which is no hook"):
+        manager.register(plugin(fredfw_topologys=lambda: []), "misspelt")
+    with pytest.raises(PluginError, match="cannot be registered"):
+        manager.register(plugin(fredfw_topologies=lambda fabric: [fabric]), "parameters")
+    with pytest.raises(PluginError, match="cannot be hashed"):
+        manager.register(types.SimpleNamespace(), "unhashable")
+    # Nothing of them stays behind.
+    assert manager.topologies.names() == ()
+    manager.register(plugin(fredfw_topologies=lambda: "junk"), "junk")
+    with pytest.raises(PluginError, match="returns 'junk'"):
+        manager.topologies.names()
+
+
+def test_a_file_is_a_plugin(tmp_path: Path, topology: Source) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(topology("from-a-file"))
+    manager = PluginManager()
+    manager.load_file(file)
+    info = manager.topologies.info("from-a-file")
+    assert (info.distribution, info.version, info.location) == (None, None, str(file))
+    assert manager.versions(used=list(manager.topologies)) == {"mine.py": "in process"}
+    PluginManager().load_file(str(file))  # another manager may have it, too
+
+
+def test_a_file_that_is_no_plugin(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"absent\.py: is no Python file"):
+        PluginManager().load_file(tmp_path / "absent.py")
+    (tmp_path / "bad.py").write_text("1 / 0")
+    before = set(sys.modules)
+    with pytest.raises(PluginError, match=r"bad\.py' cannot be imported: ZeroDivisionError"):
+        PluginManager().load_file(tmp_path / "bad.py")
+    (tmp_path / "empty.py").write_text("")
+    with pytest.raises(PluginError, match=r"'empty\.py' \(registered in process\) implements no hook"):
+        PluginManager().load_file(tmp_path / "empty.py")
+    assert not {name for name in set(sys.modules) - before if name.startswith("fredfw_file")}
+
+
+# --- what results record
+
+
+def test_versions_are_those_of_what_was_used(install: Install, topology: Source) -> None:
+    install("acme-ring", topology("acme-ring", "AcmeRing"))
+    install("acme-mesh", topology("acme-mesh", "AcmeMesh"))
+    manager = PluginManager.discover(only("acme-ring", "acme-mesh"))
+    assert manager.versions(used=[manager.topologies.get("acme-ring")]) == {"acme-ring": "1.0"}
+
+
+def test_versions_know_classes_that_are_not_registered() -> None:
+    manager = PluginManager()
+    manager.register(fredfw.defaults, "core")
+    assert manager.versions(used=[Topology, ShortestPathRouter]) == {"core": "in process"}
+    assert manager.versions(used=[dict]) == {"builtins": "no plugin"}
+
+
+# --- lifecycle
+
+
+def test_lifecycle_hooks_are_called() -> None:
+    seen: list[object] = []
+
+    def before(experiment: object) -> None:
+        seen.append(experiment)
+
+    def failed(experiment: object, error: Exception) -> None:
+        seen.append((experiment, error))
+
+    manager = PluginManager()
+    manager.register(plugin(fredfw_before_run=before, fredfw_on_run_error=failed), "mine")
+    error = ValueError()
+    manager.hook.fredfw_before_run(experiment=1)  # type: ignore[arg-type]  # any object shows that it is passed on
+    manager.hook.fredfw_on_run_error(experiment=2, error=error)  # type: ignore[arg-type]  # as above
+    assert seen == [1, (2, error)]
+
+
+def test_the_core_is_a_plugin_like_others() -> None:
+    manager = PluginManager()
+    manager.register(fredfw.defaults, "core")
+    assert manager.routers.names() == ("shortest-path",)
+    assert manager.collectives.names() == ("direct",)
+    assert manager.placements.names() == ("linear", "snake")
+    assert manager.sharing_policies.names() == ("circuit-preempt", "max-min", "strict-links")
+
+
+def test_importing_the_manager_imports_nothing_heavy() -> None:
+    heavy = ("matplotlib", "rich", "click", "structlog", "networkx", "quantiphy", "cattrs", "importlib.metadata")
+    code = (
+        "import sys, fredfw.plugin.manager, fredfw.plugin.configure, fredfw.defaults;"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
