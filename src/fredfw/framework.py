@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fredfw.collectives import CollectiveRequest, Pattern
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, nearest
 from fredfw.experiment import calibration, comparison, spec
 from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
@@ -81,7 +81,7 @@ class Framework:
         key = f"{algorithm} {sorted(options.items())}"
         if self._latest is not None and self._latest[0] is fabric and self._latest[1] == key:
             return self._latest[2]
-        chosen = None
+        chosen: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None = None
         if algorithm != "auto":
             chosen = {None: (configure.build(self.plugins.collectives.get(algorithm), options),)}
         elif options:
@@ -112,7 +112,7 @@ class Framework:
         row = matrix.workload(_only(workload, [one.name for one in matrix.workloads], "workload", matrix.file))
         column = matrix.fabric(_only(fabric, [one.name for one in matrix.fabrics], "fabric", matrix.file))
         with self._hooked(matrix):
-            result = Runner(matrix, self.plugins).run(row, column, fidelity or matrix.fidelity)
+            result = Runner(matrix, self.plugins).run(row, column, fidelity or matrix.fidelity_of(row, column))
             self.plugins.hook.fredfw_after_run(result=result)
             return result
 

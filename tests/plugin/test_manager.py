@@ -354,7 +354,7 @@ def test_a_plugin_given_by_hand_that_cannot_be_used_is_an_error() -> None:
     with pytest.raises(PluginError, match="already registered"):
         manager.register(fredfw.defaults, "again")
     with pytest.raises(PluginError, match="fredfw_topologys, which is no hook"):
-        manager.register(plugin(fredfw_topologys=lambda: []), "misspelt")
+        manager.register(plugin(fredfw_topologys=lambda: None), "misspelt")
     with pytest.raises(PluginError, match="cannot be registered"):
         manager.register(plugin(fredfw_topologies=lambda fabric: [fabric]), "parameters")
     with pytest.raises(PluginError, match="cannot be hashed"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-import attrs
 import numpy as np
 from attrs import frozen
 
@@ -69,7 +68,7 @@ class CollectiveAlgorithm(ABC):
         """Return the name, with the options that are not at their defaults."""
         given = [
             f"{option.name}={getattr(self, option.name)}"
-            for option in (attrs.fields(type(self)) if attrs.has(type(self)) else ())
+            for option in getattr(type(self), "__attrs_attrs__", ())
             if getattr(self, option.name) != option.default
         ]
         return f"{self.name}({', '.join(given)})" if given else self.name

@@ -26,7 +26,6 @@ def compare(
         fidelity: Instead of the experiment's own.
         progress: Called with (cells done, cells in all, what comes next) before each cell and at the end.
     """
-    fidelity = fidelity or experiment.fidelity
     runner = Runner(experiment, plugins)
     cells = [(workload, fabric) for workload in experiment.workloads for fabric in experiment.fabrics]
     results: dict[tuple[str, str], RunResult] = {}
@@ -35,13 +34,12 @@ def compare(
     for done, (workload, fabric) in enumerate(cells):
         if progress:
             progress(done, len(cells), f"{workload.name} on {fabric.name}")
-        result = runner.run(workload, fabric, "compressed")
+        result = runner.run(workload, fabric, fidelity or experiment.fidelity_of(workload, fabric))
         counters.append(result.statistics)
         if fidelity == "stepwise":
-            compressed = result.seconds
-            result = runner.run(workload, fabric, "stepwise")
-            counters.append(result.statistics)
-            difference = abs(compressed - result.seconds) / result.seconds if result.seconds else 0.0
+            compressed = runner.run(workload, fabric, "compressed")
+            counters.append(compressed.statistics)
+            difference = abs(compressed.seconds - result.seconds) / result.seconds if result.seconds else 0.0
             worst = max(worst or 0.0, difference)
         results[workload.name, fabric.name] = result
         plugins.hook.fredfw_after_run(result=result)
@@ -54,7 +52,6 @@ def compare(
             fabric,
             results[workload.name, fabric.name],
             results[workload.name, experiment.baseline].seconds,
-            fidelity,
         )
         for workload, fabric in cells
     ]
@@ -63,7 +60,6 @@ def compare(
         baseline=experiment.baseline,
         rows=tuple(rows),
         provenance={
-            "fidelity": fidelity,
             "cells": [
                 {"workload": workload, "fabric": fabric, **result.provenance}
                 for (workload, fabric), result in results.items()
@@ -80,7 +76,6 @@ def _row(
     fabric: FabricSpec,
     result: RunResult,
     baseline_seconds: float,
-    fidelity: str,
 ) -> Row:
     reference = next(
         (one for one in experiment.references if (one.workload, one.fabric) == (workload.name, fabric.name)), None
@@ -95,7 +90,7 @@ def _row(
         status=_status(experiment, workload, fabric),
         breakdown=result.breakdown,
         compute_scale=workload.compute_scale,
-        fidelity=fidelity,
+        fidelity=result.provenance["fidelity"],
         energy=result.energy,
         notes=result.notes,
     )

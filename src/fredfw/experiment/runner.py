@@ -129,10 +129,7 @@ class Runner:
             for part in ("weights", "gradients", "optimizer", "activations")
             if getattr(memory, part)
         )
-        text = (
-            f"needs {render(memory.total, Unit.BYTES)} per NPU ({parts}), "
-            f"the NPU has {render(capacity, Unit.BYTES)}"
-        )
+        text = f"needs {render(memory.total, Unit.BYTES)} per NPU ({parts}), the NPU has {render(capacity, Unit.BYTES)}"
         if memory.must_fit:
             raise InputError(text, accepted="a split, ZeRO stage or execution mode that fits the NPU's memory")
         return (f"{text}; what does not fit is taken to be kept outside at no cost",)
@@ -160,8 +157,10 @@ class Runner:
             "workload": describe(workload.workload),
             "collectives": "auto"
             if fabric.collectives is None
-            else {str(pattern or "default"): [describe(one) for one in algorithms]
-                  for pattern, algorithms in fabric.collectives.items()},
+            else {
+                str(pattern or "default"): [describe(one) for one in algorithms]
+                for pattern, algorithms in fabric.collectives.items()
+            },
             "selection": "fastest" if fabric.fastest else "first",
             "npu": configure.unstructure(experiment.npu),
             "compute_scale": workload.compute_scale,
@@ -201,9 +200,7 @@ class Bench:
         self.algorithms = [one for listed in candidates.values() for one in listed]
         self.planner = Planner(fabric, sharing, self.lowering, candidates, fastest=fastest)
 
-    def collective(
-        self, request: CollectiveRequest, group: IntArray, *, stepwise: bool = False
-    ) -> CollectiveResult:
+    def collective(self, request: CollectiveRequest, group: IntArray, *, stepwise: bool = False) -> CollectiveResult:
         """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric.
 
         Raises:

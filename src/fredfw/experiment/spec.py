@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from fredfw.workloads import Npu, Placement, Workload
 FIDELITIES = ("compressed", "stepwise")
 PRIORITIES = ("mp", "pp", "dp")
 _T = TypeVar("_T")
+_Named = TypeVar("_Named", "FabricSpec", "WorkloadSpec")
 
 
 @frozen
@@ -86,6 +87,8 @@ class WorkloadSpec:
         compute_scale: Factor between the compute times used and the NPU's roofline.
         calibration: What ``compute_scale`` was fitted to, if it was.
         scaled_like: The workload whose ``compute_scale`` this one shares, if it does.
+        stepwise: Names of the fabrics on which the compressed simulation is too far off, so that it is simulated step
+            by step unless a fidelity is asked for.
     """
 
     name: str
@@ -93,6 +96,7 @@ class WorkloadSpec:
     compute_scale: float = 1.0
     calibration: Calibration | None = None
     scaled_like: str | None = None
+    stepwise: tuple[str, ...] = ()
 
 
 @frozen(eq=False)
@@ -129,6 +133,10 @@ class Experiment:
         """Return the workload called ``name``; raises ``UnknownNameError``."""
         return _named(self.workloads, name, "workload", self.file)
 
+    def fidelity_of(self, workload: WorkloadSpec, fabric: FabricSpec) -> str:
+        """Return how a cell is simulated where nothing else is asked for."""
+        return "stepwise" if fabric.name in workload.stepwise else self.fidelity
+
     def with_compute_scale(self, workload: str, scale: float) -> Experiment:
         """Return the experiment with another ``compute_scale`` for ``workload``."""
         self.workload(workload)
@@ -136,7 +144,7 @@ class Experiment:
         return evolve(self, workloads=tuple(changed))
 
 
-def _named(items: Sequence[Any], name: str, kind: str, file: str | None) -> Any:
+def _named(items: Sequence[_Named], name: str, kind: str, file: str | None) -> _Named:
     for item in items:
         if item.name == name:
             return item
@@ -210,11 +218,12 @@ class _Reader:
         return experiment
 
     def check_names(self, experiment: Experiment) -> None:
-        places = [("baseline", experiment.fabric, experiment.baseline)]
+        places: list[tuple[str, Callable[[str], object], str]] = [("baseline", experiment.fabric, experiment.baseline)]
         for index, reference in enumerate(experiment.references):
             places.append((f"references[{index}].fabric", experiment.fabric, reference.fabric))
             places.append((f"references[{index}].workload", experiment.workload, reference.workload))
         for workload in experiment.workloads:
+            places += [(f"workloads.{workload.name}.stepwise", experiment.fabric, name) for name in workload.stepwise]
             if workload.calibration is not None:
                 key = f"workloads.{workload.name}.calibration.fabric"
                 places.append((key, experiment.fabric, workload.calibration.fabric))
@@ -228,7 +237,9 @@ class _Reader:
         key = f"fabrics.{name}"
         _check_keys(table, ("topology", "router", "sharing", "placement", "collectives"), key)
         if "topology" not in table:
-            raise InputError("the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }")
+            raise InputError(
+                "the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }"
+            )
         plugins = self.plugins
 
         def optional(what: str, registry: Registry[_T]) -> _T | None:
@@ -247,9 +258,7 @@ class _Reader:
             fastest=_choice(selection, ("first", "fastest"), f"{where}.selection") == "fastest",
         )
 
-    def collectives(
-        self, value: object, key: str
-    ) -> Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None:
+    def collectives(self, value: object, key: str) -> Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None:
         if value == "auto":
             return None
         chosen: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] = {}
@@ -258,7 +267,9 @@ class _Reader:
             if name == "selection":
                 continue
             if name not in names:
-                raise InputError(f"unknown pattern{nearest(name, names)}", key=f"{key}.{name}", accepted=", ".join(names))
+                raise InputError(
+                    f"unknown pattern{nearest(name, names)}", key=f"{key}.{name}", accepted=", ".join(names)
+                )
             listed = one if isinstance(one, list) else [one]
             chosen[None if name == "default" else Pattern(name)] = tuple(
                 self.choice(entry, self.plugins.collectives, f"{key}.{name}") for entry in listed
@@ -281,9 +292,11 @@ class _Reader:
 
     def workload(self, name: str, table: Mapping[str, Any]) -> WorkloadSpec:
         key = f"workloads.{name}"
-        _check_keys(table, ("workload", "compute_scale", "calibration", "scaled_like"), key)
+        _check_keys(table, ("workload", "compute_scale", "calibration", "scaled_like", "stepwise"), key)
         if "workload" not in table:
-            raise InputError("the workload is missing", key=f"{key}.workload", accepted="a name, or { name = ..., ... }")
+            raise InputError(
+                "the workload is missing", key=f"{key}.workload", accepted="a name, or { name = ..., ... }"
+            )
         if "scaled_like" in table and ("compute_scale" in table or "calibration" in table):
             raise InputError("has a scale of its own as well", key=f"{key}.scaled_like", accepted="one of the two")
         scale = table.get("compute_scale", 1.0)
@@ -299,6 +312,7 @@ class _Reader:
             compute_scale=float(scale),
             calibration=calibration,
             scaled_like=_text(table["scaled_like"], f"{key}.scaled_like") if "scaled_like" in table else None,
+            stepwise=_texts(table.get("stepwise", []), f"{key}.stepwise"),
         )
 
     def choice(self, value: object, registry: Registry[_T], key: str) -> _T:

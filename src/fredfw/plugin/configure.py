@@ -88,13 +88,29 @@ def _build(cls: type[T], mapping: Any) -> T:
         return cls(**arguments)
     except InputError:
         raise
-    except (TypeError, ValueError) as error:
-        # Validators and converters that are not ours; those of attrs quote the field first.
+    except (TypeError, ValueError) as error:  # from validators and converters that are not ours
         reason = str(error.args[0]) if error.args else type(error).__name__
-        culprit = next((one for one in settings.values() if f"'{one.attribute.name}'" in reason), None)
-        raise InputError(
-            reason, key=culprit.key if culprit else None, accepted=culprit.accepted if culprit else None
-        ) from error
+        culprit = _culprit(reason, settings, arguments)
+        if culprit is None:
+            raise InputError(reason) from error
+        message = f"{arguments[culprit]!r} is refused: {reason}"
+        raise InputError(message, key=culprit, accepted=settings[culprit].accepted) from error
+
+
+def _culprit(reason: str, settings: Mapping[str, schema.Setting], arguments: Mapping[str, Any]) -> str | None:
+    """Return the argument that a class refused for ``reason``."""
+    for key, value in arguments.items():
+        attribute = settings[key].attribute
+        converter: Any = attribute.converter
+        if f"'{attribute.name}' must" in reason:  # how the validators of attrs begin
+            return key
+        # One that takes more than a value is ours, and names its key itself.
+        if converter is not None and not isinstance(converter, attrs.Converter):
+            try:
+                converter(value)
+            except (TypeError, ValueError):
+                return key
+    return None
 
 
 def _value(value: Any, setting: schema.Setting) -> Any:

@@ -193,5 +193,3 @@ def _merge(phase: Phase) -> _Rows:
             flow[rows] = len(unicast) + len(streams)
             streams.append((np.unique(phase.source[rows]), np.unique(phase.destination[rows])))
     return _Rows(unicast, tuple(streams), flow)
-
-

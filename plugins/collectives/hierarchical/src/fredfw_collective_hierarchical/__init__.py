@@ -38,7 +38,9 @@ class Hierarchical(CollectiveAlgorithm):
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
 
     chunks: int = units.option(
-        1, validator=units.whole(1), help="pieces of the data that follow each other in a pipeline, where the group has two or more levels"
+        1,
+        validator=units.whole(1),
+        help="pieces of the data that follow each other in a pipeline, where the group has two or more levels",
     )
     orders: str = units.option(
         "forward",

@@ -1,0 +1,153 @@
+"""The published comparison: what the issue's table of targets and the paper say, from the files a user runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+from fredfw import Comparison, Experiment, Fabric, FlowNetwork, Framework, Operation, Status
+from fredfw.simulation import Lowering, MaxMin
+
+FILE = Path(__file__).resolve().parents[2] / "experiments" / "fred-isca25.toml"
+WORKLOADS = ("ResNet-152", "Transformer-17B", "GPT-3", "Transformer-1T")
+# Effective bandwidth 2(n - 1)/n x size / time of the 20 NPUs.
+FACTOR = 2 * 19 / 20
+
+
+@pytest.fixture(scope="module")
+def framework() -> Framework:
+    return Framework()
+
+
+@pytest.fixture(scope="module")
+def experiment(framework: Framework) -> Experiment:
+    return framework.load_experiment(FILE)
+
+
+@pytest.fixture(scope="module")
+def comparison(framework: Framework, experiment: Experiment) -> Comparison:
+    return framework.compare(experiment)
+
+
+def speedup(comparison: Comparison, workload: str, fabric: str) -> float:
+    return next(row.speedup for row in comparison.rows if (row.workload, row.fabric) == (workload, fabric))
+
+
+def without_latency(framework: Framework, name: str, **fields: object) -> Fabric:
+    fabric = framework.topology(name, **fields).build()
+    return evolve(fabric, latencies=np.zeros(len(fabric.latencies)))
+
+
+def stream_rate(fabric: Fabric) -> float:
+    """Share of its line rate at which the slowest controller streams to all NPUs while all controllers do."""
+    network = FlowNetwork(fabric, MaxMin())
+    line_rate = 128e9
+    controllers = fabric.controllers[:, None]
+    everybody = np.tile(fabric.npus, (len(controllers), 1))
+    flows = Lowering(fabric).stream(controllers, everybody, Operation.MULTICAST, line_rate)
+    network.start(flows, lambda _: None)
+    network.advance()
+    return 1.0 / network.now
+
+
+def test_io_streams_of_the_mesh(framework: Framework) -> None:
+    # FRED facts: the hottest link carries 9 streams of 128 GB/s over 750 GB/s.
+    assert stream_rate(without_latency(framework, "mesh2d")) == pytest.approx(750 / 1152, rel=1e-6)
+
+
+@pytest.mark.parametrize(("variant", "rate"), [("A", 1500 / 1920), ("B", 1500 / 1920), ("C", 1.0), ("D", 1.0)])
+def test_io_streams_of_fred(framework: Framework, variant: str, rate: float) -> None:
+    assert stream_rate(without_latency(framework, "fred", variant=variant)) == pytest.approx(rate, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("topology", "fields", "algorithm", "options", "expected"),
+    [
+        ("mesh2d", {}, "hierarchical", {"orders": "opposite", "chunks": 2}, 1500e9),
+        ("mesh2d", {}, "hierarchical", {"orders": "opposite", "chunks": 8}, 1500e9),
+        ("mesh2d", {}, "hierarchical", {"orders": "opposite", "chunks": 2, "shares": "equal"}, 1425e9),
+        # Outer ring 2 (4/5)(D/4) / 375 GB/s, inner rings of one of k pieces 2 (3/4)(D/k) / 3 TB/s.
+        ("fred", {"variant": "A"}, "hierarchical", {"chunks": 16}, FACTOR / (0.4 / 375e9 + 1.5 / 16 / 3e12)),
+        ("fred", {"variant": "A"}, "hierarchical", {"chunks": 4}, FACTOR / (0.4 / 375e9 + 1.5 / 4 / 3e12)),
+        ("fred", {"variant": "C"}, "hierarchical", {}, 3000e9),
+        ("fred", {"variant": "C"}, "hierarchical", {"chunks": 16}, 3000e9),
+        ("fred", {"variant": "B"}, "in-network", {}, FACTOR * 1500e9),
+        ("fred", {"variant": "D"}, "in-network", {}, FACTOR * 3000e9),
+    ],
+)
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+def test_wafer_wide_all_reduce(
+    framework: Framework,
+    topology: str,
+    fields: dict[str, object],
+    algorithm: str,
+    options: dict[str, object],
+    expected: float,
+    fidelity: str,
+) -> None:
+    fabric = without_latency(framework, topology, **fields)
+    result = framework.simulate_collective(
+        fabric, "all-reduce", size="1 GB", algorithm=algorithm, fidelity=fidelity, **options
+    )
+    assert FACTOR * result.size / result.duration == pytest.approx(expected, rel=1e-9)
+    assert result.busbw == pytest.approx(expected, rel=1e-9)
+
+
+def test_matrix_is_four_published_workloads_and_a_variant_on_five_fabrics(comparison: Comparison) -> None:
+    assert comparison.baseline == "mesh"
+    workloads = list(dict.fromkeys(row.workload for row in comparison.rows))
+    assert workloads == ["ResNet-152", "Transformer-17B", "GPT-3", "GPT-3-needed", "Transformer-1T"]
+    assert len(comparison.rows) == 25
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_column_c_is_calibrated(comparison: Comparison, workload: str) -> None:
+    row = next(one for one in comparison.rows if (one.workload, one.fabric) == (workload, "FRED-C"))
+    assert row.status is Status.CALIBRATED
+    assert row.reference_speedup is not None
+    assert row.speedup == pytest.approx(row.reference_speedup, rel=1e-6)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_column_d_is_predicted_within_two_per_cent(comparison: Comparison, workload: str) -> None:
+    row = next(one for one in comparison.rows if (one.workload, one.fabric) == (workload, "FRED-D"))
+    assert row.status is Status.PREDICTED
+    assert row.reference_speedup is not None
+    assert row.speedup == pytest.approx(row.reference_speedup, rel=0.02)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("fabric", ["FRED-A", "FRED-B"])
+def test_a_and_b_lie_between_the_mesh_and_c(comparison: Comparison, workload: str, fabric: str) -> None:
+    assert 1.0 < speedup(comparison, workload, fabric) < speedup(comparison, workload, "FRED-C")
+
+
+def test_parts_add_up_to_the_iteration(comparison: Comparison) -> None:
+    for row in comparison.rows:
+        assert sum(row.breakdown.values()) == pytest.approx(row.seconds, rel=1e-12)
+
+
+def test_parts_add_up_for_every_rank(framework: Framework, experiment: Experiment) -> None:
+    result = framework.run(experiment, workload="Transformer-17B", fabric="FRED-A")
+    total = sum(result.timeline.breakdown_by_rank.values(), np.zeros(18))
+    np.testing.assert_allclose(total, result.seconds, rtol=1e-12)
+
+
+def test_same_bytes_again(framework: Framework, experiment: Experiment) -> None:
+    one = Framework().run(experiment, workload="ResNet-152", fabric="mesh")
+    other = framework.run(experiment, workload="ResNet-152", fabric="mesh")
+    assert one.seconds == other.seconds
+    assert one.link_bytes.tobytes() == other.link_bytes.tobytes()
+    assert one.provenance == other.provenance
+
+
+def test_resnet_all_reduce_moves_the_bytes_it_must(framework: Framework, experiment: Experiment) -> None:
+    # In the network every NPU sends its gradients up once and receives them once: 60,192,808 parameters of 2 bytes.
+    result = framework.run(experiment, workload="ResNet-152", fabric="FRED-D")
+    up_and_down = 2 * (20 + 5) * 60_192_808 * 2
+    assert result.bytes_by_cause["dp"] == pytest.approx(up_and_down, rel=1e-12)
+    # 0.063 pJ/bit on every link but those of the controllers, whose energy is not the wafer's.
+    assert result.energy >= up_and_down * 8 * 0.063e-12

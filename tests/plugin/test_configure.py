@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, ClassVar, Literal
+
+import attrs
+import numpy as np
+import pytest
+from attrs import field, frozen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw import units
+from fredfw.errors import InputError, PluginError
+from fredfw.plugin import configure
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@frozen
+class Inner:
+    depth: int = 1
+    rate: float = units.bandwidth("1 GB/s")
+
+
+def shout(text: str) -> str:
+    return text.upper()
+
+
+@frozen
+class Thing:
+    name: ClassVar[str] = "thing"
+    rows: int = units.option(validator=units.at_least(1))
+    share: float = 1.0
+    speed: float = units.bandwidth("750 GB/s")
+    wait: float | None = units.quantity(units.Unit.SECONDS, None, optional=True)
+    label: str = "x"
+    maybe: str | None = None
+    either: int | str = 0
+    wide: bool = False
+    colour: Colour = Colour.RED
+    mode: Literal["a", "b"] = "a"
+    shape: tuple[int, ...] = ()
+    pair: tuple[int, str] = (0, "")
+    rates: Sequence[float] = ()
+    members: list[int] = field(factory=list)
+    flags: frozenset[str] = frozenset()
+    unordered: set[int] = field(factory=set)
+    weights: Mapping[str, float] = field(factory=dict)
+    inner: Inner = Inner()
+    inners: tuple[Inner, ...] = ()
+    anything: Any = None
+    upper: str = field(default="", converter=shout)
+    bounded: int = field(default=3, validator=attrs.validators.ge(2))
+    _private: int = 0
+
+
+def build(**values: object) -> Thing:
+    return configure.build(Thing, {"rows": 2, **values})
+
+
+def test_values_of_the_right_type() -> None:
+    thing = configure.build(
+        Thing,
+        {
+            "rows": 4,
+            "share": 1,
+            "speed": "40 Gbps",
+            "wait": "20 ns",
+            "label": "750 GB/s",
+            "either": "text",
+            "wide": True,
+            "colour": "blue",
+            "mode": "b",
+            "shape": [8, 8.0],
+            "pair": [1, "one"],
+            "rates": [1, 2.5],
+            "members": [3, 1],
+            "flags": ["f"],
+            "unordered": [2, 2],
+            "weights": {"a": 1},
+            "inner": {"depth": 2, "rate": "8 Gbps"},
+            "inners": [{"depth": 3}],
+            "anything": [1, "x"],
+            "upper": "shout",
+            "private": 7,
+        },
+    )
+    assert thing == Thing(
+        rows=4,
+        share=1.0,
+        speed=5e9,
+        wait=2e-8,
+        label="750 GB/s",
+        either="text",
+        wide=True,
+        colour=Colour.BLUE,
+        mode="b",
+        shape=(8, 8),
+        pair=(1, "one"),
+        rates=(1.0, 2.5),
+        members=[3, 1],
+        flags=frozenset("f"),
+        unordered={2},
+        weights={"a": 1.0},
+        inner=Inner(2, 1e9),
+        inners=(Inner(3),),
+        anything=[1, "x"],
+        upper="SHOUT",
+        private=7,
+    )
+    assert isinstance(thing.share, float)
+    assert isinstance(thing.shape[1], int)
+    assert isinstance(thing.unordered, set)
+
+
+def test_python_values_pass() -> None:
+    thing = build(colour=Colour.BLUE, inner=Inner(5), shape=(1, 2), maybe=None, members=(1,), share=np.float64(0.5))
+    assert (thing.colour, thing.inner, thing.shape, thing.members) == (Colour.BLUE, Inner(5), (1, 2), [1])
+    assert type(thing.share) is float
+    assert type(build(rows=np.int64(3)).rows) is int
+    assert build(rows=3.0).rows == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "key", "message", "accepted"),
+    [
+        ({"row": 1}, "row", "unknown key; did you mean 'rows'?", "rows, share, speed"),
+        ({"name": "x"}, "name", "unknown key", "rows, "),
+        ({"_private": 1}, "_private", "unknown key; did you mean 'private'?", "private"),
+        ({"rows": "4"}, "rows", "'4' is not an integer", "a number of at least 1"),
+        ({"rows": True}, "rows", "True is not an integer", "a number of at least 1"),
+        ({"rows": 4.5}, "rows", "4.5 is not an integer", "a number of at least 1"),
+        ({"rows": 0}, "rows", "0 is too small", "a number of at least 1"),
+        ({"rows": None}, "rows", "None is not an integer", "a number of at least 1"),
+        ({"rows": float("inf")}, "rows", "inf is not finite", "a number of at least 1"),
+        ({"share": "1"}, "share", "'1' is not a number", "a number"),
+        ({"share": False}, "share", "False is not a number", "a number"),
+        ({"share": float("nan")}, "share", "nan is not finite", "a number"),
+        ({"share": 10**400}, "share", "is not finite", "a number"),
+        ({"speed": "750 GB"}, "speed", "'750 GB' has the unit 'B', not B/s", "750 GB/s"),
+        ({"speed": "750 G"}, "speed", "has no unit", "750 GB/s"),
+        ({"speed": -1}, "speed", "-1.0 is too small", "more than 0 B/s"),
+        ({"speed": float("inf")}, "speed", "is not finite", "750 GB/s"),
+        ({"speed": None}, "speed", "None is not a quantity", "750 GB/s"),
+        ({"speed": [1]}, "speed", "[1] is not a quantity", "750 GB/s"),
+        ({"label": 3}, "label", "3 is not text", "text"),
+        ({"maybe": 3}, "maybe", "3 is not text", "text"),
+        ({"either": 2.5}, "either", "2.5 is not an integer or text", "an integer or text"),
+        ({"either": True}, "either", "True is not an integer or text", "an integer or text"),
+        ({"wide": 1}, "wide", "1 is not true or false", "true or false"),
+        ({"wide": "yes"}, "wide", "'yes' is not true or false", "true or false"),
+        ({"colour": "blu"}, "colour", "'blu' is not known; did you mean 'blue'?", "red, blue"),
+        ({"mode": "c"}, "mode", "'c' is not known", "a, b"),
+        ({"mode": ["a"]}, "mode", "['a'] is not known", "a, b"),
+        ({"shape": 8}, "shape", "8 is not a list", "a list, each an integer"),
+        ({"shape": "88"}, "shape", "'88' is not a list", "a list, each an integer"),
+        ({"shape": [8, "x"]}, "shape[1]", "'x' is not an integer", "an integer"),
+        ({"pair": [1]}, "pair", "[1] is not a list of 2", "a list of 2: an integer, text"),
+        ({"weights": 1}, "weights", "1 is not a table", "a table"),
+        ({"weights": {"a": "b"}}, "weights.a", "'b' is not a number", "a number"),
+        ({"inner": 1}, "inner", "1 is not a table", "a table of depth, rate"),
+        ({"inner": {"dept": 1}}, "inner.dept", "unknown key; did you mean 'depth'?", "depth, rate"),
+        ({"inner": {"rate": "1 s"}}, "inner.rate", "has the unit 's'", "750 GB/s"),
+        ({"inners": [{}, {"depth": "x"}]}, "inners[1].depth", "'x' is not an integer", "an integer"),
+        ({"upper": 1}, "upper", "1 cannot be used: ", "text"),
+        ({"bounded": 1}, "bounded", "1 is refused: 'bounded' must be >= 2: 1", "an integer"),
+    ],
+)
+def test_bad_values(values: dict[str, object], key: str | None, message: str, accepted: str | None) -> None:
+    with pytest.raises(InputError) as error:
+        build(**values)
+    assert message in error.value.message
+    assert error.value.key == key
+    if accepted is not None:
+        assert accepted in (error.value.accepted or "")
+    with pytest.raises(InputError) as error:
+        configure.build(Thing, {"rows": 2, **values}, key_prefix="fabrics.a.topology")
+    assert error.value.key == (f"fabrics.a.topology.{key}" if key else "fabrics.a.topology")
+
+
+def test_a_missing_key() -> None:
+    with pytest.raises(InputError, match=r"^here\.rows: is missing \(accepted: a number of at least 1\)$"):
+        configure.build(Thing, {}, key_prefix="here")
+
+
+def test_no_table() -> None:
+    with pytest.raises(InputError, match="'x' is not a table"):
+        configure.build(Inner, "x")  # type: ignore[arg-type]  # the mistake to be found
+
+
+def test_what_configures_nothing() -> None:
+    @frozen
+    class Empty:
+        pass
+
+    assert configure.build(Empty, {}) == Empty()
+    with pytest.raises(InputError, match=r"x: unknown key \(accepted: no keys\)"):
+        configure.build(Empty, {"x": 1})
+
+
+def test_other_errors_of_a_class_stay_visible_as_the_cause() -> None:
+    @frozen
+    class Picky:
+        size: int = 0
+
+        def __attrs_post_init__(self) -> None:
+            raise ValueError("an odd thing")
+
+    with pytest.raises(InputError, match=r"^place: an odd thing$") as error:
+        configure.build(Picky, {}, key_prefix="place")
+    assert isinstance(error.value.__cause__, ValueError)
+
+
+# --- texts of the command line
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ({"rows": "4"}, {"rows": 4}),
+        ({"share": "1e-3"}, {"share": 1e-3}),
+        ({"speed": "750 GB/s"}, {"speed": 750e9}),
+        ({"speed": "5e9"}, {"speed": 5e9}),
+        ({"wide": "true"}, {"wide": True}),
+        ({"label": "4"}, {"label": "4"}),
+        ({"label": "true"}, {"label": "true"}),
+        ({"label": "nan"}, {"label": "nan"}),
+        ({"label": '"quoted"'}, {"label": "quoted"}),
+        ({"label": ""}, {"label": ""}),
+        ({"label": "a = b"}, {"label": "a = b"}),
+        ({"maybe": "4"}, {"maybe": "4"}),
+        ({"either": "4"}, {"either": 4}),
+        ({"either": "D"}, {"either": "D"}),
+        ({"anything": "2024-01-01"}, {"anything": "2024-01-01"}),
+        ({"anything": "4\nother = 5"}, {"anything": "4\nother = 5"}),
+        ({"colour": "blue"}, {"colour": Colour.BLUE}),
+        ({"mode": "b"}, {"mode": "b"}),
+        ({"shape": "[8, 8]"}, {"shape": (8, 8)}),
+        ({"inner": "{ depth = 2 }"}, {"inner": Inner(2)}),
+        ({"upper": "d"}, {"upper": "D"}),
+    ],
+)
+def test_texts_are_read_as_toml_where_they_are(texts: dict[str, str], expected: dict[str, Any]) -> None:
+    assert configure.from_text(Thing, {"rows": "2", **texts}) == Thing(**{"rows": 2, **expected})
+
+
+def test_texts_that_do_not_fit() -> None:
+    with pytest.raises(InputError, match=r"--set\.rows: 'four' is not an integer"):
+        configure.from_text(Thing, {"rows": "four"}, key_prefix="--set")
+    with pytest.raises(InputError, match="row: unknown key; did you mean 'rows'"):
+        configure.from_text(Thing, {"row": "4"})
+
+
+# --- and back
+
+
+def test_plain_data() -> None:
+    plain = configure.unstructure(build(speed="1 GB/s", colour="blue", shape=[1, 2], flags=["b", "a"], inners=[{}]))
+    assert plain["speed"] == 1e9
+    assert plain["colour"] == "blue"
+    assert type(plain["colour"]) is str
+    assert plain["shape"] == [1, 2]
+    assert plain["flags"] == ["a", "b"]
+    assert plain["inners"] == [{"depth": 1, "rate": 1e9}]
+    assert plain["private"] == 0
+    assert "name" not in plain
+
+
+def test_arrays_are_lists() -> None:
+    assert configure.unstructure(build(anything=np.arange(3)))["anything"] == [0, 1, 2]
+    assert configure.unstructure(build(anything={1: np.float64(2)}))["anything"] == {"1": 2.0}
+
+
+def test_what_is_no_plain_data() -> None:
+    with pytest.raises(PluginError, match="field 'anything' of Thing holds <object"):
+        configure.unstructure(build(anything=object()))
+
+
+@given(
+    rows=st.integers(1, 2**70),
+    share=st.floats(allow_nan=False, allow_infinity=False),
+    speed=st.floats(1e-9, 1e30),
+    wait=st.none() | st.floats(0, 1e9),
+    maybe=st.none() | st.text(),
+    either=st.integers() | st.text(),
+    colour=st.sampled_from(Colour),
+    shape=st.lists(st.integers()).map(tuple),
+    flags=st.frozensets(st.text()),
+    weights=st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False)),
+    inners=st.lists(st.builds(Inner, depth=st.integers(), rate=st.floats(1.0, 1e15))).map(tuple),
+)
+def test_a_round_trip_through_json_gives_an_equal_instance(**values: Any) -> None:
+    thing = Thing(**values)
+    assert configure.build(Thing, json.loads(json.dumps(configure.unstructure(thing)))) == thing

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import inspect
+import re
+import tomllib
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+import fredfw.plugin
+from fredfw.plugin import spec
+from fredfw.plugin.manager import LifecycleHooks, PluginManager
+from fredfw.plugin.registry import FIRST_PARTY
+
+HOOKS = {name: hook for name, hook in vars(spec).items() if name.startswith("fredfw_")}
+LIFECYCLE = {name for name in vars(LifecycleHooks) if name.startswith("fredfw_")}
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", sorted(HOOKS))
+def test_every_hook_says_all_that_an_author_needs(name: str) -> None:
+    text = inspect.getdoc(HOOKS[name])
+    assert text is not None
+    sections = text.split("\n\n")
+    assert sections[1].startswith("Called ")  # when
+    assert any(section.startswith("Returns:") and "None" in section for section in sections)
+    parameters = next((section for section in sections if section.startswith("Args:")), "")
+    documented = re.findall(r"^    (\w+):", parameters, flags=re.MULTILINE)
+    assert documented == list(inspect.signature(HOOKS[name]).parameters)
+    assert re.match(r"Called (at most )?once per", sections[-2])  # how often
+    assert sections[-1].startswith("Determinism and cost: ")
+
+
+def test_the_manager_has_a_typed_registry_or_method_for_every_hook() -> None:
+    registering = {name for name in HOOKS if not inspect.signature(HOOKS[name]).parameters}
+    manager = PluginManager()
+    registries = [getattr(manager, name.removeprefix("fredfw_")) for name in HOOKS if name in registering]
+    assert registries == list(manager.registries)
+    assert set(HOOKS) - registering == LIFECYCLE
+    for name in LIFECYCLE:
+        expected = list(inspect.signature(HOOKS[name]).parameters)
+        assert list(inspect.signature(getattr(LifecycleHooks, name)).parameters) == ["self", *expected]
+
+
+def test_the_tutorial_is_a_plugin_that_works(tmp_path: Path) -> None:
+    text = inspect.getdoc(fredfw.plugin) or ""
+    code = text.split("::\n", 1)[1].split("\nSaved as", 1)[0]
+    file = tmp_path / "loop.py"
+    file.write_text(dedent(code))
+    manager = PluginManager()
+    manager.load_file(file)
+    fabric = fredfw.plugin.configure.build(manager.topologies.get("loop"), {"npus": 5, "link_latency": "1 us"}).build()
+    assert len(fabric.npus) == 5
+    assert len(fabric.sources) == 10
+    assert set(fabric.bandwidths) == {100e9}
+    assert set(fabric.latencies) == {1e-6}
+
+
+@pytest.mark.skipif(not (REPOSITORY / "plugins").is_dir(), reason="the first-party plugins are not beside the tests")
+def test_first_party_distributions_are_known() -> None:
+    known = {f"fredfw-{kind}-{name}" for kind, names in FIRST_PARTY.items() for name in names}
+    for file in (REPOSITORY / "plugins").glob("*/*/pyproject.toml"):
+        assert tomllib.loads(file.read_text())["project"]["name"] in known
