@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 from click.testing import CliRunner
 
 from fredfw.cli import main
@@ -15,10 +17,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("plugins/*/*/README.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What a test cannot run: installing, and running the tests.
-OUTSIDE = ("python -m pip", "tox", "git")
+OUTSIDE = ("python -m pip", "python -m tox", "tox", "git")
 
 
-def blocks(language: str) -> list[object]:
+def blocks(language: str) -> list[ParameterSet]:
     found = []
     for page in PAGES:
         for number, match in enumerate(BLOCK.finditer(page.read_text(encoding="utf-8"))):
@@ -31,7 +33,9 @@ def blocks(language: str) -> list[object]:
 def test_python_snippets_run(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     monkeypatch.chdir(tmp_path)
-    exec(compile(text, "snippet", "exec"), {"__name__": "snippet"})
+    script = tmp_path / "snippet.py"
+    script.write_text(text, encoding="utf-8")
+    runpy.run_path(str(script), run_name="snippet")
 
 
 @pytest.mark.parametrize("text", blocks("console"))

@@ -1,8 +1,8 @@
 """Flow-level simulation of collective communication in distributed DNN training, on pluggable interconnects.
 
-This is the public API. Programs start with ``Framework``; plugins derive from the interfaces (``Topology``, ``Router``,
-``CollectiveAlgorithm``, ``Workload``, ``Placement``, ``SharingPolicy``, ``Exporter``) and register them with ``hookimpl``.
-The modules ``errors``, ``units`` and ``typing`` are public as well.
+This is the public API. Programs start with ``Framework``. Plugins derive from the interfaces (``Topology``,
+``Router``, ``CollectiveAlgorithm``, ``Workload``, ``Placement``, ``SharingPolicy``, ``Exporter``) and register their
+classes with ``hookimpl``. The modules ``errors``, ``units`` and ``typing`` are public as well.
 """
 
 from fredfw import errors, typing, units

@@ -98,7 +98,10 @@ def _parse_text(text: str, unit: Unit) -> float:
 
 
 def render(value: float, unit: Unit, precision: int = 3) -> str:
-    """Return ``value`` with an SI prefix for people, for example ``"750 GB/s"``; never for data files."""
+    """Return ``value`` with an SI prefix for people, for example ``"750 GB/s"``; never for data files.
+
+    ``precision`` is the number of digits after the first significant one; zeros at the end are left out.
+    """
     import quantiphy
 
     return str(quantiphy.Quantity(value, unit.value).render(prec=precision, strip_zeros=True))

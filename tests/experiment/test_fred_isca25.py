@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,7 +85,7 @@ def test_wafer_wide_all_reduce(
     topology: str,
     fields: dict[str, object],
     algorithm: str,
-    options: dict[str, object],
+    options: dict[str, Any],
     expected: float,
     fidelity: str,
 ) -> None:

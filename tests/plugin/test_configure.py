@@ -56,6 +56,7 @@ class Thing:
     inners: tuple[Inner, ...] = ()
     anything: Any = None
     upper: str = field(default="", converter=shout)
+    level: int = field(default=0, converter=int)
     bounded: int = field(default=3, validator=attrs.validators.ge(2))
     _private: int = 0
 
@@ -168,7 +169,7 @@ def test_python_values_pass() -> None:
         ({"inner": {"dept": 1}}, "inner.dept", "unknown key; did you mean 'depth'?", "depth, rate"),
         ({"inner": {"rate": "1 s"}}, "inner.rate", "has the unit 's'", "750 GB/s"),
         ({"inners": [{}, {"depth": "x"}]}, "inners[1].depth", "'x' is not an integer", "an integer"),
-        ({"upper": 1}, "upper", "1 cannot be used: ", "text"),
+        ({"level": "x"}, "level", "'x' is refused: invalid literal for int()", "an integer"),
         ({"bounded": 1}, "bounded", "1 is refused: 'bounded' must be >= 2: 1", "an integer"),
     ],
 )

@@ -8,7 +8,9 @@ from textwrap import dedent
 
 import pytest
 
+import fredfw.defaults
 import fredfw.plugin
+from fredfw.framework import Framework
 from fredfw.plugin import spec
 from fredfw.plugin.manager import LifecycleHooks, PluginManager
 from fredfw.plugin.registry import FIRST_PARTY
@@ -50,11 +52,16 @@ def test_the_tutorial_is_a_plugin_that_works(tmp_path: Path) -> None:
     file.write_text(dedent(code))
     manager = PluginManager()
     manager.load_file(file)
-    fabric = fredfw.plugin.configure.build(manager.topologies.get("loop"), {"npus": 5, "link_latency": "1 us"}).build()
+    manager.register(fredfw.defaults, "core")
+    framework = Framework(manager)
+    fabric = framework.topology("loop", npus=5, link_latency="1 us").build()
     assert len(fabric.npus) == 5
     assert len(fabric.sources) == 10
     assert set(fabric.bandwidths) == {100e9}
     assert set(fabric.latencies) == {1e-6}
+    # A broadcast to one neighbour is one link's latency and its bytes at one link's rate.
+    result = framework.simulate_collective(fabric, "broadcast", size="1 GB", group=[0, 1], algorithm="direct")
+    assert result.duration == pytest.approx(1e9 / 100e9 + 1e-6, rel=1e-12)
 
 
 @pytest.mark.skipif(not (REPOSITORY / "plugins").is_dir(), reason="the first-party plugins are not beside the tests")

@@ -4,7 +4,7 @@ from fredfw.workloads import Npu
 
 
 def test_roofline_takes_the_slower_of_compute_and_memory() -> None:
-    npu = Npu(peak="100 TFLOP/s", memory_bandwidth="2 TB/s", efficiency=0.5)
+    npu = Npu(peak=1e14, memory_bandwidth=2e12, efficiency=0.5)
     assert npu.seconds(1e14, 0.0) == pytest.approx(2.0, rel=1e-15)
     assert npu.seconds(0.0, 4e12) == pytest.approx(2.0, rel=1e-15)
     assert npu.seconds(1e14, 6e12) == pytest.approx(3.0, rel=1e-15)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 
+from fredfw.experiment.document import document
 from fredfw.fabric import Fabric
 from fredfw.simulation.timeline import Timeline
 from fredfw.typing import FloatArray
@@ -153,7 +154,5 @@ class Comparison:
     fidelity_difference: float | None = None
 
     def to_json(self) -> str:
-        """Return the whole comparison as JSON text."""
-        from fredfw.report.data import comparison_to_json
-
-        return comparison_to_json(self)
+        """Return the whole comparison as JSON text: title, baseline, rows, provenance and statistics."""
+        return document("comparison", asdict(self))

@@ -45,7 +45,9 @@ called after the kind of thing that it registers, and ``@hookimpl`` marks it. He
 
 Saved as ``loop.py`` it can be tried at once, without being installed::
 
-    fredfw --plugin loop.py collective all-reduce --topology loop --set npus=8 --size 1GB
+    fw = fredfw.Framework()
+    fw.plugins.load_file("loop.py")
+    result = fw.simulate_collective(fw.topology("loop", npus=8).build(), "all-reduce", size="1 GB")
 
 To be found wherever it is installed, it needs an entry point in the group ``fredfw`` of its ``pyproject.toml``::
 
@@ -59,7 +61,8 @@ plugins are listed by ``fredfw plugins list``; two plugins that register the sam
 All hooks, with when they are called and what they return, are in ``fredfw.plugin.spec``. A plugin that cannot be loaded
 is left out with a warning, and becomes an error when something asks for a name that it might have registered. These
 environment variables help to find out why: ``FREDFW_DISABLE_PLUGINS=name,...`` does not load the plugins named,
-``FREDFW_PLUGINS=name,...`` loads no others, and ``FREDFW_TRACE_HOOKS=1`` logs every call of a hook.
+``FREDFW_PLUGINS=name,...`` loads no others beside the core's own, and ``FREDFW_TRACE_HOOKS=1`` tells of every call of a
+hook, in programs that pass a ``trace`` to ``fredfw.plugin.manager.Switches.from_environment``.
 '''
 
 from __future__ import annotations

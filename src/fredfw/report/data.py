@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import asdict, frozen
 
+from fredfw.experiment.document import document
 from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
 from fredfw.fabric import Fabric
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
@@ -23,7 +23,6 @@ from fredfw.typing import FloatArray
 if TYPE_CHECKING:  # plain data, but its module brings the whole runner
     from fredfw.experiment.calibration import Fit
 
-VERSION = 1
 CAUSES = (COMPUTE, BUBBLE, "load", "mp", "dp", "pp", "stream")
 
 
@@ -67,11 +66,6 @@ def link_loads(fabric: Fabric, link_bytes: FloatArray, seconds: float, top: int 
         LinkLoad(int(link), fabric.link_name(int(link)), float(link_bytes[link]), float(share))
         for link, share in zip(used[order], utilization[order], strict=True)
     ]
-
-
-def comparison_to_json(comparison: Comparison) -> str:
-    """Return ``comparison`` as JSON: ``title``, ``baseline``, ``rows``, provenance and statistics."""
-    return _document("comparison", asdict(comparison))
 
 
 def comparison_to_csv(comparison: Comparison) -> str:
@@ -119,7 +113,7 @@ def run_to_json(result: RunResult) -> str:
         "statistics": result.statistics,
         "provenance": result.provenance,
     }
-    return _document("run", content)
+    return document("run", content)
 
 
 def collectives_to_json(results: Sequence[CollectiveResult], fabric: Fabric, provenance: Mapping[str, Any]) -> str:
@@ -135,7 +129,7 @@ def collectives_to_json(results: Sequence[CollectiveResult], fabric: Fabric, pro
         entry = asdict(result, filter=lambda attribute, _: not attribute.name.startswith("link_"))
         entry["links"] = [asdict(load) for load in link_loads(fabric, result.link_bytes, result.duration)]
         entries.append(entry)
-    return _document(
+    return document(
         "collectives", {"fabric": fabric.name, "npus": len(fabric.npus), "results": entries, "provenance": provenance}
     )
 
@@ -148,12 +142,7 @@ def collectives_to_csv(results: Sequence[CollectiveResult]) -> str:
 
 def calibrations_to_json(fits: Sequence[Fit]) -> str:
     """Return ``fits`` as JSON, one entry of ``calibrations`` per workload."""
-    return _document("calibrations", {"calibrations": [asdict(fit) for fit in fits]})
-
-
-def _document(kind: str, content: Mapping[str, Any]) -> str:
-    document = {"format": f"fredfw.{kind}", "version": VERSION, **content}
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return document("calibrations", {"calibrations": [asdict(fit) for fit in fits]})
 
 
 def _csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from attrs import define, frozen
 
-from fredfw.collectives import CollectiveRequest, Pattern
+from fredfw.collectives import CollectiveRequest
 from fredfw.errors import DeadlockError, SimulationError
 from fredfw.fabric import Fabric, FlowSet, Operation
 from fredfw.simulation.lowering import Lowering

@@ -40,7 +40,7 @@ class Placement(ABC):
 
 @frozen
 class LinearPlacement(Placement):
-    """Rank r on NPU r: MP groups on consecutive NPUs, then the pipeline stages, then the replicas (FRED's placement)."""
+    """Rank r on NPU r: MP groups on consecutive NPUs, then pipeline stages, then replicas (FRED's placement)."""
 
     name: ClassVar[str] = "linear"
 

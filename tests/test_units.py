@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from attrs import Factory, evolve, frozen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw import units
+from fredfw.errors import InputError
+from fredfw.units import Unit, parse, render
+
+# SI prefixes (SI Brochure, 9th edition, table 7) and binary prefixes (IEC 80000-13).
+DECIMAL = {
+    "f": -15,
+    "p": -12,
+    "n": -9,
+    "u": -6,
+    "µ": -6,
+    "m": -3,
+    "": 0,
+    "k": 3,
+    "M": 6,
+    "G": 9,
+    "T": 12,
+    "P": 15,
+    "E": 18,
+}
+BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "expected"),
+    [
+        ("64 MiB", Unit.BYTES, 64 * 2**20),
+        ("1GB", Unit.BYTES, 1e9),
+        ("1 KB", Unit.BYTES, 1e3),
+        ("8 Gb", Unit.BYTES, 1e9),
+        ("8 bits", Unit.BYTES, 1),
+        ("3 bytes", Unit.BYTES, 3),
+        ("1e6 B", Unit.BYTES, 1e6),
+        ("1_000 B", Unit.BYTES, 1e3),
+        ("20 ns", Unit.SECONDS, 20e-9),
+        ("25us", Unit.SECONDS, 25e-6),
+        ("0 s", Unit.SECONDS, 0),
+        ("750 GB/s", Unit.BYTES_PER_SECOND, 750e9),
+        ("40 Gbps", Unit.BYTES_PER_SECOND, 5e9),
+        ("40 Gb/s", Unit.BYTES_PER_SECOND, 5e9),
+        ("1 GiB/s", Unit.BYTES_PER_SECOND, 2**30),
+        ("989.4 TFLOP/s", Unit.FLOPS, 989.4e12),
+        ("1 PFLOPS", Unit.FLOPS, 1e15),
+        ("0.063 pJ/bit", Unit.JOULES_PER_BYTE, 0.504e-12),
+        ("-5 s", Unit.SECONDS, -5),
+        (750e9, Unit.BYTES_PER_SECOND, 750e9),
+        (3, Unit.BYTES, 3),
+        (np.float32(0.5), Unit.BYTES, 0.5),
+        (np.int64(7), Unit.BYTES, 7),
+    ],
+)
+def test_quantities(text: object, unit: Unit, expected: float) -> None:
+    value = parse(text, unit)
+    assert type(value) is float
+    assert value == pytest.approx(expected, rel=1e-15)
+
+
+@given(
+    mantissa=st.decimals(min_value="0.001", max_value=9999, places=3),
+    prefix=st.sampled_from(sorted(DECIMAL)),
+    space=st.sampled_from(["", " "]),
+)
+def test_decimal_prefixes(mantissa: object, prefix: str, space: str) -> None:
+    expected = float(f"{mantissa}e{DECIMAL[prefix]}")
+    assert parse(f"{mantissa}{space}{prefix}B/s", Unit.BYTES_PER_SECOND) == pytest.approx(expected, rel=1e-14)
+
+
+@given(mantissa=st.integers(1, 10**6), prefix=st.sampled_from(sorted(BINARY)))
+def test_binary_prefixes(mantissa: int, prefix: str) -> None:
+    assert parse(f"{mantissa} {prefix}B", Unit.BYTES) == mantissa * 2 ** BINARY[prefix]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "message"),
+    [
+        ("750 GB", Unit.BYTES_PER_SECOND, "'750 GB' has the unit 'B', not B/s"),
+        ("1 GB/ms", Unit.BYTES_PER_SECOND, "has the unit 'B/ms'"),
+        ("50 min", Unit.SECONDS, "has the unit 'in'"),
+        ("5 %", Unit.BYTES, "has the unit '%'"),
+        ("$5", Unit.BYTES, "has the unit '$'"),
+        ("750 G", Unit.BYTES_PER_SECOND, "has no unit"),
+        ("750", Unit.BYTES, "has no unit"),
+        ("7 Mi", Unit.BYTES, "has no unit"),
+        ("", Unit.BYTES, "is not a quantity"),
+        ("GB", Unit.BYTES, "is not a quantity"),
+        ("fast", Unit.BYTES, "is not a quantity"),
+        ("1 GB each", Unit.BYTES, "is not a quantity"),
+        ("1,5 GB", Unit.BYTES, "is not a quantity"),
+        ("size = 5 B", Unit.BYTES, "is not a quantity"),
+        ("5 B # or so", Unit.BYTES, "is not a quantity"),
+        ("nan s", Unit.SECONDS, "is not finite"),
+        ("inf B", Unit.BYTES, "is not finite"),
+        ("1e400 B", Unit.BYTES, "is not finite"),
+        (math.nan, Unit.BYTES, "nan is not finite"),
+        (-math.inf, Unit.BYTES, "-inf is not finite"),
+        (10**400, Unit.BYTES, "is not finite"),
+        (True, Unit.BYTES, "True is not a quantity"),
+        (None, Unit.BYTES, "None is not a quantity"),
+        ([1], Unit.BYTES, "[1] is not a quantity"),
+        (1j, Unit.BYTES, "1j is not a quantity"),
+    ],
+)
+def test_what_is_no_quantity(value: object, unit: Unit, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        parse(value, unit)
+    assert message in error.value.message
+    assert error.value.accepted == units.accepted(unit)
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_the_examples_of_what_is_accepted_are(unit: Unit) -> None:
+    examples = units.accepted(unit).split("'")[1::2]
+    assert examples
+    for example in examples:
+        assert parse(example, unit) > 0
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (750e9, Unit.BYTES_PER_SECOND, "750 GB/s"),
+        (0.0, Unit.SECONDS, "0 s"),
+        (2e-8, Unit.SECONDS, "20 ns"),
+        (1.5e9, Unit.BYTES, "1.5 GB"),
+        (123456789.0, Unit.BYTES, "123.5 MB"),
+    ],
+)
+def test_render(value: float, unit: Unit, text: str) -> None:
+    assert render(value, unit) == text
+
+
+@given(st.floats(1e-12, 1e15), st.sampled_from(Unit))
+def test_what_is_rendered_can_be_read(value: float, unit: Unit) -> None:
+    assert parse(render(value, unit, precision=12), unit) == pytest.approx(value, rel=1e-12)
+
+
+@frozen
+class Link:
+    rate: float = units.bandwidth("750 GB/s", help="speed")
+    wait: float = units.duration("20 ns")
+    buffer: float = units.size("1 MiB")
+    cost: float = units.energy("0.063 pJ/bit")
+    peak: float = units.flops("1 TFLOP/s")
+    limit: float | None = units.quantity(Unit.BYTES, None, optional=True, minimum=10)
+    lanes: int = units.option(1, validator=units.at_least(1), help="number of lanes")
+    sizes: tuple[int, ...] = units.option((), validator=units.at_least(0))
+    shares: Mapping[str, float] = units.option(Factory(dict), validator=units.at_least(0))
+    kind: str = units.option("copper", validator=units.one_of("copper", "glass"))
+    ports: int | None = units.option(None, validator=units.whole(1))
+    stages: tuple[int, ...] = units.option((), validator=units.whole(1))
+    duplex: bool = units.flag(True)
+    sorted: bool | None = units.flag(None)
+    upper: str = units.option("a", converter=lambda text: text.upper())
+
+
+def test_defaults_are_converted() -> None:
+    link = Link()
+    assert (link.rate, link.wait, link.buffer) == (750e9, 2e-8, 2**20)
+    assert link.cost == pytest.approx(0.504e-12, rel=1e-15)
+    assert (link.peak, link.limit, link.upper) == (1e12, None, "A")
+
+
+def test_fields_take_text_and_numbers() -> None:
+    assert Link(rate="8 Gbps").rate == 1e9  # type: ignore[arg-type]  # the border, where text comes in
+    assert Link(rate=5).rate == 5.0
+    assert evolve(Link(), limit="10 B").limit == 10.0  # type: ignore[arg-type]  # as above
+
+
+@pytest.mark.parametrize(
+    ("values", "key", "message", "accepted"),
+    [
+        ({"rate": 0}, "rate", "0.0 is too small", "more than 0 B/s"),
+        ({"rate": "1 s"}, "rate", "'1 s' has the unit 's'", "750 GB/s"),
+        ({"rate": None}, "rate", "None is not a quantity", "750 GB/s"),
+        ({"wait": -1e-9}, "wait", "-1e-09 is too small", "at least 0 s"),
+        ({"buffer": "0 B"}, "buffer", "0.0 is too small", "more than 0 B"),
+        ({"cost": -1}, "cost", "-1.0 is too small", "at least 0 J/B"),
+        ({"peak": 0}, "peak", "0.0 is too small", "more than 0 FLOP/s"),
+        ({"limit": 9}, "limit", "9.0 is too small", "at least 10 B"),
+        ({"lanes": 0}, "lanes", "0 is too small", "a number of at least 1"),
+        ({"lanes": True}, "lanes", "True is not a finite number", "a number of at least 1"),
+        ({"lanes": "2"}, "lanes", "'2' is not a finite number", "a number of at least 1"),
+        ({"lanes": math.nan}, "lanes", "nan is not a finite number", "a number of at least 1"),
+        ({"sizes": (1, -2)}, "sizes", "-2 is too small", "a number of at least 0"),
+        ({"shares": {"a": -1.0}}, "shares", "-1.0 is too small", "a number of at least 0"),
+        ({"ports": 0}, "ports", "0", "a whole number of at least 1"),
+        ({"ports": 1.5}, "ports", "1.5", "a whole number of at least 1"),
+        ({"ports": True}, "ports", "True", "a whole number of at least 1"),
+        ({"stages": (1, 0)}, "stages", "0", "a whole number of at least 1"),
+        ({"duplex": 1}, "duplex", "1", "true or false"),
+        ({"duplex": None}, "duplex", "None", "true or false"),
+        ({"sorted": "yes"}, "sorted", "'yes'", "true or false"),
+        ({"kind": "glas"}, "kind", "'glas' is not known; did you mean 'glass'?", "copper, glass"),
+        ({"kind": 3}, "kind", "3 is not known", "copper, glass"),
+    ],
+)
+def test_bad_values(values: dict[str, object], key: str, message: str, accepted: str) -> None:
+    with pytest.raises(InputError) as error:
+        Link(**values)  # type: ignore[arg-type]  # the mistakes to be found
+    assert message in error.value.message
+    assert error.value.key == key
+    assert accepted in (error.value.accepted or "")
+
+
+@pytest.mark.parametrize("value", [None, 1, 1.5, np.int64(2), (1, 2), [3], {"a": 1}, (None, 4)])
+def test_at_least_accepts(value: object) -> None:
+    @frozen
+    class Numbers:
+        value: object = units.option(validator=units.at_least(1))
+
+    assert Numbers(value).value is value
+
+
+def test_importing_units_does_not_import_quantiphy() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    code = "import sys, fredfw.units; sys.exit('quantiphy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
