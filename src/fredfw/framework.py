@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -90,9 +90,9 @@ class Framework:
         self._latest = fabric, key, bench
         return bench
 
-    def load_experiment(self, path: str | Path) -> Experiment:
-        """Read the experiment file at ``path``; raises ``InputError`` naming file, key and value."""
-        return spec.load(path, self.plugins)
+    def load_experiment(self, source: str | Path | Mapping[str, Any]) -> Experiment:
+        """Read the experiment file at a path, or the tables of one; raises ``InputError`` naming file, key and value."""
+        return spec.parse(source, self.plugins) if isinstance(source, Mapping) else spec.load(source, self.plugins)
 
     def run(
         self,

@@ -15,7 +15,7 @@ Progress = Callable[[int, int, str], None]
 def compare(
     experiment: Experiment, plugins: PluginManager, *, fidelity: str | None = None, progress: Progress | None = None
 ) -> Comparison:
-    """Run every cell of ``experiment``.
+    """Run every cell of ``experiment``, once it is known that all of them can run.
 
     With ``fidelity`` ``stepwise`` every cell is run both ways: the rows hold the step-by-step results, and the largest
     difference to the compressed ones is reported.
@@ -25,9 +25,16 @@ def compare(
         plugins: The registered plugins.
         fidelity: Instead of the experiment's own.
         progress: Called with (cells done, cells in all, what comes next) before each cell and at the end.
+
+    Raises:
+        InputError: A workload does not fit a fabric, or takes no time on one, so that there is no speed-up.
+        SimulationError: The model misbehaved.
     """
     runner = Runner(experiment, plugins)
     cells = [(workload, fabric) for workload in experiment.workloads for fabric in experiment.fabrics]
+    # All of them before the first one runs, which may take long.
+    for workload, fabric in cells:
+        runner.check(workload, fabric)
     results: dict[tuple[str, str], RunResult] = {}
     counters: list[dict[str, int]] = []
     worst = None
@@ -39,8 +46,7 @@ def compare(
         if fidelity == "stepwise":
             compressed = runner.run(workload, fabric, "compressed")
             counters.append(compressed.statistics)
-            difference = abs(compressed.seconds - result.seconds) / result.seconds if result.seconds else 0.0
-            worst = max(worst or 0.0, difference)
+            worst = max(worst or 0.0, abs(1.0 - runner.speedup(compressed, result)))
         results[workload.name, fabric.name] = result
         plugins.hook.fredfw_after_run(result=result)
     if progress:
@@ -51,7 +57,7 @@ def compare(
             workload,
             fabric,
             results[workload.name, fabric.name],
-            results[workload.name, experiment.baseline].seconds,
+            runner.speedup(results[workload.name, experiment.baseline], results[workload.name, fabric.name]),
         )
         for workload, fabric in cells
     ]
@@ -75,7 +81,7 @@ def _row(
     workload: WorkloadSpec,
     fabric: FabricSpec,
     result: RunResult,
-    baseline_seconds: float,
+    speedup: float,
 ) -> Row:
     reference = next(
         (one for one in experiment.references if (one.workload, one.fabric) == (workload.name, fabric.name)), None
@@ -84,7 +90,7 @@ def _row(
         workload=workload.name,
         fabric=fabric.name,
         seconds=result.seconds,
-        speedup=baseline_seconds / result.seconds if result.seconds else 1.0,
+        speedup=speedup,
         reference_speedup=reference.speedup if reference else None,
         reference_source=reference.source if reference else None,
         status=_status(experiment, workload, fabric),
@@ -97,8 +103,8 @@ def _row(
 
 
 def _status(experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec) -> Status:
-    if workload.calibration is not None:
-        return Status.CALIBRATED if fabric.name == workload.calibration.fabric else Status.PREDICTED
-    if workload.scaled_like is not None and experiment.workload(workload.scaled_like).calibration is not None:
-        return Status.PREDICTED
-    return Status.SIMULATED
+    original = workload if workload.scaled_like is None else experiment.workload(workload.scaled_like)
+    # A factor of 1 is the roofline itself: the fit is asked for, but not recorded yet.
+    if original.calibration is None or workload.compute_scale == 1.0:
+        return Status.SIMULATED
+    return Status.CALIBRATED if original is workload and fabric.name == original.calibration.fabric else Status.PREDICTED

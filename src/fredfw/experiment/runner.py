@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
-from fredfw.errors import InputError, SimulationError
+from fredfw.errors import InputError, SimulationError, UnsupportedError
 from fredfw.experiment.results import CollectiveResult, RunResult
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.fabric import Fabric
@@ -26,10 +28,11 @@ from fredfw.simulation import (
 )
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, render
-from fredfw.workloads import Placement, System, TaskGraph
+from fredfw.workloads import MemoryUse, Placement, System, TaskGraph
 
 # An iteration must be accounted for to this relative accuracy.
 _EXACT = 1e-9
+_MEMORY_PARTS = ("weights", "gradients", "optimizer", "activations")
 
 
 class Runner:
@@ -44,7 +47,17 @@ class Runner:
         self._experiment = experiment
         self._plugins = plugins
         self._bench: dict[str, Bench] = {}
+        self._cells: dict[tuple[str, str], _Cell] = {}
         self._graphs: dict[tuple[str, System], TaskGraph] = {}
+
+    def check(self, workload: WorkloadSpec, fabric: FabricSpec) -> None:
+        """Make sure that ``workload`` fits ``fabric``, as far as that can be known without simulating anything.
+
+        Raises:
+            InputError: More workers than NPUs, more memory than an NPU has, a collective that no algorithm can serve, a
+                router that does not fit the network.
+        """
+        self._cell(workload, fabric)
 
     def run(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> RunResult:
         """Simulate one iteration of ``workload`` on ``fabric``.
@@ -53,52 +66,97 @@ class Runner:
             InputError: The two do not fit each other.
             SimulationError: The result would be wrong.
         """
-        experiment = self._experiment
-        bench = self._bench_of(fabric)
-        system = System(len(bench.fabric.npus), len(bench.fabric.controllers))
-        placement = self._placement(fabric)
-        try:
-            parallelism = workload.workload.parallelism(system)
-            places = placement.assign(bench.fabric, parallelism)
-            notes = self._check_memory(workload, system)
-            graph = self._graph(workload, system)
-        except InputError as error:
-            raise error.at(file=experiment.file, key=f"workloads.{workload.name}") from None
+        cell = self._cell(workload, fabric)
+        bench, memory = cell.bench, cell.memory
         network = FlowNetwork(bench.fabric, bench.sharing, bench.solver)
-        executor = Executor(
-            graph,
-            fabric=bench.fabric,
-            network=network,
-            placement=places,
-            planner=bench.planner,
-            lowering=bench.lowering,
-            compute_seconds=lambda flops, moved: workload.compute_scale * experiment.npu.seconds(flops, moved),
-            priorities={label: rank for rank, label in enumerate(experiment.priorities)},
-            stepwise=fidelity == "stepwise",
-        )
-        timeline = executor.run()
+        executor = self._executor(workload, cell, network, stepwise=fidelity == "stepwise")
+        with self._placed(f"fabrics.{fabric.name}.router", UnsupportedError):
+            timeline = executor.run()
         by_label = network.link_bytes()
         link_bytes = sum(by_label.values(), np.zeros(len(bench.fabric.bandwidths)))
         parts = timeline.breakdown
         self._check_account(workload.name, fabric.name, timeline.breakdown_by_rank, timeline.duration)
-        memory = workload.workload.memory(system)
         return RunResult(
             workload=workload.name,
             fabric_name=fabric.name,
             fabric=bench.fabric,
             timeline=timeline,
-            placement=places,
+            placement=cell.places,
             seconds=timeline.duration,
             breakdown=parts,
             bytes_by_cause={label: float(loads.sum()) for label, loads in sorted(by_label.items())},
             link_bytes=link_bytes,
             energy=float(link_bytes @ bench.fabric.energies),
-            memory={part: getattr(memory, part) for part in ("weights", "gradients", "optimizer", "activations")},
+            memory={part: getattr(memory, part) for part in _MEMORY_PARTS},
             algorithms=dict(sorted(executor.algorithms.items())),
-            provenance=self._provenance(workload, fabric, placement, bench, fidelity),
+            provenance=self._provenance(workload, fabric, cell.placement, bench, fidelity),
             statistics=network.statistics.as_dict(),
-            notes=notes,
+            notes=self._memory_notes(memory),
         )
+
+    def speedup(self, baseline: RunResult, result: RunResult) -> float:
+        """Return how many times faster ``result`` is than ``baseline``.
+
+        Raises:
+            InputError: It takes no time at all.
+        """
+        if result.seconds == 0:
+            raise InputError(
+                f"takes no time on {result.fabric_name!r}, so there is no speed-up",
+                file=self._experiment.file,
+                key=f"workloads.{result.workload}",
+                accepted="a workload that computes or communicates on every fabric",
+            )
+        return baseline.seconds / result.seconds
+
+    def _cell(self, workload: WorkloadSpec, fabric: FabricSpec) -> _Cell:
+        """Put ``workload`` on ``fabric``, checked once; its ``compute_scale`` has no part in it."""
+        key = workload.name, fabric.name
+        if key in self._cells:
+            return self._cells[key]
+        with self._placed(f"fabrics.{fabric.name}.topology"):
+            bench = self._bench_of(fabric)
+            placement = self._placement(fabric)
+        npus = bench.fabric.npus
+        with self._placed(f"fabrics.{fabric.name}.router"):
+            bench.lowering.router.route(bench.fabric, npus[:1], npus[-1:])
+        system = System(len(npus), len(bench.fabric.controllers))
+        with self._placed(f"workloads.{workload.name}.workload"):
+            places = placement.assign(bench.fabric, workload.workload.parallelism(system))
+            memory = workload.workload.memory(system)
+            self._check_memory(memory)
+            graph = self._graph(workload, system)
+        cell = _Cell(bench, placement, places, memory, graph)
+        network = FlowNetwork(bench.fabric, bench.sharing, bench.solver)
+        executor = self._executor(workload, cell, network, stepwise=False)
+        with self._placed(f"fabrics.{fabric.name}.collectives"):
+            executor.check_collectives()
+        with self._placed(f"fabrics.{fabric.name}.router"):
+            executor.check_streams()
+        self._cells[key] = cell
+        return cell
+
+    def _executor(self, workload: WorkloadSpec, cell: _Cell, network: FlowNetwork, *, stepwise: bool) -> Executor:
+        experiment = self._experiment
+        return Executor(
+            cell.graph,
+            fabric=cell.bench.fabric,
+            network=network,
+            placement=cell.places,
+            planner=cell.bench.planner,
+            lowering=cell.bench.lowering,
+            compute_seconds=lambda flops, moved: workload.compute_scale * experiment.npu.seconds(flops, moved),
+            priorities={label: rank for rank, label in enumerate(experiment.priorities)},
+            stepwise=stepwise,
+        )
+
+    @contextmanager
+    def _placed(self, key: str, kind: type[InputError] = InputError) -> Iterator[None]:
+        """Add the file and ``key`` to errors of ``kind``."""
+        try:
+            yield
+        except kind as error:
+            raise error.at(file=self._experiment.file, key=key) from None
 
     def _bench_of(self, spec: FabricSpec) -> Bench:
         bench = self._bench.get(spec.name)
@@ -120,19 +178,22 @@ class Runner:
             self._graphs[key] = spec.workload.graph(system)
         return self._graphs[key]
 
-    def _check_memory(self, spec: WorkloadSpec, system: System) -> tuple[str, ...]:
-        memory, capacity = spec.workload.memory(system), self._experiment.npu.memory
-        if memory.total <= capacity:
+    def _check_memory(self, memory: MemoryUse) -> None:
+        if memory.must_fit and memory.total > self._experiment.npu.memory:
+            accepted = "a split, ZeRO stage or execution mode that fits the NPU's memory"
+            raise InputError(self._memory_text(memory), accepted=accepted)
+
+    def _memory_notes(self, memory: MemoryUse) -> tuple[str, ...]:
+        if memory.total <= self._experiment.npu.memory:
             return ()
+        return (f"{self._memory_text(memory)}; what does not fit is taken to be kept outside at no cost",)
+
+    def _memory_text(self, memory: MemoryUse) -> str:
         parts = ", ".join(
-            f"{part} {render(getattr(memory, part), Unit.BYTES)}"
-            for part in ("weights", "gradients", "optimizer", "activations")
-            if getattr(memory, part)
+            f"{part} {render(getattr(memory, part), Unit.BYTES)}" for part in _MEMORY_PARTS if getattr(memory, part)
         )
-        text = f"needs {render(memory.total, Unit.BYTES)} per NPU ({parts}), the NPU has {render(capacity, Unit.BYTES)}"
-        if memory.must_fit:
-            raise InputError(text, accepted="a split, ZeRO stage or execution mode that fits the NPU's memory")
-        return (f"{text}; what does not fit is taken to be kept outside at no cost",)
+        total, capacity = render(memory.total, Unit.BYTES), render(self._experiment.npu.memory, Unit.BYTES)
+        return f"needs {total} per NPU ({parts}), the NPU has {capacity}"
 
     @staticmethod
     def _check_account(workload: str, fabric: str, parts: Mapping[str, FloatArray], duration: float) -> None:
@@ -170,6 +231,25 @@ class Runner:
         }
 
 
+@frozen(eq=False)
+class _Cell:
+    """A workload on a fabric, ready to run.
+
+    Args:
+        bench: The fabric.
+        placement: Decides who goes where.
+        places: ``(workers,)`` NPU number of each rank.
+        memory: What an NPU needs.
+        graph: The iteration.
+    """
+
+    bench: Bench
+    placement: Placement
+    places: IntArray
+    memory: MemoryUse
+    graph: TaskGraph
+
+
 class Bench:
     """A built fabric with all that is kept between simulations on it.
 
@@ -198,7 +278,14 @@ class Bench:
         if candidates is None:
             candidates = {None: tuple(cls() for cls in plugins.collectives)}
         self.algorithms = [one for listed in candidates.values() for one in listed]
-        self.planner = Planner(fabric, sharing, self.lowering, candidates, fastest=fastest)
+        self.planner = Planner(
+            fabric,
+            sharing,
+            self.lowering,
+            candidates,
+            fastest=fastest,
+            others=lambda: [cls() for cls in plugins.collectives],
+        )
 
     def collective(self, request: CollectiveRequest, group: IntArray, *, stepwise: bool = False) -> CollectiveResult:
         """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric.

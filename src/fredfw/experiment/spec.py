@@ -262,14 +262,11 @@ class _Reader:
         if value == "auto":
             return None
         chosen: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] = {}
-        names = ("default", *map(str, Pattern))
-        for name, one in _table(value, key).items():
+        table = _table(value, key)
+        _check_keys(table, ("selection", "default", *map(str, Pattern)), key)
+        for name, one in table.items():
             if name == "selection":
                 continue
-            if name not in names:
-                raise InputError(
-                    f"unknown pattern{nearest(name, names)}", key=f"{key}.{name}", accepted=", ".join(names)
-                )
             listed = one if isinstance(one, list) else [one]
             chosen[None if name == "default" else Pattern(name)] = tuple(
                 self.choice(entry, self.plugins.collectives, f"{key}.{name}") for entry in listed

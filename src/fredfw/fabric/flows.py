@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 from attrs import frozen
 
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import BoolArray, FloatArray, IntArray
 
 
 class Operation(Enum):
@@ -103,3 +104,25 @@ class FlowSet:
     caps: FloatArray | None = None
     priority: int = 0
     label: str = ""
+
+    # A flow set is started many times, so what follows from it is kept.
+
+    @cached_property
+    def totals(self) -> FloatArray:
+        """``(F,)`` bytes of all repetitions."""
+        return self.volumes * self.repeat
+
+    @cached_property
+    def delays(self) -> FloatArray:
+        """``(F,)`` seconds of latency of all repetitions."""
+        return self.routes.latencies * self.repeat
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """``(activities,)`` flows of each activity."""
+        return np.bincount(self.activity, minlength=self.activities)
+
+    @cached_property
+    def unhindered(self) -> BoolArray:
+        """``(F,)`` whether a flow has nothing to send, or no link to send it over."""
+        return (self.volumes <= 0) | (np.diff(self.routes.offsets) == 0)

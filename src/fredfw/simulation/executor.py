@@ -122,6 +122,33 @@ class Executor:
         self._queue: list[tuple[float, int, IntArray, int]] = []
         self._spans: list[_Span] = []
 
+    def check_collectives(self) -> None:
+        """Make sure, without simulating anything, that there is an algorithm for every collective.
+
+        Raises:
+            UnsupportedError: There is none.
+        """
+        graph = self._graph
+        wanted = {
+            (self._members[task], graph.patterns[task], float(graph.bytes[task])): task
+            for task, pattern in enumerate(graph.patterns)
+            if pattern is not None
+        }
+        for task in wanted.values():
+            request = self._request(task)
+            for group in self._table(task).groups:
+                self._planner.able(request, self._fabric.view(self._placement[group]))
+
+    def check_streams(self) -> None:
+        """Make sure, without simulating anything, that there are links for every load and store.
+
+        Raises:
+            UnsupportedError: There are none.
+        """
+        for task, kind in enumerate(self._kinds):
+            if kind in _STREAMS:
+                self._stream(task, np.arange(len(self._table(task).groups)))
+
     def run(self) -> Timeline:
         """Execute the graph from time 0 of the network's clock and return what happened.
 
@@ -266,24 +293,27 @@ class Executor:
     def _planned(self, task: int) -> list[tuple[Plan, BoolArray]]:
         """Return the plans of a task's groups, each with the mask of those it serves; equal schedules share one."""
         graph = self._graph
-        pattern, size, label = graph.patterns[task], float(graph.bytes[task]), graph.label(task)
-        assert pattern is not None  # the builder gives one to every collective and transfer
-        key = self._members[task], pattern, size, label
+        label = graph.label(task)
+        key = self._members[task], graph.patterns[task], float(graph.bytes[task]), label
         known = self._plans.get(key)
         if known is not None:
             return known
-        table = self._table(task)
-        request = CollectiveRequest(pattern, table.groups.shape[1], size)
+        request, table = self._request(task), self._table(task)
         plans: dict[int, tuple[Plan, list[int]]] = {}
         for index, group in enumerate(table.groups):
             plan = self._planner.plan(request, self._placement[group])
             plans.setdefault(id(plan.schedule), (plan, []))[1].append(index)
-            self._note(f"{label} {pattern} x{request.ranks}", plan.algorithm)
+            self._note(f"{label} {request.pattern} x{request.ranks}", plan.algorithm)
         for plan, _ in plans.values():
             self._check_sends(plan, request, label)
         everybody = np.arange(len(table.groups))
         known = self._plans[key] = [(plan, np.isin(everybody, indices)) for plan, indices in plans.values()]
         return known
+
+    def _request(self, task: int) -> CollectiveRequest:
+        pattern = self._graph.patterns[task]
+        assert pattern is not None  # the builder gives one to every collective and transfer
+        return CollectiveRequest(pattern, self._table(task).groups.shape[1], float(self._graph.bytes[task]))
 
     def _note(self, what: str, algorithm: str) -> None:
         names = {*self.algorithms.get(what, algorithm).split(" + "), algorithm}

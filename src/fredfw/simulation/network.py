@@ -179,7 +179,7 @@ class FlowNetwork:
             on_complete=on_complete,
             caps=flows.caps if decision.caps is None else decision.caps,
             draining=np.ones(count, dtype=bool),
-            pending=np.bincount(flows.activity, minlength=flows.activities),
+            pending=flows.sizes.copy(),
             end=np.full(flows.activities, self.now),
             unfinished=flows.activities,
         )
@@ -192,12 +192,13 @@ class FlowNetwork:
 
     def _begin(self, batch: _Batch) -> None:
         """Put the flows of ``batch`` on the links; those with nothing to wait for are drained at once."""
-        routes = batch.flows.routes
-        volumes = batch.flows.volumes * batch.flows.repeat
-        unlimited = np.isinf(batch.caps) if batch.caps is not None else True
-        free = (volumes <= 0) | ((np.diff(routes.offsets) == 0) & unlimited)
+        volumes = batch.flows.totals
+        free = batch.flows.unhindered
+        if batch.caps is not None:
+            free = free & ((volumes <= 0) | np.isinf(batch.caps))
         batch.end[:] = self.now
-        self._deliver(batch, np.flatnonzero(batch.pending == 0))
+        if not batch.pending.all():
+            self._deliver(batch, np.flatnonzero(batch.pending == 0))
         if not len(volumes):
             return
         self._batches.append(batch)
@@ -249,7 +250,7 @@ class FlowNetwork:
                 continue
             batch.draining[flows] = False
             activity = batch.flows.activity[flows]
-            arrival = self.now + batch.flows.routes.latencies[flows] * batch.flows.repeat
+            arrival = self.now + batch.flows.delays[flows]
             np.maximum.at(batch.end, activity, arrival)
             drained = np.bincount(activity, minlength=batch.flows.activities)
             batch.pending -= drained
@@ -281,7 +282,7 @@ class FlowNetwork:
 
     def _account(self, flows: FlowSet) -> None:
         key = id(flows.routes), flows.label
-        moved = flows.volumes * flows.repeat
+        moved = flows.totals
         if key in self._moved:
             moved = self._moved[key][1] + moved
         self._moved[key] = flows.routes, moved

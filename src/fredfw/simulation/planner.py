@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from attrs import field, frozen
 
@@ -41,6 +41,7 @@ class Planner:
         candidates: Per pattern the algorithms to consider; the entry ``None`` serves all other patterns.
         fastest: Whether to time every candidate alone on the fabric and take the fastest (ties by name); otherwise the
             first that can serve the request is taken.
+        others: Returns the algorithms to name to a user whose candidates cannot serve a request.
     """
 
     def __init__(
@@ -51,12 +52,14 @@ class Planner:
         candidates: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]],
         *,
         fastest: bool = False,
+        others: Callable[[], Iterable[CollectiveAlgorithm]] = tuple,
     ) -> None:
         self._fabric = fabric
         self._sharing = sharing
         self._lowering = lowering
         self._candidates = candidates
         self._fastest = fastest
+        self._others = others
         self._plans: dict[Hashable, Plan] = {}
         self._schedules: dict[Hashable, Schedule] = {}
 
@@ -76,16 +79,26 @@ class Planner:
             known = self._plans[key] = self._choose(request, members, view)
         return known
 
-    def _choose(self, request: CollectiveRequest, members: IntArray, view: GroupView) -> Plan:
+    def able(self, request: CollectiveRequest, view: GroupView) -> list[CollectiveAlgorithm]:
+        """Return the candidates that can serve ``request`` in a group seen as ``view``, one or more.
+
+        Raises:
+            UnsupportedError: None can; the message gives every candidate's reason.
+        """
         candidates = self._candidates.get(request.pattern, self._candidates.get(None, ()))
         reasons = {str(one): one.refusal(request, view) for one in candidates}
         able = [one for one in candidates if reasons[str(one)] is None]
         if not able:
-            listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items()) or "no algorithm is given"
+            listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items()) or "none is given"
+            others = sorted(one.name for one in self._others() if one.refusal(request, view) is None)
             raise UnsupportedError(
                 f"no algorithm can do {request.pattern} among {request.ranks} NPUs of {self._fabric.name!r}: {listed}",
-                key=str(request.pattern),
+                accepted=", ".join(others) or None,
             )
+        return able
+
+    def _choose(self, request: CollectiveRequest, members: IntArray, view: GroupView) -> Plan:
+        able = self.able(request, view)
         if not self._fastest or len(able) == 1:
             return Plan(self._interned(able[0].plan(request, view)), str(able[0]))
         plans = {str(one): self._interned(one.plan(request, view)) for one in able}
