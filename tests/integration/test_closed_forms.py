@@ -1,0 +1,127 @@
+"""Every first-party algorithm takes its alpha-beta time, latency included, on fabrics where nothing else is in the way.
+
+alpha is the latency of a step, beta the bandwidth, S the per-rank buffer, n the group (Thakur, Rabenseifner and Gropp,
+IJHPCA 2005, for the rings; the others by counting steps).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fredfw import Fabric, Framework, Level
+
+FRAMEWORK = Framework()
+S = 1e9
+LATENCY = 3e-6
+BETA = 3e12
+FIDELITIES = ["compressed", "stepwise"]
+
+
+def ring_fabric(size: int) -> Fabric:
+    """NPUs on a bidirectional ring with links of ``BETA`` and ``LATENCY``."""
+    here = np.arange(size)
+    there = (here + 1) % size
+    return Fabric(
+        "ring",
+        np.zeros(size),
+        np.concatenate([here, there]),
+        np.concatenate([there, here]),
+        BETA,
+        LATENCY,
+        0.0,
+        levels=(Level(size, "ring", BETA, LATENCY),),
+        coordinates=here[:, None],
+    )
+
+
+def fred(variant: str) -> Fabric:
+    """4 NPUs under each of 5 switches: two links between NPUs of a group, four between groups."""
+    return FRAMEWORK.topology("fred", variant=variant, link_latency=LATENCY).build()
+
+
+def duration(fabric: Fabric, pattern: str, algorithm: str, fidelity: str, **options: Any) -> float:
+    result = FRAMEWORK.simulate_collective(fabric, pattern, size=S, algorithm=algorithm, fidelity=fidelity, **options)
+    return result.duration
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("n", [3, 4, 7, 16, 33])
+def test_ring(n: int, fidelity: str) -> None:
+    fabric = ring_fabric(n)
+    step = LATENCY + S / n / BETA
+    assert duration(fabric, "all-reduce", "ring", fidelity) == pytest.approx(2 * (n - 1) * step, rel=1e-9)
+    assert duration(fabric, "reduce-scatter", "ring", fidelity) == pytest.approx((n - 1) * step, rel=1e-9)
+    assert duration(fabric, "all-gather", "ring", fidelity) == pytest.approx((n - 1) * step, rel=1e-9)
+    for pattern in ("broadcast", "reduce"):
+        expected = (8 + n - 2) * (LATENCY + S / 8 / BETA)
+        assert duration(fabric, pattern, "ring", fidelity, chunks=8) == pytest.approx(expected, rel=1e-9)
+    # Step t hands on n - 1 - t blocks.
+    blocks = n * (n - 1) / 2
+    expected = (n - 1) * LATENCY + blocks * S / n / BETA
+    assert duration(fabric, "all-to-all", "ring", fidelity) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_hierarchical(fidelity: str) -> None:
+    inner = 3 * (2 * LATENCY + S / 4 / BETA)
+    outer = 4 * (4 * LATENCY + S / 20 / BETA)
+    fabric = fred("C")
+    assert duration(fabric, "all-reduce", "hierarchical", fidelity) == pytest.approx(2 * (inner + outer), rel=1e-9)
+    assert duration(fabric, "reduce-scatter", "hierarchical", fidelity) == pytest.approx(inner + outer, rel=1e-9)
+    assert duration(fabric, "all-gather", "hierarchical", fidelity) == pytest.approx(inner + outer, rel=1e-9)
+    # Outermost level first: the outer rings carry the larger blocks.
+    outer, inner = 4 * (4 * LATENCY + S / 5 / BETA), 3 * (2 * LATENCY + S / 20 / BETA)
+    reverse = duration(fabric, "all-reduce", "hierarchical", fidelity, orders="reverse")
+    assert reverse == pytest.approx(2 * (inner + outer), rel=1e-9)
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_in_network(fidelity: str) -> None:
+    fabric, n = fred("D"), 20
+    alpha = 4 * LATENCY
+    for pattern in ("all-reduce", "reduce", "broadcast"):
+        assert duration(fabric, pattern, "in-network", fidelity) == pytest.approx(alpha + S / BETA, rel=1e-9)
+    for pattern in ("reduce-scatter", "all-gather"):
+        expected = n * (alpha + S / n / BETA)
+        assert duration(fabric, pattern, "in-network", fidelity) == pytest.approx(expected, rel=1e-9)
+    expected = (n - 1) * (alpha + S / n / BETA)
+    assert duration(fabric, "all-to-all", "in-network", fidelity) == pytest.approx(expected, rel=1e-9)
+    for pattern in ("gather", "scatter"):
+        # One at a time: three members of the root's own group are two links away, the other 16 four.
+        expected = 3 * 2 * LATENCY + 16 * alpha + (n - 1) * S / n / BETA
+        assert duration(fabric, pattern, "in-network", fidelity) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_direct(fidelity: str) -> None:
+    fabric, n = fred("D"), 20
+    alpha = 4 * LATENCY
+    for pattern in ("all-to-all", "all-gather", "reduce-scatter", "gather", "scatter"):
+        expected = alpha + (n - 1) / n * S / BETA
+        assert duration(fabric, pattern, "direct", fidelity) == pytest.approx(expected, rel=1e-9)
+    for pattern in ("broadcast", "reduce"):
+        expected = alpha + (n - 1) * S / BETA
+        assert duration(fabric, pattern, "direct", fidelity) == pytest.approx(expected, rel=1e-9)
+    expected = 2 * (alpha + (n - 1) / n * S / BETA)
+    assert duration(fabric, "all-reduce", "direct", fidelity) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "in-network"])
+def test_point_to_point(algorithm: str) -> None:
+    fabric = fred("D")
+    assert duration(fabric, "point-to-point", algorithm, "stepwise", group=[0, 1]) == pytest.approx(
+        2 * LATENCY + S / BETA, rel=1e-9
+    )
+    assert duration(fabric, "point-to-point", algorithm, "stepwise", group=[0, 19]) == pytest.approx(
+        4 * LATENCY + S / BETA, rel=1e-9
+    )
+
+
+def test_auto_takes_the_fastest_and_says_what_it_tried() -> None:
+    result = FRAMEWORK.simulate_collective(fred("D"), "all-reduce", size=S)
+    assert result.algorithm == "in-network"
+    assert set(result.candidates) == {"direct", "hierarchical", "in-network", "ring"}
+    assert result.duration == min(result.candidates.values())
