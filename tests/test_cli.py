@@ -326,6 +326,14 @@ def test_logs_go_to_standard_error(experiment: str) -> None:
     assert fredfw("compare", experiment).stderr == ""
 
 
+def test_hook_calls_are_traced_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREDFW_TRACE_HOOKS", "1")
+    result = fredfw("plugins", "list")
+    assert "fredfw_topologies" in result.stderr
+    monkeypatch.delenv("FREDFW_TRACE_HOOKS")
+    assert fredfw("plugins", "list").stdout == result.stdout
+
+
 def environment() -> dict[str, str]:
     """Return an environment in which another process finds the modules that this one does."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

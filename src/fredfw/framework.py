@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
-from fredfw.errors import InputError, nearest
+from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
 from fredfw.experiment import calibration, comparison, spec
 from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
 from fredfw.experiment.runner import Bench, Runner, sharing_of
@@ -72,10 +72,12 @@ class Framework:
         """
         members = _members(group, fabric)
         request = CollectiveRequest(_pattern(pattern), len(members), _size(size), root)
-        if fidelity not in FIDELITIES:
-            raise InputError(f"{fidelity!r} is not known", key="fidelity", accepted=", ".join(FIDELITIES))
+        _check_fidelity(fidelity)
         bench = self._bench(fabric, algorithm, options)
-        return bench.collective(request, members, stepwise=fidelity == "stepwise")
+        try:
+            return bench.collective(request, members, stepwise=fidelity == "stepwise")
+        except UnsupportedError as error:
+            raise error.at(key="algorithm") from None
 
     def _bench(self, fabric: Fabric, algorithm: str, options: dict[str, Any]) -> Bench:
         key = f"{algorithm} {sorted(options.items())}"
@@ -91,7 +93,7 @@ class Framework:
         return bench
 
     def load_experiment(self, source: str | Path | Mapping[str, Any]) -> Experiment:
-        """Read the experiment file at a path, or the tables of one; raises ``InputError`` naming file, key and value."""
+        """Read an experiment file, or the tables of one; raises ``InputError`` naming file, key and value."""
         return spec.parse(source, self.plugins) if isinstance(source, Mapping) else spec.load(source, self.plugins)
 
     def run(
@@ -108,9 +110,10 @@ class Framework:
             InputError: The cell is not named, or does not exist, or cannot be run.
             SimulationError: The model misbehaved.
         """
+        _check_fidelity(fidelity)
         matrix = self._experiment(experiment)
-        row = matrix.workload(_only(workload, [one.name for one in matrix.workloads], "workload", matrix.file))
-        column = matrix.fabric(_only(fabric, [one.name for one in matrix.fabrics], "fabric", matrix.file))
+        row = matrix.workload(_chosen(workload, [one.name for one in matrix.workloads], "workload", matrix.file))
+        column = matrix.fabric(_chosen(fabric, [one.name for one in matrix.fabrics], "fabric", matrix.file))
         with self._hooked(matrix):
             result = Runner(matrix, self.plugins).run(row, column, fidelity or matrix.fidelity_of(row, column))
             self.plugins.hook.fredfw_after_run(result=result)
@@ -124,6 +127,7 @@ class Framework:
         progress: comparison.Progress | None = None,
     ) -> Comparison:
         """Simulate every cell of an experiment; see ``fredfw.experiment.comparison.compare``."""
+        _check_fidelity(fidelity)
         matrix = self._experiment(experiment)
         with self._hooked(matrix):
             return comparison.compare(matrix, self.plugins, fidelity=fidelity, progress=progress)
@@ -150,8 +154,16 @@ class Framework:
 def _pattern(name: str) -> Pattern:
     names = [str(one) for one in Pattern]
     if name not in names:
-        raise InputError(f"unknown pattern {name!r}{nearest(name, names)}", key="pattern", accepted=", ".join(names))
+        raise InputError(
+            f"unknown pattern {name!r}{nearest(str(name), names)}", key="pattern", accepted=", ".join(names)
+        )
     return Pattern(name)
+
+
+def _check_fidelity(name: str | None) -> None:
+    if name is not None and name not in FIDELITIES:
+        hint = nearest(str(name), FIDELITIES)
+        raise InputError(f"{name!r} is not known{hint}", key="fidelity", accepted=", ".join(FIDELITIES))
 
 
 def _size(value: float | str) -> float:
@@ -164,26 +176,29 @@ def _size(value: float | str) -> float:
     return size
 
 
-def _members(group: Sequence[int] | None, fabric: Fabric) -> IntArray:
+def _members(group: Sequence[Any] | None, fabric: Fabric) -> IntArray:
     npus = len(fabric.npus)
     if group is None:
         return np.arange(npus)
-    members = np.asarray(group, dtype=np.intp)
     accepted = f"different NPUs from 0 to {npus - 1}"
-    if members.ndim != 1 or not len(members):
+    if isinstance(group, str) or not len(group):
         raise InputError(f"{group!r} is no group", key="group", accepted=accepted)
-    for npu in members.tolist():
+    for npu in group:
+        if isinstance(npu, bool) or not isinstance(npu, int | np.integer):
+            raise InputError(f"{npu!r} is no number of an NPU", key="group", accepted=accepted)
         if not 0 <= npu < npus:
             raise InputError(f"{fabric.name!r} has no NPU {npu}", key="group", accepted=accepted)
+    members = np.asarray(group, dtype=np.intp)
     numbers, counts = np.unique(members, return_counts=True)
     if (counts > 1).any():
         raise InputError(f"NPU {numbers[counts > 1][0]} is named twice", key="group", accepted=accepted)
     return members
 
 
-def _only(name: str | None, names: Sequence[str], kind: str, file: str | None) -> str:
-    if name is not None:
-        return name
-    if len(names) > 1:
-        raise InputError(f"there are {len(names)} {kind}s", file=file, key=kind, accepted=f"one of {', '.join(names)}")
-    return names[0]
+def _chosen(name: str | None, names: Sequence[str], kind: str, file: str | None) -> str:
+    accepted = f"one of {', '.join(names)}"
+    if name is None and len(names) > 1:
+        raise InputError(f"there are {len(names)} {kind}s", file=file, key=kind, accepted=accepted)
+    if name is not None and name not in names:
+        raise UnknownNameError(f"no {kind} {name!r}{nearest(name, names)}", file=file, key=kind, accepted=accepted)
+    return names[0] if name is None else name

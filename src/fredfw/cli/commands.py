@@ -35,9 +35,11 @@ _progress = click.option("--progress/--no-progress", default=True, help="A progr
 def open_framework(ctx: click.Context) -> Framework:
     """Return the framework with all installed plugins; logging is configured from here on."""
     from fredfw.framework import Framework
+    from fredfw.plugin.manager import PluginManager, Switches
 
     configure_logging(*ctx.find_root().obj)
-    return Framework()
+    switches = Switches.from_environment(trace=lambda call: click.echo(call, err=True))
+    return Framework(PluginManager.discover(switches))
 
 
 def _log(event: str, **values: Any) -> None:
@@ -163,7 +165,7 @@ def collective(
     if size is not None and sizes is not None:
         raise click.UsageError("--size and --sizes exclude each other.")
     outputs = Outputs({"--json": json_path, "--csv": csv_path})
-    sweep = parse_sizes(sizes) if sizes is not None else [parse_size(size or "1GB", "--size")]
+    sweep = parse_sizes(sizes) if sizes is not None else [parse_size("1GB" if size is None else size, "--size")]
     field_texts, option_texts = parse_assignments(fields, "--set"), parse_assignments(options, "--option")
     framework = open_framework(ctx)
     from fredfw.plugin import configure

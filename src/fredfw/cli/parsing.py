@@ -37,7 +37,8 @@ def parse_size(text: str, key: str) -> float:
     try:
         size = parse(text, Unit.BYTES)
     except InputError as error:
-        raise error.at(key=key) from None
+        # Unlike in an experiment a number is not enough: what is typed says its unit.
+        raise InputError(error.message, key=key, accepted="a size such as 64MiB or 1GB") from None
     if size <= 0:
         raise InputError(f"{text!r} is no size", key=key, accepted="more than 0 bytes")
     return size

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
 from fredfw.errors import InputError
 from fredfw.experiment.runner import Runner
-from fredfw.experiment.spec import Experiment, WorkloadSpec
+from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.plugin.manager import PluginManager
 
 # Scales from a ten-thousandth of the roofline to ten times it, four to a decade.
 LOWEST, HIGHEST, PER_DECADE = 1e-4, 10.0, 4
 _RELATIVE = 1e-9
 _ITERATIONS = 60
+# How near to the target (relatively) a sign change must lead to be a solution and not a jump across it.
+_REACHED = 1e-6
 
 
 @frozen
@@ -47,51 +49,71 @@ def calibrate(
     """Fit every workload of ``experiment`` that has a ``calibration`` table.
 
     Raises:
-        InputError: No workload has one.
+        InputError: No workload has one, or one does not fit the fabrics it is compared on.
     """
     wanted = [workload for workload in experiment.workloads if workload.calibration is not None]
     if not wanted:
         raise InputError("no workload has a calibration", file=experiment.file, accepted="[workloads.NAME.calibration]")
+    runner = Runner(experiment, plugins)
+    for workload in wanted:
+        for fabric in _fabrics(experiment, workload):
+            runner.check(workload, fabric)
     fits = []
     for done, workload in enumerate(wanted):
         if progress:
             progress(done, len(wanted), workload.name)
-        fits.append(_fit(experiment, workload, plugins))
+        fits.append(_fit(experiment, workload, runner))
     if progress:
         progress(len(wanted), len(wanted), "")
     return tuple(fits)
 
 
-def _fit(experiment: Experiment, workload: WorkloadSpec, plugins: PluginManager) -> Fit:
+def _fabrics(experiment: Experiment, workload: WorkloadSpec) -> tuple[FabricSpec, FabricSpec]:
+    """Return the baseline, and the fabric with the published speed-up over it."""
     assert workload.calibration is not None
-    target, fabric = workload.calibration.speedup, experiment.fabric(workload.calibration.fabric)
-    baseline = experiment.fabric(experiment.baseline)
-    runner = Runner(experiment, plugins)
+    return experiment.fabric(experiment.baseline), experiment.fabric(workload.calibration.fabric)
+
+
+def _fit(experiment: Experiment, workload: WorkloadSpec, runner: Runner) -> Fit:
+    assert workload.calibration is not None
+    fabrics = _fabrics(experiment, workload)
 
     def speedup(scale: float) -> float:
         spec = experiment.with_compute_scale(workload.name, scale).workload(workload.name)
         # As the comparison runs these cells, so that it shows the speed-up that was fitted.
-        seconds = [
-            runner.run(spec, column, experiment.fidelity_of(spec, column)).seconds for column in (baseline, fabric)
-        ]
-        return seconds[0] / seconds[1]
+        baseline, result = (runner.run(spec, fabric, experiment.fidelity_of(spec, fabric)) for fabric in fabrics)
+        return runner.speedup(baseline, result)
 
     count = round(math.log10(HIGHEST / LOWEST) * PER_DECADE)
     scales = [LOWEST * (HIGHEST / LOWEST) ** (step / count) for step in range(count + 1)]
-    values = [speedup(scale) for scale in scales]
-    solutions = [scale for scale, value in zip(scales, values, strict=True) if value == target]
-    for low, high, below, above in zip(scales, scales[1:], values, values[1:], strict=False):
-        if (below - target) * (above - target) < 0:
-            solutions.append(_root(lambda scale: speedup(scale) - target, low, high, below - target, above - target))
+    solutions, reached = solve(speedup, workload.calibration.speedup, scales)
     return Fit(
         workload=workload.name,
-        fabric=fabric.name,
-        target=target,
-        solutions=tuple(sorted(solutions)),
+        fabric=workload.calibration.fabric,
+        target=workload.calibration.speedup,
+        solutions=solutions,
         range=(LOWEST, HIGHEST),
-        reached=(min(values), max(values)),
+        reached=reached,
         recorded=workload.compute_scale,
     )
+
+
+def solve(
+    function: Callable[[float], float], target: float, grid: Sequence[float]
+) -> tuple[tuple[float, ...], tuple[float, float]]:
+    """Return where ``function`` is ``target``, and its least and greatest value on ``grid``.
+
+    Found are the points of ``grid`` (ascending) where it is, and one root between two neighbours on either side of it;
+    a jump across the target is no root.
+    """
+    values = [function(point) for point in grid]
+    roots = [point for point, value in zip(grid, values, strict=True) if value == target]
+    for low, high, below, above in zip(grid, grid[1:], values, values[1:], strict=False):
+        if (below - target) * (above - target) < 0:
+            root = _root(lambda point: function(point) - target, low, high, below - target, above - target)
+            if abs(function(root) - target) <= _REACHED * abs(target):
+                roots.append(root)
+    return tuple(sorted(roots)), (min(values), max(values))
 
 
 def _root(function: Callable[[float], float], low: float, high: float, below: float, above: float) -> float:

@@ -107,4 +107,6 @@ def _status(experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec) 
     # A factor of 1 is the roofline itself: the fit is asked for, but not recorded yet.
     if original.calibration is None or workload.compute_scale == 1.0:
         return Status.SIMULATED
-    return Status.CALIBRATED if original is workload and fabric.name == original.calibration.fabric else Status.PREDICTED
+    return (
+        Status.CALIBRATED if original is workload and fabric.name == original.calibration.fabric else Status.PREDICTED
+    )

@@ -98,15 +98,16 @@ class Runner:
         """Return how many times faster ``result`` is than ``baseline``.
 
         Raises:
-            InputError: It takes no time at all.
+            InputError: One of the two takes no time at all.
         """
-        if result.seconds == 0:
-            raise InputError(
-                f"takes no time on {result.fabric_name!r}, so there is no speed-up",
-                file=self._experiment.file,
-                key=f"workloads.{result.workload}",
-                accepted="a workload that computes or communicates on every fabric",
-            )
+        for one in (baseline, result):
+            if one.seconds == 0:
+                raise InputError(
+                    f"takes no time on {one.fabric_name!r}, so there is no speed-up",
+                    file=self._experiment.file,
+                    key=f"workloads.{one.workload}",
+                    accepted="a workload that computes or communicates on every fabric",
+                )
         return baseline.seconds / result.seconds
 
     def _cell(self, workload: WorkloadSpec, fabric: FabricSpec) -> _Cell:

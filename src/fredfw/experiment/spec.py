@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import attrs
 from attrs import evolve, field, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, Pattern
-from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
 from fredfw.fabric import Router, Topology
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, Registry
@@ -23,6 +25,11 @@ _T = TypeVar("_T")
 _Named = TypeVar("_Named", "FabricSpec", "WorkloadSpec")
 
 
+def _positive(_instance: object, attribute: attrs.Attribute[float], value: float) -> None:
+    if not value > 0:
+        raise InputError(f"{value!r} is no speed-up", key=attribute.name, accepted="a finite number above 0")
+
+
 @frozen
 class Calibration:
     """The cell of a comparison that a workload's ``compute_scale`` is fitted to.
@@ -33,7 +40,7 @@ class Calibration:
     """
 
     fabric: str
-    speedup: float
+    speedup: float = field(validator=_positive)
 
 
 @frozen
@@ -49,7 +56,7 @@ class Reference:
 
     workload: str
     fabric: str
-    speedup: float
+    speedup: float = field(validator=_positive)
     source: str = ""
 
 
@@ -166,7 +173,7 @@ def load(path: str | Path, plugins: PluginManager) -> Experiment:
         raise InputError(f"cannot be read: {reason}", file=file, accepted="a TOML file") from None
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # more than TOMLDecodeError: integers of many digits, deep nesting
         raise InputError(f"is not TOML: {error}", file=file, accepted="a TOML file") from None
     return parse(content, plugins, file=file)
 
@@ -232,6 +239,14 @@ class _Reader:
                 look_up(name)
             except UnknownNameError as error:
                 raise error.at(key=key) from None
+        for workload in experiment.workloads:
+            if workload.calibration is not None and workload.calibration.fabric == experiment.baseline:
+                others = [one.name for one in experiment.fabrics if one.name != experiment.baseline]
+                raise InputError(
+                    f"{experiment.baseline!r} is the baseline, whose speed-up is 1 at every scale",
+                    key=f"workloads.{workload.name}.calibration.fabric",
+                    accepted=", ".join(others) or "another fabric",
+                )
 
     def fabric(self, name: str, table: Mapping[str, Any]) -> FabricSpec:
         key = f"fabrics.{name}"
@@ -261,17 +276,38 @@ class _Reader:
     def collectives(self, value: object, key: str) -> Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None:
         if value == "auto":
             return None
+        if not isinstance(value, Mapping):
+            accepted = 'auto, or a table such as { all-reduce = "ring", default = "direct" }'
+            raise InputError(f"{value!r} is no choice of algorithms", key=key, accepted=accepted)
         chosen: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] = {}
-        table = _table(value, key)
-        _check_keys(table, ("selection", "default", *map(str, Pattern)), key)
-        for name, one in table.items():
+        _check_keys(value, ("selection", "default", *map(str, Pattern)), key)
+        for name, one in value.items():
             if name == "selection":
                 continue
-            listed = one if isinstance(one, list) else [one]
-            chosen[None if name == "default" else Pattern(name)] = tuple(
-                self.choice(entry, self.plugins.collectives, f"{key}.{name}") for entry in listed
+            pattern = None if name == "default" else Pattern(name)
+            where = f"{key}.{name}"
+            if one == []:
+                raise InputError("names no algorithm", key=where, accepted=self._knowing(pattern))
+            entries = (
+                {f"{where}[{index}]": entry for index, entry in enumerate(one)}
+                if isinstance(one, list)
+                else {where: one}
             )
+            chosen[pattern] = tuple(self.algorithm(entry, pattern, place) for place, entry in entries.items())
         return chosen
+
+    def algorithm(self, value: object, pattern: Pattern | None, key: str) -> CollectiveAlgorithm:
+        algorithm = self.choice(value, self.plugins.collectives, key)
+        if pattern is not None and pattern not in algorithm.patterns:
+            known = ", ".join(sorted(algorithm.patterns))
+            message = f"{algorithm.name!r} does not do {pattern}, only {known}"
+            raise UnsupportedError(message, key=key, accepted=self._knowing(pattern))
+        return algorithm
+
+    def _knowing(self, pattern: Pattern | None) -> str:
+        """Return the names of the algorithms that know ``pattern``."""
+        algorithms = self.plugins.collectives
+        return ", ".join(cls.name for cls in algorithms if pattern is None or pattern in cls.patterns)
 
     def workloads(self, tables: Mapping[str, Any]) -> tuple[WorkloadSpec, ...]:
         specs = {name: self.workload(name, _table(table, f"workloads.{name}")) for name, table in tables.items()}
@@ -283,7 +319,8 @@ class _Reader:
             if original is None or original.scaled_like is not None:
                 free = [other for other, one in specs.items() if one.scaled_like is None]
                 message = f"no workload {spec.scaled_like!r} with a scale of its own{nearest(spec.scaled_like, free)}"
-                raise UnknownNameError(message, key=key, accepted=", ".join(free))
+                accepted = ", ".join(free) or "a workload with a compute_scale"
+                raise UnknownNameError(message, key=key, accepted=accepted)
             specs[name] = evolve(spec, compute_scale=original.compute_scale)
         return tuple(specs.values())
 
@@ -297,7 +334,7 @@ class _Reader:
         if "scaled_like" in table and ("compute_scale" in table or "calibration" in table):
             raise InputError("has a scale of its own as well", key=f"{key}.scaled_like", accepted="one of the two")
         scale = table.get("compute_scale", 1.0)
-        if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < float("inf"):
+        if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= sys.float_info.max:
             raise InputError(f"{scale!r} is no scale", key=f"{key}.compute_scale", accepted="a finite number above 0")
         calibration = None
         if "calibration" in table:
@@ -352,5 +389,6 @@ def _texts(value: object, key: str) -> tuple[str, ...]:
 
 def _choice(value: object, choices: Sequence[str], key: str) -> str:
     if value not in choices:
-        raise InputError(f"{value!r} is not known", key=key, accepted=", ".join(choices))
+        hint = nearest(value, choices) if isinstance(value, str) else ""
+        raise InputError(f"{value!r} is not known{hint}", key=key, accepted=", ".join(choices))
     return str(value)

@@ -125,4 +125,5 @@ class FlowSet:
     @cached_property
     def unhindered(self) -> BoolArray:
         """``(F,)`` whether a flow has nothing to send, or no link to send it over."""
-        return (self.volumes <= 0) | (np.diff(self.routes.offsets) == 0)
+        unhindered: BoolArray = (self.volumes <= 0) | (np.diff(self.routes.offsets) == 0)
+        return unhindered

@@ -61,8 +61,8 @@ plugins are listed by ``fredfw plugins list``; two plugins that register the sam
 All hooks, with when they are called and what they return, are in ``fredfw.plugin.spec``. A plugin that cannot be loaded
 is left out with a warning, and becomes an error when something asks for a name that it might have registered. These
 environment variables help to find out why: ``FREDFW_DISABLE_PLUGINS=name,...`` does not load the plugins named,
-``FREDFW_PLUGINS=name,...`` loads no others beside the core's own, and ``FREDFW_TRACE_HOOKS=1`` tells of every call of a
-hook, in programs that pass a ``trace`` to ``fredfw.plugin.manager.Switches.from_environment``.
+``FREDFW_PLUGINS=name,...`` loads no others beside the core's own, and ``FREDFW_TRACE_HOOKS=1`` makes the command line
+tell of every call of a hook on standard error; programs pass a ``trace`` to ``fredfw.plugin.manager.Switches``.
 '''
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ def _unknown(value: Any, hint: Any, known: Sequence[Any]) -> InputError:
 def _read(text: str, hint: Any) -> Any:
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # more than TOMLDecodeError: integers of many digits, deep nesting
         return text
     value = parsed["value"]
     # A date, or a second line smuggled in, is text that merely looks like TOML.

@@ -17,15 +17,15 @@ def ensure_writable(path: str | Path) -> None:
     """
     target = _resolve(path)
     accepted = "a file that can be written, in a directory that exists"
-    if target.is_dir():
-        raise InputError("is a directory", file=str(path), accepted=accepted)
-    if target.exists() and not os.access(target, os.W_OK):
-        raise InputError("is read-only", file=str(path), accepted=accepted)
-    if _is_special(target):
-        return
-    # Only making a file tells the truth: permission bits say nothing about read-only mounts, quotas or root.
-    probe = _aside(target)
     try:
+        if target.is_dir():
+            raise InputError("is a directory", file=str(path), accepted=accepted)
+        if target.exists() and not os.access(target, os.W_OK):
+            raise InputError("is read-only", file=str(path), accepted=accepted)
+        if _is_special(target):
+            return
+        # Only making a file tells the truth: permission bits say nothing about read-only mounts, quotas or root.
+        probe = _aside(target)
         os.close(_create(probe))
         probe.unlink()
     except OSError as error:

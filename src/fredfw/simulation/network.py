@@ -23,6 +23,8 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 
 # A flow is drained when what remains is below this share of its own volume.
 _DRAINED = 1e-11
+# What a flow still has as long as it is not drained, so that without a rate it never ends.
+_LEAST = np.finfo(float).tiny
 
 Completion = Callable[[IntArray], None]
 
@@ -31,17 +33,16 @@ Completion = Callable[[IntArray], None]
 _Event = tuple[float, int, int, Callable[[], None]]
 
 
-@define(eq=False)
-class _Batch:
+@define(eq=False, kw_only=True)
+class _Batch(Active):
     """A started flow set: how many flows of each activity still drain, and when its last delivery is."""
 
     flows: FlowSet
     on_complete: Completion
-    caps: FloatArray | None
-    draining: BoolArray
     pending: IntArray
     end: FloatArray
     unfinished: int
+    count: int
 
 
 @define
@@ -92,7 +93,10 @@ class FlowNetwork:
         self._volume = np.zeros(0)
         self._rate = np.zeros(0)
         self._stale = False
+        # The next flow to drain: when, in how many seconds, and which.
         self._next_drain = math.inf
+        self._until_drain = math.inf
+        self._first = 0
         self._moved: dict[tuple[int, str], tuple[Routes, FloatArray]] = {}
 
     def schedule(self, delay: float, callback: Callable[[], None], priority: int = 0) -> None:
@@ -175,10 +179,13 @@ class FlowNetwork:
         self.statistics.batches += 1
         self.statistics.flows += count
         batch = _Batch(
+            routes=flows.routes,
+            caps=flows.caps if decision.caps is None else decision.caps,
+            priority=flows.priority,
+            draining=np.ones(count, dtype=bool),
             flows=flows,
             on_complete=on_complete,
-            caps=flows.caps if decision.caps is None else decision.caps,
-            draining=np.ones(count, dtype=bool),
+            count=count,
             pending=flows.sizes.copy(),
             end=np.full(flows.activities, self.now),
             unfinished=flows.activities,
@@ -215,31 +222,30 @@ class FlowNetwork:
         """Go to ``time`` and let all that happens then happen, in order."""
         self.statistics.events += 1
         if time >= self._next_drain:
-            # The first to finish define this moment; others join if what they have left then is rounding.
-            left = self._remaining - self._finish_times().min() * self._rate
-            self._drain_until(time)
-            self._finish(left <= _DRAINED * self._volume)
+            # The first to finish defines this moment; others join if what they have left then is rounding.
+            left = self._remaining - self._until_drain * self._rate
+            done = left <= _DRAINED * self._volume
+            done[self._first] = True
+            self._remaining = np.maximum(left, 0.0)
+            self.now = time
+            self._finish(done)
         else:
             self._drain_until(time)
         while self._events and self._events[0][0] <= self.now:
             heapq.heappop(self._events)[3]()
 
-    def _finish_times(self) -> FloatArray:
-        finish = np.full(len(self._remaining), np.inf)
-        np.divide(self._remaining, self._rate, out=finish, where=self._rate > 0)
-        return finish
-
     def _drain_until(self, time: float) -> None:
-        if time > self.now and len(self._remaining):
-            self._remaining = np.maximum(self._remaining - self._rate * (time - self.now), 0.0)
+        elapsed = time - self.now
+        if elapsed > 0 and len(self._remaining):
+            self._remaining = np.maximum(self._remaining - self._rate * elapsed, _LEAST)
+            self._until_drain -= elapsed
         self.now = time
 
     def _parts(self) -> list[tuple[_Batch, slice]]:
         parts, start = [], 0
         for batch in self._batches:
-            count = int(np.count_nonzero(batch.draining))
-            parts.append((batch, slice(start, start + count)))
-            start += count
+            parts.append((batch, slice(start, start + batch.count)))
+            start += batch.count
         return parts
 
     def _finish(self, done: BoolArray) -> None:
@@ -249,6 +255,7 @@ class FlowNetwork:
             if not len(flows):
                 continue
             batch.draining[flows] = False
+            batch.count -= len(flows)
             activity = batch.flows.activity[flows]
             arrival = self.now + batch.flows.delays[flows]
             np.maximum.at(batch.end, activity, arrival)
@@ -258,7 +265,7 @@ class FlowNetwork:
         keep = ~done
         self._remaining, self._volume = self._remaining[keep], self._volume[keep]
         self._rate = self._rate[keep]
-        self._batches = [batch for batch in self._batches if batch.draining.any()]
+        self._batches = [batch for batch in self._batches if batch.count]
         self._stale = True
 
     def _deliver(self, batch: _Batch, activities: IntArray) -> None:
@@ -294,9 +301,11 @@ class FlowNetwork:
             self._next_drain = math.inf
             return
         before = self._solver.solves, self._solver.cached
-        self._rate = self._solver.rates(
-            [Active(batch.flows.routes, batch.draining, batch.caps, batch.flows.priority) for batch in self._batches]
-        )
+        self._rate = self._solver.rates(self._batches)
         self.statistics.solves += self._solver.solves - before[0]
         self.statistics.cached += self._solver.cached - before[1]
-        self._next_drain = self.now + float(self._finish_times().min())
+        with np.errstate(divide="ignore"):
+            finish = self._remaining / self._rate  # infinite where a flow has no rate
+        self._first = int(finish.argmin())
+        self._until_drain = float(finish[self._first])
+        self._next_drain = self.now + self._until_drain

@@ -55,7 +55,9 @@ class ScheduleRun:
         self._stepwise = stepwise
         phases, count = schedule.phases, len(groups)
         self._left = np.full(count, len(phases))
-        self._waiting = np.repeat([[len(phase.after)] for phase in phases], count, axis=1)
+        # An empty schedule, of a group of one, has no rows.
+        waiting = np.array([len(phase.after) for phase in phases], dtype=np.intp)
+        self._waiting = np.repeat(waiting[:, None], count, axis=1)
         self._dependents: list[list[int]] = [[] for _ in phases]
         for index, phase in enumerate(phases):
             for before in phase.after:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import frozen
+from attrs import define, field
 
 from fredfw.fabric import Fabric, Routes
 from fredfw.simulation.sharing import Incidence, SharingPolicy
@@ -15,21 +15,25 @@ from fredfw.typing import BoolArray, FloatArray
 _CAPACITY = 4_000_000
 
 
-@frozen(eq=False)
+@define(eq=False)
 class Active:
     """Flows that may run.
 
     Args:
         routes: Their links.
-        draining: ``(F,)`` which of them still have bytes to send.
         caps: ``(F,)`` upper limits, or ``None``.
         priority: Their class.
+        draining: ``(F,)`` which of them still have bytes to send.
     """
 
     routes: Routes
-    draining: BoolArray
     caps: FloatArray | None
     priority: int
+    draining: BoolArray
+    identity: tuple[int, int, int] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.identity = id(self.routes), id(self.caps), self.priority
 
 
 class RateSolver:
@@ -53,7 +57,7 @@ class RateSolver:
 
     def rates(self, active: Sequence[Active]) -> FloatArray:
         """Return the rates of all draining flows of ``active``, in order."""
-        key = tuple((id(one.routes), id(one.caps), one.priority, one.draining.tobytes()) for one in active)
+        key = tuple([(one.identity, one.draining.tobytes()) for one in active])
         known = self._known.get(key)
         if known is not None:
             self.cached += 1

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fredfw
+from fredfw import Fabric, Framework, Status, Topology
+
+EXPERIMENT = """
+[fabrics]
+mesh.topology = { name = "mesh2d", rows = 2, columns = 2 }
+fred.topology = { name = "fred", arity = [2, 2] }
+[workloads.net]
+workload = "microbenchmark"
+[[references]]
+workload = "net"
+fabric = "fred"
+speedup = 2
+source = "a paper"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "two.toml"
+    path.write_text(EXPERIMENT)
+    return path
+
+
+def test_public_names_can_be_imported() -> None:
+    assert sorted(fredfw.__all__) == fredfw.__all__
+    assert len(set(fredfw.__all__)) == len(fredfw.__all__)
+    for name in fredfw.__all__:
+        assert getattr(fredfw, name) is not None
+    for name in ("errors", "typing", "units"):
+        assert importlib.import_module(f"fredfw.{name}") is getattr(fredfw, name)
+
+
+def test_public_classes_and_functions_are_documented() -> None:
+    for name in set(fredfw.__all__) - {"__version__"}:
+        assert getattr(fredfw, name).__doc__, name
+
+
+def test_topology_takes_si_numbers_and_text_with_units() -> None:
+    fw = fredfw.Framework()
+    text = fw.topology("mesh2d", rows=2, columns=3, link_bandwidth="40 Gbps", link_latency="25 us")
+    number = fw.topology("mesh2d", rows=2, columns=3, link_bandwidth=5e9, link_latency=25e-6)
+    assert isinstance(text, Topology)
+    assert text == number
+    fabric = text.build()
+    assert isinstance(fabric, Fabric)
+    assert len(fabric.npus) == 6
+
+
+def test_simulate_collective() -> None:
+    fw = fredfw.Framework()
+    fabric = fw.topology("mesh2d", rows=1, columns=2, link_bandwidth="100 GB/s", link_latency=0, io_controllers=False)
+    result = fw.simulate_collective(fabric.build(), "all-reduce", size="1 GB", algorithm="ring")
+    # Two steps of half the buffer at 100 GB/s; busbw = algbw x 2 (n - 1) / n (nccl-tests), which is 1 for n = 2.
+    assert result.duration == pytest.approx(0.01, rel=1e-12)
+    assert result.algbw == pytest.approx(100e9, rel=1e-12)
+    assert result.busbw == pytest.approx(100e9, rel=1e-12)
+    np.testing.assert_allclose(result.link_bytes, [1e9, 1e9], rtol=1e-12)
+    np.testing.assert_allclose(result.link_utilization, [1.0, 1.0], rtol=1e-12)
+
+
+def test_simulate_collective_has_the_documented_defaults() -> None:
+    fw = fredfw.Framework()
+    fabric = fw.topology("fred", arity=[2, 2]).build()
+    every = fw.simulate_collective(fabric, "all-reduce", size=1e9)
+    named = fw.simulate_collective(fabric, "all-reduce", size=1e9, group=None, algorithm="auto")
+    assert every.duration == named.duration
+    assert every.ranks == 4
+    assert every.algorithm == min(every.candidates, key=every.candidates.__getitem__)
+    chunked = fw.simulate_collective(fabric, "all-reduce", size=1e9, group=[0, 1], algorithm="hierarchical", chunks=2)
+    assert (chunked.ranks, chunked.algorithm) == (2, "hierarchical(chunks=2)")
+
+
+def test_load_run_and_compare(file: Path) -> None:
+    fw = Framework()
+    experiment = fw.load_experiment(file)
+    result = fw.run(experiment, workload="net", fabric="fred")
+    comparison = fw.compare(file)
+    mesh, fred = comparison.rows
+    assert (fred.workload, fred.fabric, fred.seconds) == ("net", "fred", result.seconds)
+    assert fred.speedup == mesh.seconds / fred.seconds
+    assert (mesh.reference_speedup, fred.reference_speedup) == (None, 2.0)
+    assert fred.status is Status.SIMULATED
+    assert sum(fred.breakdown.values()) == pytest.approx(fred.seconds, rel=1e-12)
+    document = json.loads(comparison.to_json())
+    assert document["rows"][0]["reference_speedup"] is None
+    assert document["rows"][1]["status"] == "simulated"
+    assert {"workload", "fabric", "seconds", "speedup", "reference_speedup", "status", "breakdown"} <= set(
+        document["rows"][1]
+    )

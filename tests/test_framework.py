@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fredfw import Comparison, Experiment, Fabric, Framework, RunResult, hookimpl
+from fredfw.errors import FredfwError, InputError, SimulationError, UnknownNameError, UnsupportedError
+from fredfw.plugin.manager import PluginManager, Switches
+
+CONTENT: dict[str, Any] = {
+    "fabrics": {
+        "mesh": {"topology": {"name": "mesh2d", "rows": 2, "columns": 2}},
+        "fred": {"topology": {"name": "fred", "arity": [2, 2]}},
+    },
+    "workloads": {"net": {"workload": "microbenchmark"}, "other": {"workload": "microbenchmark"}},
+}
+
+
+class Listener:
+    """Notes what happens around a run."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.heard: list[tuple[str, object]] = []
+        self.fails = fails
+
+    @hookimpl
+    def fredfw_before_run(self, experiment: Experiment) -> None:
+        self.heard.append(("before", experiment))
+
+    @hookimpl
+    def fredfw_after_run(self, result: RunResult) -> None:
+        self.heard.append(("after", (result.workload, result.fabric_name)))
+        if self.fails:
+            raise SimulationError("not to my liking")
+
+    @hookimpl
+    def fredfw_on_run_error(self, experiment: Experiment, error: Exception) -> None:
+        self.heard.append(("error", error))
+
+
+@pytest.fixture
+def framework() -> Framework:
+    return Framework()
+
+
+@pytest.fixture
+def fabric(framework: Framework) -> Fabric:
+    return framework.topology("mesh2d", rows=2, columns=2).build()
+
+
+def listened(fails: bool = False) -> tuple[Framework, Listener]:
+    framework, listener = Framework(), Listener(fails)
+    framework.plugins.register(listener, "listener")
+    return framework, listener
+
+
+def test_hooks_around_a_run() -> None:
+    framework, listener = listened()
+    experiment = framework.load_experiment(CONTENT)
+    framework.run(experiment, workload="net", fabric="fred")
+    assert listener.heard == [("before", experiment), ("after", ("net", "fred"))]
+
+
+def test_hooks_around_a_comparison_are_called_once_and_per_cell() -> None:
+    framework, listener = listened()
+    experiment = framework.load_experiment(CONTENT)
+    framework.compare(experiment, fidelity="stepwise")
+    cells = [("net", "mesh"), ("net", "fred"), ("other", "mesh"), ("other", "fred")]
+    assert listener.heard == [("before", experiment), *(("after", cell) for cell in cells)]
+
+
+def test_an_error_is_told_before_it_reaches_the_caller() -> None:
+    framework, listener = listened(fails=True)
+    with pytest.raises(SimulationError, match="not to my liking") as caught:
+        framework.compare(framework.load_experiment(CONTENT))
+    assert [what for what, _ in listener.heard] == ["before", "after", "error"]
+    assert listener.heard[-1][1] is caught.value
+
+
+def test_bad_input_before_the_run_is_no_run() -> None:
+    framework, listener = listened()
+    with pytest.raises(InputError):
+        framework.run(framework.load_experiment(CONTENT), workload="nte", fabric="fred")
+    assert listener.heard == []
+
+
+def test_frameworks_share_nothing() -> None:
+    framework, listener = listened()
+    Framework().compare(framework.load_experiment(CONTENT))
+    assert listener.heard == []
+    assert len(Framework(PluginManager(Switches())).plugins.topologies) == 0
+
+
+def test_a_path_or_an_experiment(framework: Framework, tmp_path: Path) -> None:
+    file = tmp_path / "one.toml"
+    file.write_text('[fabrics]\nmesh.topology = "mesh2d"\n[workloads]\nnet.workload = "microbenchmark"\n')
+    seconds = framework.run(framework.load_experiment(file)).seconds
+    assert framework.run(file).seconds == framework.run(str(file)).seconds == seconds
+    assert isinstance(framework.compare(str(file)), Comparison)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key", "message"),
+    [
+        ({}, "workload", "there are 2 workloads"),
+        ({"workload": "net"}, "fabric", "there are 2 fabrics"),
+        ({"workload": "nett", "fabric": "mesh"}, "workload", "no workload 'nett'; did you mean 'net'?"),
+        ({"workload": "net", "fabric": "mash"}, "fabric", "no fabric 'mash'; did you mean 'mesh'?"),
+        ({"workload": "net", "fabric": "mesh", "fidelity": "stepwize"}, "fidelity", "did you mean 'stepwise'?"),
+        ({"workload": "net", "fabric": "mesh", "fidelity": ""}, "fidelity", "'' is not known"),
+    ],
+)
+def test_bad_cells(framework: Framework, arguments: dict[str, str], key: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        framework.run(framework.load_experiment(CONTENT), **arguments)
+    assert caught.value.key == key
+    assert message in caught.value.message
+    assert caught.value.accepted
+
+
+def test_compare_refuses_an_unknown_fidelity(framework: Framework) -> None:
+    with pytest.raises(InputError, match="fidelity: 'high' is not known"):
+        framework.compare(framework.load_experiment(CONTENT), fidelity="high")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        ({"pattern": "all-reduc"}, "pattern"),
+        ({"pattern": 3}, "pattern"),
+        ({"pattern": "point-to-point"}, "ranks"),
+        ({"size": 0}, "size"),
+        ({"size": -1.0}, "size"),
+        ({"size": "1 GB/s"}, "size"),
+        ({"size": "1 G"}, "size"),
+        ({"size": float("nan")}, "size"),
+        ({"size": float("inf")}, "size"),
+        ({"size": True}, "size"),
+        ({"group": []}, "group"),
+        ({"group": "01"}, "group"),
+        ({"group": ["0", "1"]}, "group"),
+        ({"group": [0, 0]}, "group"),
+        ({"group": [0, 4]}, "group"),
+        ({"group": [-1, 0]}, "group"),
+        ({"group": [0, 1.5]}, "group"),
+        ({"group": [False, True]}, "group"),
+        ({"group": [[0, 1]]}, "group"),
+        ({"group": [0, 10**30]}, "group"),
+        ({"pattern": "broadcast", "root": 4}, "root"),
+        ({"pattern": "broadcast", "root": -1}, "root"),
+        ({"pattern": "broadcast", "root": 1, "group": [2]}, "root"),
+        ({"fidelity": "high"}, "fidelity"),
+        ({"algorithm": "in-network"}, "algorithm"),
+        ({"pattern": "broadcast", "algorithm": "hierarchical"}, "algorithm"),
+        ({"chunks": 2}, "algorithm"),
+        ({"algorithm": "ring", "chunks": 0}, "chunks"),
+        ({"algorithm": "ring", "chunk": 1}, "chunk"),
+    ],
+)
+def test_bad_collectives(framework: Framework, fabric: Fabric, arguments: dict[str, Any], key: str) -> None:
+    with pytest.raises(InputError) as caught:
+        framework.simulate_collective(fabric, **{"pattern": "all-reduce", "size": 1e6, **arguments})
+    assert caught.value.key == key
+    assert caught.value.accepted
+
+
+def test_an_algorithm_that_cannot_is_told_with_those_that_can(framework: Framework, fabric: Fabric) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        framework.simulate_collective(fabric, "broadcast", size=1e6, algorithm="hierarchical")
+    assert "it does not do broadcast" in caught.value.message
+    assert caught.value.accepted is not None
+    # The mesh does not copy streams for its NPUs, so in-network cannot either.
+    assert caught.value.accepted.split(", ") == ["direct", "ring"]
+
+
+def test_unknown_names(framework: Framework, fabric: Fabric) -> None:
+    with pytest.raises(UnknownNameError, match="no topology 'mesh'; did you mean 'mesh2d'"):
+        framework.topology("mesh")
+    with pytest.raises(UnknownNameError, match="no collective 'rng'; did you mean 'ring'"):
+        framework.simulate_collective(fabric, "all-reduce", size=1e6, algorithm="rng")
+    with pytest.raises(InputError, match="row: unknown key; did you mean 'rows'"):
+        framework.topology("mesh2d", row=3)
+
+
+def test_group_may_be_any_sequence_of_integers(framework: Framework, fabric: Fabric) -> None:
+    def seconds(group: Any) -> float:
+        return framework.simulate_collective(fabric, "all-reduce", size=1e6, group=group, algorithm="ring").duration
+
+    assert seconds([0, 1]) == seconds((0, 1)) == seconds(range(2)) == seconds(np.array([0, 1]))
+
+
+def test_the_group_is_in_rank_order(framework: Framework, fabric: Fabric) -> None:
+    # Around the mesh 0-1-3-2 every ring hop is one link; in NPU order some hops are two and share links.
+    def seconds(group: list[int]) -> float:
+        return framework.simulate_collective(fabric, "all-reduce", size=1e9, group=group, algorithm="ring").duration
+
+    assert seconds([0, 1, 3, 2]) < seconds([0, 1, 2, 3])
+
+
+def test_a_group_of_one_takes_no_time(framework: Framework, fabric: Fabric) -> None:
+    for algorithm in ("auto", "ring", "direct"):
+        result = framework.simulate_collective(fabric, "all-reduce", size=1e6, group=[2], algorithm=algorithm)
+        assert (result.duration, result.algbw, result.busbw, result.steps) == (0.0, 0.0, 0.0, 0)
+        assert not result.link_bytes.any()
+
+
+def test_a_sweep_is_what_its_sizes_are_one_by_one(framework: Framework, fabric: Fabric) -> None:
+    sizes = [1e3, 1e6, 1e9]
+    together = [framework.simulate_collective(fabric, "all-reduce", size=one).duration for one in sizes]
+    alone = [Framework().simulate_collective(fabric, "all-reduce", size=one).duration for one in sizes]
+    assert together == alone
+
+
+def test_another_fabric_or_algorithm_is_not_mistaken_for_the_latest(framework: Framework, fabric: Fabric) -> None:
+    fast = framework.topology("mesh2d", rows=2, columns=2, link_bandwidth="7.5 TB/s").build()
+
+    def seconds(where: Fabric, **options: Any) -> float:
+        return framework.simulate_collective(where, "broadcast", size=1e9, algorithm="ring", **options).duration
+
+    first = seconds(fabric)
+    assert seconds(fast) < first < seconds(fabric, chunks=1)
+    assert seconds(fabric) == first
+
+
+def test_energy_is_bytes_times_energy_per_byte(framework: Framework, fabric: Fabric) -> None:
+    result = framework.simulate_collective(fabric, "all-reduce", size=1e6, algorithm="ring", group=[0, 1, 3, 2])
+    # 2 (n - 1) steps of size / n on each of n links, 0.063 pJ/bit.
+    assert result.energy == pytest.approx(6 * 1e6 * 8 * 0.063e-12, rel=1e-12)
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+def test_fidelities_agree_alone_on_the_fabric(framework: Framework, fabric: Fabric, fidelity: str) -> None:
+    result = framework.simulate_collective(
+        fabric, "all-reduce", size=1e9, algorithm="ring", group=[0, 1, 3, 2], fidelity=fidelity
+    )
+    # alpha-beta: 2 (n - 1) steps, each 20 ns and size / n at 750 GB/s.
+    assert result.duration == pytest.approx(6 * (20e-9 + 0.25e9 / 750e9), rel=1e-9)
+
+
+def test_every_error_is_ours(framework: Framework, tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing.toml"):
+        with pytest.raises(FredfwError, match="cannot be read"):
+            framework.load_experiment(path)
