@@ -22,6 +22,7 @@ from fredfw.collectives import Pattern
 from fredfw.errors import SimulationError
 from fredfw.fabric import Fabric, NodeKind, Topology
 from fredfw.plugin import hookimpl
+from fredfw.plugin.exporter import Exporter
 from fredfw.units import bandwidth, duration
 from fredfw.workloads import GraphBuilder, Parallelism, Workload
 
@@ -54,6 +55,18 @@ class Failing(Step):
     defect: bool = False
     def graph(self, system):
         raise ZeroDivisionError if self.defect else SimulationError("it went wrong")
+
+@frozen
+class Seconds(Exporter):
+    """The seconds, and nothing else."""
+    name: ClassVar[str] = "seconds"
+    def export(self, result):
+        rows = getattr(result, "rows", [result])
+        return " ".join(str(row.seconds) for row in rows)
+
+@hookimpl
+def fredfw_exporters():
+    return [Seconds]
 
 @hookimpl
 def fredfw_topologies():
@@ -359,3 +372,14 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_results_go_through_exporter_plugins(experiment: str, tmp_path: Path) -> None:
+    succeeds("compare", experiment, "--export", "seconds", "all.txt", "--json", "all.json")
+    assert (tmp_path / "all.txt").read_text() == "2.0 1.5"
+    assert (tmp_path / "all.json").exists()
+    succeeds("run", experiment, "--fabric", "fast", "--export", "seconds", "one.txt")
+    assert (tmp_path / "one.txt").read_text() == "1.5"
+    result = fredfw("compare", experiment, "--export", "second", "x.txt")
+    assert result.exit_code == 2
+    assert "did you mean 'seconds'" in result.stderr

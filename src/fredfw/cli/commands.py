@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,7 @@ from fredfw.errors import InputError
 if TYPE_CHECKING:
     from fredfw.experiment.results import Comparison
     from fredfw.framework import Framework
+    from fredfw.plugin.exporter import Exporter
     from fredfw.plugin.manager import Registry
 
 T = TypeVar("T")
@@ -29,6 +31,14 @@ _fidelity = click.option(
     type=click.Choice(FIDELITIES),
     help="How repeated phases are simulated, instead of what the experiment says.",
 )
+_export = click.option(
+    "--export",
+    "exports",
+    nargs=2,
+    multiple=True,
+    metavar="NAME PATH",
+    help="Write the result through the exporter plugin NAME; may be repeated.",
+)
 _progress = click.option("--progress/--no-progress", default=True, help="A progress bar, where there is a terminal.")
 
 
@@ -40,6 +50,12 @@ def open_framework(ctx: click.Context) -> Framework:
     configure_logging(*ctx.find_root().obj)
     switches = Switches.from_environment(trace=lambda call: click.echo(call, err=True))
     return Framework(PluginManager.discover(switches))
+
+
+def _exporters(framework: Framework, exports: tuple[tuple[str, str], ...]) -> dict[str, tuple[Exporter, str]]:
+    """Return the exporter and the path of each ``--export``, by a name for messages."""
+    exporters = framework.plugins.exporters
+    return {f"--export {name} {path}": (exporters.get(name)(), path) for name, path in exports}
 
 
 def _log(event: str, **values: Any) -> None:
@@ -54,6 +70,7 @@ def _log(event: str, **values: Any) -> None:
 @_json
 @_csv
 @click.option("--plot", "plot_path", metavar="PATH", help="Draw stacked bars into a .png, .svg or .pdf; - is a PNG.")
+@_export
 @_progress
 @click.pass_context
 def compare(
@@ -63,6 +80,7 @@ def compare(
     json_path: str | None,
     csv_path: str | None,
     plot_path: str | None,
+    exports: tuple[tuple[str, str], ...],
     progress: bool,
 ) -> None:
     """Run every workload of the experiment FILE on every fabric and compare them.
@@ -70,9 +88,11 @@ def compare(
     Prints iteration time, speed-up over the baseline, the published value beside it, and where the time goes. With
     --fidelity stepwise every cell is run both ways and the largest difference is printed.
     """
-    outputs = Outputs({"--json": json_path, "--csv": csv_path, "--plot": plot_path}, source=file)
     draw = None if plot_path is None else _plotter(plot_path)
     framework = open_framework(ctx)
+    exporters = _exporters(framework, exports)
+    paths = {"--json": json_path, "--csv": csv_path, "--plot": plot_path}
+    outputs = Outputs(paths | {option: path for option, (_, path) in exporters.items()}, source=file)
     with progress_bar(progress) as step:
         comparison = framework.compare(file, fidelity=fidelity, progress=step)
     _log("compared", file=file, cells=len(comparison.rows), **comparison.statistics)
@@ -81,6 +101,7 @@ def compare(
     contents: Contents = {"--json": comparison.to_json, "--csv": lambda: data.comparison_to_csv(comparison)}
     if draw is not None:
         contents["--plot"] = lambda: draw(comparison)
+    contents |= {option: partial(exporter.export, comparison) for option, (exporter, _) in exporters.items()}
     outputs.write(contents)
     outputs.show(lambda: tables.comparison_report(comparison))
 
@@ -103,6 +124,7 @@ def _plotter(path: str) -> Callable[[Comparison], bytes]:
 @_fidelity
 @click.option("--trace", "trace_path", metavar="PATH", help="Write a Chrome trace (opens in Perfetto).")
 @_json
+@_export
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many links to list.")
 @click.pass_context
 def run(
@@ -113,19 +135,24 @@ def run(
     fidelity: str | None,
     trace_path: str | None,
     json_path: str | None,
+    exports: tuple[tuple[str, str], ...],
     top: int,
 ) -> None:
     """Run one workload on one fabric of the experiment FILE.
 
     Prints where the time goes, the hottest links, the bytes moved by cause, energy, memory and algorithms.
     """
-    outputs = Outputs({"--json": json_path, "--trace": trace_path}, source=file)
     framework = open_framework(ctx)
+    exporters = _exporters(framework, exports)
+    paths = {"--json": json_path, "--trace": trace_path}
+    outputs = Outputs(paths | {option: path for option, (_, path) in exporters.items()}, source=file)
     result = framework.run(file, workload=workload, fabric=fabric, fidelity=fidelity)
     _log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
     from fredfw.report import data, tables, trace
 
-    outputs.write({"--json": lambda: data.run_to_json(result), "--trace": lambda: trace.trace_to_json(result)})
+    contents: Contents = {"--json": lambda: data.run_to_json(result), "--trace": lambda: trace.trace_to_json(result)}
+    contents |= {option: partial(exporter.export, result) for option, (exporter, _) in exporters.items()}
+    outputs.write(contents)
     outputs.show(lambda: tables.run_report(result, top))
 
 
