@@ -51,7 +51,7 @@ def test_a_note_of_all_fabrics_stands_at_the_workload(comparison: Comparison) ->
     text = printed(tables.comparison_report(evolve(comparison, rows=rows, fidelity_difference=None)))
     assert "net (a)  (times" in text
     assert "mesh (a)" not in text
-    assert "all cells simulated step by step" in text
+    assert "simulated step by step: all cells" in text
     assert "largest difference" not in text
 
 

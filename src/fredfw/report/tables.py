@@ -138,10 +138,10 @@ def _comparison_footnotes(comparison: Comparison, notes: _Marks, sources: _Marks
         text = Text("published", style=_STYLES[Status.REFERENCE])
         lines.append(text.append(": the speed-up that others report", style="default"))
     lines += [*sources.lines(), *notes.lines()]
-    stepwise = sum(row.fidelity == "stepwise" for row in comparison.rows)
+    stepwise = [f"{row.workload} on {row.fabric}" for row in comparison.rows if row.fidelity == "stepwise"]
     if stepwise:
-        which = "all cells" if stepwise == len(comparison.rows) else f"{stepwise} of {len(comparison.rows)} cells"
-        lines.append(Text(f"{which} simulated step by step"))
+        which = "all cells" if len(stepwise) == len(comparison.rows) else ", ".join(stepwise)
+        lines.append(Text(f"simulated step by step: {which}"))
     if comparison.fidelity_difference is not None:
         difference = f"{100 * comparison.fidelity_difference:.3g} %"
         lines.append(Text(f"largest difference of an iteration time, compressed to stepwise: {difference}"))
