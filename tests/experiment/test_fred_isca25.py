@@ -152,3 +152,16 @@ def test_resnet_all_reduce_moves_the_bytes_it_must(framework: Framework, experim
     assert result.bytes_by_cause["dp"] == pytest.approx(up_and_down, rel=1e-12)
     # 0.063 pJ/bit on every link but those of the controllers, whose energy is not the wafer's.
     assert result.energy >= up_and_down * 8 * 0.063e-12
+
+
+@pytest.mark.parametrize("fabric", ["mesh", "FRED-A", "FRED-B", "FRED-C", "FRED-D"])
+@pytest.mark.parametrize("workload", ["ResNet-152", "Transformer-17B"])
+def test_cells_that_compression_misses_by_a_per_cent_are_published_stepwise(
+    framework: Framework, experiment: Experiment, workload: str, fabric: str
+) -> None:
+    # The streaming workloads have next to nothing that repeats; `tox run -e compare` shows all cells.
+    compressed, stepwise = (
+        framework.run(experiment, workload=workload, fabric=fabric, fidelity=fidelity).seconds
+        for fidelity in ("compressed", "stepwise")
+    )
+    assert (abs(compressed / stepwise - 1) > 0.01) == (fabric in experiment.workload(workload).stepwise)

@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from attrs import frozen
+
+import fredfw
+from fredfw import (
+    Fabric,
+    Framework,
+    GraphBuilder,
+    Parallelism,
+    Pattern,
+    RunResult,
+    System,
+    TaskGraph,
+    Topology,
+    Workload,
+    hookimpl,
+)
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.experiment.runner import Runner, merged
+from fredfw.experiment.spec import Experiment
+
+SIZE = 1e9
+TINY = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
+
+
+@frozen
+class Rivals(Workload):
+    """Two all-reduces of 1 GB between two ranks at the same time, with labels."""
+
+    name: ClassVar[str] = "rivals"
+    labels: tuple[str, ...] = ("mp", "dp")
+
+    def parallelism(self, system: System) -> Parallelism:
+        return Parallelism(dp=2)
+
+    def graph(self, system: System) -> TaskGraph:
+        builder = GraphBuilder(2)
+        for label in self.labels:
+            builder.collective(label, Pattern.ALL_REDUCE, [[0, 1]], SIZE, label=label)
+        return builder.build()
+
+
+@frozen
+class Sick(Topology):
+    """Finds out too late what it cannot build."""
+
+    name: ClassVar[str] = "sick"
+    spots: int = 3
+
+    def build(self) -> Fabric:
+        raise InputError(f"{self.spots} spots", key="spots", accepted="none")
+
+
+class Plugin:
+    @hookimpl
+    def fredfw_workloads(self) -> Sequence[type[Workload]]:
+        return [Rivals]
+
+    @hookimpl
+    def fredfw_topologies(self) -> Sequence[type[Topology]]:
+        return [Sick]
+
+
+@pytest.fixture(scope="module")
+def framework() -> Framework:
+    framework = Framework()
+    framework.plugins.register(Plugin(), "rivals")
+    return framework
+
+
+def mesh(**fields: Any) -> dict[str, Any]:
+    return {"topology": {"name": "mesh2d", "rows": 2, "columns": 2, **fields}, "collectives": {"default": "ring"}}
+
+
+def content(fabric: dict[str, Any], workload: Any, **changes: Any) -> dict[str, Any]:
+    return {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": workload}}, **changes}
+
+
+Run = Callable[..., RunResult]
+
+
+@pytest.fixture
+def run(framework: Framework) -> Run:
+    def run(fabric: dict[str, Any], workload: Any, fidelity: str | None = None, **changes: Any) -> RunResult:
+        return framework.run(framework.load_experiment(content(fabric, workload, **changes)), fidelity=fidelity)
+
+    return run
+
+
+def ends(result: RunResult) -> dict[str, float]:
+    timeline = result.timeline
+    return {timeline.graph.names[task]: float(end) for task, end in zip(timeline.task, timeline.end, strict=True)}
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+def test_a_ring_takes_its_alpha_beta_time(run: Run, fidelity: str) -> None:
+    result = run(mesh(), {"name": "microbenchmark", "count": 3}, fidelity)
+    # The snake 0-1-3-2 is a ring of single links: 2 (n - 1) steps of 20 ns and size / n at 750 GB/s.
+    assert result.seconds == pytest.approx(3 * 6 * (20e-9 + SIZE / 4 / 750e9), rel=1e-9)
+    assert result.placement.tolist() == [0, 1, 3, 2]
+    assert result.breakdown == pytest.approx({"compute": 0.0, "bubble": 0.0, "collective": result.seconds})
+    assert result.algorithms == {"collective all-reduce x4": "ring"}
+    assert (result.workload, result.fabric_name, result.fabric.name) == ("w", "f", "f")
+    assert result.provenance["fidelity"] == fidelity
+    assert result.notes == ()
+
+
+def test_bytes_and_energy(run: Run) -> None:
+    result = run(mesh(), "microbenchmark")
+    # Each of n links carries 2 (n - 1) / n of the size, at 0.063 pJ/bit.
+    assert result.bytes_by_cause == pytest.approx({"collective": 6 * SIZE})
+    assert result.link_bytes.sum() == pytest.approx(6 * SIZE)
+    assert result.energy == pytest.approx(6 * SIZE * 8 * 0.063e-12, rel=1e-12)
+    assert result.energy == pytest.approx(float(result.link_bytes @ result.fabric.energies), rel=1e-12)
+
+
+def test_links_that_cost_nothing_use_no_energy(run: Run) -> None:
+    assert run(mesh(link_energy=0), "microbenchmark").energy == 0.0
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+@pytest.mark.parametrize(
+    "workload",
+    [
+        {"name": "cnn", "model": "resnet-50"},
+        {**TINY, "mp": 2, "pp": 2, "microbatches": 4},
+        {**TINY, "mp": 2, "execution": "streaming"},
+    ],
+)
+def test_parts_add_up_and_so_do_bytes(run: Run, workload: dict[str, Any], fidelity: str) -> None:
+    # A ring cannot send a pipeline's transfers.
+    result = run({**mesh(), "collectives": {"default": ["ring", "direct"]}}, workload, fidelity)
+    total = sum(result.timeline.breakdown_by_rank.values(), np.zeros(1))
+    np.testing.assert_allclose(total, result.seconds, rtol=1e-12)
+    assert sum(result.breakdown.values()) == pytest.approx(result.seconds, rel=1e-12)
+    assert sum(result.bytes_by_cause.values()) == pytest.approx(result.link_bytes.sum(), rel=1e-12)
+
+
+def test_compute_scale_is_a_factor_on_compute_times(framework: Framework) -> None:
+    def compute(scale: float) -> float:
+        tables = content(mesh(), {"name": "cnn", "model": "alexnet"})
+        tables["workloads"]["w"]["compute_scale"] = scale
+        return framework.run(framework.load_experiment(tables)).breakdown["compute"]
+
+    assert compute(0.25) == pytest.approx(0.25 * compute(1.0), rel=1e-12)
+
+
+def test_npu_sets_the_roofline(run: Run) -> None:
+    # Without local memory traffic to speak of, twice the peak is half the time.
+    npu = {"memory_bandwidth": 1e20}
+    once, twice = (
+        run(mesh(), {"name": "cnn", "model": "alexnet"}, npu={**npu, "peak": peak}).breakdown["compute"]
+        for peak in ("1 TFLOP/s", "2 TFLOP/s")
+    )
+    assert once == pytest.approx(2 * twice, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "priorities", "expected"),
+    [
+        # Alone each takes 1 GB / (1 GB/s) between two ranks: half of it, twice.
+        ("strict-links", ["mp", "dp"], {"mp": 1.0, "dp": 2.0}),
+        ("strict-links", ["dp", "mp"], {"mp": 2.0, "dp": 1.0}),
+        ("strict-links", ["dp"], {"mp": 2.0, "dp": 1.0}),
+        ("strict-links", [], {"mp": 2.0, "dp": 2.0}),
+        ("max-min", ["mp", "dp"], {"mp": 2.0, "dp": 2.0}),
+    ],
+)
+def test_classes_reach_the_network(run: Run, sharing: str, priorities: list[str], expected: dict[str, float]) -> None:
+    fabric = mesh(rows=1, link_bandwidth="1 GB/s", link_latency=0, io_controllers=False)
+    result = run({**fabric, "sharing": sharing}, "rivals", priorities=priorities)
+    assert ends(result) == pytest.approx(expected, rel=1e-9)
+
+
+def test_default_classes_put_mp_over_pp_over_dp(run: Run) -> None:
+    fabric = mesh(rows=1, link_bandwidth="1 GB/s", link_latency=0, io_controllers=False)
+    workload = {"name": "rivals", "labels": ["other", "dp", "pp", "mp"]}
+    result = run({**fabric, "sharing": "strict-links"}, workload)
+    assert ends(result) == pytest.approx({"mp": 1.0, "pp": 2.0, "dp": 3.0, "other": 4.0}, rel=1e-9)
+
+
+def test_a_fabric_brings_its_own_sharing_router_and_placement(run: Run) -> None:
+    own = run({"topology": {"name": "fred", "arity": [2, 2]}}, "microbenchmark").provenance
+    assert (own["sharing"]["name"], own["router"]["name"], own["placement"]["name"]) == (
+        "circuit-preempt",
+        "up-down",
+        "linear",
+    )
+    other = {"sharing": "max-min", "router": "shortest-path", "placement": "snake", "collectives": {"default": "ring"}}
+    given = run({"topology": {"name": "fred", "arity": [2, 2]}, **other}, "microbenchmark").provenance
+    assert (given["sharing"]["name"], given["router"]["name"], given["placement"]["name"]) == (
+        "max-min",
+        "shortest-path",
+        "snake",
+    )
+
+
+def test_provenance_is_json_without_paths(framework: Framework, tmp_path: Path) -> None:
+    file = tmp_path / "one.toml"
+    file.write_text('[fabrics]\nf.topology = "fred"\n[workloads]\nw.workload = "microbenchmark"\n')
+    result = framework.run(file)
+    text = json.dumps(result.provenance, allow_nan=False)
+    assert json.loads(text) == result.provenance
+    assert str(tmp_path) not in text
+    assert str(Path(fredfw.__file__).parent) not in text
+    assert result.provenance["topology"]["name"] == "fred"
+    assert result.provenance["topology"]["arity"] == [4, 5]
+    assert result.provenance["collectives"] == "auto"
+    assert result.provenance["selection"] == "fastest"
+    assert {"fredfw", "fredfw-topology-fred", "fredfw-workload-microbenchmark"} <= set(result.provenance["versions"])
+    assert "fredfw-topology-mesh2d" not in result.provenance["versions"]
+
+
+def test_algorithms_and_their_options_are_in_the_provenance(run: Run) -> None:
+    chosen = {"selection": "first", "all-reduce": [{"name": "ring", "chunks": 4}], "default": "direct"}
+    provenance = run({**mesh(), "collectives": chosen}, "microbenchmark").provenance
+    assert provenance["collectives"] == {
+        "all-reduce": [{"name": "ring", "chunks": 4}],
+        "default": [{"name": "direct"}],
+    }
+    assert provenance["selection"] == "first"
+
+
+def test_the_fastest_algorithm_is_chosen_where_that_is_asked_for(run: Run) -> None:
+    # Both directions of all links instead of one outweigh the two hops across.
+    listed = ["ring", "direct"]
+    first = run({**mesh(), "collectives": {"all-reduce": listed}}, "microbenchmark")
+    fastest = run({**mesh(), "collectives": {"selection": "fastest", "all-reduce": listed}}, "microbenchmark")
+    assert first.algorithms == {"collective all-reduce x4": "ring"}
+    assert fastest.algorithms == {"collective all-reduce x4": "direct"}
+    assert fastest.seconds < first.seconds
+
+
+def test_memory_is_stated(run: Run) -> None:
+    result = run(mesh(), {"name": "cnn", "model": "vgg-16"})
+    # 138,357,544 parameters (Simonyan & Zisserman 2015): FP16 weights and gradients, FP32 master copy and momentum.
+    parameters = 138_357_544
+    assert result.memory["weights"] == result.memory["gradients"] == 2 * parameters
+    assert result.memory["optimizer"] == 8 * parameters
+
+
+def test_a_stationary_run_that_does_not_fit_is_refused_with_the_numbers(run: Run) -> None:
+    with pytest.raises(InputError, match="the NPU has 1 GB") as caught:
+        run(mesh(), {"name": "cnn", "model": "vgg-16"}, npu={"memory": "1 GB"})
+    assert caught.value.key == "workloads.w.workload"
+    for part in ("weights 276.7 MB", "gradients 276.7 MB", "optimizer 1.107 GB"):
+        assert part in caught.value.message
+
+
+def test_a_streaming_run_that_does_not_fit_is_noted(run: Run) -> None:
+    workload = {**TINY, "execution": "streaming"}
+    (note,) = run(mesh(), workload, npu={"memory": "1 kB"}).notes
+    assert "the NPU has 1 kB" in note
+    assert "taken to be kept outside" in note
+    assert run(mesh(), workload).notes == ()
+
+
+# --- What cannot run, and is known not to before anything does.
+
+WRONG: list[tuple[dict[str, Any], Any, str, str]] = [
+    (mesh(), {"name": "cnn", "dp": 5}, "workloads.w.workload", "MP(1)-DP(5)-PP(1) needs 5 NPUs"),
+    (mesh(), {**TINY, "mp": 2, "dp": 2, "pp": 2}, "workloads.w.workload", "MP(2)-DP(2)-PP(2) needs 8 NPUs"),
+    (mesh(), {**TINY, "mp": 5}, "workloads.w.workload.mp", "one replica takes 5 x 1 workers"),
+    (mesh(), {"name": "microbenchmark", "pattern": "point-to-point"}, "workloads.w.workload.ranks", "among 4 ranks"),
+    (
+        mesh(io_controllers=False),
+        {**TINY, "execution": "streaming"},
+        "workloads.w.workload.execution",
+        "without I/O controllers",
+    ),
+    ({**mesh(), "collectives": {"default": "in-network"}}, "microbenchmark", "fabrics.f.collectives", "in-network: "),
+    (
+        {**mesh(), "collectives": {"broadcast": "ring"}},
+        "microbenchmark",
+        "fabrics.f.collectives",
+        "no algorithm can do all-reduce among 4 NPUs of 'f': none is given",
+    ),
+    ({**mesh(), "collectives": {}}, "microbenchmark", "fabrics.f.collectives", "none is given"),
+    (
+        {**mesh(), "collectives": {"default": "hierarchical"}},
+        {**TINY, "pp": 2},  # pipeline transfers are point-to-point
+        "fabrics.f.collectives",
+        "hierarchical: it does not do point-to-point",
+    ),
+    ({**mesh(), "router": "up-down"}, "microbenchmark", "fabrics.f.router", "the up-down router cannot route"),
+    ({"topology": "fred", "router": "xy"}, "microbenchmark", "fabrics.f.router", "the xy router cannot route"),
+    ({"topology": "sick"}, "microbenchmark", "fabrics.f.topology.spots", "3 spots"),
+]
+
+
+@pytest.mark.parametrize(("fabric", "workload", "key", "message"), WRONG)
+def test_check_and_run_refuse_the_same(
+    framework: Framework, fabric: dict[str, Any], workload: Any, key: str, message: str
+) -> None:
+    experiment = framework.load_experiment(content(fabric, workload))
+    row, column = experiment.workloads[0], experiment.fabrics[0]
+    texts = []
+    runner = Runner(experiment, framework.plugins)
+    for attempt in (lambda: runner.check(row, column), lambda: runner.run(row, column, "compressed")):
+        with pytest.raises(InputError) as caught:
+            attempt()
+        assert caught.value.key == key
+        assert message in caught.value.message
+        assert caught.value.accepted
+        texts.append(str(caught.value))
+    assert texts[0] == texts[1]
+
+
+def test_an_algorithm_that_cannot_is_told_with_those_that_can(framework: Framework) -> None:
+    experiment = framework.load_experiment(
+        content({**mesh(), "collectives": {"default": "in-network"}}, "microbenchmark")
+    )
+    with pytest.raises(UnsupportedError) as caught:
+        framework.run(experiment)
+    assert caught.value.accepted is not None
+    able = set(caught.value.accepted.split(", "))
+    assert {"direct", "hierarchical", "ring"} <= able
+    assert "in-network" not in able
+
+
+def test_a_router_without_trees_is_told_as_such(run: Run) -> None:
+    # That there is no tree is known only when the all-reduce is sent.
+    fabric = {"topology": "fred", "router": "shortest-path", "collectives": {"default": "in-network"}}
+    with pytest.raises(UnsupportedError, match="no all-reduce tree") as caught:
+        run(fabric, "microbenchmark")
+    assert caught.value.key == "fabrics.f.router"
+
+
+def test_errors_name_the_file(framework: Framework, tmp_path: Path) -> None:
+    file = tmp_path / "large.toml"
+    file.write_text('[fabrics]\nf.topology = "mesh2d"\n[workloads]\nw.workload = { name = "cnn", dp = 21 }\n')
+    with pytest.raises(InputError) as caught:
+        framework.run(file)
+    assert caught.value.file == str(file)
+
+
+def test_check_simulates_nothing(framework: Framework, monkeypatch: pytest.MonkeyPatch) -> None:
+    def advance(*_: object) -> None:
+        raise AssertionError("simulated")
+
+    monkeypatch.setattr(fredfw.FlowNetwork, "advance", advance)
+    experiment: Experiment = framework.load_experiment(content({"topology": "fred"}, {"name": "cnn"}))
+    Runner(experiment, framework.plugins).check(experiment.workloads[0], experiment.fabrics[0])
+
+
+def test_a_runner_may_be_used_again(framework: Framework) -> None:
+    experiment = framework.load_experiment(content(mesh(), {**TINY, "mp": 2}))
+    row, column = experiment.workloads[0], experiment.fabrics[0]
+    runner = Runner(experiment, framework.plugins)
+    one, other = (runner.run(row, column, "compressed") for _ in range(2))
+    assert one.seconds == other.seconds
+    assert one.link_bytes.tobytes() == other.link_bytes.tobytes()
+    # Rates are known the second time.
+    assert other.statistics["solves"] == 0
+
+
+def test_counters_add_up() -> None:
+    names = ("events", "batches", "flows", "solves", "cached")
+    one, other = dict.fromkeys(names, 1), dict.fromkeys(names, 2)
+    assert merged([one, other]) == dict.fromkeys(names, 3)
+    assert merged([]) == dict.fromkeys(names, 0)

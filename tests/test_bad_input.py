@@ -1,0 +1,586 @@
+"""Bad input ends in one message with file, key, value and what is accepted, code 2, and nothing written or lost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fredfw.cli import main
+from fredfw.plugin import registry
+
+GOOD = """
+[fabrics.mesh]
+topology = { name = "mesh2d", rows = 2, columns = 2 }
+
+[fabrics.fred]
+topology = { name = "fred", arity = [2, 2] }
+
+[workloads.net]
+workload = "microbenchmark"
+"""
+PRECIOUS = "results of a whole night"
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("out.json").write_text(PRECIOUS)
+    Path("folder").mkdir()
+    return tmp_path
+
+
+def refused(*arguments: str) -> str:
+    """Return the message, after making sure that it is one line, the code 2, and that nothing was touched."""
+    before = {path: path.read_bytes() if path.is_file() else None for path in Path().rglob("*")}
+    result = CliRunner().invoke(main, arguments, prog_name="fredfw")
+    assert isinstance(result.exception, SystemExit), result.exception  # anything else would be a traceback
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert {path: path.read_bytes() if path.is_file() else None for path in Path().rglob("*")} == before
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("fredfw: error: ")
+    assert "(accepted: " in line
+    return str(line.removeprefix("fredfw: error: "))
+
+
+def refused_experiment(text: str, command: str = "compare") -> str:
+    Path("bad.toml").write_text(text)
+    message = refused(command, "bad.toml", "--json", "out.json")
+    assert message.startswith("bad.toml: ")
+    return message.removeprefix("bad.toml: ")
+
+
+def with_fabric(lines: str) -> str:
+    return GOOD.replace('topology = { name = "mesh2d", rows = 2, columns = 2 }', lines)
+
+
+def with_topology(field: str) -> str:
+    return GOOD.replace("rows = 2", field)
+
+
+def with_workload(lines: str) -> str:
+    return GOOD.replace('workload = "microbenchmark"', lines)
+
+
+def test_the_good_experiment_is_good() -> None:
+    Path("good.toml").write_text(GOOD)
+    result = CliRunner().invoke(main, ["compare", "good.toml", "--json", "out.json"])
+    assert result.exit_code == 0
+    assert '"fredfw.comparison"' in Path("out.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message", "accepted"),
+    [
+        (f'titel = "x"\n{GOOD}', "titel", "unknown key; did you mean 'title'?", "title, baseline, npu"),
+        (GOOD + 'workloud = "cnn"', "workloads.net.workloud", "did you mean 'workload'?", "compute_scale"),
+        (with_topology("rowz = 2"), "fabrics.mesh.topology.rowz", "did you mean 'rows'?", "rows, columns"),
+        (f"npu = {{ peek = 1 }}\n{GOOD}", "npu.peek", "did you mean 'peak'?", "memory_bandwidth"),
+        (
+            GOOD + "[[references]]\nworkload = 'net'\nfabric = 'mesh'\nspeedupp = 1",
+            "references[0].speedupp",
+            "did you mean 'speedup'?",
+            "workload, fabric, speedup, source",
+        ),
+        (
+            with_workload('workload = "microbenchmark"\ncalibration = { fabrik = "fred", speedup = 2 }'),
+            "workloads.net.calibration.fabrik",
+            "did you mean 'fabric'?",
+            "fabric, speedup",
+        ),
+    ],
+)
+def test_unknown_key(text: str, key: str, message: str, accepted: str) -> None:
+    line = refused_experiment(text)
+    assert line.startswith(f"{key}: unknown key")
+    assert message in line
+    assert accepted in line
+
+
+@pytest.mark.parametrize("command", ["compare", "run", "calibrate"])
+def test_every_command_reads_with_the_same_care(command: str) -> None:
+    assert refused_experiment(with_topology("rowz = 2"), command).startswith("fabrics.mesh.topology.rowz: unknown key")
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message"),
+    [
+        (with_fabric('topology = "mesh"'), "fabrics.mesh.topology", "no topology 'mesh'; did you mean 'mesh2d'?"),
+        (with_fabric('topology = "mesh2d"\nrouter = "xz"'), "fabrics.mesh.router", "no router 'xz'"),
+        (with_fabric('topology = "mesh2d"\nsharing = "max"'), "fabrics.mesh.sharing", "did you mean 'max-min'?"),
+        (with_fabric('topology = "mesh2d"\nplacement = "snail"'), "fabrics.mesh.placement", "did you mean 'snake'?"),
+        (
+            with_fabric('topology = "mesh2d"\ncollectives = { default = "rin" }'),
+            "fabrics.mesh.collectives.default",
+            "did you mean 'ring'?",
+        ),
+        (with_workload('workload = "transformers"'), "workloads.net.workload", "did you mean 'transformer'?"),
+    ],
+)
+def test_unknown_plugin(text: str, key: str, message: str) -> None:
+    line = refused_experiment(text)
+    assert line.startswith(f"{key}: ")
+    assert message in line
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text", "key"),
+    [
+        ("topology", "moebius", with_fabric('topology = "moebius"'), "fabrics.mesh.topology"),
+        (
+            "collective",
+            "moebius",
+            with_fabric('topology = "mesh2d"\ncollectives = { all-reduce = ["ring", "moebius"] }'),
+            "fabrics.mesh.collectives.all-reduce[1]",
+        ),
+    ],
+)
+def test_unknown_plugin_with_the_distribution_that_provides_it(
+    kind: str, name: str, text: str, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(registry.FIRST_PARTY, kind, (name,))
+    line = refused_experiment(text)
+    assert line.startswith(f"{key}: no {kind} {name!r}")
+    assert f"the distribution fredfw-{kind}-{name} would provide it, which is not installed" in line
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ('"750 GB"', "'750 GB' has the unit 'B', not B/s"),
+        ('"20 ns"', "'20 ns' has the unit 's', not B/s"),
+        ('"750 G"', "'750 G' has no unit"),
+        ('"750"', "'750' has no unit"),
+        ('"fast"', "'fast' is not a quantity"),
+        ('""', "'' is not a quantity"),
+        ('"nan"', "'nan' has no unit"),
+        ('"nan B/s"', "'nan B/s' is not finite"),
+        ('"inf"', "'inf' has no unit"),
+        ('"inf B/s"', "'inf B/s' is not finite"),
+        ('"1e400 B/s"', "'1e400 B/s' is not finite"),
+        ("nan", "nan is not finite"),
+        ("+inf", "inf is not finite"),
+        ("-inf", "-inf is not finite"),
+        ("1e400", "inf is not finite"),
+        ("0", "0.0 is too small"),
+        ("-1", "-1.0 is too small"),
+        ('"-750 GB/s"', "-750000000000.0 is too small"),
+        ("true", "True is not a quantity"),
+        ("[750]", "[750] is not a quantity"),
+        ("{ value = 750 }", "{'value': 750} is not a quantity"),
+        ("1979-05-27", "is not a quantity"),
+    ],
+)
+def test_bad_bandwidth(value: str, message: str) -> None:
+    line = refused_experiment(with_topology(f"link_bandwidth = {value}"))
+    assert line.startswith("fabrics.mesh.topology.link_bandwidth: ")
+    assert message in line
+    assert "a bandwidth such as '750 GB/s'" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message"),
+    [
+        (with_topology('link_latency = "20 B"'), "fabrics.mesh.topology.link_latency", "has the unit 'B', not s"),
+        (with_topology("link_latency = -1"), "fabrics.mesh.topology.link_latency", "-1.0 is too small"),
+        (with_topology('link_energy = "1 pJ"'), "fabrics.mesh.topology.link_energy", "has the unit 'J', not J/B"),
+        (with_topology("rows = 0"), "fabrics.mesh.topology.rows", "0 is no such number"),
+        (with_topology("rows = -2"), "fabrics.mesh.topology.rows", "-2 is no such number"),
+        (with_topology("rows = 2.5"), "fabrics.mesh.topology.rows", "2.5 is not an integer"),
+        (with_topology("rows = nan"), "fabrics.mesh.topology.rows", "nan is not finite"),
+        (with_topology("rows = inf"), "fabrics.mesh.topology.rows", "inf is not finite"),
+        (with_topology("rows = true"), "fabrics.mesh.topology.rows", "True is not an integer"),
+        (with_topology('rows = "2"'), "fabrics.mesh.topology.rows", "'2' is not an integer"),
+        (with_topology("io_controllers = 1"), "fabrics.mesh.topology.io_controllers", "1 is not true or false"),
+        (GOOD.replace("[2, 2]", "4"), "fabrics.fred.topology.arity", "4 is no list of sizes"),
+        (GOOD.replace("[2, 2]", "[2, 0]"), "fabrics.fred.topology.arity", "0 is no such number"),
+        (GOOD.replace("[2, 2]", "[2, nan]"), "fabrics.fred.topology.arity", "nan is no such number"),
+        (
+            GOOD.replace("arity = [2, 2]", 'bandwidths = ["3 TB/s", "12 TB"]'),
+            "fabrics.fred.topology.bandwidths[1]",
+            "'12 TB' has the unit 'B', not B/s",
+        ),
+        (GOOD.replace("arity = [2, 2]", 'variant = "E"'), "fabrics.fred.topology.variant", "'E' is not known"),
+        (f'npu = {{ memory = "0 B" }}\n{GOOD}', "npu.memory", "0.0 is too small"),
+        (f"npu = {{ efficiency = nan }}\n{GOOD}", "npu.efficiency", "nan is not finite"),
+        (
+            with_workload('workload = { name = "microbenchmark", size = "1 GB/s" }'),
+            "workloads.net.workload.size",
+            "'1 GB/s' has the unit 'B/s', not B",
+        ),
+        (
+            with_workload('workload = { name = "microbenchmark", size = "0 GB" }'),
+            "workloads.net.workload.size",
+            "0.0 is too small",
+        ),
+        (
+            with_workload('workload = { name = "transformer", model = "gpt-3", mp = 0 }'),
+            "workloads.net.workload.mp",
+            "0 is no such number",
+        ),
+        (
+            with_workload('workload = { name = "transformer", model = "gpt-3", minibatch = inf }'),
+            "workloads.net.workload.minibatch",
+            "inf is not finite",
+        ),
+        (
+            with_workload('workload = "microbenchmark"\ncompute_scale = nan'),
+            "workloads.net.compute_scale",
+            "nan is no scale",
+        ),
+        (
+            with_workload(f'workload = "microbenchmark"\ncompute_scale = 1{"0" * 400}'),
+            "workloads.net.compute_scale",
+            "is no scale",
+        ),
+        (
+            with_workload('workload = "microbenchmark"\ncalibration = { fabric = "fred", speedup = inf }'),
+            "workloads.net.calibration.speedup",
+            "inf is not finite",
+        ),
+        (
+            GOOD + '[[references]]\nworkload = "net"\nfabric = "fred"\nspeedup = nan',
+            "references[0].speedup",
+            "nan is not finite",
+        ),
+    ],
+)
+def test_bad_number(text: str, key: str, message: str) -> None:
+    line = refused_experiment(text)
+    assert line.startswith(f"{key}: ")
+    assert message in line
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message"),
+    [
+        (f"title = 3\n{GOOD}", "title", "3 is not text"),
+        (f'priorities = "mp"\n{GOOD}', "priorities", "'mp' is not a list"),
+        (f"priorities = [nan]\n{GOOD}", "priorities", "nan is not text"),
+        (f'npu = "H100"\n{GOOD}', "npu", "'H100' is not a table"),
+        (f"references = 1\n{GOOD}", "references", "1 is not a list of tables"),
+        (f'baseline = ["mesh"]\n{GOOD}', "baseline", "['mesh'] is not text"),
+        (with_fabric("topology = true"), "fabrics.mesh.topology", "True does not name a plugin"),
+        (with_fabric('topology = ["mesh2d"]'), "fabrics.mesh.topology", "['mesh2d'] does not name a plugin"),
+        (with_fabric('topology = { name = ["mesh2d"] }'), "fabrics.mesh.topology", "does not name a plugin"),
+        (with_fabric("topology = { rows = 2 }"), "fabrics.mesh.topology", "{'rows': 2} does not name a plugin"),
+        (with_fabric(""), "fabrics.mesh.topology", "the topology is missing"),
+        (with_workload(""), "workloads.net.workload", "the workload is missing"),
+        (with_workload("workload = 1.5"), "workloads.net.workload", "1.5 does not name a plugin"),
+        ('fabrics = "mesh2d"\n[workloads.net]\nworkload = "cnn"', "fabrics", "'mesh2d' is not a table"),
+        ('fabrics.mesh = "mesh2d"\n[workloads.net]\nworkload = "cnn"', "fabrics.mesh", "'mesh2d' is not a table"),
+        ('workloads = []\n[fabrics.mesh]\ntopology = "mesh2d"', "workloads", "[] is not a table"),
+        (
+            with_fabric('topology = "mesh2d"\ncollectives = "ring"'),
+            "fabrics.mesh.collectives",
+            "'ring' is no choice of algorithms",
+        ),
+        (
+            with_fabric('topology = "mesh2d"\ncollectives = { default = 1 }'),
+            "fabrics.mesh.collectives.default",
+            "1 does not name a plugin",
+        ),
+    ],
+)
+def test_wrong_type(text: str, key: str, message: str) -> None:
+    line = refused_experiment(text)
+    assert line.startswith(f"{key}: ")
+    assert message in line
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message", "accepted"),
+    [
+        ("", "fabrics", "there are no fabrics", "[fabrics.NAME]"),
+        ('[fabrics]\nm.topology = "mesh2d"', "workloads", "there are no workloads", "[workloads.NAME]"),
+        ('[fabrics]\n[workloads]\nn.workload = "cnn"', "fabrics", "there are no fabrics", "[fabrics.NAME]"),
+        (f'baseline = "mash"\n{GOOD}', "baseline", "no fabric 'mash'; did you mean 'mesh'?", "mesh, fred"),
+        (f'fidelity = "exact"\n{GOOD}', "fidelity", "'exact' is not known", "compressed, stepwise"),
+        (
+            GOOD + '[[references]]\nworkload = "net"\nfabric = "frd"\nspeedup = 1',
+            "references[0].fabric",
+            "no fabric 'frd'; did you mean 'fred'?",
+            "mesh, fred",
+        ),
+        (
+            GOOD + '[[references]]\nworkload = "nett"\nfabric = "fred"\nspeedup = 1',
+            "references[0].workload",
+            "no workload 'nett'; did you mean 'net'?",
+            "net",
+        ),
+        (GOOD + 'stepwise = ["frd"]', "workloads.net.stepwise", "no fabric 'frd'; did you mean 'fred'?", "mesh, fred"),
+        (GOOD + 'scaled_like = "other"', "workloads.net.scaled_like", "no workload 'other'", "a compute_scale"),
+        (GOOD + 'scaled_like = "net"', "workloads.net.scaled_like", "with a scale of its own", "a compute_scale"),
+        (
+            GOOD + 'scaled_like = "net"\ncompute_scale = 2',
+            "workloads.net.scaled_like",
+            "has a scale of its own as well",
+            "one of the two",
+        ),
+        (
+            GOOD + 'calibration = { fabric = "mesh", speedup = 2 }',
+            "workloads.net.calibration.fabric",
+            "'mesh' is the baseline",
+            "fred",
+        ),
+    ],
+)
+def test_names_and_tables_that_are_not_there(text: str, key: str, message: str, accepted: str) -> None:
+    line = refused_experiment(text)
+    assert line.startswith(f"{key}: ")
+    assert message in line
+    assert accepted in line.rpartition("(accepted: ")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message", "accepted"),
+    [
+        (
+            with_workload('workload = { name = "transformer", model = "transformer-17b", mp = 3, dp = 3, pp = 2 }'),
+            "workloads.net.workload",
+            "MP(3)-DP(3)-PP(2) needs 18 NPUs, fabric 'mesh' has 4",
+            "MP x DP x PP of at most 4",
+        ),
+        (
+            with_workload('workload = { name = "transformer", model = "transformer-17b", mp = 5 }'),
+            "workloads.net.workload.mp",
+            "one replica takes 5 x 1 workers, there are 4 NPUs",
+            "mp x pp of at most 4",
+        ),
+        (
+            with_workload('workload = { name = "cnn", dp = 5 }'),
+            "workloads.net.workload",
+            "MP(1)-DP(5)-PP(1) needs 5 NPUs",
+            "at most 4",
+        ),
+        (
+            with_workload('workload = { name = "transformer", model = "transformer-17b", mp = 2, dp = 1, pp = 2 }'),
+            "workloads.net.workload",
+            "per NPU (weights ",
+            "fits the NPU's memory",
+        ),
+        (
+            with_workload('workload = { name = "microbenchmark", pattern = "broadcast" }').replace(
+                "[workloads", '[fabrics.fred.collectives]\nall-reduce = "in-network"\n[workloads'
+            ),
+            "fabrics.fred.collectives",
+            "no algorithm can do broadcast among 4 NPUs of 'fred': none is given",
+            "direct, in-network",
+        ),
+        (
+            with_fabric('topology = "mesh2d"\ncollectives = { default = "in-network" }'),
+            "fabrics.mesh.collectives",
+            "in-network: the network does not combine streams",
+            "direct, hierarchical",
+        ),
+        (
+            with_fabric('topology = "mesh2d"\ncollectives = { point-to-point = "ring" }'),
+            "fabrics.mesh.collectives.point-to-point",
+            "'ring' does not do point-to-point",
+            "direct, in-network",
+        ),
+        (
+            with_fabric('topology = "mesh2d"\nrouter = "up-down"'),
+            "fabrics.mesh.router",
+            "cannot route fabric 'mesh'",
+            "a tree of switches",
+        ),
+        (
+            with_fabric('topology = { name = "mesh2d", rows = 1, columns = 1 }'),
+            "workloads.net",
+            "takes no time on 'mesh'",
+            "a workload that computes or communicates",
+        ),
+    ],
+)
+def test_what_does_not_fit_together(text: str, key: str, message: str, accepted: str) -> None:
+    line = refused_experiment(text)
+    assert line.startswith(f"{key}: ")
+    assert message in line
+    assert accepted in line.rpartition("(accepted: ")[2]
+
+
+@pytest.mark.parametrize("command", ["compare", "run", "calibrate"])
+def test_unreadable_files(command: str) -> None:
+    Path("latin.toml").write_bytes(b'title = "\xe4"')
+    for file, reason in (
+        ("missing.toml", "No such file or directory"),
+        ("folder", "Is a directory"),
+        ("out.json/inside.toml", "Not a directory"),
+        ("latin.toml", "it is not UTF-8 text"),
+    ):
+        assert refused(command, file) == f"{file}: cannot be read: {reason} (accepted: a TOML file)"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission() -> None:
+    Path("secret.toml").write_text(GOOD)
+    Path("secret.toml").chmod(0)
+    assert (
+        CliRunner()
+        .invoke(main, ["compare", "secret.toml"])
+        .stderr.startswith("fredfw: error: secret.toml: cannot be read: Permission denied")
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[", "title =", "title = 1\ntitle = 2", '{"title": 1}', f"a = {'[' * 5000}", f"a = {'9' * 5000}", "\x00"],
+)
+def test_not_toml(text: str) -> None:
+    assert refused_experiment(text).startswith("is not TOML: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--json", "missing/out.json"], "missing/out.json: --json: cannot be written: No such file or directory"),
+        (["--json", "folder"], "folder: --json: is a directory"),
+        (["--json", "out.json/inside"], "out.json/inside: --json: cannot be written: Not a directory"),
+        (["--json", "x" * 300], f"{'x' * 300}: --json: cannot be written: File name too long"),
+        (["--json", ""], "--json: is a directory"),
+        (["--csv", "missing/out.csv"], "missing/out.csv: --csv: cannot be written"),
+        (["--plot", "missing/out.png"], "missing/out.png: --plot: cannot be written"),
+        (["--plot", "out.jpg"], "out.jpg: --plot: unknown kind of picture"),
+        (["--json", "good.toml"], "--json: 'good.toml' is the input as well"),
+        (["--json", "new", "--csv", "./new"], "--csv: './new' is that of --json as well"),
+        # The first could be written, but is not.
+        (["--json", "out.json", "--csv", "folder"], "folder: --csv: is a directory"),
+    ],
+)
+def test_outputs_that_cannot_be_written(arguments: list[str], message: str) -> None:
+    Path("good.toml").write_text(GOOD)
+    assert refused("compare", "good.toml", *arguments).startswith(message)
+
+
+def test_other_commands_check_their_outputs() -> None:
+    Path("good.toml").write_text(GOOD)
+    collective = ("collective", "all-reduce", "--topology", "mesh2d")
+    for arguments in (("run", "good.toml", "--trace"), ("calibrate", "good.toml", "--json"), (*collective, "--csv")):
+        assert refused(*arguments, "missing/out").startswith(f"missing/out: {arguments[-1]}: cannot be written")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "good.toml: fabric: there are 2 fabrics (accepted: one of mesh, fred)"),
+        (["--fabric", "mash"], "good.toml: fabric: no fabric 'mash'; did you mean 'mesh'?"),
+        (["--fabric", "mesh", "--workload", "nett"], "good.toml: workload: no workload 'nett'; did you mean 'net'?"),
+    ],
+)
+def test_cells_that_are_not_there(arguments: list[str], message: str) -> None:
+    Path("good.toml").write_text(GOOD)
+    assert refused("run", "good.toml", *arguments, "--json", "out.json").startswith(message)
+
+
+def test_nothing_to_calibrate() -> None:
+    message = "no workload has a calibration (accepted: [workloads.NAME.calibration])"
+    assert refused_experiment(GOOD, "calibrate") == message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["all-reduc"], "pattern: unknown pattern 'all-reduc'; did you mean 'all-reduce'?"),
+        (["all-reduce", "--topology", "mesh"], "--topology: no topology 'mesh'; did you mean 'mesh2d'?"),
+        (["all-reduce", "--set", "rows"], "--set: 'rows' is no assignment"),
+        (["all-reduce", "--set", "rows=2", "--set", "rows=3"], "--set: 'rows' is given twice"),
+        (["all-reduce", "--set", "rowz=2"], "--set.rowz: unknown key; did you mean 'rows'?"),
+        (["all-reduce", "--set", "rows=0"], "--set.rows: 0 is no such number"),
+        (["all-reduce", "--set", "link_bandwidth=750 GB"], "--set.link_bandwidth: '750 GB' has the unit 'B', not B/s"),
+        (["all-reduce", "--set", "link_bandwidth=750 G"], "--set.link_bandwidth: '750 G' has no unit"),
+        (["all-reduce", "--set", "link_bandwidth=nan"], "--set.link_bandwidth: nan is not finite"),
+        (["all-reduce", "--set", "link_bandwidth=inf"], "--set.link_bandwidth: inf is not finite"),
+        (["all-reduce", "--set", f"rows={'9' * 5000}"], "--set.rows: "),
+        (["all-reduce", "--set", f"rows={'[' * 5000}"], "--set.rows: "),
+        (["all-reduce", "--size", "0 B"], "--size: '0 B' is no size"),
+        (["all-reduce", "--size", "-1GB"], "--size: '-1GB' is no size"),
+        (["all-reduce", "--size", "1G"], "--size: '1G' has no unit"),
+        (["all-reduce", "--size", "1000"], "--size: '1000' has no unit"),
+        (["all-reduce", "--size", "1 GB/s"], "--size: '1 GB/s' has the unit 'B/s', not B"),
+        (["all-reduce", "--size", "inf B"], "--size: 'inf B' is not finite"),
+        (["all-reduce", "--size", ""], "--size: '' is not a quantity"),
+        (["all-reduce", "--group", "0,1,0"], "--group: NPU 0 is named twice"),
+        (["all-reduce", "--group", "0-3,2"], "--group: NPU 2 is named twice"),
+        (["all-reduce", "--group", "3-40"], "--group: there is no NPU 20"),
+        (["all-reduce", "--group", ""], "--group: '' is no NPU and no range"),
+        (["all-reduce", "--group", "a-b"], "--group: 'a-b' is no NPU and no range"),
+        (["broadcast", "--root", "20"], "root: root 20 is not in the group"),
+        (["broadcast", "--root", "2", "--group", "4,5"], "root: root 2 is not in the group"),
+        (["point-to-point"], "ranks: a point-to-point among 20 ranks"),
+        (["all-reduce", "--algorithm", "rign"], "--algorithm: no collective 'rign'; did you mean 'ring'?"),
+        (["all-reduce", "--algorithm", "in-network"], "algorithm: no algorithm can do all-reduce among 20 NPUs"),
+        (["broadcast", "--algorithm", "hierarchical"], "algorithm: no algorithm can do broadcast among 20 NPUs"),
+        (["all-reduce", "--group", "0,1,5", "--algorithm", "hierarchical"], "algorithm: no algorithm can do"),
+        (["all-reduce", "--option", "chunks=2"], "--option: options are given, but no algorithm"),
+        (["all-reduce", "--algorithm", "ring", "--option", "chunk=2"], "--option.chunk: unknown key; did you mean"),
+        (["all-reduce", "--algorithm", "ring", "--option", "chunks=0"], "--option.chunks: 0 is no such number"),
+    ],
+)
+def test_bad_collectives(arguments: list[str], message: str) -> None:
+    topology = [] if "--topology" in arguments else ["--topology", "mesh2d"]
+    assert refused("collective", *arguments, *topology, "--json", "out.json").startswith(message)
+
+
+def test_collectives_with_plugins_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, option in (("topology", "--topology"), ("collective", "--algorithm")):
+        monkeypatch.setitem(registry.FIRST_PARTY, kind, ("moebius",))
+        line = refused("collective", "all-reduce", "--topology", "mesh2d", option, "moebius")
+        assert line.startswith(
+            f"{option}: no {kind} 'moebius'; the distribution fredfw-{kind}-moebius would provide it"
+        )
+
+
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        "",
+        "1MB",
+        "1MB:1GB",
+        ":::",
+        "1MB:1GB:4",
+        "1MB:1GB:x",
+        "1MB:1GB:x1",
+        "1MB:1GB:x0.5",
+        "1MB:1GB:x-2",
+        "1MB:1GB:xnan",
+        "1MB:1GB:xinf",
+        "1MB:1GB:+0B",
+        "1MB:1GB:+1",
+        "1GB:1MB:x2",
+        "0B:1MB:x2",
+        "nan:1MB:x2",
+        "1MB:inf B:x2",
+        "1:1000:x2",
+        "1MB:1GB:x4:x4",
+        "1B:1GB:+1B",
+    ],
+)
+def test_bad_sweeps(sweep: str) -> None:
+    message = refused("collective", "all-reduce", "--topology", "mesh2d", "--sizes", sweep, "--csv", "out.json")
+    assert message.startswith("--sizes: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compare", "good.toml", "--fidelity", "exact"],
+        ["run", "good.toml", "--fidelity", "exact"],
+        ["run", "good.toml", "--top", "0"],
+        ["collective", "all-reduce", "--topology", "mesh2d", "--root", "first"],
+        ["collective", "all-reduce", "--topology", "mesh2d", "--size", "1GB", "--sizes", "1MB:1GB:x2"],
+        ["compare"],
+        ["compere"],
+    ],
+)
+def test_bad_usage(arguments: list[str]) -> None:
+    Path("good.toml").write_text(GOOD)
+    before = sorted(os.listdir())
+    result = CliRunner().invoke(main, [*arguments], prog_name="fredfw")
+    assert isinstance(result.exception, SystemExit)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Error: " in result.stderr
+    assert "Traceback" not in result.stderr
+    assert sorted(os.listdir()) == before
