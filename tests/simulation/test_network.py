@@ -127,6 +127,24 @@ def test_advance_stops_exactly_and_goes_on() -> None:
     assert network.now == 100.0
 
 
+def test_callback_that_raises_leaves_the_other_flows_as_they_were() -> None:
+    network = FlowNetwork(pipe(latency=0.0), MaxMin())
+    done: list[float] = []
+
+    def note(activities: IntArray) -> None:
+        done.append(network.now)
+        if len(done) == 1:
+            raise RuntimeError("of the caller's")
+
+    network.start(flows([100.0, 200.0], latency=0.0, activities=True), note)
+    with pytest.raises(RuntimeError, match="of the caller's"):
+        network.advance()
+    # At 2 s the first flow has drained and the second has 100 bytes left, whatever else happens then.
+    network.schedule(0.0, lambda: None)
+    network.advance()
+    assert done == [2.0, 3.0]
+
+
 def test_past_and_nonsense_times_are_refused() -> None:
     network = FlowNetwork(pipe(), MaxMin())
     network.advance(1.0)

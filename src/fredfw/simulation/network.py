@@ -212,7 +212,7 @@ class FlowNetwork:
         self._remaining = np.concatenate([self._remaining, volumes])
         self._volume = np.concatenate([self._volume, volumes])
         self._rate = np.concatenate([self._rate, np.zeros(len(volumes))])
-        self._stale = True
+        self._expire()
         if free.any():
             done = np.zeros(len(self._remaining), dtype=bool)
             done[len(done) - len(volumes) :] = free
@@ -266,7 +266,12 @@ class FlowNetwork:
         self._remaining, self._volume = self._remaining[keep], self._volume[keep]
         self._rate = self._rate[keep]
         self._batches = [batch for batch in self._batches if batch.count]
+        self._expire()
+
+    def _expire(self) -> None:
+        """Note that the rates, and with them the next drain, are those of another set of flows."""
         self._stale = True
+        self._next_drain = math.inf
 
     def _deliver(self, batch: _Batch, activities: IntArray) -> None:
         """Note the end of ``activities``, whose flows are all drained; equal ends are one event."""
@@ -298,7 +303,6 @@ class FlowNetwork:
         """Set the rates of all draining flows."""
         self._stale = False
         if not self._batches:
-            self._next_drain = math.inf
             return
         before = self._solver.solves, self._solver.cached
         self._rate = self._solver.rates(self._batches)
