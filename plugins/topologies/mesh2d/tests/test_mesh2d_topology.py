@@ -49,7 +49,7 @@ def test_the_default_is_the_baseline_of_the_fred_paper() -> None:
     assert (len(fabric.npus), len(fabric.controllers)) == (20, 18)
     # 4 rows of 4 and 3 rows of 5 neighbour pairs, and a controller's pair, each in both directions.
     io = np.isin(fabric.sources, fabric.controllers) | np.isin(fabric.destinations, fabric.controllers)
-    assert (len(io), io.sum()) == (2 * (16 + 15 + 18), 36)
+    assert (len(io), int(io.sum())) == (2 * (16 + 15 + 18), 36)
     assert np.unique(fabric.bandwidths[~io]).tolist() == [750e9]
     assert np.unique(fabric.bandwidths[io]).tolist() == [128e9]
     assert np.unique(fabric.latencies).tolist() == [20e-9]

@@ -39,7 +39,7 @@ class UpDownRouter(Router):
         line, other = tree.line[sources], tree.line[destinations]
         if operation is Operation.ALL_REDUCE:
             ends = np.concatenate([line, other])
-            shared = _shared(ends, ends[:1]).min()
+            shared = np.array(_shared(ends, ends[:1]).min())
             pairs = max(len(sources), len(destinations))
             sources, destinations = np.resize(sources, pairs), np.resize(destinations, pairs)
         else:
