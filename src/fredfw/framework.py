@@ -70,6 +70,8 @@ class Framework:
             InputError: Something given cannot be used; ``UnsupportedError`` if no algorithm can serve it.
             SimulationError: The model misbehaved.
         """
+        if not isinstance(fabric, Fabric):
+            raise InputError(f"{fabric!r} is no fabric", key="fabric", accepted="what a topology's build() returns")
         members = _members(group, fabric)
         request = CollectiveRequest(_pattern(pattern), len(members), _size(size), root)
         _check_fidelity(fidelity)

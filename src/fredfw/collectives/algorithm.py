@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -72,6 +73,12 @@ class CollectiveAlgorithm(ABC):
             if getattr(self, option.name) != option.default
         ]
         return f"{self.name}({', '.join(given)})" if given else self.name
+
+    @classmethod
+    def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
+        """Return the configurations that ``auto`` tries for ``pattern``: the default one, unless overridden."""
+        del pattern
+        return [cls()]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """Return why this algorithm cannot serve ``request`` on ``view``, or ``None`` if it can."""

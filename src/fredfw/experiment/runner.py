@@ -277,7 +277,10 @@ class Bench:
         self.solver = RateSolver(fabric, sharing)
         candidates = collectives
         if candidates is None:
-            candidates = {None: tuple(cls() for cls in plugins.collectives)}
+            candidates = {
+                pattern: tuple(one for cls in plugins.collectives for one in cls.variants(pattern))
+                for pattern in Pattern
+            }
         self.algorithms = [one for listed in candidates.values() for one in listed]
         self.planner = Planner(
             fabric,

@@ -61,7 +61,7 @@ def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:  # type: ignore
     """Register collective algorithms: writers of schedules.
 
     Called when an algorithm is first looked up by name, or the algorithms are listed. Under ``auto`` all that are
-    registered are listed, and those that can serve a request are tried with their default options.
+    registered are listed, and those that can serve a request are tried in their ``variants``.
 
     Returns:
         Attrs classes derived from ``fredfw.CollectiveAlgorithm``, each with a ``name`` of its own; their fields are

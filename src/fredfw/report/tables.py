@@ -222,7 +222,11 @@ def collectives_report(results: Sequence[CollectiveResult], fabric: Fabric) -> l
     if tried:
         report.append(Text())
     for result in tried:
-        best_first = sorted(result.candidates.items(), key=lambda item: (item[1], item[0]))
+        best: dict[str, tuple[float, str]] = {}  # of each algorithm its fastest variant
+        for name, seconds in result.candidates.items():
+            algorithm = name.partition("(")[0]
+            best[algorithm] = min(best.get(algorithm, (seconds, name)), (seconds, name))
+        best_first = [(name, seconds) for seconds, name in sorted(best.values())]
         listed = ", ".join(f"{name} {render(seconds, Unit.SECONDS, 4)}" for name, seconds in best_first)
         report.append(Text(f"auto, {render(result.size, Unit.BYTES)}: {listed}"))
     return report

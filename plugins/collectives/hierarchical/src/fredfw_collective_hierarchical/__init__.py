@@ -53,6 +53,13 @@ class Hierarchical(CollectiveAlgorithm):
         help="share of each of the two opposite parts: so that all levels finish together as far as they can, or half",
     )
 
+    @classmethod
+    def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
+        """See ``CollectiveAlgorithm.variants``: every order, in one piece and in pipelines of 2 to 16."""
+        del pattern
+        orders = ("forward", "reverse", "opposite")
+        return [cls(chunks=chunks, orders=one) for one in orders for chunks in (1, 2, 4, 8, 16)]
+
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """See ``CollectiveAlgorithm.refusal``."""
         if view.coordinates is None:

@@ -36,6 +36,13 @@ class Ring(CollectiveAlgorithm):
         16, validator=units.whole(1), help="pieces of a broadcast or reduce that follow each other along the chain"
     )
 
+    @classmethod
+    def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
+        """See ``CollectiveAlgorithm.variants``: pipelines of 1 to 256 pieces where there is one."""
+        if pattern in (Pattern.BROADCAST, Pattern.REDUCE):
+            return [cls(chunks=chunks) for chunks in (1, 4, 16, 64, 256)]
+        return [cls()]
+
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""
         del view
