@@ -66,3 +66,9 @@ def test_a_pattern_it_does_not_know_is_refused_with_the_ones_it_does() -> None:
 def test_a_request_for_another_group_is_refused() -> None:
     with pytest.raises(InputError, match="3 ranks on a group of 4"):
         Nothing().plan(CollectiveRequest(Pattern.ALL_REDUCE, 3, 1.0), GroupView(4))
+
+
+def test_a_root_is_refused_where_there_is_none() -> None:
+    with pytest.raises(InputError, match="root 3 for all-reduce, which has none"):
+        CollectiveRequest(Pattern.ALL_REDUCE, 4, 1.0, root=3)
+    assert CollectiveRequest(Pattern.BROADCAST, 4, 1.0, root=3).root == 3
