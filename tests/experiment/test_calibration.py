@@ -81,6 +81,15 @@ def test_cells_are_run_as_the_comparison_runs_them() -> None:
     assert row.speedup == pytest.approx(1.5, rel=1e-8)
 
 
+def test_a_scalar_that_no_longer_fits_is_noted() -> None:
+    framework = Framework()
+    (fit,) = framework.calibrate(framework.load_experiment(content(1.5)))
+    for scale, noted in ((fit.solutions[0], False), (2 * fit.solutions[0], True)):
+        slow, fast = framework.compare(framework.load_experiment(content(1.5, compute_scale=scale))).rows
+        assert any("not the 1.5 it was fitted to: run fredfw calibrate" in note for note in fast.notes) is noted
+        assert not any("fitted" in note for note in slow.notes)
+
+
 def test_progress_counts_workloads() -> None:
     framework = Framework()
     steps: list[tuple[int, int, str]] = []

@@ -9,6 +9,9 @@ from fredfw.experiment.runner import Runner, merged
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.plugin.manager import PluginManager
 
+# How near its target a calibrated cell must be; a stepwise run may differ a little from the one that was fitted.
+_STILL_FITS = 0.005
+
 Progress = Callable[[int, int, str], None]
 
 
@@ -86,6 +89,7 @@ def _row(
     reference = next(
         (one for one in experiment.references if (one.workload, one.fabric) == (workload.name, fabric.name)), None
     )
+    status = _status(experiment, workload, fabric)
     return Row(
         workload=workload.name,
         fabric=fabric.name,
@@ -93,13 +97,22 @@ def _row(
         speedup=speedup,
         reference_speedup=reference.speedup if reference else None,
         reference_source=reference.source if reference else None,
-        status=_status(experiment, workload, fabric),
+        status=status,
         breakdown=result.breakdown,
         compute_scale=workload.compute_scale,
         fidelity=result.provenance["fidelity"],
         energy=result.energy,
-        notes=result.notes,
+        notes=result.notes + (_outdated(workload, speedup) if status is Status.CALIBRATED else ()),
     )
+
+
+def _outdated(workload: WorkloadSpec, speedup: float) -> tuple[str, ...]:
+    """Return a note where a recorded scalar no longer gives the speed-up that it was fitted to."""
+    assert workload.calibration is not None  # as in every calibrated cell
+    target = workload.calibration.speedup
+    if abs(speedup / target - 1) <= _STILL_FITS:
+        return ()
+    return (f"compute_scale gives {speedup:.4g} here, not the {target:g} it was fitted to: run fredfw calibrate",)
 
 
 def _status(experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec) -> Status:
