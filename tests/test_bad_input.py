@@ -572,7 +572,6 @@ def test_bad_sweeps(sweep: str) -> None:
         ["collective", "all-reduce", "--topology", "mesh2d", "--root", "first"],
         ["collective", "all-reduce", "--topology", "mesh2d", "--size", "1GB", "--sizes", "1MB:1GB:x2"],
         ["compare"],
-        ["compere"],
     ],
 )
 def test_bad_usage(arguments: list[str]) -> None:
@@ -584,3 +583,7 @@ def test_bad_usage(arguments: list[str]) -> None:
     assert "Error: " in result.stderr
     assert "Traceback" not in result.stderr
     assert sorted(os.listdir()) == before
+
+
+def test_an_unknown_command() -> None:
+    assert refused("compere").startswith("no command 'compere'; did you mean 'compare'?")

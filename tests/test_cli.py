@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from fredfw.cli import main
+from fredfw.cli import main, table
+from fredfw.plugin.manager import PluginManager
 
 # A distribution of its own, found as every other: two NPUs below a switch, and a workload of one step.
 PLUGIN = '''
@@ -63,6 +64,34 @@ class Seconds(Exporter):
     def export(self, result):
         rows = getattr(result, "rows", [result])
         return " ".join(str(row.seconds) for row in rows)
+
+@hookimpl
+def fredfw_commands():
+    import click
+    from fredfw.cli import Outputs, open_framework, table
+    from fredfw.errors import InputError
+
+    @click.command()
+    @click.option("--rate", default="1 GB/s")
+    @click.option("--fail", is_flag=True)
+    @click.option("--json", "path")
+    @click.pass_context
+    def speed(ctx, rate, fail, path):
+        """Tell the speed of the tiny network."""
+        outputs = Outputs({"--json": path})
+        framework = open_framework(ctx)
+        assert framework.plugins is open_framework(ctx).plugins
+        fabric = framework.topology("tiny", rate=rate).build()
+        if fail:
+            raise SimulationError("it went wrong")
+        outputs.write({"--json": lambda: str(fabric.bandwidths[0])})
+        outputs.show(lambda: table("Speed", ["link", "B/s"], [("any", fabric.bandwidths[0])]))
+
+    @click.command(hidden=True)
+    def chat():
+        print("bla")
+
+    return [speed, chat]
 
 @hookimpl
 def fredfw_exporters():
@@ -150,7 +179,6 @@ def test_version_and_help() -> None:
 def test_usage_errors() -> None:
     for arguments in (
         [],
-        ["compar"],
         ["compare"],
         ["collective", "all-reduce"],
         ["compare", "x", "--fidelity", "high"],
@@ -306,12 +334,16 @@ def test_bad_outputs_are_refused_before_anything_runs(experiment: str, arguments
     assert is_refused("compare", experiment, *arguments).startswith(message)
 
 
-def test_a_broken_plugin_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "fredfw_test_broken-2.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fredfw-test-broken\nVersion: 2.0\n")
     (info / "entry_points.txt").write_text("[fredfw]\nbroken = fredfw_test_missing_module\n")
     monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_a_broken_plugin_is_one_line(broken: None) -> None:
     result = fredfw("plugins", "list")
     assert result.exit_code == 0
     (line,) = result.stderr.splitlines()
@@ -347,12 +379,156 @@ def test_hook_calls_are_traced_where_that_is_asked_for(monkeypatch: pytest.Monke
     assert fredfw("plugins", "list").stdout == result.stdout
 
 
+# --- commands of plugins
+
+
+def test_a_plugins_command_runs_like_one_of_the_core() -> None:
+    assert ["any", "2e+09"] in words(succeeds("speed", "--rate", "2 GB/s"))
+    assert succeeds("speed", "--json", "-") == "1000000000.0"
+    assert "Tell the speed of the tiny network." in succeeds("speed", "--help")
+    entry = fredfw("--log-level", "debug", "--log-format", "json", "speed")
+    assert entry.exit_code == 0
+
+
+def test_errors_of_a_plugins_command_are_reported_like_those_of_the_core(experiment: str) -> None:
+    del experiment  # only its empty directory is needed
+    assert is_refused("speed", "--rate", "1 GB").startswith("rate: '1 GB' has the unit 'B'")
+    assert is_refused("speed", "--json", "missing/out.json").startswith("missing/out.json: --json: cannot be written")
+    result = fredfw("speed", "--fail")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "fredfw: error: it went wrong\n")
+
+
+def test_a_plugins_command_runs_on_its_own() -> None:
+    command = PluginManager.discover().commands.get("speed")
+    assert "1e+09" in CliRunner().invoke(command, catch_exceptions=False).stdout
+
+
+def test_help_lists_the_commands_of_plugins_apart() -> None:
+    core, plugins = succeeds("--help").split("Commands of plugins:\n")
+    assert [line.split()[0] for line in core.split("Commands:\n")[1].split("\n") if line] == [
+        "calibrate",
+        "collective",
+        "compare",
+        "plugins",
+        "run",
+    ]
+    assert ["speed", "Tell", "the", "speed", "of", "the", "tiny", "network.", "[fredfw-test-tiny]"] in words(plugins)
+    assert "chat" not in plugins
+    # Without arguments the same is printed, as a mistake.
+    assert (fredfw().exit_code, "Commands of plugins" in fredfw().output) == (2, True)
+
+
+def test_commands_of_the_core_start_without_plugins() -> None:
+    for arguments in (["compare", "--help"], ["plugins", "show", "--help"], ["--version"]):
+        succeeds(*arguments)
+        assert "fredfw_test_tiny" not in sys.modules
+    assert fredfw("compare").exit_code == 2
+    assert "fredfw_test_tiny" not in sys.modules
+
+
+def test_an_unknown_command_is_refused_with_the_nearest(experiment: str) -> None:
+    del experiment  # only its empty directory is needed
+    for wrong, right in (("compar", "compare"), ("speeed", "speed")):
+        line = is_refused(wrong)
+        assert line.startswith(f"no command '{wrong}'; did you mean '{right}'? (accepted: calibrate, ")
+
+
+def test_plugins_are_discovered_once(broken: None) -> None:
+    assert len(fredfw("speed").stderr.splitlines()) == 1
+
+
+def test_a_broken_plugin_is_blamed_for_an_unknown_command(broken: None) -> None:
+    result = fredfw("nonsense")
+    assert result.exit_code == 2
+    warning, error = result.stderr.splitlines()
+    assert warning.startswith("fredfw: warning: plugin 'broken'")
+    assert error.startswith("fredfw: error: no command 'nonsense'; plugin 'broken' (fredfw-test-broken 2.0) cannot be")
+
+
+def test_plugins_list_and_show_know_commands() -> None:
+    rows = [line[:4] for line in words(succeeds("plugins", "list"))]
+    assert ["command", "speed", "fredfw-test-tiny", "1.0"] in rows
+    assert ["command", "compare", "fredfw", version("fredfw")] in rows
+    assert succeeds("plugins", "show", "speed").startswith("Usage: fredfw speed [OPTIONS]")
+
+
+def test_a_name_of_the_core_stays_with_the_core(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(COMMAND.format(name="compare"))
+    assert "Run every workload" in succeeds("--plugin", str(file), "compare", "--help")
+    result = fredfw("--plugin", str(file), "nonsense")
+    assert result.exit_code == 1
+    assert "plugin 'core'" in result.stderr
+    assert "plugin 'mine.py'" in result.stderr
+    assert "'compare'" in result.stderr
+    # Help is what helps to find that out.
+    helped = fredfw("--plugin", str(file), "--help")
+    assert (helped.exit_code, helped.stderr) == (0, result.stderr.replace("error", "warning"))
+    assert "calibrate" in helped.stdout
+
+
+# --- plugins that are not installed
+
+COMMAND = """
+import click
+from fredfw.plugin import hookimpl
+
+@hookimpl
+def fredfw_commands():
+    return [click.Command("{name}", callback=lambda: click.echo("hello"))]
+"""
+
+
+def test_a_file_is_a_plugin_for_one_call(tmp_path: Path) -> None:
+    network = tmp_path / "network.py"
+    network.write_text(PLUGIN.replace('"tiny"', '"mine"').split("@hookimpl")[0] + FILE_HOOK)
+    command = tmp_path / "command.py"
+    command.write_text(COMMAND.format(name="greet"))
+    files = ("--plugin", str(network), "--plugin", str(command))
+    assert succeeds(*files, "greet") == "hello\n"
+    assert "1000000.00" in succeeds(*files, "collective", "broadcast", "--topology", "mine", "--size", "1GB")
+    assert ["greet", "[--plugin]"] in words(succeeds(*files, "--help"))
+    assert fredfw("greet").exit_code == 2
+
+
+FILE_HOOK = """
+@hookimpl
+def fredfw_topologies():
+    return [Tiny]
+"""
+
+
+def test_files_that_are_no_plugins(experiment: str, tmp_path: Path) -> None:
+    del experiment  # only its empty directory is needed
+    assert is_refused("--plugin", "absent.py", "plugins", "list").startswith("absent.py: --plugin: is no Python file")
+    (tmp_path / "bad.py").write_text("1 / 0")
+    result = fredfw("--plugin", "bad.py", "plugins", "list")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("fredfw: error: plugin 'bad.py' cannot be imported: ZeroDivisionError")
+
+
+def test_switching_off_what_is_not_installed_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREDFW_DISABLE_PLUGINS", "tinny")
+    result = fredfw("speed")
+    assert result.exit_code == 0
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("fredfw: warning: no plugin 'tinny' is installed")
+    assert line.endswith("; did you mean 'tiny'?")
+
+
+def test_a_ragged_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        table("Ragged", ["a", "b"], [(1, 2), (3,)])
+
+
 def environment() -> dict[str, str]:
-    """Return an environment in which another process finds the modules that this one does."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    """Return an environment in which another process finds the modules that this one does, and buffers its output."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": ""}
 
 
-@pytest.mark.parametrize("arguments", [["compare", "two.toml"], ["compare", "two.toml", "--json", "-"]])
+@pytest.mark.parametrize(
+    "arguments", [["compare", "two.toml"], ["compare", "two.toml", "--json", "-"], ["speed"], ["chat"], ["--help"]]
+)
 def test_a_reader_that_goes_away_is_no_error(experiment: str, arguments: list[str]) -> None:
     del experiment  # is in the current directory
     command = [sys.executable, "-c", "from fredfw.cli import main; main(prog_name='fredfw')", *arguments]

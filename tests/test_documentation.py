@@ -22,6 +22,8 @@ from fredfw.plugin import spec
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("plugins/*/*/README.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A file that the commands of its page use.
+FILE = re.compile(r'^```\w+ title="([\w.-]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 # What a test cannot run: installing, and running the tests.
 OUTSIDE = ("python -m pip", "python -m tox", "tox", "git")
 
@@ -29,24 +31,32 @@ OUTSIDE = ("python -m pip", "python -m tox", "tox", "git")
 def blocks(language: str) -> list[ParameterSet]:
     found = []
     for page in PAGES:
-        for number, match in enumerate(BLOCK.finditer(page.read_text(encoding="utf-8"))):
+        content = page.read_text(encoding="utf-8")
+        files = dict(FILE.findall(content))
+        for number, match in enumerate(BLOCK.finditer(content)):
             if match[1] == language:
-                found.append(pytest.param(match[2], id=f"{page.relative_to(ROOT)}:{number}"))
+                found.append(pytest.param(match[2], files, id=f"{page.relative_to(ROOT)}:{number}"))
     return found
 
 
-@pytest.mark.parametrize("text", blocks("python"))
-def test_python_snippets_run(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+def prepare(directory: Path, files: dict[str, str]) -> None:
+    (directory / "experiments").symlink_to(ROOT / "experiments")
+    for name, content in files.items():
+        (directory / name).write_text(content, encoding="utf-8")
+
+
+@pytest.mark.parametrize(("text", "files"), blocks("python"))
+def test_python_snippets_run(text: str, files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(tmp_path, files)
     monkeypatch.chdir(tmp_path)
     script = tmp_path / "snippet.py"
     script.write_text(text, encoding="utf-8")
     runpy.run_path(str(script), run_name="snippet")
 
 
-@pytest.mark.parametrize("text", blocks("console"))
-def test_commands_run(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+@pytest.mark.parametrize(("text", "files"), blocks("console"))
+def test_commands_run(text: str, files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(tmp_path, files)
     monkeypatch.chdir(tmp_path)
     commands = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
     assert commands
@@ -70,8 +80,9 @@ WORKLOADS: dict[str, Any] = {"gradients": {"workload": {"name": "microbenchmark"
 WRONG = {"?": 1}
 
 
-@pytest.mark.parametrize("text", blocks("toml"))
-def test_experiments_run(text: str) -> None:
+@pytest.mark.parametrize(("text", "files"), blocks("toml"))
+def test_experiments_run(text: str, files: dict[str, str]) -> None:
+    del files  # tables alone need none
     content = tomllib.loads(text)
     if "project" in content:
         return

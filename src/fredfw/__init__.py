@@ -21,7 +21,10 @@ from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResu
 from fredfw.experiment.spec import Experiment
 from fredfw.fabric import (
     Admission,
+    AlwaysStart,
     Capabilities,
+    Decision,
+    Decompose,
     Fabric,
     FlowSet,
     GroupView,
@@ -32,6 +35,7 @@ from fredfw.fabric import (
     Router,
     Routes,
     ShortestPathRouter,
+    Split,
     Start,
     Topology,
     Wait,
@@ -57,11 +61,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Admission",
+    "AlwaysStart",
     "Capabilities",
     "CollectiveAlgorithm",
     "CollectiveRequest",
     "CollectiveResult",
     "Comparison",
+    "Decision",
+    "Decompose",
     "Experiment",
     "Exporter",
     "Fabric",
@@ -89,6 +96,7 @@ __all__ = [
     "Schedule",
     "SharingPolicy",
     "ShortestPathRouter",
+    "Split",
     "Start",
     "Status",
     "System",

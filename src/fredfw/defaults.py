@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fredfw.collectives import CollectiveAlgorithm
 from fredfw.collectives.direct import DirectAlgorithm
@@ -10,6 +11,9 @@ from fredfw.fabric import Router, ShortestPathRouter
 from fredfw.plugin import hookimpl
 from fredfw.simulation.sharing import CircuitPreempt, MaxMin, SharingPolicy, StrictLinks
 from fredfw.workloads import LinearPlacement, Placement, SnakePlacement
+
+if TYPE_CHECKING:
+    import click
 
 
 @hookimpl
@@ -34,3 +38,11 @@ def fredfw_placements() -> Sequence[type[Placement]]:
 def fredfw_sharing_policies() -> Sequence[type[SharingPolicy]]:
     """Register the sharing policies."""
     return [CircuitPreempt, MaxMin, StrictLinks]
+
+
+@hookimpl
+def fredfw_commands() -> Sequence[click.Command]:
+    """Register the core's commands, so that no plugin can take one of their names."""
+    from fredfw.cli import main
+
+    return list(main.commands.values())

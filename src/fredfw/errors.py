@@ -69,7 +69,7 @@ class BrokenPluginError(PluginError, UnknownNameError):
 
 
 class PluginWarning(UserWarning):
-    """A plugin was left out; the rest works without it."""
+    """A plugin was left out, or one that was to be is not installed; the rest works."""
 
 
 class ScheduleError(FredfwError):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,19 +11,25 @@ from attrs import frozen
 
 import fredfw
 from fredfw import (
+    Admission,
+    Decision,
     Fabric,
+    FlowSet,
     Framework,
     GraphBuilder,
     Parallelism,
     Pattern,
     RunResult,
+    Split,
+    Start,
     System,
     TaskGraph,
     Topology,
+    Wait,
     Workload,
     hookimpl,
 )
-from fredfw.errors import InputError, UnsupportedError
+from fredfw.errors import DeadlockError, InputError, SimulationError, UnsupportedError
 from fredfw.experiment.runner import Runner, merged
 from fredfw.experiment.spec import Experiment
 
@@ -59,6 +65,44 @@ class Sick(Topology):
         raise InputError(f"{self.spots} spots", key="spots", accepted="none")
 
 
+class Turns(Admission):
+    """Flows take turns, and are counted."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        if len(flows.volumes) > 1:
+            return Split(tuple(np.arange(len(flows.volumes))[:, None]))
+        self.turns += 1
+        return Start()
+
+    def figures(self) -> Mapping[str, float]:
+        return {"turns taken": self.turns}
+
+    def notes(self) -> tuple[str, ...]:
+        return ("flows took turns",)
+
+
+class Closed(Admission):
+    """Lets nothing start."""
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        return Wait("closed")
+
+
+@frozen
+class Gated(Topology):
+    """Two NPUs, a link of 1 GB/s in each direction, and an admission."""
+
+    name: ClassVar[str] = "gated"
+    closed: bool = False
+
+    def build(self) -> Fabric:
+        admission = Closed if self.closed else Turns
+        return Fabric("gated", [0, 0], np.array([0, 1]), np.array([1, 0]), 1e9, 0.0, 0.0, admission=admission)
+
+
 class Plugin:
     @hookimpl
     def fredfw_workloads(self) -> Sequence[type[Workload]]:
@@ -66,7 +110,7 @@ class Plugin:
 
     @hookimpl
     def fredfw_topologies(self) -> Sequence[type[Topology]]:
-        return [Sick]
+        return [Sick, Gated]
 
 
 @pytest.fixture(scope="module")
@@ -362,8 +406,44 @@ def test_a_runner_may_be_used_again(framework: Framework) -> None:
     assert other.statistics["solves"] == 0
 
 
+GATED: dict[str, Any] = {"topology": "gated", "collectives": {"default": "ring"}}
+
+
+def test_what_an_admission_has_to_tell_is_in_the_result(run: Run) -> None:
+    result = run(GATED, "microbenchmark")
+    # A ring between two: two steps with a flow of half the size in each direction, which take turns.
+    assert result.seconds == pytest.approx(4 * 0.5, rel=1e-12)
+    assert result.figures == {"turns taken": 4.0}
+    assert json.dumps(result.figures) == '{"turns taken": 4.0}'
+    assert result.notes == ("flows took turns",)
+    assert (result.statistics["splits"], result.statistics["waits"], result.statistics["decompositions"]) == (2, 0, 0)
+    # A simulation of its own counts from the start.
+    assert run(GATED, "microbenchmark").figures == result.figures
+    assert run(mesh(), "microbenchmark").figures == {}
+
+
+def test_a_row_has_the_figures_and_notes_of_its_cell(framework: Framework) -> None:
+    (row,) = framework.compare(framework.load_experiment(content(GATED, "microbenchmark"))).rows
+    assert (row.figures, row.notes) == ({"turns taken": 4.0}, ("flows took turns",))
+
+
+def test_a_collective_has_figures_and_notes(framework: Framework) -> None:
+    fabric = framework.topology("gated").build()
+    result = framework.simulate_collective(fabric, "all-reduce", size=1e9, algorithm="ring")
+    assert result.duration == pytest.approx(4 * 0.5, rel=1e-12)
+    assert (result.figures, result.notes) == ({"turns taken": 4.0}, ("flows took turns",))
+
+
+def test_what_waits_for_ever_is_an_error(framework: Framework, run: Run) -> None:
+    with pytest.raises(DeadlockError, match="flows that cannot move: collective"):
+        run({**GATED, "topology": {"name": "gated", "closed": True}}, "microbenchmark")
+    fabric = framework.topology("gated", closed=True).build()
+    with pytest.raises(SimulationError, match="flows that cannot move on 'gated'"):
+        framework.simulate_collective(fabric, "all-reduce", size=1e9, algorithm="ring")
+
+
 def test_counters_add_up() -> None:
-    names = ("events", "batches", "flows", "solves", "cached")
+    names = ("events", "batches", "flows", "solves", "cached", "waits", "splits", "decompositions")
     one, other = dict.fromkeys(names, 1), dict.fromkeys(names, 2)
     assert merged([one, other]) == dict.fromkeys(names, 3)
     assert merged([]) == dict.fromkeys(names, 0)

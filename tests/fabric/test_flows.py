@@ -40,3 +40,44 @@ def test_the_default_admission_starts_everything() -> None:
     decision = AlwaysStart().admit(flows, [flows])
     assert isinstance(decision, Start)
     assert (decision.setup, decision.caps) == (0.0, None)
+
+
+def test_selected_routes_come_in_the_order_asked_for_and_once() -> None:
+    both = Routes.concatenate([ONE, OTHER, ONE])
+    some = both.select(np.array([2, 1, 0]))
+    assert some.offsets.tolist() == [0, 2, 2, 4]
+    assert some.links.tolist() == [4, 5, 3, 1]
+    assert some.latencies.tolist() == [1.0, 0.0, 2.0]
+    assert some.coefficients is not None
+    assert some.coefficients.tolist() == [0.5, 0.25, 1.0, 1.0]
+    assert both.select(np.array([2, 1, 0])) is some
+    assert ONE.select(np.array([0])).coefficients is None
+    assert len(ONE.select(np.zeros(0, dtype=np.intp))) == 0
+
+
+def test_a_part_keeps_numbers_of_activities_and_its_own_rows() -> None:
+    flows = FlowSet(
+        Routes.concatenate([ONE, OTHER]),
+        np.array([1.0, 2.0, 3.0]),
+        np.array([0, 1, 1]),
+        3,
+        repeat=4,
+        setup=5.0,
+        caps=np.array([6.0, 7.0, 8.0]),
+        priority=9,
+        label="mp",
+    )
+    part = flows.part(np.array([2, 0]))
+    assert part.volumes.tolist() == [3.0, 1.0]
+    assert part.activity.tolist() == [1, 0]
+    assert part.sizes.tolist() == [1, 1, 0]
+    assert part.caps is not None
+    assert part.caps.tolist() == [8.0, 6.0]
+    assert (part.activities, part.repeat, part.setup, part.priority, part.label) == (3, 4, 5.0, 9, "mp")
+    assert part.takes_turns
+    assert flows.part(np.array([2, 0])) is part
+    assert part.routes is flows.routes.select(np.array([2, 0]))
+
+
+def test_an_admission_has_nothing_to_tell_by_default() -> None:
+    assert (dict(AlwaysStart().figures()), AlwaysStart().notes()) == ({}, ())

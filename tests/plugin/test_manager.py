@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import ClassVar
 
+import click
 import pytest
 from attrs import frozen
 
@@ -194,6 +195,13 @@ def test_allowing_what_is_not_installed_is_an_error(install: Install, topology: 
         PluginManager.discover(only("goood"))
 
 
+def test_blocking_what_is_not_installed_is_a_warning(install: Install, topology: Source) -> None:
+    install("good", topology("good-ring"))
+    with pytest.warns(PluginWarning, match=r"no plugin 'goood' is installed.*; did you mean 'good'\?"):
+        manager = PluginManager.discover(Switches(block=frozenset({"goood"})))
+    assert "good-ring" in manager.topologies
+
+
 def test_switches_from_the_environment() -> None:
     lines: list[str] = []
     assert Switches.from_environment({}, trace=lines.append) == Switches()
@@ -330,6 +338,69 @@ def test_an_unknown_name_gives_the_distribution_that_would_provide_it() -> None:
     with pytest.raises(UnknownNameError) as error:  # a torus is no workload
         PluginManager().workloads.get("torus")
     assert "distribution" not in str(error.value)
+
+
+# --- commands
+
+
+def test_commands_are_registered_by_name(install: Install) -> None:
+    file = install("acme", COMMANDS.format(names=["b", "a"]))
+    commands = PluginManager.discover(only("acme")).commands
+    assert commands.names()[:2] == ("a", "b")  # and those of the core, where it is installed
+    assert [command.name for command in commands] == list(commands.names())
+    info = commands.info("b")
+    assert (info.kind, info.name, info.distribution, info.version) == ("command", "b", "acme", "1.0")
+    assert info.location == str(file)
+    with pytest.raises(UnknownNameError, match="no command 'c'"):
+        commands.get("c")
+
+
+COMMANDS = """
+from fredfw.plugin import hookimpl
+@hookimpl
+def fredfw_commands():
+    import click
+    return [click.Command(name) for name in {names}]
+"""
+
+
+def test_a_command_registered_twice_is_an_error_that_names_both(install: Install) -> None:
+    for name in ("one", "two"):
+        install(name, COMMANDS.format(names=["same"]))
+    commands = PluginManager.discover(only("one", "two")).commands
+    with pytest.raises(PluginError, match=r"plugin '\w+' \(\w+ 1\.0\).*both register the command 'same'") as error:
+        commands.names()
+    assert "plugin 'one' (one 1.0)" in str(error.value)
+    assert "plugin 'two' (two 1.0)" in str(error.value)
+
+
+def test_a_command_of_the_core_is_registered_already() -> None:
+    manager = PluginManager()
+    manager.register(fredfw.defaults, "core")
+    manager.register(plugin(fredfw_commands=lambda: [click.Command("compare")]), "acme")
+    with pytest.raises(PluginError, match="both register the command 'compare'") as error:
+        manager.commands.get("run")
+    assert "plugin 'core'" in str(error.value)
+    assert "plugin 'acme'" in str(error.value)
+
+
+@pytest.mark.parametrize("body", ["return [print]", "return [3]", "return 'run'", "import no_such_module"])
+def test_what_is_no_command_is_left_out(install: Install, body: str) -> None:
+    install("bad", f"from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_commands():\n    {body}\n")
+    install("good", COMMANDS.format(names=["fine"]))
+    manager = PluginManager.discover(only("bad", "good"))
+    with pytest.warns(PluginWarning, match=r"plugin 'bad' \(bad 1\.0\) (returns .* from|fails in) fredfw_commands"):
+        assert "fine" in manager.commands
+    with pytest.raises(BrokenPluginError, match=r"no command 'find'; did you mean 'fine'\?; plugin 'bad'"):
+        manager.commands.get("find")
+    with pytest.raises(PluginError, match=r"bad 1\.0"):
+        PluginManager.discover(only("bad", strict=True)).commands.names()
+
+
+def test_a_command_needs_a_name(install: Install) -> None:
+    install("acme", COMMANDS.format(names=[None]))
+    with pytest.raises(PluginError, match=r"plugin 'acme' \(acme 1\.0\): <Command None>.* has no name"):
+        PluginManager.discover(only("acme")).commands.names()
 
 
 # --- plugins given by hand

@@ -38,7 +38,7 @@ def test_the_manager_has_a_typed_registry_or_method_for_every_hook() -> None:
     registering = {name for name in HOOKS if not inspect.signature(HOOKS[name]).parameters}
     manager = PluginManager()
     registries = [getattr(manager, name.removeprefix("fredfw_")) for name in HOOKS if name in registering]
-    assert registries == list(manager.registries)
+    assert registries == [*manager.registries, manager.commands]
     assert set(HOOKS) - registering == LIFECYCLE
     for name in LIFECYCLE:
         expected = list(inspect.signature(HOOKS[name]).parameters)

@@ -25,6 +25,7 @@ def _row(workload: str, fabric: str, status: Status, **parts: float) -> Row:
         status=status,
         breakdown=parts,
         compute_scale=0.5,
+        figures={"wavelengths": 64.0} if fabric == "D" else {},
         notes=("kept outside",) if fabric == "D" else (),
     )
 
@@ -94,6 +95,7 @@ def run(pair: Fabric) -> RunResult:
         algorithms={"dp all-reduce x2": "ring"},
         provenance={"topology": {"name": "pair"}},
         statistics={"events": 4},
+        figures={"wavelengths": 64.0},
         notes=("a note",),
     )
 
@@ -115,6 +117,8 @@ def collectives() -> list[CollectiveResult]:
             link_utilization=np.array([0.5, 0.5, 0.5, 0.0]),
             energy=size * 3e-3,
             candidates=candidates,
+            figures={"wavelengths": 3.0, "longest arc (m)": size / 3} if candidates else {"wavelengths": 2.0},
+            notes=("split",),
         )
 
     return [result(1e6, 2e-6), result(1e9, 1e-3, ring=1e-3, tree=2e-3)]

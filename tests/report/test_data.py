@@ -31,7 +31,7 @@ def test_comparison_as_json(comparison: Comparison) -> None:
     assert document["fidelity_difference"] == 0.0025
     assert document["provenance"] == {"fidelity": "compressed"}
     for row, entry in zip(comparison.rows, document["rows"], strict=True):
-        for key in ("workload", "fabric", "seconds", "speedup", "reference_speedup", "status", "breakdown"):
+        for key in ("workload", "fabric", "seconds", "speedup", "reference_speedup", "status", "breakdown", "figures"):
             assert entry[key] == getattr(row, key)
     assert comparison.to_json() == text
 
@@ -80,6 +80,7 @@ def test_run_as_json(run: RunResult) -> None:
     assert document["placement"] == [1, 0]
     assert document["links"][0] == {"link": 3, "name": "switch0->npu1", "bytes": 100.0, "utilization": 0.4}
     assert document["provenance"] == run.provenance
+    assert (document["figures"], document["notes"]) == ({"wavelengths": 64.0}, ["a note"])
 
 
 def test_collectives_as_json_and_csv(pair: Fabric, collectives: list[CollectiveResult]) -> None:
@@ -89,5 +90,9 @@ def test_collectives_as_json_and_csv(pair: Fabric, collectives: list[CollectiveR
     assert [one["size"] for one in document["results"]] == [1e6, 1e9]
     assert document["results"][1]["candidates"] == {"ring": 1e-3, "tree": 2e-3}
     assert len(document["results"][0]["links"]) == 3
+    assert [(one["figures"], one["notes"]) for one in document["results"]] == [
+        ({"wavelengths": 2.0}, ["split"]),
+        ({"wavelengths": 3.0, "longest arc (m)": 1e9 / 3}, ["split"]),
+    ]
     rows = list(csv.DictReader(data.collectives_to_csv(collectives).splitlines()))
     assert [float(row["busbw"]) for row in rows] == [5e11, 1e12]

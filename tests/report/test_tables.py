@@ -78,6 +78,7 @@ def test_run_report(run: RunResult) -> None:
         ["communication energy: 400 mJ per iteration"],
         ["memory per NPU: 8 GB (weights 8 GB)"],
         ["dp all-reduce x2", "ring"],
+        ["wavelengths", "64"],
         ["note: a note"],
     ):
         assert row in rows
@@ -91,6 +92,18 @@ def test_collectives_in_the_terms_of_nccl_tests(pair: Fabric, collectives: list[
     assert ["1000000000", "1000.000", "1000.00", "1000.00", "ring", "2"] in rows
     assert "all-reduce on pair, 2 of 2 NPUs" in text
     assert "auto, 1 GB: ring 1 ms, tree 2 ms" in text
+    assert "wavelengths  longest arc (m)" in text
+    assert ["1000000", "2", "-"] in rows
+    assert ["1000000000", "3", "3.33333e+08"] in rows
+    assert text.splitlines().count("note: split") == 1
+
+
+def test_nothing_is_said_of_figures_where_there_are_none(
+    pair: Fabric, run: RunResult, collectives: list[CollectiveResult]
+) -> None:
+    assert "figures" not in printed(tables.run_report(evolve(run, figures={})))
+    plain = [evolve(result, figures={}, notes=()) for result in collectives]
+    assert printed(tables.collectives_report(plain, pair)).count("size (B)") == 1
 
 
 @pytest.mark.parametrize(

@@ -77,3 +77,53 @@ def test_controller_streams() -> None:
     assert flows.volumes.tolist() == [5.0, 5.0]
     assert flows.routes.links.tolist() == [0, 6, 7, 1, 6, 7]
     assert flows.routes.latencies == pytest.approx([2.0, 2.0])
+
+
+def sent(phase: Phase, group: list[int], volume: float = 12.0) -> dict[tuple[int, int], tuple[float, float]]:
+    """Bytes and latency of the unicasts of ``phase`` on a star of six, by source and destination."""
+    flows = Lowering(star(6)).phase(schedule(phase, volume), 0, np.array([group]), unicasts=True)
+    assert (np.diff(flows.routes.offsets) == 2).all()
+    up, down = flows.routes.links.reshape(-1, 2).T
+    pairs = list(zip(up.tolist(), (down - 6).tolist(), strict=True))
+    assert len(set(pairs)) == len(pairs)
+    return dict(zip(pairs, zip(flows.volumes.tolist(), flows.routes.latencies.tolist(), strict=True), strict=True))
+
+
+def test_a_reduction_by_unicasts() -> None:
+    phase = Phase.of([0, 1, 2], [1, 1, 1], 0, reduce=True, stream=[0, 0, 0])
+    assert sent(phase, [3, 4, 5]) == {(3, 4): (12.0, 2.0), (5, 4): (12.0, 2.0)}
+
+
+def test_a_multicast_by_unicasts() -> None:
+    phase = Phase.of([0, 0], [1, 2], 0, stream=[0, 0])
+    assert sent(phase, [3, 4, 5]) == {(3, 4): (12.0, 2.0), (3, 5): (12.0, 2.0)}
+
+
+def test_an_all_reduce_by_unicasts_is_a_direct_exchange_in_two_steps() -> None:
+    phase = Phase.of([0, 1, 2], [1, 2, 0], 0, reduce=True, stream=[0, 0, 0])
+    pairs = [(one, other) for one in (3, 4, 5) for other in (3, 4, 5) if one != other]
+    assert sent(phase, [3, 4, 5]) == dict.fromkeys(pairs, (2 * 12.0 / 3, 2 * 2.0))
+
+
+def test_a_reduction_to_some_by_unicasts() -> None:
+    phase = Phase.of([0, 1, 2, 0], [1, 2, 1, 2], 0, reduce=True, stream=[0, 0, 0, 0])
+    pairs = [(0, 1), (0, 2), (1, 2), (2, 1)]
+    assert sent(phase, [0, 1, 2]) == dict.fromkeys(pairs, (12.0, 2.0))
+
+
+def test_unicasts_of_a_phase_stay_beside_those_of_its_streams() -> None:
+    # Two chunks from 3 to 1; a multicast of one.
+    phase = Phase.of([3, 0, 0, 3], [1, 1, 2, 1], [1, 0, 0, 2], stream=[-1, 7, 7, -1])
+    assert sent(phase, [0, 1, 2, 3]) == {(3, 1): (24.0, 2.0), (0, 1): (12.0, 2.0), (0, 2): (12.0, 2.0)}
+
+
+def test_unicasts_of_groups_are_activities_and_built_once() -> None:
+    lowering = Lowering(star(6))
+    phase = Phase.of([0, 1, 2], [1, 2, 0], 0, reduce=True, stream=[0, 0, 0])
+    groups = np.array([[0, 1, 2], [5, 4, 3]])
+    small, large = (lowering.phase(schedule(phase, size), 0, groups, unicasts=True) for size in (1.0, 2.0))
+    assert small.activity.tolist() == [0] * 6 + [1] * 6
+    assert small.routes is large.routes
+    # All that is sent is received: of every group as much as its three members send, on the way up and down.
+    loads = np.bincount(small.routes.links, np.repeat(small.volumes, 2), 12)
+    assert loads == pytest.approx(np.full(12, 2 * 2 / 3))

@@ -1,4 +1,4 @@
-"""The command line: ``fredfw``.
+"""The command line: ``fredfw``; and what the commands of plugins need of it.
 
 Exit codes: 0 done, 2 bad input, 1 failure; both with one message on standard error and no traceback. An exception that
 fredfw did not raise on purpose is a defect and keeps its traceback.
@@ -6,16 +6,22 @@ fredfw did not raise on purpose is a defect and keeps its traceback.
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from fredfw.cli.commands import calibrate, collective, compare, run
+from fredfw.cli.output import Outputs, print_report, table
+from fredfw.cli.parsing import configured
 from fredfw.cli.plugins import plugins
+from fredfw.cli.session import open_framework, session
 from fredfw.errors import FredfwError, InputError, PluginWarning
 
-__all__ = ["main"]
+__all__ = ["Outputs", "configured", "main", "open_framework", "print_report", "table"]
 
 
 class _Failure(click.ClickException):
@@ -31,36 +37,90 @@ class _BadInput(_Failure):
     exit_code = 2
 
 
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Turn the library's errors into messages and exit codes, and its warnings into lines."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if issubclass(category, PluginWarning):
+                click.echo(f"fredfw: warning: {message}", err=True)
+            else:
+                usual(message, category, *rest, **more)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", PluginWarning)
+        try:
+            yield
+        except InputError as error:
+            raise _BadInput(str(error)) from error
+        except FredfwError as error:
+            raise _Failure(str(error)) from error
+
+
 class _Group(click.Group):
-    """Turns the library's errors into messages and exit codes, and its warnings into lines."""
+    """The core's commands, and those of plugins where a name is not among them."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        own = super().get_command(ctx, cmd_name)
+        # While a shell completes a line there is nobody to tell of plugins that do not work.
+        if own is not None or ctx.resilient_parsing:
+            return own
+        return session(ctx).plugins.commands.get(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_commands(ctx, formatter)
+        try:
+            commands = session(ctx).plugins.commands
+            rows = [
+                (info.name, f"{commands.get(info.name).get_short_help_str()}  [{info.distribution or '--plugin'}]")
+                for info in commands.infos()
+                if info.name not in self.commands and not commands.get(info.name).hidden
+            ]
+        except FredfwError as error:  # help is what people ask for when something does not work
+            click.echo(f"fredfw: warning: {error}", err=True)
+            return
+        if rows:
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl(rows)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _reported():  # --help looks for plugins
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with warnings.catch_warnings():
-            usual = warnings.showwarning
+        with _reported():
+            result = super().invoke(ctx)
+        if sys.stdout is not None:  # it is where a shell closed it
+            # What a plugin's command printed: click ends quietly if nobody reads it any more, Python's exit would not.
+            sys.stdout.flush()
+        return result
 
-            def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
-                if issubclass(category, PluginWarning):
-                    click.echo(f"fredfw: warning: {message}", err=True)
-                else:
-                    usual(message, category, *rest, **more)
 
-            warnings.showwarning = show
-            warnings.simplefilter("always", PluginWarning)
-            try:
-                return super().invoke(ctx)
-            except InputError as error:
-                raise _BadInput(str(error)) from error
-            except FredfwError as error:
-                raise _Failure(str(error)) from error
+def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    setattr(session(ctx), str(parameter.name), value)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="fredfw", prog_name="fredfw")
 @click.option(
+    "--plugin",
+    "plugin_files",
+    multiple=True,
+    metavar="FILE",
+    callback=_remember,
+    expose_value=False,
+    is_eager=True,  # so that --help after it knows the commands of the file
+    help="Use the plugins in a Python file, too; may be repeated.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",
     show_default=True,
+    callback=_remember,
+    expose_value=False,
     help="Log this and more severe.",
 )
 @click.option(
@@ -68,12 +128,12 @@ class _Group(click.Group):
     type=click.Choice(["console", "json"]),
     default="console",
     show_default=True,
+    callback=_remember,
+    expose_value=False,
     help="Logs for people, or JSON lines; both to standard error.",
 )
-@click.pass_context
-def main(ctx: click.Context, log_level: str, log_format: str) -> None:
+def main() -> None:
     """How long does a training iteration take on this fabric, with these collective algorithms, and why?"""
-    ctx.obj = log_level, log_format
 
 
 for command in (compare, run, collective, calibrate, plugins):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fredfw.cli.output import STDOUT, Outputs, configure_logging, progress_bar
-from fredfw.cli.parsing import parse_assignments, parse_group, parse_size, parse_sizes
+from fredfw.cli.output import STDOUT, Outputs, progress_bar
+from fredfw.cli.parsing import configured, parse_assignments, parse_group, parse_size, parse_sizes
+from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,16 +41,6 @@ _export = click.option(
     help="Write the result through the exporter plugin NAME; may be repeated.",
 )
 _progress = click.option("--progress/--no-progress", default=True, help="A progress bar, where there is a terminal.")
-
-
-def open_framework(ctx: click.Context) -> Framework:
-    """Return the framework with all installed plugins; logging is configured from here on."""
-    from fredfw.framework import Framework
-    from fredfw.plugin.manager import PluginManager, Switches
-
-    configure_logging(*ctx.find_root().obj)
-    switches = Switches.from_environment(trace=lambda call: click.echo(call, err=True))
-    return Framework(PluginManager.discover(switches))
 
 
 def _exporters(framework: Framework, exports: tuple[tuple[str, str], ...]) -> dict[str, tuple[Exporter, str]]:
@@ -193,14 +184,14 @@ def collective(
         raise click.UsageError("--size and --sizes exclude each other.")
     outputs = Outputs({"--json": json_path, "--csv": csv_path})
     sweep = parse_sizes(sizes) if sizes is not None else [parse_size("1GB" if size is None else size, "--size")]
-    field_texts, option_texts = parse_assignments(fields, "--set"), parse_assignments(options, "--option")
+    option_texts = parse_assignments(options, "--option")
     framework = open_framework(ctx)
     from fredfw.plugin import configure
 
     registries = framework.plugins
     cls = _named("--topology", registries.topologies, topology)
-    configured = configure.from_text(cls, field_texts, key_prefix="--set")
-    fabric = configured.build()
+    chosen_topology = configured(cls, fields, "--set")
+    fabric = chosen_topology.build()
     members = None if group is None else parse_group(group, len(fabric.npus))
     chosen: dict[str, Any] = {}
     if option_texts and algorithm == "auto":
@@ -221,7 +212,7 @@ def collective(
     from fredfw.report import data, tables
 
     provenance = {
-        "topology": describe(configured),
+        "topology": describe(chosen_topology),
         "group": members,
         "algorithm": {"name": algorithm, **chosen},
         "root": root,

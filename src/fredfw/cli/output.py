@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,17 @@ def print_report(report: list[RenderableType]) -> None:
     from fredfw.report.tables import make_console, show
 
     show(make_console(), report)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | float]]) -> list[RenderableType]:
+    """Return a report of one table, to be printed; text is aligned left, numbers are right and have six digits.
+
+    Raises:
+        ValueError: A row has more or fewer values than there are columns.
+    """
+    from fredfw.report.tables import table_report
+
+    return table_report(title, columns, rows)
 
 
 @contextmanager

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TypeVar
 
 from fredfw.errors import InputError
 from fredfw.units import Unit, parse
 
+T = TypeVar("T")
 _MOST_SIZES = 10_000
 # Room for the rounding of a last size that is meant to be the bound itself.
 _ROUNDING = 1e-9
@@ -30,6 +32,17 @@ def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
             raise InputError(f"{key!r} is given twice", key=option, accepted="each key once")
         found[key] = value.strip()
     return found
+
+
+def configured(cls: type[T], assignments: Iterable[str], option: str) -> T:
+    """Return the plugin ``cls`` configured by texts such as ``rows=4``, which ``option`` (``--set``) was given.
+
+    Raises:
+        InputError: Not of that form, an unknown field, or a value that it does not accept.
+    """
+    from fredfw.plugin import configure
+
+    return configure.from_text(cls, parse_assignments(assignments, option), key_prefix=option)
 
 
 def parse_size(text: str, key: str) -> float:

@@ -102,6 +102,7 @@ def _row(
         compute_scale=workload.compute_scale,
         fidelity=result.provenance["fidelity"],
         energy=result.energy,
+        figures=result.figures,
         notes=result.notes + (_outdated(workload, speedup) if status is Status.CALIBRATED else ()),
     )
 

@@ -41,6 +41,8 @@ class CollectiveResult:
         link_utilization: ``(links,)`` share of each link's capacity used over the duration.
         energy: Joules spent on links.
         candidates: With ``auto``: seconds of every algorithm that was tried, by name.
+        figures: What the fabric's admission counted, for example wavelengths used.
+        notes: What a reader must know, for example conflicts that the network met.
     """
 
     pattern: str
@@ -57,6 +59,8 @@ class CollectiveResult:
     link_utilization: FloatArray
     energy: float
     candidates: dict[str, float] = field(factory=dict)
+    figures: dict[str, float] = field(factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @frozen(eq=False)
@@ -78,8 +82,9 @@ class RunResult:
         algorithms: What served each kind of request, for example ``{"mp all-reduce x3": "ring"}``.
         provenance: The resolved configuration of topology, workload, placement, sharing, NPU, fidelity; plugin
             versions. Everything needed to make the numbers again; JSON-ready.
-        statistics: Counters of the engine: events, solves, cache hits.
-        notes: What a reader must know, for example that memory would not fit.
+        statistics: Counters of the engine: events, solves, cache hits, waits, splits.
+        figures: What the fabric's admission counted, for example wavelengths used.
+        notes: What a reader must know, for example that memory would not fit or which conflicts the network met.
     """
 
     workload: str
@@ -96,6 +101,7 @@ class RunResult:
     algorithms: dict[str, str]
     provenance: dict[str, Any]
     statistics: dict[str, int]
+    figures: dict[str, float] = field(factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -115,6 +121,7 @@ class Row:
         compute_scale: Factor between the compute times used and the roofline.
         fidelity: ``compressed`` or ``stepwise``.
         energy: Joules spent on links.
+        figures: What the fabric's admission counted, for example wavelengths used.
         notes: What a reader must know.
     """
 
@@ -129,6 +136,7 @@ class Row:
     compute_scale: float = 1.0
     fidelity: str = "compressed"
     energy: float = 0.0
+    figures: dict[str, float] = field(factory=dict)
     notes: tuple[str, ...] = ()
 
 

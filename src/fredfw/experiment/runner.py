@@ -91,7 +91,8 @@ class Runner:
             algorithms=dict(sorted(executor.algorithms.items())),
             provenance=self._provenance(workload, fabric, cell.placement, bench, fidelity),
             statistics=network.statistics.as_dict(),
-            notes=self._memory_notes(memory),
+            figures=_figures(network),
+            notes=self._memory_notes(memory) + network.admission.notes(),
         )
 
     def speedup(self, baseline: RunResult, result: RunResult) -> float:
@@ -331,7 +332,14 @@ class Bench:
             link_utilization=link_bytes / (self.fabric.bandwidths * duration) if duration > 0 else link_bytes,
             energy=float(link_bytes @ self.fabric.energies),
             candidates=dict(plan.candidates),
+            figures=_figures(network),
+            notes=network.admission.notes(),
         )
+
+
+def _figures(network: FlowNetwork) -> dict[str, float]:
+    # Whole numbers, NumPy's above all, are made what the result promises and JSON can hold.
+    return {name: float(value) for name, value in network.admission.figures().items()}
 
 
 def sharing_of(fabric: Fabric, plugins: PluginManager) -> SharingPolicy:

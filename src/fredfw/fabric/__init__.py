@@ -1,6 +1,6 @@
 """The lowest layer: built networks, the routes through them, and what an algorithm may know of them."""
 
-from fredfw.fabric.admission import Admission, AlwaysStart, Decision, Refuse, Start, Wait
+from fredfw.fabric.admission import Admission, AlwaysStart, Decision, Decompose, Refuse, Split, Start, Wait
 from fredfw.fabric.fabric import Capabilities, Fabric, Level, NodeKind, Topology
 from fredfw.fabric.flows import FlowSet, Operation, Routes
 from fredfw.fabric.routing import Router, ShortestPathRouter
@@ -11,6 +11,7 @@ __all__ = [
     "AlwaysStart",
     "Capabilities",
     "Decision",
+    "Decompose",
     "Fabric",
     "FlowSet",
     "GroupView",
@@ -21,6 +22,7 @@ __all__ = [
     "Router",
     "Routes",
     "ShortestPathRouter",
+    "Split",
     "Start",
     "Topology",
     "Wait",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
 from fredfw.fabric.flows import FlowSet
-from fredfw.typing import FloatArray
+from fredfw.typing import FloatArray, IntArray
 
 
 @frozen(eq=False)
@@ -18,10 +18,13 @@ class Start:
     Args:
         setup: Seconds that setting up takes, on top of the flow set's own.
         caps: ``(F,)`` upper limit of each flow's rate in bytes per second, or ``None``.
+        setup_once: Whether setting up is paid once (circuits do not change) instead of at each repetition. Flows that
+            take turns with others pay at each one all the same.
     """
 
     setup: float = 0.0
     caps: FloatArray | None = None
+    setup_once: bool = False
 
 
 @frozen
@@ -38,18 +41,58 @@ class Refuse:
     reason: str
 
 
-Decision = Start | Wait | Refuse
+@frozen(eq=False)
+class Split:
+    """The flows cannot run together; parts of them run one after the other.
+
+    A part starts when all of the one before it is delivered, and is asked about then, like any flow set. Repetitions
+    take turns too, so a phase that is repeated takes so many times the sum of its parts.
+
+    Args:
+        parts: Two or more, each with the indices of its flows; every flow is in exactly one.
+        reason: Why.
+    """
+
+    parts: tuple[IntArray, ...]
+    reason: str = ""
+
+
+@frozen
+class Decompose:
+    """The network cannot carry these many-ended flows; their ends do it with unicasts, which are asked about in turn.
+
+    Only collectives have such unicasts; for anything else the simulation ends with an error that gives the reason.
+    """
+
+    reason: str
+
+
+Decision = Start | Wait | Refuse | Split | Decompose
 
 
 class Admission(ABC):
-    """Decides about flow sets, one simulation at a time; may keep state between ``admit`` and ``release``."""
+    """Decides about flow sets, one simulation at a time; may keep state between ``admit`` and ``release``.
+
+    Its answers, figures and notes follow from what it was asked in this simulation alone.
+    """
 
     @abstractmethod
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-        """Return what to do with ``flows`` while ``active`` are running."""
+        """Return what to do with ``flows`` while ``active`` are running.
+
+        Flows that were told to wait are asked about again, in the order in which they came, whenever some are released.
+        """
 
     def release(self, flows: FlowSet) -> None:  # noqa: B027  (most admissions keep no state)
         """Note that all activities of ``flows`` have ended."""
+
+    def figures(self) -> Mapping[str, float]:
+        """Return, after a simulation, finite numbers for readers of its result, by a name that says the unit."""
+        return {}
+
+    def notes(self) -> tuple[str, ...]:
+        """Return, after a simulation, what a reader of its result must know, for example conflicts that were met."""
+        return ()
 
 
 class AlwaysStart(Admission):

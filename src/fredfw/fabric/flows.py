@@ -6,7 +6,7 @@ from enum import Enum
 from functools import cached_property
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
@@ -76,6 +76,25 @@ class Routes:
             coefficients,
         )
 
+    # Rates are remembered by the identity of routes, so a selection is made once.
+    @cached_property
+    def _selections(self) -> dict[bytes, Routes]:
+        return {}
+
+    def select(self, flows: IntArray) -> Routes:
+        """Return the routes of ``(k,)`` ``flows`` alone, in that order; always the same object for the same flows."""
+        key = flows.tobytes()
+        known = self._selections.get(key)
+        if known is None:
+            counts = np.diff(self.offsets)[flows]
+            offsets = np.zeros(len(flows) + 1, dtype=np.intp)
+            np.cumsum(counts, out=offsets[1:])
+            pairs = np.arange(offsets[-1]) + np.repeat(self.offsets[flows] - offsets[:-1], counts)
+            coefficients = None if self.coefficients is None else self.coefficients[pairs]
+            known = Routes(offsets, self.links[pairs], self.latencies[flows], coefficients)
+            self._selections[key] = known
+        return known
+
 
 @frozen(eq=False)
 class FlowSet:
@@ -92,6 +111,7 @@ class FlowSet:
         caps: ``(F,)`` upper limit of each flow's rate in bytes per second, or ``None``.
         priority: Class of all these flows for the sharing policy; 0 is the highest.
         label: What the bytes are accounted to.
+        takes_turns: Whether other flows run between two repetitions, so that setting up is never paid just once.
     """
 
     routes: Routes
@@ -104,6 +124,7 @@ class FlowSet:
     caps: FloatArray | None = None
     priority: int = 0
     label: str = ""
+    takes_turns: bool = False
 
     # A flow set is started many times, so what follows from it is kept.
 
@@ -127,3 +148,25 @@ class FlowSet:
         """``(F,)`` whether a flow has nothing to send, or no link to send it over."""
         unhindered: BoolArray = (self.volumes <= 0) | (np.diff(self.routes.offsets) == 0)
         return unhindered
+
+    @cached_property
+    def _parts(self) -> dict[bytes, FlowSet]:
+        return {}
+
+    def part(self, flows: IntArray) -> FlowSet:
+        """Return ``(k,)`` ``flows`` alone, to take turns with the others; always the same object for the same flows.
+
+        Activities keep their numbers; those with no flow among ``flows`` have none.
+        """
+        key = flows.tobytes()
+        known = self._parts.get(key)
+        if known is None:
+            known = self._parts[key] = evolve(
+                self,
+                routes=self.routes.select(flows),
+                volumes=self.volumes[flows],
+                activity=self.activity[flows],
+                caps=None if self.caps is None else self.caps[flows],
+                takes_turns=True,
+            )
+        return known

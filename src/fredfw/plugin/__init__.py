@@ -43,7 +43,11 @@ called after the kind of thing that it registers, and ``@hookimpl`` marks it. He
     def fredfw_topologies() -> list[type[Topology]]:
         return [Loop]
 
-Saved as ``loop.py`` it can be tried at once, without being installed::
+Saved as ``loop.py`` it can be tried at once, without being installed, from the command line and from Python::
+
+    $ fredfw --plugin loop.py collective all-reduce --topology loop --set npus=8 --size 1GB
+
+::
 
     fw = fredfw.Framework()
     fw.plugins.load_file("loop.py")

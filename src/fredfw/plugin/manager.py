@@ -21,7 +21,7 @@ from fredfw.errors import InputError, PluginError, PluginWarning, UnknownNameErr
 from fredfw.fabric import Router, Topology
 from fredfw.plugin import spec
 from fredfw.plugin.exporter import Exporter
-from fredfw.plugin.registry import LeftOut, Plugin, PluginInfo, Registry, canonical
+from fredfw.plugin.registry import Commands, LeftOut, Plugin, PluginInfo, Registry, canonical
 from fredfw.simulation.sharing import SharingPolicy
 from fredfw.workloads import Placement, Workload
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fredfw.experiment.results import RunResult
     from fredfw.experiment.spec import Experiment
 
-__all__ = ["LifecycleHooks", "PluginInfo", "PluginManager", "Registry", "Switches"]
+__all__ = ["Commands", "LifecycleHooks", "PluginInfo", "PluginManager", "Registry", "Switches"]
 
 GROUP = "fredfw"
 # An allow list is about what is installed beside the core.
@@ -96,7 +96,7 @@ class LifecycleHooks(Protocol):
 
 
 class PluginManager:
-    """The plugins in use: one typed registry per registration hook, and the lifecycle hooks to call.
+    """The plugins in use: one typed registry per registration hook, the commands, and the lifecycle hooks to call.
 
     A new manager is empty; ``PluginManager.discover()`` makes one that has loaded what is installed. Managers share
     nothing.
@@ -126,12 +126,18 @@ class PluginManager:
             "sharing policy", SharingPolicy, "fredfw_sharing_policies"
         )
         self.exporters: Registry[Exporter] = self._registry("exporter", Exporter, "fredfw_exporters")
+        self.commands = Commands(
+            "command",
+            offers=lambda: self._offers("fredfw_commands", _is_command, "click commands"),
+            left_out=lambda: self._left_out_of("fredfw_commands"),
+        )
 
     @classmethod
     def discover(cls, switches: Switches | None = None) -> PluginManager:
         """Return a manager that has loaded the installed plugins; by default the environment sets the switches.
 
-        A plugin that cannot be used is left out with a ``PluginWarning``.
+        A plugin that cannot be used is left out with a ``PluginWarning``; another tells of a plugin that the switches
+        block, but that is not installed.
 
         Raises:
             PluginError: A plugin cannot be used, and the switches are strict.
@@ -143,7 +149,7 @@ class PluginManager:
         manager = cls(Switches.from_environment() if switches is None else switches)
         # Sorted, so that the order of lifecycle hooks does not depend on the order of sys.path.
         points = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
-        manager._check_allowed(points)
+        manager._check_switches(points)
         for point in points:
             manager._load(point)
         return manager
@@ -155,7 +161,7 @@ class PluginManager:
 
     @property
     def registries(self) -> tuple[Registry[Any], ...]:
-        """All registries."""
+        """All registries of classes."""
         return (
             self.topologies,
             self.routers,
@@ -236,15 +242,18 @@ class PluginManager:
         return Registry(
             kind,
             interface,
-            offers=lambda: self._offers(hook),
-            left_out=lambda: [one for one in self._left_out if one.hook in (None, hook)],
+            offers=lambda: self._offers(hook, _is_class, "classes"),
+            left_out=lambda: self._left_out_of(hook),
         )
 
-    def _offers(self, hook: str) -> list[tuple[Plugin, type]]:
-        """Ask the plugins for their classes one by one, to know whose is whose."""
+    def _left_out_of(self, hook: str) -> list[LeftOut]:
+        return [one for one in self._left_out if one.hook in (None, hook)]
+
+    def _offers(self, hook: str, fits: Callable[[object], bool], wanted: str) -> list[tuple[Plugin, Any]]:
+        """Ask the plugins what they register one by one, to know whose is whose."""
         self._left_out = [one for one in self._left_out if one.hook != hook]
         owners = [one.plugin for one in getattr(self._pluggy.hook, hook).get_hookimpls()]
-        offered: list[tuple[Plugin, type]] = []
+        offered: list[tuple[Plugin, Any]] = []
         for owner in owners:
             plugin = self._plugins[id(owner)]
             call = self._pluggy.subset_hook_caller(hook, [other for other in owners if other is not owner])
@@ -254,19 +263,24 @@ class PluginManager:
                 self._leave_out(plugin, f"fails in {hook}: {_brief(error)}", error, hook)
                 continue
             for answer in answers:
-                if isinstance(answer, Sequence) and all(isinstance(one, type) for one in answer):
-                    offered.extend((plugin, cls) for cls in answer)
+                if isinstance(answer, Sequence) and all(map(fits, answer)):
+                    offered.extend((plugin, one) for one in answer)
                 else:
-                    self._leave_out(plugin, f"returns {answer!r} from {hook}, not a sequence of classes", None, hook)
+                    self._leave_out(plugin, f"returns {answer!r} from {hook}, not a sequence of {wanted}", None, hook)
         return offered
 
-    def _check_allowed(self, points: Sequence[EntryPoint]) -> None:
-        known = {name for point in points for name in _called(point)} if self._switches.allow else set()
-        for name in sorted(self._switches.allow or ()):
+    def _check_switches(self, points: Sequence[EntryPoint]) -> None:
+        allow, block = self._switches.allow or frozenset(), self._switches.block
+        known = {name for point in points for name in _called(point)} if allow or block else set()
+        for name in sorted(allow):
             if canonical(name) not in known:
                 raise UnknownNameError(
                     f"no plugin {name!r} is installed{nearest(name, known)}", accepted=", ".join(sorted(known))
                 )
+        for name in sorted(block):
+            if canonical(name) not in known:
+                message = f"no plugin {name!r} is installed, so none is switched off{nearest(name, known)}"
+                warnings.warn(message, PluginWarning, stacklevel=3)
 
     def _load(self, point: EntryPoint) -> None:
         plugin = Plugin(point.name, point.value.partition(":")[0].strip(), point.dist)
@@ -312,6 +326,7 @@ class PluginManager:
         self._plugins[id(implementation)] = plugin
         for registry in self.registries:
             registry.forget()
+        self.commands.forget()
 
     def _check_hooks(self, plugin: Plugin, implementation: object) -> None:
         """Raise ``PluginError`` for what pluggy would pass over in silence, or stumble over later."""
@@ -332,6 +347,16 @@ class PluginManager:
                 implemented.append(name)
         if not implemented:
             raise PluginError(f"{plugin} implements no hook; a function that does is decorated with @hookimpl")
+
+
+def _is_class(one: object) -> bool:
+    return isinstance(one, type)
+
+
+def _is_command(one: object) -> bool:
+    import click  # whoever made a command has imported it already
+
+    return isinstance(one, click.Command)
 
 
 def _called(point: EntryPoint) -> set[str]:

@@ -1,11 +1,12 @@
-"""What the plugins registered through one hook: classes of one interface, by name."""
+"""What the plugins registered through one hook, by name: classes of one interface, or commands."""
 
 from __future__ import annotations
 
 import re
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 from attrs import frozen
@@ -15,7 +16,10 @@ from fredfw.errors import BrokenPluginError, PluginError, UnknownNameError, near
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
+    import click
+
 T = TypeVar("T")
+V = TypeVar("V")
 
 # Names that first-party plugins register. The distribution that registers one is called after its kind and name.
 FIRST_PARTY = {
@@ -76,10 +80,10 @@ class LeftOut:
 
 @frozen
 class PluginInfo:
-    """A registered class, as people see it.
+    """A registered class or command, as people see it.
 
     Args:
-        kind: Its interface in words, for example ``sharing policy``.
+        kind: Its interface in words, for example ``sharing policy``; ``command`` for a command.
         name: What it is selected by.
         distribution: Installed distribution that registered it, or ``None``.
         version: Of that distribution, or ``None``.
@@ -93,33 +97,35 @@ class PluginInfo:
     location: str | None
 
 
-class Registry(Generic[T]):
-    """The classes of one interface that are registered; iterating yields them in the order of their names.
+class Catalog(ABC, Generic[V]):
+    """What is registered of one kind; iterating yields it in the order of the names.
 
     What plugins offer is asked for at the first look-up and checked then.
 
     Args:
-        kind: The interface in words.
-        interface: Base class of all that may be registered.
-        offers: Returns the classes that the plugins offer now.
+        kind: The kind in words.
+        offers: Returns what the plugins offer now.
         left_out: Returns the plugins that might have offered more.
     """
 
     def __init__(
-        self,
-        kind: str,
-        interface: type[T],
-        offers: Callable[[], Iterable[tuple[Plugin, type]]],
-        left_out: Callable[[], Iterable[LeftOut]],
+        self, kind: str, offers: Callable[[], Iterable[tuple[Plugin, Any]]], left_out: Callable[[], Iterable[LeftOut]]
     ) -> None:
         self.kind = kind
-        self._interface = interface
         self._offers = offers
         self._left_out = left_out
-        self._known: dict[str, tuple[Plugin, type[T]]] | None = None
+        self._known: dict[str, tuple[Plugin, V]] | None = None
 
-    def __iter__(self) -> Iterator[type[T]]:
-        return (cls for _, cls in self._entries().values())
+    @abstractmethod
+    def _check(self, plugin: Plugin, one: Any) -> str:
+        """Return the name of what is offered; raises ``PluginError`` if it breaks the contract."""
+
+    @abstractmethod
+    def _module(self, one: V) -> str | None:
+        """Return the name of the module that defines it."""
+
+    def __iter__(self) -> Iterator[V]:
+        return (one for _, one in self._entries().values())
 
     def __len__(self) -> int:
         return len(self._entries())
@@ -131,8 +137,8 @@ class Registry(Generic[T]):
         """Return all names, sorted."""
         return tuple(self._entries())
 
-    def get(self, name: str) -> type[T]:
-        """Return the class registered as ``name``.
+    def get(self, name: str) -> V:
+        """Return what is registered as ``name``.
 
         Raises:
             UnknownNameError: There is none; gives the nearest known name, and the distribution that would provide it if
@@ -142,9 +148,9 @@ class Registry(Generic[T]):
         return self._look_up(name)[1]
 
     def info(self, name: str) -> PluginInfo:
-        """Return where the class registered as ``name`` comes from; raises as ``get`` does."""
-        plugin, cls = self._look_up(name)
-        location = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        """Return where that which is registered as ``name`` comes from; raises as ``get`` does."""
+        plugin, one = self._look_up(name)
+        location = getattr(sys.modules.get(self._module(one) or plugin.module), "__file__", None)
         return PluginInfo(self.kind, name, plugin.distribution, plugin.version, location)
 
     def infos(self) -> tuple[PluginInfo, ...]:
@@ -155,7 +161,7 @@ class Registry(Generic[T]):
         """Ask the plugins again at the next look-up."""
         self._known = None
 
-    def _look_up(self, name: str) -> tuple[Plugin, type[T]]:
+    def _look_up(self, name: str) -> tuple[Plugin, V]:
         entries = self._entries()
         if name in entries:
             return entries[name]
@@ -180,34 +186,71 @@ class Registry(Generic[T]):
             return left_out.broken
         return plugin.distribution is not None and canonical(plugin.distribution) == provider
 
-    def _entries(self) -> dict[str, tuple[Plugin, type[T]]]:
+    def _entries(self) -> dict[str, tuple[Plugin, V]]:
         if self._known is None:
-            found: dict[str, tuple[Plugin, type[T]]] = {}
-            for plugin, cls in self._offers():
-                name = self._check(plugin, cls)
+            found: dict[str, tuple[Plugin, V]] = {}
+            for plugin, one in self._offers():
+                name = self._check(plugin, one)
                 if name in found:
                     other, _ = found[name]
                     raise PluginError(
                         f"{other} and {plugin} both register the {self.kind} {name!r}; one of them must be switched off"
                     )
-                found[name] = plugin, cls
+                found[name] = plugin, one
             self._known = dict(sorted(found.items()))
         return self._known
 
-    def _check(self, plugin: Plugin, cls: type) -> str:
-        def wrong(what: str) -> PluginError:
-            return PluginError(f"{plugin}: {cls.__qualname__}, registered as {self.kind}, {what}")
 
-        if not issubclass(cls, self._interface):
+class Registry(Catalog[type[T]]):
+    """The classes of one interface that are registered.
+
+    Args:
+        kind: The interface in words.
+        interface: Base class of all that may be registered.
+        offers: Returns the classes that the plugins offer now.
+        left_out: Returns the plugins that might have offered more.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        interface: type[T],
+        offers: Callable[[], Iterable[tuple[Plugin, type]]],
+        left_out: Callable[[], Iterable[LeftOut]],
+    ) -> None:
+        super().__init__(kind, offers, left_out)
+        self._interface = interface
+
+    def _check(self, plugin: Plugin, one: type) -> str:
+        def wrong(what: str) -> PluginError:
+            return PluginError(f"{plugin}: {one.__qualname__}, registered as {self.kind}, {what}")
+
+        if not issubclass(one, self._interface):
             raise wrong(f"is no subclass of {self._interface.__name__}")
-        if undefined := sorted(getattr(cls, "__abstractmethods__", ())):
+        if undefined := sorted(getattr(one, "__abstractmethods__", ())):
             raise wrong(f"does not define {', '.join(undefined)}")
-        if not attrs.has(cls):
+        if not attrs.has(one):
             raise wrong("is no attrs class")
-        name = getattr(cls, "name", None)
+        name = getattr(one, "name", None)
         if not isinstance(name, str) or not name:
             raise wrong("has no name (a class variable, text)")
         return name
+
+    def _module(self, one: type[T]) -> str:
+        return one.__module__
+
+
+class Commands(Catalog["click.Command"]):
+    """The commands of the command line that are registered, those of the core among them."""
+
+    def _check(self, plugin: Plugin, one: click.Command) -> str:
+        if not one.name:
+            raise PluginError(f"{plugin}: {one!r}, registered as {self.kind}, has no name")
+        return one.name
+
+    def _module(self, one: click.Command) -> str | None:
+        module: str | None = getattr(one.callback, "__module__", None)
+        return module
 
 
 def canonical(name: str) -> str:

@@ -1,7 +1,8 @@
 """The hooks that fredfw calls. A plugin implements any of them with ``@fredfw.hookimpl``.
 
 The first seven *register classes*: each returns classes of one interface, which are then selected by their ``name``.
-The last three are called around a run. No result depends on the order in which plugins are called.
+The eighth registers commands of the command line. The last three are called around a run. No result depends on the
+order in which plugins are called.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
+    import click
+
     from fredfw.collectives import CollectiveAlgorithm
     from fredfw.experiment.results import RunResult
     from fredfw.experiment.spec import Experiment
@@ -134,6 +137,23 @@ def fredfw_exporters() -> Sequence[type[Exporter]]:  # type: ignore[empty-body] 
     Called once per plugin manager, and again only after a plugin was registered by hand.
 
     Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    """
+
+
+@hookspec
+def fredfw_commands() -> Sequence[click.Command]:  # type: ignore[empty-body]  # as above
+    """Register commands of the command line: ``fredfw NAME ...``.
+
+    Called when the command line is given a name that is no command of the core, or is asked for its help, or the
+    plugins are listed. What a command needs of the command line is in ``fredfw.cli``.
+
+    Returns:
+        Commands or groups of ``click``, each with a name of its own. ``None`` or an empty sequence registers nothing.
+
+    Called once per plugin manager, and again only after a plugin was registered by hand.
+
+    Determinism and cost: always return commands of the same names; no input or output. Import click, ``fredfw.cli`` and
+    the module of the commands inside the hook only, so that nobody pays for them who looks up a topology.
     """
 
 

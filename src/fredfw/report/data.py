@@ -109,6 +109,7 @@ def run_to_json(result: RunResult) -> str:
         "algorithms": result.algorithms,
         "placement": [int(npu) for npu in result.placement],
         "links": [asdict(load) for load in link_loads(result.fabric, result.link_bytes, result.seconds)],
+        "figures": result.figures,
         "notes": result.notes,
         "statistics": result.statistics,
         "provenance": result.provenance,

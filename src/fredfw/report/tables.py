@@ -149,7 +149,7 @@ def _comparison_footnotes(comparison: Comparison, notes: _Marks, sources: _Marks
 
 
 def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
-    """Return breakdown, hottest ``top`` links, bytes by cause, energy, memory, algorithms and notes."""
+    """Return breakdown, hottest ``top`` links, bytes by cause, energy, memory, algorithms, figures and notes."""
     report: list[RenderableType] = [
         Text(f"{result.workload} on {result.fabric_name}", style="bold"),
         Text(f"one iteration: {render(result.seconds, Unit.SECONDS, 4)} on {len(result.placement)} NPUs"),
@@ -170,7 +170,16 @@ def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
         for what, algorithm in result.algorithms.items():
             table.add_row(what, algorithm)
         report += [Text(), table]
-    return [*report, *(Text(f"note: {note}", style="yellow") for note in result.notes)]
+    if result.figures:
+        table = _table("figures of the network", "", right=(1,))
+        for name, value in result.figures.items():
+            table.add_row(name, f"{value:.6g}")
+        report += [Text(), table]
+    return [*report, *_notes(result.notes)]
+
+
+def _notes(notes: Iterable[str]) -> list[RenderableType]:
+    return [Text(f"note: {note}", style="yellow") for note in notes]
 
 
 def _breakdown_table(result: RunResult) -> Table:
@@ -204,7 +213,7 @@ def _bytes_table(result: RunResult) -> Table:
 
 
 def collectives_report(results: Sequence[CollectiveResult], fabric: Fabric) -> list[RenderableType]:
-    """Return a table in nccl-tests' terms, one row per size, and what ``auto`` tried."""
+    """Return a table in nccl-tests' terms, one row per size; what ``auto`` tried; figures and notes."""
     first = results[0]
     table = _table("size (B)", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "algorithm", "steps", right=(0, 1, 2, 3, 5))
     times = _aligned([result.duration * 1e6 for result in results])
@@ -229,7 +238,14 @@ def collectives_report(results: Sequence[CollectiveResult], fabric: Fabric) -> l
         best_first = [(name, seconds) for seconds, name in sorted(best.values())]
         listed = ", ".join(f"{name} {render(seconds, Unit.SECONDS, 4)}" for name, seconds in best_first)
         report.append(Text(f"auto, {render(result.size, Unit.BYTES)}: {listed}"))
-    return report
+    names = list(dict.fromkeys(name for result in results for name in result.figures))
+    if names:
+        table = _table("size (B)", *names, right=range(len(names) + 1))
+        for result in results:
+            values = (f"{result.figures[name]:.6g}" if name in result.figures else "-" for name in names)
+            table.add_row(f"{result.size:.15g}", *values)
+        report += [Text(), table]
+    return [*report, *_notes(dict.fromkeys(note for result in results for note in result.notes))]
 
 
 def calibrations_report(fits: Sequence[Fit]) -> list[RenderableType]:
@@ -301,6 +317,20 @@ def _reflowed(docstring: str) -> str:
     """Return ``docstring`` with each paragraph on one line, to be wrapped anew; what is indented stays as it is."""
     paragraphs = docstring.split("\n\n")
     return "\n\n".join(one if "\n " in one or one.startswith(" ") else one.replace("\n", " ") for one in paragraphs)
+
+
+def table_report(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | float]]) -> list[RenderableType]:
+    """Return any table: text left, numbers right, floats with six digits; raises ``ValueError`` for ragged rows."""
+    rows = list(rows)
+    right = [
+        column
+        for column, (_, *values) in enumerate(zip(columns, *rows, strict=True))
+        if not any(isinstance(one, str) for one in values)
+    ]
+    table = _table(*columns, right=right)
+    for row in rows:
+        table.add_row(*(f"{one:.6g}" if isinstance(one, float) else str(one) for one in row))
+    return [Text(title, style="bold"), Text(), table]
 
 
 class _Marks:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw.collectives import Phase, Schedule
 from fredfw.fabric import Fabric, FlowSet, Operation, Router, Routes
-from fredfw.typing import BoolArray, IntArray
+from fredfw.typing import BoolArray, FloatArray, IntArray
 
 
 @frozen(eq=False)
@@ -28,6 +28,25 @@ class _Rows:
 
     def __len__(self) -> int:
         return len(self.unicast) + len(self.streams)
+
+
+@frozen(eq=False)
+class _Exchange:
+    """The flows of a phase whose streams are replaced by unicasts among their ends.
+
+    Args:
+        sources: ``(flows,)`` rank.
+        destinations: ``(flows,)`` rank.
+        original: ``(flows,)`` flow of the phase that each replaces; its own unicasts replace themselves.
+        share: ``(flows,)`` of that one's bytes.
+        steps: ``(flows,)`` how often the latency is paid.
+    """
+
+    sources: IntArray
+    destinations: IntArray
+    original: IntArray
+    share: FloatArray
+    steps: IntArray
 
 
 class Lowering:
@@ -55,8 +74,15 @@ class Lowering:
         label: str = "",
         repetition: int | None = None,
         times: int = 1,
+        unicasts: bool = False,
     ) -> FlowSet:
         """Return the flows of phase ``index`` of ``schedule`` in each of ``groups``.
+
+        As unicasts, every source of a stream of V bytes sends V to each destination but itself. A stream whose n
+        sources are its destinations, an all-reduce, is a reduce-scatter and then an all-gather by direct exchange:
+        V / n from each of them to each other in both steps. One flow set cannot hold the barrier between the steps, so
+        they are one flow of 2 V / n that pays its path's latency twice. Alone in the network that is exact, for both
+        steps have the same flows.
 
         Args:
             schedule: The schedule.
@@ -66,10 +92,11 @@ class Lowering:
             label: What their bytes are accounted to.
             repetition: One repetition alone, or ``None`` for all of them, which must carry the same bytes.
             times: How often each repetition is done.
+            unicasts: Whether the ends of streams do with unicasts what the network would do.
         """
         uniform = repetition is None or isinstance(schedule.chunk_bytes, float)
         step = -1 if uniform else repetition
-        key = (id(schedule), index, groups.tobytes(), priority, label, step, repetition is None, times)
+        key = (id(schedule), index, groups.tobytes(), priority, label, step, repetition is None, times, unicasts)
         known = self._flow_sets.get(key)
         if known is not None:
             return known[1]
@@ -77,15 +104,21 @@ class Lowering:
         rows = self._flows_of(phase)
         row_bytes = schedule.row_bytes(phase, repetition or 0)
         # The rows of a stream all name the same bytes; the rows of a unicast flow add up.
-        volumes = np.bincount(rows.flow, weights=row_bytes, minlength=len(rows))
+        volumes = np.bincount(rows.flow, weights=row_bytes, minlength=len(rows)).astype(float)
         if rows.streams:
             first = len(rows.unicast)
             sharing = np.bincount(rows.flow, minlength=len(rows))[first:]
             volumes[first:] = volumes[first:] / sharing
+        if unicasts:
+            exchange = _exchange(phase, rows)
+            volumes = volumes[exchange.original] * exchange.share
+            routes = self._route_exchange(exchange, groups)
+        else:
+            routes = self._route(phase, rows, groups)
         flow_set = FlowSet(
-            routes=self._route(phase, rows, groups),
+            routes=routes,
             volumes=np.tile(volumes, len(groups)),
-            activity=np.repeat(np.arange(len(groups)), len(rows)),
+            activity=np.repeat(np.arange(len(groups)), len(volumes)),
             activities=len(groups),
             repeat=times * (phase.repeat if repetition is None else 1),
             priority=priority,
@@ -153,6 +186,15 @@ class Lowering:
             known = self._routes[key] = self._build_routes(sources, destinations, rows, groups)
         return known
 
+    def _route_exchange(self, exchange: _Exchange, groups: IntArray) -> Routes:
+        sources, destinations, steps = exchange.sources, exchange.destinations, exchange.steps
+        key = sources.tobytes(), destinations.tobytes(), steps.tobytes(), groups.shape, groups.tobytes()
+        known = self._routes.get(key)
+        if known is None:
+            once = self.router.route(self.fabric, groups[:, sources].ravel(), groups[:, destinations].ravel())
+            known = self._routes[key] = evolve(once, latencies=once.latencies * np.tile(steps, len(groups)))
+        return known
+
     def _build_routes(self, sources: IntArray, destinations: IntArray, rows: _Rows, groups: IntArray) -> Routes:
         if not rows.streams:
             return self.router.route(self.fabric, groups[:, sources].ravel(), groups[:, destinations].ravel())
@@ -193,3 +235,37 @@ def _merge(phase: Phase) -> _Rows:
             flow[rows] = len(unicast) + len(streams)
             streams.append((np.unique(phase.source[rows]), np.unique(phase.destination[rows])))
     return _Rows(unicast, tuple(streams), flow)
+
+
+def _exchange(phase: Phase, rows: _Rows) -> _Exchange:
+    own = len(rows.unicast)
+    parts = [
+        _Exchange(
+            phase.source[rows.unicast],
+            phase.destination[rows.unicast],
+            np.arange(own),
+            np.ones(own),
+            np.ones(own, dtype=np.intp),
+        )
+    ]
+    for number, (members, receivers) in enumerate(rows.streams, start=own):
+        sources, destinations = np.repeat(members, len(receivers)), np.tile(receivers, len(members))
+        distinct = sources != destinations
+        count = int(distinct.sum())
+        everybody = np.array_equal(members, receivers)
+        parts.append(
+            _Exchange(
+                sources[distinct],
+                destinations[distinct],
+                np.full(count, number),
+                np.full(count, 2.0 / len(members) if everybody else 1.0),
+                np.full(count, 2 if everybody else 1),
+            )
+        )
+    return _Exchange(
+        np.concatenate([part.sources for part in parts]),
+        np.concatenate([part.destinations for part in parts]),
+        np.concatenate([part.original for part in parts]),
+        np.concatenate([part.share for part in parts]),
+        np.concatenate([part.steps for part in parts]),
+    )

@@ -11,12 +11,13 @@ import heapq
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import assert_never
 
 import numpy as np
-from attrs import define
+from attrs import asdict, define
 
 from fredfw.errors import InputError, SimulationError
-from fredfw.fabric import Fabric, FlowSet, Refuse, Routes, Start, Wait
+from fredfw.fabric import Decompose, Fabric, FlowSet, Refuse, Routes, Split, Start, Wait
 from fredfw.simulation.rates import Active, RateSolver
 from fredfw.simulation.sharing import SharingPolicy
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -27,6 +28,7 @@ _DRAINED = 1e-11
 _LEAST = np.finfo(float).tiny
 
 Completion = Callable[[IntArray], None]
+Unicasts = Callable[[], FlowSet]
 
 
 # Time, priority, sequence, callback; the sequence is unique, so callbacks are never compared.
@@ -55,6 +57,9 @@ class Statistics:
         flows: Flows started.
         solves: Times that rates were computed.
         cached: Times that they were found in the cache instead.
+        waits: Flow sets that had to wait for others, however often they were asked about again.
+        splits: Flow sets that ran in parts.
+        decompositions: Flow sets that were replaced by unicasts.
     """
 
     events: int = 0
@@ -62,10 +67,13 @@ class Statistics:
     flows: int = 0
     solves: int = 0
     cached: int = 0
+    waits: int = 0
+    splits: int = 0
+    decompositions: int = 0
 
     def as_dict(self) -> dict[str, int]:
         """Return the counters by name."""
-        return {name: getattr(self, name) for name in ("events", "batches", "flows", "solves", "cached")}
+        return asdict(self)
 
 
 class FlowNetwork:
@@ -75,6 +83,11 @@ class FlowNetwork:
         fabric: The network.
         sharing: How links are shared.
         solver: Knows the rates of flow sets from earlier simulations with the same fabric and policy.
+
+    Attributes:
+        now: Seconds since the simulation began.
+        statistics: Counters.
+        admission: The fabric's, for this simulation alone; has figures and notes when it is over.
     """
 
     def __init__(self, fabric: Fabric, sharing: SharingPolicy, solver: RateSolver | None = None) -> None:
@@ -82,12 +95,12 @@ class FlowNetwork:
         self._solver = solver or RateSolver(fabric, sharing)
         self.now = 0.0
         self.statistics = Statistics()
-        self._admission = fabric.admission()
+        self.admission = fabric.admission()
         self._events: list[_Event] = []
         self._sequence = 0
         self._batches: list[_Batch] = []  # with flows that still drain, in order of their start
         self._admitted: list[_Batch] = []
-        self._waiting: list[tuple[FlowSet, Completion]] = []
+        self._waiting: list[tuple[FlowSet, Completion, Unicasts | None]] = []
         # One entry per draining flow, batch by batch in the order of ``_batches``.
         self._remaining = np.zeros(0)
         self._volume = np.zeros(0)
@@ -109,19 +122,19 @@ class FlowNetwork:
             raise InputError(f"a delay of {delay!r}", key="delay", accepted="seconds, finite and not negative")
         self._push(self.now + delay, callback, priority)
 
-    def start(self, flows: FlowSet, on_complete: Completion) -> None:
-        """Start ``flows`` now; ``on_complete`` gets the activities that end, as often as some end at the same time.
+    def start(self, flows: FlowSet, on_complete: Completion, *, unicasts: Unicasts | None = None) -> None:
+        """Start ``flows`` now, or as the fabric's admission decides.
+
+        Args:
+            flows: What to carry.
+            on_complete: Gets the activities that end, each once, as often as some end at the same time.
+            unicasts: Returns what to carry instead where the admission asks for it: unicasts of the same activities.
 
         Raises:
-            SimulationError: The fabric's admission refuses the flows.
+            SimulationError: The admission refuses the flows, asks for unicasts where there are none, or splits the
+                flows into what are no parts of them.
         """
-        decision = self._admission.admit(flows, [batch.flows for batch in self._admitted])
-        if isinstance(decision, Refuse):
-            raise SimulationError(f"fabric {self.fabric.name!r} refuses {flows.label or 'flows'}: {decision.reason}")
-        if isinstance(decision, Wait):
-            self._waiting.append((flows, on_complete))
-            return
-        self._admit(flows, on_complete, decision)
+        self._ask(flows, on_complete, unicasts)
 
     def next_event_time(self) -> float:
         """Return when something happens next, infinite if nothing will."""
@@ -154,7 +167,7 @@ class FlowNetwork:
 
     def stalled(self) -> list[str]:
         """Return the labels of flows that cannot move: they wait for admission or have no rate."""
-        held = [flows.label for flows, _ in self._waiting]
+        held = [flows.label for flows, *_ in self._waiting]
         still = self._rate == 0
         held += [batch.flows.label for batch, part in self._parts() if still[part].any()]
         return held
@@ -174,6 +187,59 @@ class FlowNetwork:
         self._sequence += 1
         heapq.heappush(self._events, (time, priority, self._sequence, callback))
 
+    def _ask(self, flows: FlowSet, on_complete: Completion, unicasts: Unicasts | None, *, waited: bool = False) -> None:
+        """Do with ``flows`` what the admission says."""
+        fabric, what = self.fabric.name, flows.label or "flows"
+        decision = self.admission.admit(flows, [batch.flows for batch in self._admitted])
+        match decision:
+            case Start():
+                self._admit(flows, on_complete, decision)
+            case Wait():
+                self.statistics.waits += not waited
+                self._waiting.append((flows, on_complete, unicasts))
+            case Split():
+                self._split(flows, on_complete, unicasts, decision)
+            case Decompose():
+                if unicasts is None:
+                    raise SimulationError(
+                        f"fabric {fabric!r} cannot carry {what}, and there are no unicasts instead: {decision.reason}"
+                    )
+                self.statistics.decompositions += 1
+                self._ask(unicasts(), on_complete, None)
+            case Refuse():
+                raise SimulationError(f"fabric {fabric!r} refuses {what}: {decision.reason}")
+            case _:
+                assert_never(decision)
+
+    def _split(self, flows: FlowSet, on_complete: Completion, unicasts: Unicasts | None, split: Split) -> None:
+        """Run the parts of ``flows`` one after the other; an activity ends with the last part that has flows of it."""
+        count, what = len(flows.volumes), f"fabric {self.fabric.name!r} splits {flows.label or 'flows'}"
+        if len(split.parts) < 2 or not all(len(part) for part in split.parts):
+            raise SimulationError(f"{what} into itself: a split must have two or more parts, and none may be empty")
+        if not np.array_equal(np.sort(np.concatenate(split.parts)), np.arange(count)):
+            raise SimulationError(f"{what} into parts that do not hold each of its {count} flows exactly once")
+        self.statistics.splits += 1
+        parts = [flows.part(np.asarray(part, dtype=np.intp)) for part in split.parts]
+        last = np.zeros(flows.activities, dtype=np.intp)
+        for turn, part in enumerate(parts):
+            last[part.activity] = turn
+
+        def begin(turn: int) -> None:
+            unfinished = flows.activities
+
+            def ended(activities: IntArray) -> None:
+                nonlocal unfinished
+                unfinished -= len(activities)
+                if unfinished == 0 and turn + 1 < len(parts):
+                    begin(turn + 1)
+                done = activities[last[activities] == turn]
+                if len(done):
+                    on_complete(done)
+
+            self._ask(parts[turn], ended, unicasts and _unicasts_of(parts[turn], flows, unicasts))
+
+        begin(0)
+
     def _admit(self, flows: FlowSet, on_complete: Completion, decision: Start) -> None:
         count = len(flows.volumes)
         self.statistics.batches += 1
@@ -191,9 +257,10 @@ class FlowNetwork:
             unfinished=flows.activities,
         )
         self._admitted.append(batch)
-        setup = (flows.setup + decision.setup) * (1 if flows.setup_once else flows.repeat)
+        setup = flows.setup + decision.setup
         if setup > 0:
-            self._push(self.now + setup, partial(self._begin, batch))
+            once = (flows.setup_once or decision.setup_once) and not flows.takes_turns
+            self._push(self.now + setup * (1 if once else flows.repeat), partial(self._begin, batch))
         else:
             self._begin(batch)
 
@@ -286,10 +353,10 @@ class FlowNetwork:
         if batch.unfinished == 0:
             self._account(batch.flows)
             self._admitted.remove(batch)
-            self._admission.release(batch.flows)
+            self.admission.release(batch.flows)
             waiting, self._waiting = self._waiting, []
-            for flows, on_complete in waiting:
-                self.start(flows, on_complete)
+            for flows, on_complete, unicasts in waiting:
+                self._ask(flows, on_complete, unicasts, waited=True)
         batch.on_complete(activities)
 
     def _account(self, flows: FlowSet) -> None:
@@ -313,3 +380,16 @@ class FlowNetwork:
         self._first = int(finish.argmin())
         self._until_drain = float(finish[self._first])
         self._next_drain = self.now + self._until_drain
+
+
+def _unicasts_of(part: FlowSet, flows: FlowSet, unicasts: Unicasts) -> Unicasts | None:
+    """Return what does the same as ``part`` of ``flows``; ``None`` if it lacks flows of an activity that it has."""
+    members = np.unique(part.activity)
+    if not np.array_equal(part.sizes[members], flows.sizes[members]):
+        return None
+
+    def of_part() -> FlowSet:
+        everything = unicasts()
+        return everything.part(np.flatnonzero(np.isin(everything.activity, members)))
+
+    return of_part

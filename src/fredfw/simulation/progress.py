@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -112,7 +113,8 @@ class ScheduleRun:
     def _begin(self, index: int, groups: IntArray, repetition: int) -> None:
         schedule, phase = self._schedule, self._schedule.phases[index]
         stepping = phase.repeat > 1 and (self._stepwise or not schedule.uniform(phase))
-        flows = self._lowering.phase(
+        lower = partial(
+            self._lowering.phase,
             schedule,
             index,
             self._groups if len(groups) == len(self._groups) else self._groups[groups],
@@ -128,7 +130,7 @@ class ScheduleRun:
             else:
                 self._end(index, groups[activities])
 
-        self._network.start(flows, ended)
+        self._network.start(lower(), ended, unicasts=None if phase.stream is None else partial(lower, unicasts=True))
 
     def _end(self, index: int, groups: IntArray) -> None:
         channel = self._schedule.phases[index].channel

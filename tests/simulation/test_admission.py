@@ -1,0 +1,372 @@
+"""What the engine does with the answers of a fabric's admission; flows share one link unless a test says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw.collectives import Pattern, Phase, Schedule
+from fredfw.errors import SimulationError
+from fredfw.fabric import (
+    Admission,
+    Decision,
+    Decompose,
+    Fabric,
+    FlowSet,
+    Operation,
+    Routes,
+    ShortestPathRouter,
+    Split,
+    Start,
+    Wait,
+)
+from fredfw.simulation import FlowNetwork, Lowering, MaxMin, RateSolver, ScheduleRun
+from fredfw.typing import IntArray
+
+BANDWIDTH = 100.0
+LATENCY = 0.5
+
+
+def pipe(admission: Callable[[], Admission], latency: float = LATENCY) -> Fabric:
+    return Fabric("pipe", [0, 0], np.array([0]), np.array([1]), BANDWIDTH, latency, 0.0, admission=admission)
+
+
+class UpDown(ShortestPathRouter):
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        return Routes.of([np.concatenate([sources, len(fabric.npus) + destinations])], [2 * fabric.latencies[0]])
+
+
+def star(npus: int, admission: Callable[[], Admission], latency: float = 0.25) -> Fabric:
+    """Link i goes up from NPU i, link npus + i down to it; all-reduces go up from all members and down to them."""
+    ends, hub = np.arange(npus), np.full(npus, npus)
+    links = np.concatenate([ends, hub]), np.concatenate([hub, ends])
+    kinds = np.arange(npus + 1) == npus
+    return Fabric("star", kinds, *links, BANDWIDTH, latency, 0.0, router=UpDown(), admission=admission)
+
+
+def flows(volumes: Sequence[float], *, latency: float = LATENCY, **fields: object) -> FlowSet:
+    """Flows over link 0, every one an activity of its own."""
+    count = len(volumes)
+    routes = Routes.of([np.array([0])] * count, [latency] * count)
+    flow_set = FlowSet(routes, np.array(volumes, dtype=float), np.arange(count), count)
+    return evolve(flow_set, **fields)  # type: ignore[arg-type]  # any of the remaining fields
+
+
+class Log:
+    """Which activities ended when."""
+
+    def __init__(self, network: FlowNetwork) -> None:
+        self._network = network
+        self.ends: list[tuple[float, list[int]]] = []
+
+    def __call__(self, activities: IntArray) -> None:
+        self.ends.append((self._network.now, activities.tolist()))
+
+
+def ends(network: FlowNetwork, flow_set: FlowSet) -> list[tuple[float, list[int]]]:
+    log = Log(network)
+    network.start(flow_set, log)
+    network.advance()
+    assert network.idle
+    return log.ends
+
+
+def singles(flows: FlowSet) -> Split:
+    return Split(tuple(np.arange(len(flows.volumes))[:, None]))
+
+
+class Halves(Admission):
+    """Splits in halves, again and again."""
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        count = len(flows.volumes)
+        if count == 1:
+            return Start()
+        return Split((np.arange(count // 2), np.arange(count // 2, count)), "too many")
+
+
+class OneFlowAtATime(Admission):
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        if len(flows.volumes) > 1:
+            return singles(flows)
+        return Wait("busy") if active else Start()
+
+
+class Circuits(Admission):
+    """One flow at a time; setting up takes a second, and nothing where the flow is the last one again."""
+
+    def __init__(self) -> None:
+        self.last: Routes | None = None
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        if len(flows.volumes) > 1:
+            return singles(flows)
+        changed, self.last = self.last is not flows.routes, flows.routes
+        return Start(setup=1.0 if changed else 0.0, setup_once=True)
+
+
+class NoTrees(Admission):
+    """Carries only flows of two links or fewer."""
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        return Decompose("a tree") if (np.diff(flows.routes.offsets) > 2).any() else Start()
+
+
+# --- Split
+
+
+@pytest.mark.parametrize("repeat", [1, 4])
+def test_parts_run_one_after_the_other(repeat: int) -> None:
+    volumes = [100.0, 400.0, 200.0, 50.0, 300.0]
+    network = FlowNetwork(pipe(Halves), MaxMin())
+    expected = np.cumsum([repeat * (volume / BANDWIDTH + LATENCY) for volume in volumes])
+    seen = ends(network, flows(volumes, repeat=repeat, label="a"))
+    assert [activities for _, activities in seen] == [[0], [1], [2], [3], [4]]
+    assert [time for time, _ in seen] == pytest.approx(expected, rel=1e-12)
+    assert network.link_bytes()["a"] == pytest.approx([repeat * sum(volumes)])
+    # Five flows in halves: 2 + 3, then 1 + 1 and 1 + 2, then 1 + 1.
+    assert (network.statistics.splits, network.statistics.batches, network.statistics.flows) == (4, 5, 5)
+
+
+@given(st.integers(2, 12), st.floats(1.0, 1e9), st.integers(1, 5))
+def test_equal_flows_take_as_long_one_by_one_as_together(count: int, volume: float, repeat: int) -> None:
+    flow_set = flows([volume] * count, latency=0.0, repeat=repeat)
+    alone, together = FlowNetwork(pipe(OneFlowAtATime, 0.0), MaxMin()), FlowNetwork(pipe(NoTrees, 0.0), MaxMin())
+    for network in (alone, together):
+        done = [activity for _, activities in ends(network, flow_set) for activity in activities]
+        assert sorted(done) == list(range(count))
+    assert alone.now == pytest.approx(together.now, rel=1e-9)
+    assert alone.link_bytes()[""] == pytest.approx(together.link_bytes()[""], rel=1e-12)
+
+
+def test_an_activity_ends_with_its_last_part() -> None:
+    class Three(Admission):
+        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+            count = len(flows.volumes)
+            return Split((np.array([0]), np.array([2, 1]), np.array([3]))) if count == 4 else Start()
+
+    # Activity 2 has no flows; those of the others are in parts 0, 1 and 1, 2.
+    flow_set = flows([100.0, 200.0, 100.0, 100.0], activity=np.array([0, 1, 0, 1]), activities=3)
+    # 1.5 s; two flows at 50 B/s from then: one until 3.5 s, 100 bytes left of the other at 100 B/s until 4.5 s.
+    assert ends(FlowNetwork(pipe(Three), MaxMin()), flow_set) == [(0.0, [2]), (4.0, [0]), (6.5, [1])]
+
+
+def test_a_part_keeps_its_caps_and_pays_its_setup() -> None:
+    flow_set = flows([100.0, 100.0], caps=np.array([10.0, 50.0]), setup=3.0)
+    assert ends(FlowNetwork(pipe(Halves), MaxMin()), flow_set) == [(13.5, [0]), (19.0, [1])]
+
+
+def test_setup_of_circuits_that_stay_is_paid_once_and_of_parts_at_each_turn() -> None:
+    one = FlowNetwork(pipe(Circuits), MaxMin())
+    assert ends(one, flows([100.0], repeat=4)) == [(1.0 + 4 * 1.5, [0])]
+    two = FlowNetwork(pipe(Circuits), MaxMin())
+    assert ends(two, flows([100.0, 100.0], repeat=4)) == [(4 * 2.5, [0]), (8 * 2.5, [1])]
+
+
+@pytest.mark.parametrize(("npus", "split"), [(2, True), (5, True), (2, False), (5, False)])
+def test_a_repeated_phase_in_parts_compressed_equals_stepwise(npus: int, split: bool) -> None:
+    source = np.arange(npus if split else 1)
+    steps = 6
+    phase = Phase.of(source, (source + 1) % npus, source, stride=1, modulus=npus, repeat=steps)
+    schedule = Schedule(Pattern.ALL_GATHER, npus, 30.0, npus, (phase,))
+    for stepwise in (False, True):
+        network = FlowNetwork(star(npus, Circuits), MaxMin())
+        log = Log(network)
+        groups = network.fabric.npus[None, :]
+        ScheduleRun(network, Lowering(network.fabric), schedule, groups, log, stepwise=stepwise).start()
+        network.advance()
+        once = 30.0 / BANDWIDTH + 2 * 0.25
+        expected = steps * npus * (1.0 + once) if split else 1.0 + steps * once
+        assert [activities for _, activities in log.ends] == [[0]]
+        assert network.now == pytest.approx(expected, rel=1e-12)
+        assert network.statistics.splits == (0 if not split else steps if stepwise else 1)
+        assert network.link_bytes()[""].sum() == pytest.approx(2 * steps * len(source) * 30.0)
+
+
+def test_rates_of_parts_are_known_the_second_time() -> None:
+    fabric = pipe(Halves)
+    solver = RateSolver(fabric, MaxMin())
+    flow_set = flows([100.0, 200.0])
+    solves = []
+    # Routes are what counts, so flows of other sizes over the same ones are no new case.
+    for volumes in (flow_set.volumes, flow_set.volumes, 3.0 * flow_set.volumes):
+        network = FlowNetwork(fabric, MaxMin(), solver)
+        ends(network, evolve(flow_set, volumes=volumes))
+        solves.append(network.statistics.solves)
+    assert solves == [2, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([[0, 1], [1, 2]], "fabric 'pipe' splits mp into parts that do not hold each of its 3 flows exactly once"),
+        ([[0, 1], [3]], "do not hold each of its 3 flows exactly once"),
+        ([[0], [1]], "do not hold each of its 3 flows exactly once"),
+        ([[0, 1, 2]], "fabric 'pipe' splits mp into itself"),
+        ([[0, 1, 2], []], "splits mp into itself"),
+        ([], "splits mp into itself"),
+    ],
+)
+def test_parts_that_are_none_are_refused(parts: list[list[int]], message: str) -> None:
+    class Wrong(Admission):
+        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+            return Split(tuple(np.array(part, dtype=np.intp) for part in parts))
+
+    with pytest.raises(SimulationError, match=message):
+        FlowNetwork(pipe(Wrong), MaxMin()).start(flows([1.0, 1.0, 1.0], label="mp"), lambda _: None)
+
+
+def test_a_single_flow_cannot_be_split() -> None:
+    class Always(Admission):
+        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+            return singles(flows)
+
+    with pytest.raises(SimulationError, match="splits flows into itself"):
+        FlowNetwork(pipe(Always), MaxMin()).start(flows([1.0, 1.0]), lambda _: None)
+
+
+# --- Wait
+
+
+def test_what_waits_starts_in_the_order_in_which_it_came() -> None:
+    network = FlowNetwork(pipe(OneFlowAtATime), MaxMin())
+    logs = [Log(network) for _ in range(4)]
+    for log in logs:
+        network.start(flows([100.0]), log)
+    network.advance()
+    assert [log.ends for log in logs] == [[(1.5 * turn, [0])] for turn in (1, 2, 3, 4)]
+    # The last of them was asked about four times, and has waited once.
+    assert network.statistics.waits == 3
+
+
+def test_a_part_waits_for_what_came_before_its_turn() -> None:
+    network = FlowNetwork(pipe(OneFlowAtATime), MaxMin())
+    one, other = Log(network), Log(network)
+    network.start(flows([100.0, 100.0]), one)
+    network.start(flows([200.0]), other)
+    network.advance()
+    assert other.ends == [(1.5 + 2.5, [0])]
+    assert one.ends == [(1.5, [0]), (1.5 + 2.5 + 1.5, [1])]
+    assert (network.statistics.waits, network.statistics.splits) == (2, 1)
+    assert network.idle
+
+
+def test_what_waits_for_ever_is_named() -> None:
+    class Never(Admission):
+        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+            return Wait("closed")
+
+    network = FlowNetwork(pipe(Never), MaxMin())
+    network.start(flows([1.0], label="mp"), lambda _: None)
+    network.advance()
+    assert (network.now, network.idle, network.stalled()) == (0.0, False, ["mp"])
+
+
+# --- Decompose
+
+
+def tree(groups: int, volume: float) -> FlowSet:
+    """Per group a flow over three links, an activity of its own."""
+    routes = Routes.of([np.arange(3) + 3 * group for group in range(groups)], [1.0] * groups)
+    return FlowSet(routes, np.full(groups, volume), np.arange(groups), groups, label="mp")
+
+
+def unicasts(groups: int, volume: float) -> Callable[[], FlowSet]:
+    """Per group two flows over the first of those links."""
+    routes = Routes.of([np.array([3 * (flow // 2)]) for flow in range(2 * groups)], [1.0] * 2 * groups)
+    flow_set = FlowSet(routes, np.full(2 * groups, volume), np.repeat(np.arange(groups), 2), groups, label="mp")
+    return lambda: flow_set
+
+
+def nine_links(admission: Callable[[], Admission]) -> FlowNetwork:
+    return FlowNetwork(Fabric("nine", [0, 0], [0] * 9, [1] * 9, BANDWIDTH, 0.0, 0.0, admission=admission), MaxMin())
+
+
+def test_unicasts_run_instead() -> None:
+    network = nine_links(NoTrees)
+    log = Log(network)
+    network.start(tree(3, 100.0), log, unicasts=unicasts(3, 150.0))
+    network.advance()
+    assert log.ends == [(1.0 + 3.0, [0, 1, 2])]
+    assert network.statistics.decompositions == 1
+    assert network.link_bytes()["mp"].tolist() == [300.0, 0.0, 0.0] * 3
+
+
+def test_unicasts_are_asked_about_too() -> None:
+    class UnicastsInHalves(Halves):
+        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+            decision = NoTrees().admit(flows, active)
+            return super().admit(flows, active) if isinstance(decision, Start) else decision
+
+    network = nine_links(UnicastsInHalves)
+    log = Log(network)
+    network.start(tree(1, 100.0), log, unicasts=unicasts(1, 150.0))
+    network.advance()
+    assert log.ends == [(2 * 2.5, [0])]
+    assert (network.statistics.decompositions, network.statistics.splits) == (1, 1)
+
+
+def test_what_has_no_unicasts_cannot_be_decomposed() -> None:
+    with pytest.raises(
+        SimulationError, match="fabric 'nine' cannot carry mp, and there are no unicasts instead: a tree"
+    ):
+        nine_links(NoTrees).start(tree(1, 1.0), lambda _: None)
+
+
+def test_unicasts_cannot_be_decomposed_again() -> None:
+    class Nothing(Admission):
+        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+            return Decompose("nothing works")
+
+    with pytest.raises(SimulationError, match="no unicasts instead: nothing works"):
+        nine_links(Nothing).start(tree(1, 1.0), lambda _: None, unicasts=unicasts(1, 1.0))
+
+
+class SomeTrees(Admission):
+    """Of three or more trees, carries the first, and has the others done by unicasts."""
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        count = len(flows.volumes)
+        if not (np.diff(flows.routes.offsets) > 2).all() or count == 1:
+            return Start()
+        return Split((np.array([0]), np.arange(1, count))) if count > 2 else Decompose("a conflict")
+
+
+def test_whole_activities_can_be_decomposed_apart() -> None:
+    network = nine_links(SomeTrees)
+    log = Log(network)
+    network.start(tree(3, 100.0), log, unicasts=unicasts(3, 150.0))
+    network.advance()
+    assert log.ends == [(2.0, [0]), (2.0 + 4.0, [1, 2])]
+    assert network.link_bytes()["mp"].tolist() == [100.0] * 3 + [300.0, 0.0, 0.0] * 2
+
+
+def test_a_piece_of_an_activity_cannot_be_decomposed() -> None:
+    network = nine_links(SomeTrees)
+    flow_set = evolve(tree(3, 100.0), activity=np.zeros(3, dtype=np.intp), activities=1)
+    network.start(flow_set, lambda _: None, unicasts=unicasts(1, 150.0))
+    with pytest.raises(SimulationError, match="no unicasts instead: a conflict"):
+        network.advance()
+
+
+@pytest.mark.parametrize("npus", [2, 3, 8, 17])
+@pytest.mark.parametrize("stepwise", [False, True])
+def test_an_all_reduce_by_its_ends(npus: int, stepwise: bool) -> None:
+    rank, size, steps = np.arange(npus), 340.0, 3
+    phase = Phase.of(rank, (rank + 1) % npus, 0, reduce=True, stream=np.zeros(npus, dtype=np.intp), repeat=steps)
+    schedule = Schedule(Pattern.ALL_REDUCE, npus, size, 1, (phase,))
+    network = FlowNetwork(star(2 * npus, NoTrees), MaxMin())
+    log = Log(network)
+    groups = network.fabric.npus.reshape(2, npus)
+    ScheduleRun(network, Lowering(network.fabric), schedule, groups, log, stepwise=stepwise).start()
+    network.advance()
+    moved = 2 * (npus - 1) / npus * size
+    assert [activities for _, activities in log.ends] == [[0, 1]]
+    assert network.now == pytest.approx(steps * (moved / BANDWIDTH + 2 * 0.5), rel=1e-12)
+    # Every NPU sends that much, and receives it.
+    assert network.link_bytes()[""] == pytest.approx(np.full(4 * npus, steps * moved))
