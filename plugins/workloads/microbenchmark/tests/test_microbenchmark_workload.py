@@ -29,6 +29,24 @@ def test_repetitions_run_back_to_back() -> None:
     assert set(graph.patterns) == {Pattern.ALL_GATHER}
 
 
+@pytest.mark.parametrize(
+    ("layout", "expected"),
+    [("consecutive", [[0, 1, 2], [3, 4, 5], [6, 7, 8]]), ("strided", [[0, 3, 6], [1, 4, 7], [2, 5, 8]])],
+)
+def test_groups_run_at_once(layout: str, expected: list[list[int]]) -> None:
+    benchmark = Microbenchmark(groups=3, layout=layout)
+    graph = benchmark.graph(System(npus=11))
+    assert graph.tables[0].tolist() == expected
+    assert len(graph) == 1
+    assert benchmark.parallelism(System(npus=11)).workers == 9
+
+
+@pytest.mark.parametrize("layout", ["consecutive", "strided"])
+def test_groups_of_one_stay_apart(layout: str) -> None:
+    graph = Microbenchmark(groups=3, ranks=1, layout=layout).graph(System(npus=3))
+    assert graph.tables[0].tolist() == [[0], [1], [2]]
+
+
 @pytest.mark.parametrize("pattern", [one for one in Pattern if one is not Pattern.POINT_TO_POINT])
 def test_every_pattern_is_accepted_by_name(pattern: Pattern) -> None:
     assert Microbenchmark(pattern=str(pattern)).graph(System(npus=3)).patterns == (pattern,)
@@ -41,10 +59,24 @@ def test_point_to_point_needs_two_ranks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("pattern", "all-reduc"), ("size", 0), ("size", "3 GB/s"), ("ranks", 0), ("count", 0)]
+    ("field", "value"),
+    [
+        ("pattern", "all-reduc"),
+        ("size", 0),
+        ("size", "3 GB/s"),
+        ("ranks", 0),
+        ("count", 0),
+        ("groups", 0),
+        ("layout", "grid"),
+    ],
 )
 def test_bad_input_names_the_key(field: str, value: object) -> None:
     with pytest.raises(InputError) as caught:
         Microbenchmark(**{field: value})  # type: ignore[arg-type]  # wrong on purpose
     assert caught.value.key == field
     assert caught.value.accepted
+
+
+def test_more_groups_than_npus_are_refused() -> None:
+    with pytest.raises(InputError, match="groups: 4 groups for 3 NPUs"):
+        Microbenchmark(groups=4).graph(System(npus=3))

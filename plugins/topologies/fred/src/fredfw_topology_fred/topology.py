@@ -13,6 +13,8 @@ from attrs import frozen
 
 from fredfw import Capabilities, Fabric, Level, NodeKind, Topology, units
 from fredfw.errors import InputError
+from fredfw_topology_fred.circuits import POLICIES, Circuits
+from fredfw_topology_fred.ports import PortMap
 from fredfw_topology_fred.routing import UpDownRouter
 
 NPU_BANDWIDTH = 3e12
@@ -81,8 +83,9 @@ class Fred(Topology):
     The defaults are the paper's wafer (ISCA 2025): 4 NPUs below each of 5 L1 switches, which are below one L2 switch;
     NPU to L1 3 TB/s; L1 to L2 1.5 TB/s per L1 switch in the variants A and B, 12 TB/s in C and D; collectives in the
     network in B and D; 18 controllers of 128 GB/s spread over the L1 switches. Every variant copies and combines the
-    streams of the controllers in its switches. Wires cost 0.063 pJ/bit; the paper gives no energy for I/O, which
-    counts as zero here.
+    streams of the controllers in its switches. A switch is a FRED_m(P) down to its microswitches; streams of one class
+    that it cannot route together meet a routing conflict. Wires cost 0.063 pJ/bit; the paper gives no energy for I/O,
+    which counts as zero here.
     """
 
     name: ClassVar[str] = "fred"
@@ -109,6 +112,10 @@ class Fred(Topology):
     io_controllers: int = units.option(18, validator=units.whole(0), help="controllers, spread over the L1 switches")
     io_bandwidth: float = units.bandwidth("128 GB/s", help="of each controller, in and out")
     io_latency: float = units.duration("20 ns", help="of the link between a controller and its L1 switch")
+    middle_switches: int = units.option(3, validator=units.whole(2), help="m of every switch, a FRED_m(P)")
+    on_conflict: str = units.option(
+        "block", validator=units.one_of(*POLICIES), help="what is done where a switch cannot route streams together"
+    )
 
     def __attrs_post_init__(self) -> None:
         """Refuse bandwidths that do not fit the tree.
@@ -153,11 +160,17 @@ class Fred(Topology):
             [NodeKind.NPU, NodeKind.SWITCH, NodeKind.CONTROLLER], [counts[0], tree - counts[0], len(gates)]
         )
         in_network = VARIANTS[self.variant].in_network if self.in_network is None else self.in_network
+        sources, destinations = (
+            np.concatenate([child, parent, gates, doors]),
+            np.concatenate([parent, child, doors, gates]),
+        )
+        ports = PortMap.of(kinds, np.concatenate([parent, [-1], doors]), sources, destinations)
+        names = partial(_node_name, tuple(int(one) for one in first))
         return Fabric(
             name=f"FRED-{self.variant}",
             kinds=kinds,
-            sources=np.concatenate([child, parent, gates, doors]),
-            destinations=np.concatenate([parent, child, doors, gates]),
+            sources=sources,
+            destinations=destinations,
             bandwidths=np.concatenate([per_link, per_link, np.full(links[1], self.io_bandwidth)]),
             latencies=np.repeat([self.link_latency, self.io_latency], links),
             energies=np.repeat([self.link_energy, 0.0], links),
@@ -168,7 +181,8 @@ class Fred(Topology):
             reduces=kinds == NodeKind.SWITCH,
             router=UpDownRouter(),
             sharing="circuit-preempt",
-            node_names=partial(_node_name, tuple(int(one) for one in first)),
+            admission=Circuits(self.middle_switches, ports, names, self.on_conflict),
+            node_names=names,
         )
 
     def _levels(self) -> tuple[Level, ...]:

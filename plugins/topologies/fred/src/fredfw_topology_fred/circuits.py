@@ -1,0 +1,197 @@
+"""Whether streams can be switched together, and what happens if they cannot: FRED's routing conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+from attrs import define, field, frozen
+
+from fredfw import Admission, Decompose, FlowSet, Refuse, Routes, Split, Start, Wait
+from fredfw.typing import IntArray
+from fredfw_topology_fred.ports import PortMap, SwitchFlows
+from fredfw_topology_fred.switch import FredSwitch, RoutingConflict, SwitchFlow
+
+POLICIES: Mapping[str, str] = {
+    "error": "the simulation ends",
+    "block": "later flows wait, and flows of one collective take turns",
+    "decompose": "the collective that comes later is done by unicasts among its end points",
+}
+"""What may be done about a routing conflict (FRED, ISCA 2025, section on the FRED switch)."""
+
+
+@frozen
+class Conflict:
+    """Streams that cannot be switched together.
+
+    Args:
+        switch: Name of the switch.
+        cause: What its routing says.
+    """
+
+    switch: str
+    cause: RoutingConflict
+
+    def __str__(self) -> str:
+        return f"{self.switch}: {self.cause}"
+
+
+@frozen(eq=False)
+class _Streams:
+    """What routes ask of the switches, and whether a switch combines or copies any of them; keeps them alive."""
+
+    routes: Routes
+    flows: tuple[SwitchFlows, ...]
+    in_network: bool
+
+
+@define(eq=False)
+class Circuits:
+    """The switches of one fabric; remembers every set of flows that it has routed.
+
+    Args:
+        m: Middle switches of each FRED switch.
+        ports: Their ports.
+        name: Name of a node.
+        policy: One of ``POLICIES``.
+    """
+
+    m: int
+    ports: PortMap
+    name: Callable[[int], str]
+    policy: str
+    # Objects that an id names are kept alive in ``_streams``.
+    _streams: dict[int, _Streams] = field(factory=dict, init=False)
+    _together: dict[tuple[int, ...], Conflict | None] = field(factory=dict, init=False)
+    _routed: dict[tuple[int, frozenset[SwitchFlow]], RoutingConflict | None] = field(factory=dict, init=False)
+
+    def streams(self, routes: Routes) -> tuple[SwitchFlows, ...]:
+        """Return what each of ``routes`` asks of the switches."""
+        return self._of(routes).flows
+
+    def in_network(self, routes: Routes) -> bool:
+        """Return whether a switch combines or copies any of ``routes``."""
+        return self._of(routes).in_network
+
+    def conflict(self, together: Sequence[Routes]) -> Conflict | None:
+        """Return the first conflict among all routes of ``together``, as ``conflict_among`` does."""
+        key = tuple(id(self._of(routes).routes) for routes in together)
+        if key not in self._together:
+            self._together[key] = self.conflict_among(stream for routes in together for stream in self.streams(routes))
+        return self._together[key]
+
+    def conflict_among(self, streams: Iterable[SwitchFlows]) -> Conflict | None:
+        """Return the first conflict among ``streams``, by switch number, or ``None`` if all can run together.
+
+        Streams that share a port take turns on it whatever the switch can do, and the links' sharing accounts for that:
+        each goes to the first turn in which its ports are free, and every turn must route.
+        """
+        asked: dict[int, list[SwitchFlow]] = {}
+        for stream in streams:
+            for switch, flows in stream.items():
+                asked.setdefault(switch, []).extend(flows)
+        for switch in sorted(asked):
+            for turn in _turns(asked[switch]):
+                cause = self._route(self.ports.ports[switch], turn)
+                if cause is not None:
+                    return Conflict(self.name(switch), cause)
+        return None
+
+    def parts(self, routes: Routes) -> tuple[IntArray, ...]:
+        """Return ``routes`` in parts that each can run, every one in the first part that takes it."""
+        streams = self.streams(routes)
+        parts: list[list[int]] = []
+        for number, stream in enumerate(streams):
+            for part in parts:
+                if self.conflict_among([*(streams[other] for other in part), stream]) is None:
+                    part.append(number)
+                    break
+            else:
+                parts.append([number])
+        return tuple(np.array(part) for part in parts)
+
+    def _of(self, routes: Routes) -> _Streams:
+        known = self._streams.get(id(routes))
+        if known is None:
+            streams = self.ports.flows(routes)
+            flows = (flow for stream in streams for carried in stream.values() for flow in carried)
+            in_network = any(len(flow.inputs) > 1 or len(flow.outputs) > 1 for flow in flows)
+            known = self._streams[id(routes)] = _Streams(routes, streams, in_network)
+        return known
+
+    def _route(self, ports: int, flows: list[SwitchFlow]) -> RoutingConflict | None:
+        key = ports, frozenset(flows)
+        if key not in self._routed:
+            try:
+                FredSwitch(self.m, ports).route(flows)
+                self._routed[key] = None
+            except RoutingConflict as conflict:
+                self._routed[key] = conflict
+        return self._routed[key]
+
+    def __call__(self) -> CircuitAdmission:
+        """Return the admission of one simulation."""
+        return CircuitAdmission(self)
+
+
+def _turns(flows: Iterable[SwitchFlow]) -> list[list[SwitchFlow]]:
+    turns: list[list[SwitchFlow]] = []
+    for flow in flows:
+        free = (turn for turn in turns if not any(_share_a_port(flow, other) for other in turn))
+        turn = next(free, None)
+        if turn is None:
+            turns.append([flow])
+        else:
+            turn.append(flow)
+    return turns
+
+
+def _share_a_port(one: SwitchFlow, other: SwitchFlow) -> bool:
+    return not (one.inputs.isdisjoint(other.inputs) and one.outputs.isdisjoint(other.outputs))
+
+
+@define(eq=False)
+class CircuitAdmission(Admission):
+    """Starts in-network streams only where the switches can route them beside those of their class that run.
+
+    Each class has a virtual circuit of its own (FRED, section on overlapping communication), so classes do not conflict
+    with each other. Unicasts are not asked about: alone they always route, and they share the links in time.
+
+    Args:
+        circuits: The switches.
+    """
+
+    circuits: Circuits
+    _first: Conflict | None = field(default=None, init=False)
+    _met: set[int] = field(factory=set, init=False)
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Start | Wait | Split | Decompose | Refuse:
+        """See ``Admission.admit``."""
+        circuits, routes = self.circuits, flows.routes
+        if not circuits.in_network(routes):
+            return Start()
+        rivals = [one.routes for one in active if one.priority == flows.priority and circuits.in_network(one.routes)]
+        conflict = circuits.conflict([routes, *rivals])
+        if conflict is None:
+            return Start()
+        self._met.add(id(routes))
+        self._first = self._first or conflict
+        reason = f"routing conflict on {conflict}"
+        match circuits.policy:
+            case "error":
+                return Refuse(reason)
+            case "decompose":
+                return Decompose(reason)
+        return Wait(reason) if circuits.conflict([routes]) is None else Split(circuits.parts(routes), reason)
+
+    def figures(self) -> Mapping[str, float]:
+        """See ``Admission.figures``: ``routing conflicts``, the different sets of streams that met one."""
+        return {"routing conflicts": float(len(self._met))} if self._met else {}
+
+    def notes(self) -> tuple[str, ...]:
+        """See ``Admission.notes``: how many conflicts, the first of them, and what was done."""
+        if self._first is None:
+            return ()
+        policy, count = self.circuits.policy, len(self._met)
+        sets = f"{count} set{'s' if count > 1 else ''} of streams met a routing conflict"
+        return (f"{sets}, the first on {self._first}; policy {policy!r}: {POLICIES[policy]}",)

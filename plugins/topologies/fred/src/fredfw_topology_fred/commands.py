@@ -1,0 +1,182 @@
+"""The commands ``fredfw fred``: draw a routed switch, list the hardware, check the routing of parallel strategies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import click
+from attrs import asdict
+
+from fredfw.cli import Outputs, configured, open_framework, table
+from fredfw.errors import InputError
+from fredfw_topology_fred.feasibility import NO_PLACE, Check, check
+from fredfw_topology_fred.hardware import Figure, Hardware, hardware
+from fredfw_topology_fred.strategies import PHASES, strategies
+from fredfw_topology_fred.switch import FredSwitch, SwitchFlow
+from fredfw_topology_fred.switch.drawing import draw as drawn
+from fredfw_topology_fred.topology import Fred
+
+_json = click.option("--json", "json_path", metavar="PATH", help="Write all results as JSON; - is standard output.")
+
+
+@click.group()
+def fred() -> None:
+    """FRED's switches: pictures, hardware, routing."""
+
+
+@fred.command()
+@click.option("--m", default=3, show_default=True, help="Middle switches.")
+@click.option("--ports", default=8, show_default=True, help="Ports of the switch.")
+@click.option(
+    "--flows",
+    "texts",
+    multiple=True,
+    metavar="FLOW",
+    help="Ports of an all-reduce, such as 3,4,5, or inputs and outputs, such as 0,1:6; several with ; between them.",
+)
+@click.argument("path")
+def draw(m: int, ports: int, texts: tuple[str, ...], path: str) -> None:
+    """Route flows through one switch and draw it into the SVG file PATH (- is standard output)."""
+    outputs = Outputs({"PATH": path})
+    flows = [_flow(part) for text in texts for part in text.split(";")]
+    configuration = FredSwitch(m, ports).route(flows)
+    outputs.write({"PATH": lambda: drawn(configuration)})
+
+
+def _flow(text: str) -> SwitchFlow:
+    inputs, colon, outputs = text.partition(":")
+    sides = [inputs, outputs if colon else inputs]
+    try:
+        ports = [[int(one) for one in side.split(",")] for side in sides]
+    except ValueError:
+        raise InputError(
+            f"{text!r} is no flow", key="--flows", accepted="ports such as 3,4,5, or inputs:outputs such as 0,1:6"
+        ) from None
+    return SwitchFlow(*ports)
+
+
+@fred.command("hardware")
+@click.option("--set", "fields", multiple=True, metavar="FIELD=VALUE", help="A field of the topology; may be repeated.")
+@_json
+def hardware_(fields: tuple[str, ...], json_path: str | None) -> None:
+    """List the chiplets of the switches, with area and power, and where each figure comes from."""
+    outputs = Outputs({"--json": json_path})
+    found = hardware(configured(Fred, fields, "--set"))
+    outputs.write({"--json": lambda: _document("fred-hardware", asdict(found))})
+    outputs.show(lambda: [*table("Switches", *_switch_table(found)), *table("\nTotals", *_totals_table(found))])
+
+
+def _switch_table(found: Hardware) -> tuple[Sequence[str], list[Sequence[str | float]]]:
+    columns = ["level", "switches", "ports", "TB/s each way", "chiplets", "chiplet", "area (mm2)", "power (W)"]
+    return columns, [
+        (
+            f"L{row.level}",
+            row.switches,
+            row.ports,
+            row.bandwidth / 1e12,
+            f"{_figure(row.total_chiplets)}",
+            f"FRED_3({row.chiplet_ports.value:g}), {row.chiplet_ports.status}",
+            f"{_figure(row.chiplet_area)}",
+            f"{_figure(row.chiplet_power)}",
+        )
+        for row in found.rows
+    ]
+
+
+def _totals_table(found: Hardware) -> tuple[Sequence[str], list[Sequence[str | float]]]:
+    figures = {
+        "chiplets": found.chiplets,
+        "area (mm2)": found.area,
+        "power of the chiplets (W)": found.chiplet_power,
+        "power of wires and the rest (W)": found.wire_power,
+        "power (W)": found.power,
+        "share of the wafer's area": found.area_share,
+        "share of the wafer's power": found.power_share,
+    }
+    columns = ["total", "value", "status", "how"]
+    return columns, [(name, one.value, str(one.status), one.source) for name, one in figures.items()]
+
+
+def _figure(figure: Figure) -> str:
+    return f"{figure.value:.6g}, {figure.status}"
+
+
+@fred.command("check-routing")
+@click.option("--npus", default=20, show_default=True, help="NPUs of the wafer.")
+@click.option("--group", default=4, show_default=True, help="NPUs below each L1 switch.")
+@click.option("--m", "middles", multiple=True, type=int, default=(3,), help="Middle switches; may be repeated.")
+@click.option(
+    "--placement", "placements", multiple=True, default=("linear",), help="Where workers go; may be repeated."
+)
+@click.option("--whole", is_flag=True, help="Only strategies that use all NPUs.")
+@_json
+@click.pass_context
+def check_routing(
+    ctx: click.Context,
+    npus: int,
+    group: int,
+    middles: tuple[int, ...],
+    placements: tuple[str, ...],
+    whole: bool,
+    json_path: str | None,
+) -> None:
+    """Route what every (MP, DP, PP) of up to NPUS workers asks of the switches at once.
+
+    For each strategy: the all-reduces of all MP groups, those of all DP groups, all sends between stages, and the
+    all-reduces of some stages' MP groups beside those of the other stages' DP groups.
+    """
+    outputs = Outputs({"--json": json_path})
+    if group < 1 or npus < 1 or npus % group:
+        raise InputError(f"{npus} NPUs in groups of {group}", key="--npus", accepted=f"a multiple of {group}")
+    plugins = open_framework(ctx).plugins
+    chosen = [plugins.placements.get(name)() for name in placements]
+    checks = [
+        check(_wafer(npus, group, m).build(), placement, strategies(npus, whole=whole))
+        for m in middles
+        for placement in chosen
+    ]
+    outputs.write(
+        {"--json": lambda: _document("fred-routing", {"npus": npus, "group": group, "checks": _plain(checks)})}
+    )
+    outputs.show(
+        lambda: [
+            *table(f"Strategies of up to {npus} NPUs, {group} per L1 switch", *_checks_table(checks)),
+            *table("\nSmallest counterexamples", *_counterexamples_table(checks)),
+        ]
+    )
+
+
+def _wafer(npus: int, group: int, m: int) -> Fred:
+    """Return a wafer of two levels, or of one where one switch will do."""
+    if npus == group:
+        return Fred(arity=(npus,), middle_switches=m)
+    return Fred(arity=(group, npus // group), middle_switches=m)
+
+
+def _checks_table(checks: Sequence[Check]) -> tuple[Sequence[str], list[Sequence[str | float]]]:
+    columns = ["m", "placement", "strategies", "routable", *PHASES, "no place", "unproven"]
+    rows: list[Sequence[str | float]] = []
+    for one in checks:
+        failed = [finding.phase for finding in one.findings]
+        conflicts = [failed.count(phase) for phase in (*PHASES, NO_PLACE)]
+        unproven = sum(not finding.proven for finding in one.findings)
+        rows.append((one.m, one.placement, one.strategies, one.routable, *conflicts, unproven))
+    return columns, rows
+
+
+def _counterexamples_table(checks: Sequence[Check]) -> tuple[Sequence[str], list[Sequence[str | float]]]:
+    rows: list[Sequence[str | float]] = [
+        (one.m, one.placement, str(found.parallelism), found.phase, found.conflict)
+        for one in checks
+        for found in one.findings[:1]
+    ]
+    return ["m", "placement", "strategy", "phase", "conflict"], rows or [("", "", "none", "", "")]
+
+
+def _plain(checks: Sequence[Check]) -> list[dict[str, object]]:
+    return [asdict(one) | {"routable": one.routable} for one in checks]
+
+
+def _document(kind: str, content: dict[str, object]) -> str:
+    return json.dumps({"kind": kind, **content}, indent=2) + "\n"

@@ -1,0 +1,130 @@
+"""Whether the switches of a fabric can route what 3D parallelism asks of them, by enumeration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from attrs import field, frozen
+
+from fredfw import Fabric, Operation, Parallelism, Placement
+from fredfw.errors import UnsupportedError
+from fredfw.typing import IntArray
+from fredfw_topology_fred.circuits import Circuits, Conflict
+from fredfw_topology_fred.ports import SwitchFlows
+from fredfw_topology_fred.strategies import Stream, phases
+
+NO_PLACE = "no place"
+"""Stands for a phase where the placement has no place for the strategy."""
+
+
+@frozen(eq=False)
+class Switching:
+    """The switches of one fabric, asked about streams between NPUs; remembers the way of every stream.
+
+    Args:
+        fabric: The network.
+        circuits: Its switches.
+    """
+
+    fabric: Fabric
+    circuits: Circuits
+    _ways: dict[tuple[bytes, bytes], SwitchFlows] = field(factory=dict, init=False)
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> Switching:
+        """Return the switches of ``fabric``.
+
+        Raises:
+            UnsupportedError: It is not made of FRED switches.
+        """
+        if not isinstance(fabric.admission, Circuits):
+            raise UnsupportedError(
+                f"fabric {fabric.name!r} has no FRED switches", accepted="a fabric of topology 'fred'"
+            )
+        return cls(fabric, fabric.admission)
+
+    def conflict(self, streams: Iterable[Stream], places: IntArray) -> Conflict | None:
+        """Return a conflict among ``streams`` with rank ``r`` on NPU ``places[r]``, or ``None`` if they can all run."""
+        nodes = self.fabric.npus[places]
+        return self.circuits.conflict_among(
+            self._way(nodes[list(stream.sources)], nodes[list(stream.destinations)]) for stream in streams
+        )
+
+    def _way(self, sources: IntArray, destinations: IntArray) -> SwitchFlows:
+        key = sources.tobytes(), destinations.tobytes()
+        if key not in self._ways:
+            router = self.fabric.router
+            if len(sources) == len(destinations) == 1:
+                routes = router.route(self.fabric, sources, destinations)
+            else:
+                operation = Operation.MULTICAST if len(sources) == 1 else Operation.ALL_REDUCE
+                routes = router.tree(self.fabric, sources, destinations, operation)
+            (self._ways[key],) = self.circuits.ports.flows(routes)
+        return self._ways[key]
+
+
+@frozen
+class Finding:
+    """A phase of a strategy that cannot be routed.
+
+    Args:
+        parallelism: The strategy.
+        phase: One of ``strategies.PHASES``, or ``NO_PLACE``.
+        conflict: Where and why; for a placement that found no place for the strategy at all, its reason.
+        proven: Whether there is no way (under this placement and port numbering), or just none was found.
+    """
+
+    parallelism: Parallelism
+    phase: str
+    conflict: str
+    proven: bool
+
+
+@frozen
+class Check:
+    """The strategies that were tried with one placement on one fabric.
+
+    Args:
+        m: Middle switches.
+        placement: Its name.
+        strategies: How many were tried.
+        phases: How many phases they have.
+        findings: What cannot be routed; strategies with fewer workers first.
+    """
+
+    m: int
+    placement: str
+    strategies: int
+    phases: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def routable(self) -> int:
+        """Strategies without a finding."""
+        return self.strategies - len({finding.parallelism for finding in self.findings})
+
+
+def check(fabric: Fabric, placement: Placement, strategies: Iterable[Parallelism]) -> Check:
+    """Route every phase of every strategy on ``fabric`` under ``placement``.
+
+    Raises:
+        UnsupportedError: The fabric is not made of FRED switches.
+        InputError: A strategy has more workers than the fabric has NPUs.
+    """
+    switching = Switching.of(fabric)
+    findings: list[Finding] = []
+    tried = asked = 0
+    for parallelism in strategies:
+        tried += 1
+        try:
+            places = placement.assign(fabric, parallelism)
+        except UnsupportedError as error:
+            findings.append(Finding(parallelism, NO_PLACE, str(error), proven=False))
+            continue
+        for name, streams in phases(parallelism):
+            asked += 1
+            conflict = switching.conflict(streams, np.asarray(places))
+            if conflict is not None:
+                findings.append(Finding(parallelism, name, str(conflict), conflict.cause.proven))
+    return Check(switching.circuits.m, placement.name, tried, asked, tuple(findings))

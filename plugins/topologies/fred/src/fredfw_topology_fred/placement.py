@@ -1,0 +1,98 @@
+"""The placement ``routable``: workers where FRED's switches can route all their groups at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from math import perm
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import Fabric, Parallelism, Placement, units
+from fredfw.errors import UnsupportedError
+from fredfw.typing import IntArray
+from fredfw_topology_fred.feasibility import Switching
+from fredfw_topology_fred.strategies import phases
+
+# How many orders are few enough to try them all.
+_EXHAUSTIVE = 5040
+
+
+@frozen
+class RoutablePlacement(Placement):
+    """A placement whose MP, DP and PP groups meet no routing conflict on FRED's switches, searched for.
+
+    Tried are NPU order (FRED's own placement), the other five nestings of MP, DP and PP, and then, from the best of
+    them on, exchanges of two NPUs that leave no more phases in conflict, in a fixed pseudo-random order. Where there
+    are few enough orders, all are tried, so that nothing found means that there is nothing.
+    """
+
+    name: ClassVar[str] = "routable"
+
+    exchanges: int = units.option(500, validator=units.whole(0), help="exchanges of two NPUs to try")
+    seed: int = units.option(0, validator=units.whole(0), help="of their order")
+
+    def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+        """See ``Placement.order``.
+
+        Raises:
+            UnsupportedError: No such placement was found, or the fabric is not made of FRED switches.
+        """
+        switching = Switching.of(fabric)
+        asked = list(phases(parallelism))
+
+        def conflicts(order: IntArray) -> int:
+            """Return how many phases cannot be routed."""
+            return sum(switching.conflict(streams, order) is not None for _, streams in asked)
+
+        npus = len(fabric.npus)
+        best, left = np.arange(npus), len(asked) + 1
+        for order in _nestings(parallelism, npus):
+            found = conflicts(order)
+            if found < left:
+                best, left = order, found
+            if not left:
+                return best
+        if perm(npus, parallelism.workers) <= _EXHAUSTIVE:
+            for places in permutations(range(npus), parallelism.workers):
+                if not conflicts(np.array(places)):
+                    return np.array(places)
+            raise self._nothing(fabric, parallelism, "there is no placement")
+        best, left = self._exchanged(best, left, parallelism.workers, conflicts)
+        if left:
+            raise self._nothing(fabric, parallelism, f"no placement found in {self.exchanges} exchanges")
+        return best
+
+    def _exchanged(
+        self, order: IntArray, left: int, workers: int, conflicts: Callable[[IntArray], int]
+    ) -> tuple[IntArray, int]:
+        """Return what exchanges make of ``order``, with the number of phases that still conflict."""
+        random = np.random.default_rng(self.seed)
+        for _ in range(self.exchanges):
+            if not left:
+                break
+            one, other = int(random.integers(workers)), int(random.integers(len(order)))
+            changed = order.copy()
+            changed[[one, other]] = order[[other, one]]
+            found = conflicts(changed)
+            if found <= left:
+                order, left = changed, found
+        return order, left
+
+    @staticmethod
+    def _nothing(fabric: Fabric, parallelism: Parallelism, what: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"{what} of {parallelism} on {fabric.name!r} without routing conflicts",
+            accepted="more middle switches, or another placement with on_conflict 'block' or 'decompose'",
+        )
+
+
+def _nestings(parallelism: Parallelism, npus: int) -> Iterator[IntArray]:
+    """Yield the orders in which MP, PP and DP are nested in each of the six ways, FRED's own first."""
+    shape = parallelism.dp, parallelism.pp, parallelism.mp
+    for axes in permutations(range(3)):
+        sizes = [shape[axis] for axis in axes]
+        grid = np.arange(parallelism.workers).reshape(sizes).transpose(np.argsort(axes))
+        yield np.concatenate([grid.ravel(), np.arange(parallelism.workers, npus)])

@@ -1,0 +1,144 @@
+"""A routed switch: what every microswitch does, and what comes out when values are pushed through them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property, reduce
+from operator import add
+from typing import Any
+
+from attrs import evolve, frozen
+
+from fredfw_topology_fred.switch.flow import SwitchFlow
+
+Value = Any
+"""Whatever can be added with ``+``."""
+
+
+@frozen(eq=False)
+class SwitchConfiguration:
+    """How a FRED_m(P) carries some flows.
+
+    Inputs ``2i`` and ``2i + 1`` enter microswitch ``i`` of the first stage, outputs likewise leave the last one; with
+    an odd number of ports the last one has a demultiplexer and a multiplexer instead. Port ``i`` of every middle switch
+    is joined to microswitch ``i`` on both sides. A switch of two ports is one RD microswitch.
+
+    Args:
+        m: Number of middle switches.
+        ports: P.
+        flows: What is carried, in the ports of this switch.
+        carriers: Middle switch that carries each flow; empty where ``ports`` is 2.
+        middles: The middle switches, ``None`` for one that carries nothing.
+        steps: Colours that were tried to find this, in all conflict graphs together.
+    """
+
+    m: int
+    ports: int
+    flows: tuple[SwitchFlow, ...]
+    carriers: tuple[int, ...] = ()
+    middles: tuple[SwitchConfiguration | None, ...] = ()
+    steps: int = 0
+
+    @cached_property
+    def crosspoints(self) -> tuple[frozenset[int], frozenset[int]]:
+        """The RD microswitch (two ports only): inputs that are reduced into each output."""
+        low, high = (next((flow.inputs for flow in self.flows if port in flow.outputs), _NONE) for port in (0, 1))
+        return low, high
+
+    @cached_property
+    def reducers(self) -> tuple[dict[int, frozenset[int]], ...]:
+        """The R microswitches: inputs (of this switch) that each sends, reduced, to each of its middle switches."""
+        settings: tuple[dict[int, frozenset[int]], ...] = tuple({} for _ in range(self.ports // 2))
+        for flow, carrier in zip(self.flows, self.carriers, strict=True):
+            for microswitch in {port // 2 for port in flow.inputs if port < self._paired}:
+                pair = {2 * microswitch, 2 * microswitch + 1}
+                settings[microswitch][carrier] = flow.inputs & pair
+        return settings
+
+    @cached_property
+    def distributors(self) -> tuple[dict[int, int], ...]:
+        """The D microswitches: middle switch that each of its outputs (of this switch) is fed from."""
+        settings: tuple[dict[int, int], ...] = tuple({} for _ in range(self.ports // 2))
+        for flow, carrier in zip(self.flows, self.carriers, strict=True):
+            for port in flow.outputs:
+                if port < self._paired:
+                    settings[port // 2][port] = carrier
+        return settings
+
+    @cached_property
+    def demultiplexer(self) -> int | None:
+        """Middle switch that the last input goes to, if it is an odd one and used."""
+        return self._odd_port("inputs")
+
+    @cached_property
+    def multiplexer(self) -> int | None:
+        """Middle switch that the last output is fed from, if it is an odd one and used."""
+        return self._odd_port("outputs")
+
+    @property
+    def _paired(self) -> int:
+        """Ports that share a microswitch with another; the odd one is the next."""
+        return self.ports // 2 * 2
+
+    def _odd_port(self, side: str) -> int | None:
+        carriers = zip(self.flows, self.carriers, strict=True)
+        return next((carrier for flow, carrier in carriers if self._paired in getattr(flow, side)), None)
+
+    def evaluate(self, inputs: Sequence[Value | None] | None = None) -> list[Value | None]:
+        """Push values through the microswitches, following their settings alone.
+
+        Args:
+            inputs: ``(P,)`` value at each input, ``None`` for none; by default each input of a flow is a
+                ``Counter`` of its own port number, so that an output shows whose contributions it got, and how often.
+
+        Returns:
+            ``(P,)`` what arrives at each output: a sum of inputs, or ``None``.
+        """
+        if inputs is None:
+            used = frozenset().union(*(flow.inputs for flow in self.flows)) if self.flows else _NONE
+            inputs = [Counter({port: 1}) if port in used else None for port in range(self.ports)]
+        if self.ports == 2:
+            return [_sum(inputs, taken) for taken in self.crosspoints]
+        lines: list[list[Value | None]] = [[None] * -(-self.ports // 2) for _ in range(self.m)]
+        for microswitch, sends in enumerate(self.reducers):
+            for middle, taken in sends.items():
+                lines[middle][microswitch] = _sum(inputs, taken)
+        if self.demultiplexer is not None:
+            lines[self.demultiplexer][-1] = inputs[-1]
+        arrived = [
+            [None] * len(line) if middle is None else middle.evaluate(line)
+            for middle, line in zip(self.middles, lines, strict=True)
+        ]
+        outputs: list[Value | None] = [None] * self.ports
+        for microswitch, feeds in enumerate(self.distributors):
+            for port, middle in feeds.items():
+                outputs[port] = arrived[middle][microswitch]
+        if self.multiplexer is not None:
+            outputs[-1] = arrived[self.multiplexer][-1]
+        return outputs
+
+    def without(self, flow: SwitchFlow) -> SwitchConfiguration:
+        """Return the configuration with ``flow`` taken out and all others left where they are."""
+        at = self.flows.index(flow)
+        flows = self.flows[:at] + self.flows[at + 1 :]
+        if self.ports == 2:
+            return evolve(self, flows=flows)
+        carrier = self.carriers[at]
+        middle = self.middles[carrier]
+        assert middle is not None  # it carries ``flow``
+        rest = middle.without(flow.inside()) if len(middle.flows) > 1 else None
+        return evolve(
+            self,
+            flows=flows,
+            carriers=self.carriers[:at] + self.carriers[at + 1 :],
+            middles=(*self.middles[:carrier], rest, *self.middles[carrier + 1 :]),
+        )
+
+
+_NONE: frozenset[int] = frozenset()
+
+
+def _sum(inputs: Sequence[Value | None], taken: frozenset[int]) -> Value | None:
+    values = [inputs[port] for port in sorted(taken) if inputs[port] is not None]
+    return reduce(add, values) if values else None

@@ -1,0 +1,84 @@
+"""A flow through one switch, and what makes a set of flows impossible from the start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import index
+
+from attrs import field, frozen
+
+from fredfw.errors import InputError
+
+
+class InvalidFlowError(InputError):
+    """A flow that no switch could carry, or that does not fit the switch or the other flows."""
+
+
+def _ports(value: Iterable[int]) -> frozenset[int]:
+    try:
+        return frozenset(index(port) for port in value)
+    except TypeError:
+        raise InvalidFlowError(f"{value!r} is no set of ports", key="flow", accepted="whole numbers from 0") from None
+
+
+@frozen(cache_hash=True, repr=False, order=False)
+class SwitchFlow:
+    """What enters at ``inputs`` is reduced, and the result is delivered to every port of ``outputs``.
+
+    An all-reduce has the same ports on both sides, a multicast one input, a reduction one output, a unicast one of each
+    (FRED, ISCA 2025, section on the FRED switch).
+
+    Args:
+        inputs: Input port numbers.
+        outputs: Output port numbers.
+
+    Raises:
+        InvalidFlowError: No inputs, or no outputs, or something that is no port number.
+    """
+
+    inputs: frozenset[int] = field(converter=_ports)
+    outputs: frozenset[int] = field(converter=_ports)
+
+    def __attrs_post_init__(self) -> None:
+        for side, ports in (("inputs", self.inputs), ("outputs", self.outputs)):
+            if not ports:
+                raise InvalidFlowError(f"flow {self} has no {side}", key="flow", accepted="one or more on each side")
+
+    def inside(self) -> SwitchFlow:
+        """Return the same flow in the ports of the middle switch that carries it: one port per outer microswitch."""
+        return SwitchFlow((port // 2 for port in self.inputs), (port // 2 for port in self.outputs))
+
+    def __str__(self) -> str:
+        return f"{_text(self.inputs)}->{_text(self.outputs)}"
+
+    __repr__ = __str__
+
+
+def _text(ports: frozenset[int]) -> str:
+    return "{" + ",".join(map(str, sorted(ports))) + "}"
+
+
+def check(flows: Sequence[SwitchFlow], ports: int) -> None:
+    """Make sure that ``flows`` can be asked of a switch with ``ports`` ports.
+
+    Raises:
+        InvalidFlowError: A port that does not exist, or an input or output port that two flows use.
+    """
+    for side in ("inputs", "outputs"):
+        taken: dict[int, SwitchFlow] = {}
+        for flow in flows:
+            for port in sorted(getattr(flow, side)):
+                what = f"{side.removesuffix('s')} port {port}"
+                if not 0 <= port < ports:
+                    raise InvalidFlowError(
+                        f"flow {flow} uses {what}, the switch has {ports} ports",
+                        key="flow",
+                        accepted=f"0 to {ports - 1}",
+                    )
+                if port in taken:
+                    raise InvalidFlowError(
+                        f"flows {taken[port]} and {flow} both use {what}",
+                        key="flow",
+                        accepted="flows that share no input and no output",
+                    )
+                taken[port] = flow

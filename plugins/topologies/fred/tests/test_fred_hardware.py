@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pytest
+from attrs import asdict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw.errors import InputError
+from fredfw_topology_fred import Fred
+from fredfw_topology_fred.hardware import (
+    CHIPLET_LIMIT,
+    L1_FOUR,
+    L1_THREE,
+    L2,
+    PORT_LIMIT,
+    Figure,
+    FigureStatus,
+    Hardware,
+    Ports,
+    SwitchRow,
+    density,
+    hardware,
+)
+
+PUBLISHED, DERIVED, ASSUMED = FigureStatus
+# Wafers with a controller bandwidth that is not the paper's, so that every L1 area is scaled, none published.
+TREES = st.lists(st.integers(1, 6), min_size=1, max_size=4).flatmap(
+    lambda arity: st.builds(
+        Fred,
+        arity=st.just(tuple(arity)),
+        bandwidths=st.lists(st.floats(1e9, 1e14), min_size=len(arity), max_size=len(arity)),
+        io_controllers=st.integers(2, 40),
+        io_bandwidth=st.just("100 GB/s"),
+    ).filter(lambda tree: len(tree.arity) == 1 or math.prod(tree.arity) > 1)  # else the root has a single port
+)
+
+
+def tree(arity: list[int], bandwidths: list[str], **fields: Any) -> Fred:
+    lists: Any = {"arity": arity, "bandwidths": bandwidths}
+    return Fred(**lists, **fields)
+
+
+def made_of(row: SwitchRow) -> tuple[int, int, tuple[int, int, int], int, int]:
+    """Level, number of switches, their ports by kind, planes and slices."""
+    return (
+        row.level,
+        row.switches,
+        (row.down.count, row.up.count, row.controllers.count),
+        row.planes,
+        row.slices,
+    )
+
+
+@pytest.mark.parametrize("variant", ["C", "D"])
+def test_the_wafer_of_the_paper(variant: str) -> None:
+    # FRED (ISCA 2025): 15 chiplets of 685 mm2, 10 of 678 for the L1 switches, 10 of 814 for L2, 25,195 mm2, 179.35 W.
+    made = hardware(Fred(variant=variant))
+    assert [made_of(row) for row in made.rows] == [
+        (1, 3, (4, 4, 4), 1, 5),
+        (1, 2, (4, 4, 3), 1, 5),
+        (2, 1, (20, 0, 0), 2, 5),
+    ]
+    assert [row.ports for row in made.rows] == [12, 11, 20]
+    assert [row.bandwidth for row in made.rows] == [24.512e12, 24.384e12, 60e12]
+    assert [row.chiplet for row in made.rows] == [L1_FOUR, L1_THREE, L2]
+    assert [row.total_chiplets.value for row in made.rows] == [15, 10, 10]
+    assert [row.chiplet_area.value for row in made.rows] == [685, 678, 814]
+    assert {row.chiplet_area.status for row in made.rows} == {PUBLISHED}
+    # That the L2 chiplet has 10 ports is nowhere in the paper.
+    assert [(row.chiplet_ports.value, row.chiplet_ports.status) for row in made.rows] == [
+        (12, PUBLISHED),
+        (11, DERIVED),
+        (10, DERIVED),
+    ]
+    assert {row.chiplets.status for row in made.rows} == {DERIVED}
+    assert (made.chiplets.value, made.chiplets.status) == (35, PUBLISHED)
+    assert (made.area.value, made.area.status) == (25_195, PUBLISHED)
+    assert (made.power.value, made.power.status) == (179.35, PUBLISHED)
+
+
+def test_the_published_totals_are_those_of_the_rows() -> None:
+    made = hardware(Fred())
+    assert sum(row.total_chiplets.value for row in made.rows) == made.chiplets.value
+    assert sum(row.total_area.value for row in made.rows) == made.area.value
+    assert made.chiplet_power.value + made.wire_power.value == pytest.approx(made.power.value)
+
+
+def test_power_of_the_wafer_of_the_paper() -> None:
+    made = hardware(Fred())
+    powers = [row.chiplet_power for row in made.rows]
+    assert powers[0].value == 3.75
+    assert [power.value for power in powers] == pytest.approx([3.75, 3.75 * 678 / 685, 3.75 * 814 / 685])
+    assert [power.status for power in powers] == [PUBLISHED, ASSUMED, ASSUMED]
+    chiplets = 3.75 * (15 + 10 * 678 / 685 + 10 * 814 / 685)
+    assert made.chiplet_power.value == pytest.approx(chiplets)
+    assert made.wire_power.value == pytest.approx(179.35 - chiplets)
+    assert made.wire_power.status is ASSUMED  # as are powers it is computed from
+
+
+def test_shares_of_the_wafer() -> None:
+    # The paper gives the power as 1.2 % of 15 kW; the area of the wafer is 70,000 mm2.
+    made = hardware(Fred())
+    assert round(made.power_share.value, 3) == 0.012
+    assert made.area_share.value == 25_195 / 70_000
+    assert (made.power_share.status, made.area_share.status) == (DERIVED, DERIVED)
+    assert hardware(Fred(variant="A")).power_share.status is ASSUMED
+
+
+def test_density_of_the_published_chiplets() -> None:
+    # 8 x 600 + 4 x 128 / 5, 8 x 600 + 3 x 128 / 5 and 10 x 600 GB/s.
+    assert density(L1_FOUR) == pytest.approx(4902.4e9 / 685)
+    assert density(L1_THREE) == pytest.approx(4876.8e9 / 678)
+    assert density(L2) == pytest.approx(6000e9 / 814)
+    # The rule for chiplets that are not published, tried on the one it does not come from.
+    assert L1_THREE.bandwidth / density(L1_FOUR) / 678 == pytest.approx(1, abs=0.0051)
+
+
+@pytest.mark.parametrize("variant", ["A", "B"])
+def test_narrow_uplinks(variant: str) -> None:
+    # 375 GB/s per NPU upwards: L1 chiplets have ports of 600 and 75 GB/s; two chiplets of 10 x 375 GB/s are the L2.
+    made = hardware(Fred(variant=variant))
+    four, three, root = made.rows
+    assert [made_of(row)[3:] for row in made.rows] == [(1, 5), (1, 5), (2, 1)]
+    assert four.chiplet.ports == (Ports(4, 600e9), Ports(4, 75e9), Ports(4, 25.6e9))
+    assert root.chiplet.ports == (Ports(10, 375e9),)
+    assert four.chiplet_area.value == pytest.approx(685 * 2802.4 / 4902.4)
+    assert three.chiplet_area.value == pytest.approx(685 * 2776.8 / 4902.4)
+    assert root.chiplet_area.value == pytest.approx(814 * 3750 / 6000)
+    assert {row.chiplet_area.status for row in made.rows} == {DERIVED}
+    assert (made.chiplets.value, made.chiplets.status) == (27, DERIVED)
+    assert (made.area.status, made.power.status) == (DERIVED, ASSUMED)
+    # Links: 20 of 3 TB/s, 18 of 128 GB/s, and 5 of 1.5 instead of 12 TB/s.
+    rest = hardware(Fred()).wire_power.value
+    assert made.wire_power.value == pytest.approx(rest * (60 + 2.304 + 7.5) / (60 + 2.304 + 60))
+
+
+def test_a_wafer_of_64() -> None:
+    # 18 controllers below 16 L1 switches; L2 has 64 ports of 3 TB/s, 192 TB/s, which 32 chiplets of 6 TB/s carry.
+    made = hardware(Fred(arity=(4, 16)))
+    assert [made_of(row) for row in made.rows] == [
+        (1, 2, (4, 4, 2), 1, 5),
+        (1, 14, (4, 4, 1), 1, 5),
+        (2, 1, (64, 0, 0), 4, 8),
+    ]
+    assert made.rows[2].chiplet.ports == (Ports(16, 375e9),)
+    assert made.chiplets.value == 16 * 5 + 32
+    assert made.area.value == pytest.approx(685 / 4902.4 * (16 * 24_000 + 18 * 128) + 32 * 814)
+    assert made.area_share.value > 1
+
+
+def test_a_wafer_of_256_in_three_levels() -> None:
+    made = hardware(tree([4, 8, 8], ["3 TB/s", "12 TB/s", "96 TB/s"], io_controllers=0))
+    assert [made_of(row) for row in made.rows] == [
+        (1, 64, (4, 4, 0), 1, 5),
+        (2, 8, (32, 32, 0), 4, 8),
+        (3, 1, (256, 0, 0), 16, 8),
+    ]
+    assert made.chiplets.value == 64 * 5 + 8 * 32 + 128
+    # Nothing but fabric ports, at the density of the L2 chiplet: 64 x 24 TB/s, 8 x 192 TB/s and 768 TB/s.
+    assert made.area.value == pytest.approx(814 / 6 * (64 * 24 + 8 * 192 + 768))
+
+
+def test_a_single_switch() -> None:
+    # 10 NPUs of 3 TB/s: 5 chiplets of 10 x 600 GB/s, which is what an L2 chiplet is.
+    (row,) = hardware(Fred(arity=(10,), io_controllers=0)).rows
+    assert made_of(row) == (1, 1, (10, 0, 0), 1, 5)
+    assert row.chiplet == L2
+    assert (row.chiplet_area.value, row.chiplet_area.status) == (814, PUBLISHED)
+
+
+def test_one_npu_with_its_controllers() -> None:
+    (row,) = hardware(Fred(arity=(1,), io_controllers=2)).rows
+    assert row.chiplet.ports == (Ports(1, 600e9), Ports(2, 25.6e9))
+
+
+def test_no_controllers() -> None:
+    made = hardware(Fred(io_controllers=0))
+    assert [made_of(row)[:3] for row in made.rows] == [(1, 5, (4, 4, 0)), (2, 1, (20, 0, 0))]
+    assert made.area.value == pytest.approx(25 * 814 * 4800 / 6000 + 10 * 814)
+
+
+def test_fewer_controllers_than_switches() -> None:
+    made = hardware(Fred(io_controllers=2))
+    assert [made_of(row)[:3] for row in made.rows] == [(1, 2, (4, 4, 1)), (1, 3, (4, 4, 0)), (2, 1, (20, 0, 0))]
+
+
+def test_a_rounded_sum_costs_no_chiplet() -> None:
+    # 29 NPUs below each of 25 switches: 25 x 11.04 TB/s is 46 x 6 TB/s, but not when added up per NPU in floats.
+    row = hardware(tree([29, 25], ["3 TB/s", "11.04 TB/s"])).rows[-1]
+    assert row.bandwidth > 46 * 6e12
+    assert row.chiplets.value == 46
+
+
+@pytest.mark.parametrize(
+    ("topology", "key"),
+    [
+        (Fred(arity=(1,), io_controllers=0), "arity"),
+        (Fred(arity=(1, 1)), "arity"),
+        (tree([4, 5], ["1e308 B/s", "1e308 B/s"]), "bandwidths"),
+    ],
+)
+def test_impossible_switches(topology: Fred, key: str) -> None:
+    with pytest.raises(InputError) as caught:
+        hardware(topology)
+    assert caught.value.key == key
+    assert caught.value.accepted
+
+
+def test_it_is_plain_data() -> None:
+    made = asdict(hardware(Fred()))
+    assert made["power"] == {"value": 179.35, "status": "published", "source": "FRED, ISCA 2025"}
+
+
+def figures(made: Hardware) -> list[Figure]:
+    own = [made.chiplets, made.area, made.chiplet_power, made.wire_power, made.power, made.area_share, made.power_share]
+    for row in made.rows:
+        own += [row.chiplets, row.chiplet_ports, row.chiplet_area, row.chiplet_power]
+        own += [row.total_chiplets, row.total_area, row.total_power]
+    return own
+
+
+@given(TREES)
+def test_totals_are_sums_of_rows(topology: Fred) -> None:
+    made = hardware(topology)
+    rows = made.rows
+    assert made.chiplets.value == sum(row.switches * row.planes * row.slices for row in rows)
+    assert made.area.value == pytest.approx(sum(row.total_chiplets.value * row.chiplet_area.value for row in rows))
+    chiplets = sum(row.total_chiplets.value * row.chiplet_power.value for row in rows)
+    assert made.chiplet_power.value == pytest.approx(chiplets)
+    assert made.power.value == pytest.approx(chiplets + made.wire_power.value)
+    assert all(figure.source and math.isfinite(figure.value) for figure in figures(made))
+    assert {made.power.status, made.wire_power.status} == {ASSUMED}
+
+
+@given(TREES)
+def test_rows_are_the_switches_of_the_fabric(topology: Fred) -> None:
+    rows = hardware(topology).rows
+    fabric = topology.build()
+    names = [fabric.node_name(int(node)) for node in fabric.sources]
+    into = [fabric.node_name(int(node)) for node in fabric.destinations]
+    switches = Counter(name.split(".")[0] for name in {*names, *into} if name.startswith("L"))
+    for level, count in switches.items():
+        of_level = [row for row in rows if f"L{row.level}" == level]
+        assert sum(row.switches for row in of_level) == count
+        leaving = sum(
+            float(one) for one, name in zip(fabric.bandwidths, names, strict=True) if name.startswith(f"{level}.")
+        )
+        assert sum(row.switches * row.bandwidth for row in of_level) == pytest.approx(leaving)
+        assert all(row.up.count in {0, row.down.count} for row in of_level)
+        assert all((row.up.count == 0) == (row.level == len(topology.arity)) for row in of_level)
+    # Every link, counted once, each way.
+    assert 2 * sum(row.link_bandwidth for row in rows) == pytest.approx(float(fabric.bandwidths.sum()))
+
+
+@given(TREES)
+def test_chiplets_are_the_switch_and_keep_to_the_limits(topology: Fred) -> None:
+    for row in hardware(topology).rows:
+        chiplet = row.chiplet
+        assert row.chiplets.value == row.planes * row.slices
+        assert chiplet.size * row.planes == row.ports
+        assert chiplet.size >= 2
+        assert chiplet.bandwidth * row.chiplets.value == pytest.approx(row.bandwidth)
+        assert chiplet.ports[0].bandwidth <= PORT_LIMIT * (1 + 1e-9)
+        assert chiplet.bandwidth <= CHIPLET_LIMIT * (1 + 1e-9)
+        # A plane has its part of the ports of every child, and of the controllers.
+        children = topology.arity[row.level - 1]
+        assert row.down.count // children % row.planes == 0
+        assert row.controllers.count % row.planes == 0
+        # No split into planes needs fewer chiplets.
+        for planes in range(1, row.down.count // children + 1):
+            if row.down.count // children % planes == 0 and row.ports // planes >= 2:
+                widest = chiplet.ports[0].bandwidth * row.slices
+                slices = max(widest / PORT_LIMIT, row.bandwidth / planes / CHIPLET_LIMIT, 1)
+                assert row.chiplets.value <= planes * math.ceil(slices)
+
+
+@given(TREES, st.floats(1.01, 10), st.data())
+def test_area_and_power_grow_with_bandwidth(topology: Fred, factor: float, data: st.DataObject) -> None:
+    wider = list(topology.uplinks)
+    wider[data.draw(st.integers(0, len(wider) - 1))] *= factor
+    more: Any = {"arity": topology.arity, "bandwidths": wider, "io_controllers": topology.io_controllers}
+    small, large = hardware(topology), hardware(Fred(**more, io_bandwidth=topology.io_bandwidth))
+    assert large.area.value > small.area.value
+    assert large.power.value > small.power.value
+    assert large.chiplets.value >= small.chiplets.value

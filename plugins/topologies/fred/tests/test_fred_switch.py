@@ -1,0 +1,650 @@
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache, partial
+from itertools import combinations, permutations, product
+from math import ceil, log2
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from fredfw.errors import InputError, SimulationError
+from fredfw_topology_fred.switch import (
+    FredSwitch,
+    InvalidFlowError,
+    Microswitches,
+    RoutingConflict,
+    SwitchConfiguration,
+    SwitchFlow,
+    routing,
+)
+from fredfw_topology_fred.switch.colouring import Search
+
+SIZES = [(m, ports) for m in (2, 3, 4) for ports in range(2, 18)]
+
+
+def all_reduce(*ports: int) -> SwitchFlow:
+    return SwitchFlow(ports, ports)
+
+
+def unicast(source: int, destination: int) -> SwitchFlow:
+    return SwitchFlow([source], [destination])
+
+
+def random_flows(ports: int, random: np.random.Generator) -> tuple[SwitchFlow, ...]:
+    """Return flows that share no input and no output; every other time they are all-reduces."""
+    labels = random.integers(random.integers(2), random.integers(1, ports), (2, ports), endpoint=True)  # 0: not used
+    inputs, outputs = labels if random.integers(2) else labels[[0, 0]]
+    return tuple(
+        SwitchFlow(*(np.flatnonzero(side == label) for side in (inputs, outputs)))
+        for label in range(1, ports + 1)
+        if label in inputs and label in outputs
+    )
+
+
+@st.composite
+def flow_sets(draw: st.DrawFn) -> tuple[int, tuple[SwitchFlow, ...]]:
+    """Ports of a switch and flows; drawn one by one, ports would mostly be in one flow and hardly any set conflict."""
+    ports = draw(st.integers(2, 17))
+    return ports, random_flows(ports, np.random.default_rng(draw(st.integers(0, 2**32))))
+
+
+def wanted(ports: int, flows: tuple[SwitchFlow, ...]) -> tuple[frozenset[int], ...]:
+    """Return the inputs whose reduction each output should get."""
+    return tuple(
+        next((flow.inputs for flow in flows if port in flow.outputs), frozenset[int]()) for port in range(ports)
+    )
+
+
+def assert_executes(configuration: SwitchConfiguration, flows: tuple[SwitchFlow, ...]) -> None:
+    """Every output gets each contribution of its flow once and nothing else, and no line is shared."""
+    assert set(configuration.flows) == set(flows)
+    expected = [Counter(inputs) if inputs else None for inputs in wanted(configuration.ports, flows)]
+    assert configuration.evaluate() == expected
+    assert_settings_are_possible(configuration)
+
+
+def assert_settings_are_possible(configuration: SwitchConfiguration) -> None:
+    """One flow per line, one line per port; the middle switches carry what enters and leaves them, and no more."""
+    m, ports = configuration.m, configuration.ports
+    if ports == 2:
+        return
+    assert len(configuration.middles) == m
+    carried: dict[int, set[SwitchFlow]] = {middle: set() for middle in range(m)}
+    for flow, carrier in zip(configuration.flows, configuration.carriers, strict=True):
+        carried[carrier].add(flow)
+    for number, middle in enumerate(configuration.middles):
+        inner = [flow.inside() for flow in carried[number]]
+        for side in ("inputs", "outputs"):
+            lines = Counter(port for flow in inner for port in getattr(flow, side))
+            assert all(uses == 1 for uses in lines.values())
+            assert set(lines) <= set(range(ceil(ports / 2)))
+        if middle is None:
+            assert not inner
+        else:
+            assert (middle.m, middle.ports, set(middle.flows)) == (m, ceil(ports / 2), set(inner))
+            assert len(middle.flows) == len(inner)
+            assert_settings_are_possible(middle)
+    for at, reducer in enumerate(configuration.reducers):
+        sent = [port for taken in reducer.values() for port in taken]
+        assert len(sent) == len(set(sent))  # an R microswitch reduces, it does not copy
+        assert set(sent) <= {2 * at, 2 * at + 1}
+    for at, distributor in enumerate(configuration.distributors):
+        assert set(distributor) <= {2 * at, 2 * at + 1}
+    if ports % 2 == 0:
+        assert configuration.demultiplexer is configuration.multiplexer is None
+
+
+@cache
+def realisable(m: int, targets: tuple[frozenset[int], ...]) -> bool:
+    """Whether some settings of all microswitches of a FRED_m give each output the reduction of just those inputs.
+
+    Tries every way in which the used inputs can be sent to middle switches, one by one, knowing nothing of flows. An
+    output can then only be fed from the middle switch that all its inputs went to, as D microswitches do not reduce.
+    """
+    if len(targets) == 2:
+        return True
+    used = sorted(frozenset().union(*targets))
+    return any(
+        _sent(m, targets, dict(zip(used, choice, strict=True))) for choice in product(range(m), repeat=len(used))
+    )
+
+
+def _sent(m: int, targets: tuple[frozenset[int], ...], middle_of: dict[int, int]) -> bool:
+    half = ceil(len(targets) / 2)
+    lines = [[frozenset[int]()] * half for _ in range(m)]
+    for port, middle in middle_of.items():
+        lines[middle][port // 2] |= {port}
+    inner = [[frozenset[int]()] * half for _ in range(m)]
+    for output, target in enumerate(targets):
+        if not target:
+            continue
+        through = {middle_of[port] for port in target}
+        if len(through) > 1:
+            return False
+        middle = through.pop()
+        taken = frozenset(at for at, line in enumerate(lines[middle]) if line & target)
+        if frozenset().union(*(lines[middle][at] for at in taken)) != target:
+            return False  # another's value is on one of its lines
+        if inner[middle][output // 2] not in (frozenset(), taken):
+            return False  # two values for one line
+        inner[middle][output // 2] = taken
+    return all(realisable(m, tuple(each)) for each in inner)
+
+
+def reachable(ports: int) -> set[tuple[int, ...]]:
+    """What a FRED_2 of 2 to 4 ports can do: per output the bit mask of reduced inputs, over all settings there are."""
+    if ports == 2:
+        return set(product(range(4), repeat=2))
+    inner = reachable(ceil(ports / 2))
+    found = set()
+    for to in product(range(2), repeat=ports):
+        lines = [[0] * ceil(ports / 2) for _ in range(2)]
+        for port, middle in enumerate(to):
+            lines[middle][port // 2] |= 1 << port
+        emitted = [
+            {tuple(sum(line[at] for at in range(len(line)) if mask >> at & 1) for mask in masks) for masks in inner}
+            for line in lines
+        ]
+        for middles in product(*emitted):
+            for fed in product(range(2), repeat=ports):
+                found.add(tuple(middles[middle][port // 2] for port, middle in enumerate(fed)))
+    return found
+
+
+def every_flow_set(ports: int) -> Iterator[tuple[SwitchFlow, ...]]:
+    """Yield every set of flows on ``ports`` ports that share no input and no output."""
+
+    def labelled(count: int) -> Iterator[tuple[int, ...]]:
+        return (labels for labels in product(range(count + 1), repeat=ports) if set(labels) >= set(range(1, count + 1)))
+
+    for count in range(ports + 1):
+        for inputs in labelled(count):
+            firsts = [inputs.index(label) for label in range(1, count + 1)]
+            if firsts == sorted(firsts):  # the flows of a set have no order
+                for outputs in labelled(count):
+                    yield tuple(
+                        SwitchFlow(
+                            *([port for port in range(ports) if side[port] == label] for side in (inputs, outputs))
+                        )
+                        for label in range(1, count + 1)
+                    )
+
+
+# --- structure ---
+
+
+@pytest.mark.parametrize("k", range(1, 7))
+@pytest.mark.parametrize("m", [2, 3, 4])
+def test_powers_of_two_have_the_counts_of_a_benes_network(m: int, k: int) -> None:
+    switch = FredSwitch(m, 2**k)
+    parts = switch.microswitches
+    assert switch.stages == 2 * k - 1
+    assert parts.rd == m ** (k - 1)
+    # Level l of the recursion has m^l switches of 2^(k-l) ports: a geometric series.
+    series = sum(m**level * 2 ** (k - 1 - level) for level in range(k - 1))
+    assert (parts.r, parts.d, parts.multiplexers, parts.demultiplexers) == (series, series, 0, 0)
+    if m == 2:  # Benes: 2k - 1 stages of 2^(k-1) elements of 2 x 2
+        assert parts.r + parts.d + parts.rd == (2 * k - 1) * 2 ** (k - 1)
+
+
+@pytest.mark.parametrize(("m", "ports"), SIZES)
+def test_counts_of_any_size_follow_from_the_ports_at_each_level(m: int, ports: int) -> None:
+    depth = ceil(log2(ports)) - 1
+    level_ports = [ceil(ports / 2**level) for level in range(depth)]  # halving and rounding up, level by level
+    outer = sum(m**level * (here // 2) for level, here in enumerate(level_ports))
+    odd = sum(m**level * (here % 2) for level, here in enumerate(level_ports))
+    assert FredSwitch(m, ports).microswitches == Microswitches(
+        r=outer, d=outer, rd=m**depth, multiplexers=odd, demultiplexers=odd
+    )
+    assert FredSwitch(m, ports).stages == 2 * depth + 1
+
+
+@pytest.mark.parametrize(
+    ("ports", "middle"), [(2, None), (3, 2), (4, 2), (5, 3), (6, 3), (7, 4), (8, 4), (9, 5), (12, 6), (13, 7)]
+)
+def test_middle_switches_have_r_ports_or_r_plus_one(ports: int, middle: int | None) -> None:
+    # FRED (ISCA 2025), the switch: P = 2r ports need middle switches of r ports, P = 2r + 1 of r + 1.
+    assert FredSwitch(3, ports).middle == (None if middle is None else FredSwitch(3, middle))
+
+
+@pytest.mark.parametrize(("m", "ports"), SIZES)
+def test_the_graph_has_the_parts_that_are_counted_and_joins_every_pair_of_ports(m: int, ports: int) -> None:
+    switch = FredSwitch(m, ports)
+    graph = switch.to_networkx()
+    kinds = nx.get_node_attributes(graph, "kind")
+    parts = switch.microswitches
+    counts = {"input": ports, "output": ports, "R": parts.r, "D": parts.d, "RD": parts.rd}
+    counts |= {"multiplexer": parts.multiplexers, "demultiplexer": parts.demultiplexers}
+    assert Counter(kinds.values()) == +Counter(counts)
+    degrees = {"input": (0, 1), "output": (1, 0), "R": (2, m), "D": (m, 2), "RD": (2, 2)}
+    degrees |= {"multiplexer": (m, 1), "demultiplexer": (1, m)}
+    assert {node: (graph.in_degree(node), graph.out_degree(node)) for node in graph} == {
+        node: degrees[kind] for node, kind in kinds.items()
+    }
+    # There is one way for each choice of a middle switch at each level, and all are equally long.
+    depth = ceil(log2(ports)) - 1
+    order = list(nx.topological_sort(graph))
+    for source in range(ports):
+        ways: Counter[tuple[str, int]] = Counter({(f"in{source}", 0): 1})
+        for node in order:
+            for at, length in [(at, length) for at, length in ways if at == node]:
+                for successor in graph.successors(node):
+                    ways[successor, length + 1] += ways[at, length]
+        assert {key: count for key, count in ways.items() if kinds[key[0]] == "output"} == {
+            (f"out{port}", switch.stages + 1): m**depth for port in range(ports)
+        }
+
+
+# --- the paper's cases ---
+
+
+def test_three_all_reduces_route_on_fred_2_8() -> None:
+    flows = (all_reduce(3, 4, 5), all_reduce(0, 1, 2), all_reduce(6, 7))
+    configuration = FredSwitch(2, 8).route(flows)
+    assert_executes(configuration, flows)
+    assert configuration.carriers[0] != configuration.carriers[1]  # ports 2 and 3 share a microswitch
+
+
+def test_a_triangle_of_conflicts_needs_a_third_middle_switch() -> None:
+    triangle = (all_reduce(0, 2), all_reduce(1, 4), all_reduce(3, 5))  # they meet at microswitches 0, 1 and 2
+    flows = (*triangle, all_reduce(6, 7))
+    with pytest.raises(RoutingConflict, match=r"FRED_2\(8\): \{0,2\}->\{0,2\}, .* cannot .* depth 0") as raised:
+        FredSwitch(2, 8).route(flows)
+    conflict = raised.value
+    assert (conflict.m, conflict.ports, set(conflict.core)) == (2, 8, set(triangle))
+    assert (conflict.depth, conflict.place, conflict.proven) == (0, (), True)
+    assert not realisable(2, wanted(8, flows))
+    assert_executes(FredSwitch(3, 8).route(flows), flows)
+
+
+def test_a_conflict_inside_a_middle_switch_is_named_by_its_place() -> None:
+    # Each even port is the only one in use of its microswitch, so nothing conflicts outside; inside, in whichever
+    # middle switch, these are the triangle above.
+    flows = (all_reduce(0, 4), all_reduce(2, 8), all_reduce(6, 10))
+    for m in (2, 3):
+        assert_executes(FredSwitch(m, 16).route(flows), flows)  # outside they are free to part
+    held = (*flows, all_reduce(1, 3, 5, 7, 9, 11))  # meets all three, so they have to stay together if m = 2
+    with pytest.raises(RoutingConflict, match=r"depth 1 in middle switch [01]$") as raised:
+        FredSwitch(2, 16).route(held)
+    assert set(raised.value.core) == set(held)
+    assert (raised.value.depth, len(raised.value.place), raised.value.proven) == (1, 1, True)
+    assert_executes(FredSwitch(3, 16).route(held), held)
+
+
+# --- routing ---
+
+
+def outcome(switch: FredSwitch, flows: tuple[SwitchFlow, ...]) -> RoutingConflict | None:
+    """Route, and execute what is routed."""
+    try:
+        configuration = switch.route(flows)
+    except RoutingConflict as conflict:
+        return conflict
+    assert_executes(configuration, flows)
+    return None
+
+
+def routes(switch: FredSwitch, flows: tuple[SwitchFlow, ...]) -> bool:
+    return outcome(switch, flows) is None
+
+
+@given(flow_sets(), st.sampled_from([2, 3, 4]))
+@settings(deadline=None)  # networks of 17 ports are within a millisecond or two, whatever the machine does meanwhile
+def test_what_is_routed_executes_and_what_is_not_has_a_minimal_core(
+    case: tuple[int, tuple[SwitchFlow, ...]], m: int
+) -> None:
+    ports, flows = case
+    switch = FredSwitch(m, ports)
+    conflict = outcome(switch, flows)
+    if conflict is not None:
+        assert conflict.proven
+        assert conflict.depth == len(conflict.place) < switch.stages / 2
+        assert set(conflict.core) <= set(flows)
+        assert outcome(switch, conflict.core) is not None
+        for left_out in conflict.core:
+            assert outcome(switch, tuple(flow for flow in conflict.core if flow != left_out)) is None
+
+
+@pytest.mark.parametrize("ports", [5, 6])
+@pytest.mark.parametrize("m", [2, 3, 4])
+def test_brute_force_over_microswitch_settings_agrees(m: int, ports: int) -> None:
+    switch, random = FredSwitch(m, ports), np.random.default_rng(ports)
+    routable = []
+    for _ in range(400):
+        flows = random_flows(ports, random)
+        routable.append(routes(switch, flows))
+        assert routable[-1] == realisable(m, wanted(ports, flows))
+    assert m > 2 or not all(routable)  # both answers have been put to the test
+
+
+# A graph that needs m + 1 colours has at least m(m + 1)/2 edges, and each pair of ports that share a microswitch gives
+# one edge at most: up to some size nothing conflicts, and at the next a complete graph does.
+
+
+@pytest.mark.parametrize(("m", "most"), [(2, 3), (3, 5), (4, 9)])  # 2 floor(P/2) edges, on both sides together
+def test_everything_routes_on_switches_too_small_for_a_conflict(m: int, most: int) -> None:
+    random = np.random.default_rng(m)
+    for ports in (most - 1, most):
+        assert all(routes(FredSwitch(m, ports), random_flows(ports, random)) for _ in range(200))
+
+
+@pytest.mark.parametrize(("m", "most"), [(2, 5), (3, 11), (4, 19)])  # floor(P/2) edges, the same on both sides
+def test_all_reduces_route_on_switches_too_small_and_conflict_on_the_next(m: int, most: int) -> None:
+    random = np.random.default_rng(m)
+    for ports in (most - 1, most):
+        for _ in range(200):
+            flows = (all_reduce(*flow.inputs) for flow in random_flows(ports, random))
+            assert routes(FredSwitch(m, ports), tuple(flows))
+    members: dict[int, list[int]] = {flow: [] for flow in range(m + 1)}
+    for microswitch, pair in enumerate(combinations(members, 2)):
+        for side, flow in enumerate(pair):
+            members[flow].append(2 * microswitch + side)
+    complete = tuple(all_reduce(*ports) for ports in members.values())
+    assert sum(len(flow.inputs) for flow in complete) == most + 1
+    conflict = outcome(FredSwitch(m, most + 1), complete)
+    assert conflict is not None
+    assert set(conflict.core) == set(complete)
+    assert routes(FredSwitch(m + 1, most + 1), complete)
+
+
+@pytest.mark.parametrize(
+    ("m", "flows"),
+    [
+        (2, (SwitchFlow([0, 2], [2]), SwitchFlow([1], [0]), SwitchFlow([3], [1]))),
+        (3, (SwitchFlow([0, 4], [0]), SwitchFlow([1], [2, 4]), SwitchFlow([2, 5], [3]), SwitchFlow([3], [1, 5]))),
+    ],
+)
+def test_the_smallest_switches_with_a_conflict(m: int, flows: tuple[SwitchFlow, ...]) -> None:
+    ports = 2 * m
+    assert not realisable(m, wanted(ports, flows))
+    conflict = outcome(FredSwitch(m, ports), flows)
+    assert conflict is not None
+    assert set(conflict.core) == set(flows)
+
+
+@pytest.mark.parametrize(("ports", "sets"), [(2, 12), (3, 128), (4, 2100)])
+def test_every_flow_set_on_four_ports_and_fewer_against_all_settings(ports: int, sets: int) -> None:
+    functions = np.array(sorted(reachable(ports)))
+    seen = 0
+    for flows in every_flow_set(ports):
+        targets = wanted(ports, flows)
+        used = sum(1 << port for flow in flows for port in flow.inputs)
+        outputs = [port for port, inputs in enumerate(targets) if inputs]
+        masks = np.array([sum(1 << port for port in targets[output]) for output in outputs], dtype=int)
+        possible = bool(((functions[:, outputs] & used) == masks).all(axis=1).any())
+        assert routes(FredSwitch(2, ports), flows) == possible == realisable(2, targets)
+        seen += 1
+    # Sum over k of k! S(P+1, k+1)^2 (Stirling, second kind): on either side k blocks and one for the unused ports.
+    assert seen == sets
+
+
+@given(flow_sets(), st.sampled_from([2, 3, 4]), st.data())
+@settings(deadline=None)
+def test_fewer_flows_more_middles_and_more_ports_never_hurt(
+    case: tuple[int, tuple[SwitchFlow, ...]], m: int, data: st.DataObject
+) -> None:
+    ports, flows = case
+    assume(flows and routes(FredSwitch(m, ports), flows))
+    fewer = tuple(data.draw(st.lists(st.sampled_from(flows), unique=True)))
+    for switch, some in (
+        (FredSwitch(m, ports), fewer),
+        (FredSwitch(m + 1, ports), flows),
+        (FredSwitch(m, ports + data.draw(st.integers(1, 5))), flows),
+    ):
+        assert routes(switch, some)
+
+
+@given(flow_sets(), st.sampled_from([2, 3]), st.randoms(use_true_random=False))
+@settings(deadline=None)
+def test_the_order_of_the_flows_does_not_decide(case: tuple[int, tuple[SwitchFlow, ...]], m: int, random: Any) -> None:
+    ports, flows = case
+    shuffled = tuple(random.sample(flows, len(flows)))
+    assert routes(FredSwitch(m, ports), flows) == routes(FredSwitch(m, ports), shuffled)
+
+
+@pytest.mark.parametrize("ports", range(2, 7))
+def test_all_unicast_permutations_route_with_two_middle_switches(ports: int) -> None:
+    switch = FredSwitch(2, ports)
+    for permutation in permutations(range(ports)):
+        flows = tuple(map(unicast, range(ports), permutation))
+        assert_executes(switch.route(flows), flows)
+
+
+@given(st.integers(7, 33).flatmap(lambda ports: st.permutations(range(ports))), st.data())
+@settings(deadline=None)
+def test_random_unicast_permutations_and_parts_of_them_route(permutation: list[int], data: st.DataObject) -> None:
+    ports = len(permutation)
+    flows = tuple(map(unicast, range(ports), permutation))
+    kept = tuple(flow for flow in flows if data.draw(st.booleans()))
+    for some in (flows, kept):
+        assert_executes(FredSwitch(2, ports).route(some), some)
+
+
+@pytest.mark.parametrize(("m", "ports"), SIZES)
+def test_one_flow_always_routes_and_none_leaves_the_switch_idle(m: int, ports: int) -> None:
+    switch = FredSwitch(m, ports)
+    everything = (all_reduce(*range(ports)),)
+    assert_executes(switch.route(everything), everything)
+    for none in (switch.route([]), switch.idle()):
+        assert_executes(none, ())
+        assert none.evaluate(range(ports)) == [None] * ports
+
+
+def test_compound_patterns_are_series_of_flows() -> None:
+    members = (1, 3, 4)
+    switch = FredSwitch(2, 5)
+    for member in members:  # reduce-scatter and all-gather (FRED, ISCA 2025, the switch)
+        reduction, multicast = SwitchFlow(members, [member]), SwitchFlow([member], members)
+        assert switch.route([reduction]).evaluate()[member] == Counter(members)
+        assert [switch.route([multicast]).evaluate()[to] for to in members] == [Counter([member])] * 3
+
+
+# --- values ---
+
+
+def test_values_are_whatever_can_be_added() -> None:
+    flows = (SwitchFlow([0, 1, 4], [0, 6]), SwitchFlow([5, 6], [1, 2, 3]), unicast(3, 5))
+    configuration = FredSwitch(3, 7).route(flows)
+    arrays = [np.array([1.0, 10.0]) * 2**port for port in range(7)]
+    outputs = configuration.evaluate(arrays)
+    for port, factor in enumerate([19, 96, 96, 96, None, 8, 19]):
+        if factor is None:
+            assert outputs[port] is None
+        else:
+            np.testing.assert_array_equal(outputs[port], np.array([1.0, 10.0]) * factor)
+    assert configuration.evaluate([1, 2, 4, 8, 16, 32, 64]) == [19, 96, 96, 96, None, 8, 19]
+
+
+def test_an_input_without_a_value_contributes_nothing() -> None:
+    configuration = FredSwitch(2, 4).route([SwitchFlow([0, 1, 2], [3]), unicast(3, 0)])
+    assert configuration.evaluate([1, None, 4, None]) == [None, None, None, 5]
+
+
+# --- online ---
+
+
+def way(configuration: SwitchConfiguration, flow: SwitchFlow) -> tuple[int, ...]:
+    """Return the middle switches that carry ``flow``, outermost first."""
+    if configuration.ports == 2:
+        return ()
+    carrier = configuration.carriers[configuration.flows.index(flow)]
+    middle = configuration.middles[carrier]
+    assert middle is not None
+    return (carrier, *way(middle, flow.inside()))
+
+
+class Online(RuleBasedStateMachine):
+    """Unicasts come and go on a strictly non-blocking switch (Clos, 1953: m >= 2n - 1, here n = 2)."""
+
+    @initialize(m=st.integers(3, 4), ports=st.integers(2, 17))
+    def start(self, m: int, ports: int) -> None:
+        self.switch = FredSwitch(m, ports)
+        self.configuration = self.switch.idle()
+
+    def free(self, side: str) -> list[int]:
+        used = {port for flow in self.configuration.flows for port in getattr(flow, side)}
+        return [port for port in range(self.switch.ports) if port not in used]
+
+    def become(self, configuration: SwitchConfiguration) -> None:
+        for flow in set(configuration.flows) & set(self.configuration.flows):
+            assert way(configuration, flow) == way(self.configuration, flow)
+        self.configuration = configuration
+
+    @precondition(lambda self: self.free("inputs"))
+    @rule(data=st.data())
+    def add(self, data: st.DataObject) -> None:
+        flow = unicast(*(data.draw(st.sampled_from(self.free(side))) for side in ("inputs", "outputs")))
+        flows = self.configuration.flows
+        self.become(self.switch.add(self.configuration, flow))
+        assert self.configuration.flows == (*flows, flow)
+
+    @precondition(lambda self: self.configuration.flows)
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        flow = data.draw(st.sampled_from(self.configuration.flows))
+        self.become(self.configuration.without(flow))
+        assert flow not in self.configuration.flows
+
+    @invariant()
+    def executes(self) -> None:
+        assert_executes(self.configuration, self.configuration.flows)
+
+
+Online.TestCase.settings = settings(deadline=None, max_examples=40, stateful_step_count=40)
+test_online_unicasts_never_block_with_three_middle_switches = Online.TestCase
+
+
+def test_with_two_middle_switches_an_addition_may_need_a_rearrangement() -> None:
+    switch = FredSwitch(2, 4)
+    first, gone, second, last = unicast(1, 2), unicast(0, 0), unicast(2, 1), unicast(0, 0)
+    configuration = switch.add(switch.add(switch.idle(), gone), first).without(gone)
+    configuration = switch.add(configuration, second)
+    assert configuration.carriers == (1, 0)  # they could be together, but the one that is gone was in the way
+    with pytest.raises(RoutingConflict, match="could not be routed") as raised:
+        switch.add(configuration, last)
+    assert raised.value.core == (first, second, last)
+    assert not raised.value.proven
+    assert_executes(switch.route(raised.value.core), raised.value.core)
+
+
+@given(flow_sets(), st.sampled_from([2, 3, 4]))
+@settings(deadline=None)
+def test_additions_of_any_kind_execute_or_name_what_is_in_the_way(
+    case: tuple[int, tuple[SwitchFlow, ...]], m: int
+) -> None:
+    ports, flows = case
+    switch = FredSwitch(m, ports)
+    configuration = switch.idle()
+    for flow in flows:
+        before = configuration
+        try:
+            configuration = switch.add(configuration, flow)
+        except RoutingConflict as conflict:
+            *blocking, refused = conflict.core
+            assert refused == flow
+            assert blocking
+            for one in blocking:
+                before = before.without(one)
+            switch.add(before, flow)
+        else:
+            assert all(way(configuration, one) == way(before, one) for one in before.flows)
+            assert_executes(configuration, (*before.flows, flow))
+    for flow in configuration.flows:
+        configuration = configuration.without(flow)
+        assert_executes(configuration, configuration.flows)
+    assert configuration.evaluate() == switch.idle().evaluate()
+
+
+# --- the bound, and what is passed between processes ---
+
+
+def test_a_search_that_is_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    flows = (all_reduce(0, 2), all_reduce(1, 4), all_reduce(3, 5))
+    monkeypatch.setattr(routing, "Search", partial(Search, limit=1))
+    assert_executes(FredSwitch(2, 8).route(flows[:2]), flows[:2])  # the greedy order does
+    with pytest.raises(RoutingConflict, match="could not be routed") as raised:
+        FredSwitch(2, 8).route(flows)
+    assert not raised.value.proven
+
+
+def test_conflicts_and_configurations_survive_pickling() -> None:
+    flows = (all_reduce(0, 2), all_reduce(1, 4), all_reduce(3, 5))
+    with pytest.raises(RoutingConflict) as raised:
+        FredSwitch(2, 6).route(flows)
+    conflict = raised.value
+    copy = pickle.loads(pickle.dumps(conflict))
+    assert type(copy) is RoutingConflict
+    assert isinstance(copy, SimulationError)
+    assert vars(copy) == vars(conflict)
+    assert str(copy) == str(conflict)
+    assert_executes(pickle.loads(pickle.dumps(FredSwitch(3, 6).route(flows))), flows)
+
+
+# --- bad input ---
+
+
+@pytest.mark.parametrize(
+    ("flows", "message"),
+    [
+        ([all_reduce(0, 1), all_reduce(3, 8)], r"flow \{3,8\}->\{3,8\} uses input port 8, the switch has 8 ports"),
+        ([SwitchFlow([0], [1, 9])], r"flow \{0\}->\{1,9\} uses output port 9"),
+        ([unicast(-1, 0)], r"flow \{-1\}->\{0\} uses input port -1"),
+        ([unicast(0, 1), unicast(2, 1)], r"flows \{0\}->\{1\} and \{2\}->\{1\} both use output port 1"),
+        ([SwitchFlow([0, 5], [1]), unicast(5, 2)], r"flows \{0,5\}->\{1\} and \{5\}->\{2\} both use input port 5"),
+        ([unicast(0, 0), unicast(0, 0)], r"flows \{0\}->\{0\} and \{0\}->\{0\} both use input port 0"),
+    ],
+)
+def test_flows_that_do_not_fit_are_refused(flows: list[SwitchFlow], message: str) -> None:
+    switch = FredSwitch(2, 8)
+    with pytest.raises(InvalidFlowError, match=message) as raised:
+        switch.route(flows)
+    assert isinstance(raised.value, ValueError)
+    if len(flows) == 2 and set(flows[0].inputs) <= set(range(8)):
+        with pytest.raises(InvalidFlowError, match=message):
+            switch.add(switch.route(flows[:1]), flows[1])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        ([], [1], r"flow \{\}->\{1\} has no inputs"),
+        ([2], [], r"flow \{2\}->\{\} has no outputs"),
+        ([0.5], [1], r"\[0.5\] is no set of ports"),
+        ([1], ["1"], r"\['1'\] is no set of ports"),
+        (3, [1], r"3 is no set of ports"),
+    ],
+)
+def test_flows_that_no_switch_could_carry_are_refused(inputs: Any, outputs: Any, message: str) -> None:
+    with pytest.raises(InvalidFlowError, match=message):
+        SwitchFlow(inputs, outputs)
+
+
+@pytest.mark.parametrize(
+    ("m", "ports", "name"),
+    [(1, 8, "m"), (0, 8, "m"), (2.5, 8, "m"), ("3", 8, "m"), (2, 1, "ports"), (2, -4, "ports"), (2, 8.5, "ports")],
+)
+def test_switches_that_cannot_be_are_refused(m: Any, ports: Any, name: str) -> None:
+    with pytest.raises(InputError, match=f"^{name}: ") as raised:
+        FredSwitch(m, ports)
+    assert isinstance(raised.value, ValueError)
+
+
+def test_a_configuration_of_another_switch_is_refused() -> None:
+    for other in (FredSwitch(3, 8), FredSwitch(2, 9)):
+        with pytest.raises(InputError, match=r"FRED_[23]\([89]\).*FRED_2\(8\)"):
+            FredSwitch(2, 8).add(other.idle(), unicast(0, 0))
+
+
+def test_flows_are_sets_of_ports_written_in_order() -> None:
+    flow = SwitchFlow(np.array([5, 3, 4, 3]), range(2))
+    assert flow == SwitchFlow({3, 4, 5}, (0, 1))
+    assert str(flow) == repr(flow) == "{3,4,5}->{0,1}"
+    assert str(FredSwitch(3, 12)) == "FRED_3(12)"
