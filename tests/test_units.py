@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -229,3 +230,37 @@ def test_importing_units_does_not_import_quantiphy() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     code = "import sys, fredfw.units; sys.exit('quantiphy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+@frozen
+class Grid:
+    dimensions: tuple[int, ...] = units.sizes((4, 5))
+    links: tuple[float, ...] = units.bandwidths("1 GB/s")
+    delays: tuple[float, ...] | None = units.durations(None)
+
+
+def test_fields_with_one_value_per_dimension() -> None:
+    grid = Grid([2, 3], ["1 GB/s", 2e9], "20 ns")  # type: ignore[arg-type]  # what a file has
+    assert (grid.dimensions, grid.links, grid.delays) == ((2, 3), (1e9, 2e9), (20e-9,))
+    assert (Grid().links, Grid().delays) == ((1e9,), None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [
+        ({"dimensions": []}, "dimensions"),
+        ({"dimensions": [4, 0]}, "dimensions"),
+        ({"dimensions": [True]}, "dimensions"),
+        ({"dimensions": 4}, "dimensions"),
+        ({"links": []}, "links"),
+        ({"links": ["1 GB/s", "0 GB/s"]}, "links[1]"),
+        ({"links": "1 GB"}, "links"),
+        ({"links": None}, "links"),
+        ({"delays": ["-1 ns"]}, "delays[0]"),
+    ],
+)
+def test_bad_lists_name_the_place(fields: dict[str, Any], key: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Grid(**fields)
+    assert caught.value.key == key
+    assert caught.value.accepted

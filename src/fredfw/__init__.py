@@ -13,8 +13,10 @@ from fredfw.collectives import (
     Phase,
     Schedule,
     check,
+    in_series,
     parallel,
     pipelined,
+    ring_schedule,
     sequence,
 )
 from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResult, Status
@@ -110,9 +112,11 @@ __all__ = [
     "check",
     "errors",
     "hookimpl",
+    "in_series",
     "max_min",
     "parallel",
     "pipelined",
+    "ring_schedule",
     "sequence",
     "typing",
     "units",

@@ -169,6 +169,61 @@ def energy(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: 
     return quantity(Unit.JOULES_PER_BYTE, default, help=help)
 
 
+def quantities(
+    unit: Unit,
+    default: object = attrs.NOTHING,
+    *,
+    exclusive: bool = False,
+    help: str = "",  # noqa: A002  (as above)
+) -> Any:
+    """Declare a field with a tuple of quantities, one per dimension or level; ``None`` passes where it is the default.
+
+    A single quantity becomes a tuple of one, which classes take to stand for all.
+
+    Args:
+        unit: Dimension of each.
+        default: As for ``quantity``, or a list of such values, or ``None``.
+        exclusive: Whether 0 is refused, too.
+        help: What they mean.
+    """
+    bound = f"{'more than' if exclusive else 'at least'} 0 {unit.value}"
+    form = f"{accepted(unit)}; {bound}; or a list of such values"
+
+    def convert(value: object, attribute: attrs.Attribute[Any]) -> tuple[float, ...] | None:
+        if value is None and default is None:
+            return None
+        listed = isinstance(value, list | tuple)
+        numbers = []
+        for index, one in enumerate(value if isinstance(value, list | tuple) else [value]):
+            key = f"{attribute.name}[{index}]" if listed else attribute.name
+            try:
+                number = parse(one, unit)
+            except InputError as error:
+                raise error.at(key=key) from None
+            if number < 0 or (exclusive and number == 0):
+                raise InputError(f"{one!r} is too small", key=key, accepted=form)
+            numbers.append(number)
+        if not numbers:
+            raise InputError("there are none", key=attribute.name, accepted=form)
+        return tuple(numbers)
+
+    return attrs.field(
+        default=default,
+        converter=attrs.Converter(convert, takes_field=True),
+        metadata={"unit": unit, "help": help, "accepted": form},
+    )
+
+
+def bandwidths(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+    """Declare a field with one bandwidth per dimension, in bytes per second, or one for all."""
+    return quantities(Unit.BYTES_PER_SECOND, default, exclusive=True, help=help)
+
+
+def durations(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+    """Declare a field with one duration per dimension, in seconds, or one for all."""
+    return quantities(Unit.SECONDS, default, help=help)
+
+
 def flops(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
     """Declare a field in FLOP per second, more than zero."""
     return quantity(Unit.FLOPS, default, exclusive=True, help=help)
@@ -183,6 +238,23 @@ def option(
 ) -> Any:
     """Declare a field without a unit, with its meaning for the configuration schema."""
     return attrs.field(default=default, validator=validator, converter=converter, metadata={"help": help})
+
+
+def sizes(default: object = attrs.NOTHING, *, minimum: int = 1, help: str = "") -> Any:  # noqa: A002  (as above)
+    """Declare a field with a tuple of one or more whole numbers, such as the dimensions of a torus."""
+    form = f"a list of whole numbers of at least {minimum}, such as [4, 5]"
+
+    def check(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, tuple) or not value:
+            raise InputError(f"{value!r} is no list of sizes", key=attribute.name, accepted=form)
+        for one in value:
+            if isinstance(one, bool) or not isinstance(one, int) or one < minimum:
+                raise InputError(f"{list(value)} has {one!r} in it", key=attribute.name, accepted=form)
+
+    def convert(value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+    return attrs.field(default=default, converter=convert, validator=check, metadata={"help": help, "accepted": form})
 
 
 def flag(default: bool | None, *, help: str = "") -> Any:  # noqa: A002  (as above)

@@ -2,7 +2,8 @@
 
 from fredfw.collectives.algorithm import CollectiveAlgorithm, CollectiveRequest
 from fredfw.collectives.pattern import Pattern
-from fredfw.collectives.schedule import Phase, Schedule, parallel, pipelined, sequence
+from fredfw.collectives.rings import ring_schedule
+from fredfw.collectives.schedule import Phase, Schedule, in_series, parallel, pipelined, sequence
 from fredfw.collectives.semantics import check
 
 __all__ = [
@@ -12,7 +13,9 @@ __all__ = [
     "Phase",
     "Schedule",
     "check",
+    "in_series",
     "parallel",
     "pipelined",
+    "ring_schedule",
     "sequence",
 ]

@@ -300,6 +300,11 @@ def parallel(parts: Sequence[Schedule]) -> Schedule:
     return evolve(parts[0], chunk_bytes=chunk_bytes, chunks=chunks, phases=tuple(phases), **whole)
 
 
+def in_series(phases: Iterable[Phase]) -> tuple[Phase, ...]:
+    """Return ``phases``, each after the one before it."""
+    return tuple(evolve(phase, after=(index - 1,) if index else ()) for index, phase in enumerate(phases))
+
+
 def pipelined(schedule: Schedule, chunks: int) -> Schedule:
     """Return ``schedule`` done ``chunks`` times, each time with an equal share of the bytes, side by side.
 

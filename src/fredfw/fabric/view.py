@@ -22,12 +22,16 @@ class Level:
         kind: How neighbouring positions are joined: a closed ``ring``, an open ``line``, or a ``switch`` (any to any).
         bandwidth: Bytes per second that one member can send to its next in this level while all others do the same.
         latency: Seconds from one position to the next (the largest, where positions are left out).
+        two_way: Whether that bandwidth is there in both directions at once.
+        lanes: Transfers that can cross one place side by side, each on its own share of the bandwidth: wavelengths.
     """
 
     size: int
     kind: Literal["ring", "line", "switch"]
     bandwidth: float
     latency: float = 0.0
+    two_way: bool = True
+    lanes: int = 1
 
 
 @frozen

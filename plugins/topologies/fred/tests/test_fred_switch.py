@@ -535,6 +535,20 @@ def test_with_two_middle_switches_an_addition_may_need_a_rearrangement() -> None
     assert_executes(switch.route(raised.value.core), raised.value.core)
 
 
+def test_what_is_in_the_way_inside_a_middle_switch_is_named_too() -> None:
+    flows = (unicast(3, 7), SwitchFlow([2, 7], [5]), unicast(0, 1))
+    last = SwitchFlow([4, 5], [2, 4])
+    configuration = FredSwitch(2, 8).idle()
+    for flow in flows:
+        configuration = FredSwitch(2, 8).add(configuration, flow)
+    # Outside only the second is met; inside the middle switch that is left, the other two have a line each.
+    assert configuration.carriers == (0, 1, 0)
+    with pytest.raises(RoutingConflict) as raised:
+        FredSwitch(2, 8).add(configuration, last)
+    assert raised.value.core == (*flows, last)
+    assert routes(FredSwitch(2, 8), (*flows, last))
+
+
 @given(flow_sets(), st.sampled_from([2, 3, 4]))
 @settings(deadline=None)
 def test_additions_of_any_kind_execute_or_name_what_is_in_the_way(
@@ -648,3 +662,13 @@ def test_flows_are_sets_of_ports_written_in_order() -> None:
     assert flow == SwitchFlow({3, 4, 5}, (0, 1))
     assert str(flow) == repr(flow) == "{3,4,5}->{0,1}"
     assert str(FredSwitch(3, 12)) == "FRED_3(12)"
+
+
+def test_what_is_no_flow_or_not_carried_is_refused() -> None:
+    switch = FredSwitch(2, 4)
+    with pytest.raises(InvalidFlowError, match="is no flow"):
+        switch.route([({0}, {1})])  # type: ignore[list-item]  # wrong on purpose
+    carried = switch.route([SwitchFlow([0], [1])])
+    assert carried.exact
+    with pytest.raises(InvalidFlowError, match="is not carried"):
+        carried.without(SwitchFlow([1], [0]))

@@ -7,21 +7,21 @@ from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import frozen
 
-from fredfw import units
-from fredfw.collectives import (
+from fredfw import (
     CollectiveAlgorithm,
     CollectiveRequest,
+    GroupView,
+    Level,
     Pattern,
-    Phase,
     Schedule,
+    hookimpl,
     parallel,
     pipelined,
-    sequence,
+    ring_schedule,
+    units,
 )
-from fredfw.fabric import GroupView, Level
-from fredfw.plugin import hookimpl
 from fredfw.typing import FloatArray
 
 
@@ -74,11 +74,16 @@ class Hierarchical(CollectiveAlgorithm):
         if self.orders == "opposite" and forward != backward:
             share = balanced_share(view.levels) if self.shares == "balanced" else 0.5
             parts = [(forward, share), (backward, 1 - share)]
-        # With one level there is nothing that the pieces of a pipeline could overlap with.
-        pieces = self.chunks if len(forward) > 1 else 1
+        # With one level there is nothing to take turns with, and nothing that the pieces of a pipeline could overlap.
+        several = len(forward) > 1
         return parallel(
             [
-                pipelined(_part(request.pattern, request.size * share, view, order), pieces)
+                pipelined(
+                    ring_schedule(
+                        request.pattern, request.size * share, view.require_levels(), order, channels=several
+                    ),
+                    self.chunks if several else 1,
+                )
                 for order, share in parts
                 if share > 0
             ]
@@ -116,45 +121,3 @@ def _busy_times(levels: Sequence[Level]) -> FloatArray:
     blocks = 1 / np.cumprod(sizes)
     times: FloatArray = (sizes - 1) * blocks / bandwidths
     return times
-
-
-def _part(pattern: Pattern, size: float, view: GroupView, order: Sequence[int]) -> Schedule:
-    """Return the schedule for ``size`` bytes, reducing along the levels in ``order`` and gathering in reverse."""
-    if pattern is Pattern.ALL_REDUCE:
-        first = _part(Pattern.REDUCE_SCATTER, size, view, order)
-        return sequence(first, _part(Pattern.ALL_GATHER, size, view, order), pattern)
-    n, coordinates = view.size, view.require_levels()
-    reduce = pattern is Pattern.REDUCE_SCATTER
-    rank_at = np.empty([level.size for level in view.levels], dtype=np.intp)
-    rank_at[tuple(coordinates.T)] = np.arange(n)
-    # The blocks are numbered by coordinates, those of the first level most significant: what a level still has to
-    # scatter is then always one run of chunks from ``base``, cut into one block per position.
-    base = np.zeros(n, dtype=np.intp)
-    block = n
-    phases = []
-    for level in order:
-        positions = view.levels[level].size
-        block //= positions
-        x = coordinates[:, level]
-        neighbour = coordinates.copy()
-        neighbour[:, level] = (x + 1) % positions
-        phases.append(
-            Phase.of(
-                np.arange(n),
-                rank_at[tuple(neighbour.T)],
-                (x - 1 if reduce else x) % positions * block,
-                base=base,
-                count=block,
-                stride=-block,
-                modulus=positions * block,
-                reduce=reduce,
-                repeat=positions - 1,
-                # A single level has nothing to take turns with.
-                channel=level if len(order) > 1 else -1,
-            )
-        )
-        base = base + x * block
-    if not reduce:
-        phases.reverse()
-    series = [evolve(phase, after=(index - 1,) if index else ()) for index, phase in enumerate(phases)]
-    return Schedule(pattern, n, size / n, n, series, owner=rank_at.transpose(order).ravel())

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import frozen
 
-from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
-from fredfw.fabric import GroupView
-from fredfw.plugin import hookimpl
+from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Phase, Schedule, hookimpl, in_series
 
 # What the network must be able to do, by its name in ``Capabilities``.
 _NEEDS: dict[Pattern, tuple[str, ...]] = {
@@ -51,7 +49,7 @@ class InNetwork(CollectiveAlgorithm):
         n, pattern = request.ranks, request.pattern
         chunks = n if pattern.owned else 1
         owner = np.arange(n) if pattern.owned else None
-        phases = _in_series(_transfers(pattern, n, request.root))
+        phases = in_series(_transfers(pattern, n, request.root))
         return Schedule(pattern, n, request.size / chunks, chunks, phases, owner=owner, root=request.root)
 
 
@@ -96,8 +94,4 @@ def _all_to_all(request: CollectiveRequest) -> Schedule:
             phases.append(Phase.of(x[sends], y[sends], (x * n + y)[sends]))
     origin, owner = np.divmod(np.arange(n * n), n)
     chunk_bytes = request.size / n if request.sizes is None else request.sizes.ravel()
-    return Schedule(request.pattern, n, chunk_bytes, n * n, _in_series(phases), owner=owner, origin=origin)
-
-
-def _in_series(phases: list[Phase]) -> list[Phase]:
-    return [evolve(phase, after=(index - 1,) if index else ()) for index, phase in enumerate(phases)]
+    return Schedule(request.pattern, n, chunk_bytes, n * n, in_series(phases), owner=owner, origin=origin)

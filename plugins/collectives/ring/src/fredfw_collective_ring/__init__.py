@@ -8,10 +8,18 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import units
-from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule, sequence
-from fredfw.fabric import GroupView
-from fredfw.plugin import hookimpl
+from fredfw import (
+    CollectiveAlgorithm,
+    CollectiveRequest,
+    GroupView,
+    Pattern,
+    Phase,
+    Schedule,
+    hookimpl,
+    in_series,
+    ring_schedule,
+    units,
+)
 
 
 @frozen
@@ -47,11 +55,8 @@ class Ring(CollectiveAlgorithm):
         """See ``CollectiveAlgorithm.schedule``."""
         del view
         match request.pattern:
-            case Pattern.ALL_REDUCE:
-                first = _rotation(request, Pattern.REDUCE_SCATTER)
-                return sequence(first, _rotation(request, Pattern.ALL_GATHER), Pattern.ALL_REDUCE)
-            case Pattern.REDUCE_SCATTER | Pattern.ALL_GATHER:
-                return _rotation(request, request.pattern)
+            case Pattern.ALL_REDUCE | Pattern.REDUCE_SCATTER | Pattern.ALL_GATHER:
+                return ring_schedule(request.pattern, request.size, np.arange(request.ranks)[:, None])
             case Pattern.ALL_TO_ALL:
                 return _all_to_all(request)
             case _:
@@ -64,17 +69,6 @@ def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
     return [Ring]
 
 
-def _rotation(request: CollectiveRequest, pattern: Pattern) -> Schedule:
-    """Return a reduce-scatter or all-gather in which rank ``x`` owns block ``x``."""
-    n = request.ranks
-    rank = np.arange(n)
-    reduce = pattern is Pattern.REDUCE_SCATTER
-    # A block that is reduced starts its way just behind its owner, so that it gets there last.
-    first = (rank - 1) % n if reduce else rank
-    phase = Phase.of(rank, (rank + 1) % n, first, stride=-1, modulus=n, reduce=reduce, repeat=n - 1)
-    return Schedule(pattern, n, request.size / n, n, (phase,), owner=rank)
-
-
 def _all_to_all(request: CollectiveRequest) -> Schedule:
     """Return the exchange; chunk ``x * n + d`` goes from rank ``x`` to the one ``d`` further."""
     n = request.ranks
@@ -82,11 +76,11 @@ def _all_to_all(request: CollectiveRequest) -> Schedule:
     origin, distance = np.divmod(np.arange(n * n), n)
     owner = (origin + distance) % n
     phases = [
-        Phase.of(rank, (rank + 1) % n, step + 1, base=(rank - step) % n * n, count=n - 1 - step, after=_previous(step))
+        Phase.of(rank, (rank + 1) % n, step + 1, base=(rank - step) % n * n, count=n - 1 - step)
         for step in range(n - 1)
     ]
     chunk_bytes = request.size / n if request.sizes is None else request.sizes[origin, owner]
-    return Schedule(request.pattern, n, chunk_bytes, n * n, phases, owner=owner, origin=origin)
+    return Schedule(request.pattern, n, chunk_bytes, n * n, in_series(phases), owner=owner, origin=origin)
 
 
 def _chain(request: CollectiveRequest, pieces: int) -> Schedule:
@@ -102,10 +96,6 @@ def _chain(request: CollectiveRequest, pieces: int) -> Schedule:
         chunk = hop - step if pattern is Pattern.GATHER else step - hop
         busy = hop[(chunk >= 0) & (chunk < chunks)]
         reduce = pattern is Pattern.REDUCE
-        phases.append(Phase.of(order[busy], order[busy + 1], chunk[busy], reduce=reduce, after=_previous(step)))
+        phases.append(Phase.of(order[busy], order[busy + 1], chunk[busy], reduce=reduce))
     owned = owner if pattern.owned else None
-    return Schedule(pattern, n, request.size / chunks, chunks, phases, owner=owned, root=request.root)
-
-
-def _previous(step: int) -> tuple[int, ...]:
-    return (step - 1,) if step else ()
+    return Schedule(pattern, n, request.size / chunks, chunks, in_series(phases), owner=owned, root=request.root)

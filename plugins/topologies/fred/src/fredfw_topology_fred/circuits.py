@@ -81,18 +81,14 @@ class Circuits:
         return self._together[key]
 
     def conflict_among(self, streams: Iterable[SwitchFlows]) -> Conflict | None:
-        """Return the first conflict among ``streams``, by switch number, or ``None`` if all can run together.
+        """Return the first conflict among ``streams``, by turn and switch, or ``None`` if all can run together.
 
         Streams that share a port take turns on it whatever the switch can do, and the links' sharing accounts for that:
-        each goes to the first turn in which its ports are free, and every turn must route.
+        each goes to the first turn in which all its ports are free, and every turn must route.
         """
-        asked: dict[int, list[SwitchFlow]] = {}
-        for stream in streams:
-            for switch, flows in stream.items():
-                asked.setdefault(switch, []).extend(flows)
-        for switch in sorted(asked):
-            for turn in _turns(asked[switch]):
-                cause = self._route(self.ports.ports[switch], turn)
+        for turn in _turns(streams):
+            for switch in sorted(turn):
+                cause = self._route(self.ports.ports[switch], turn[switch])
                 if cause is not None:
                     return Conflict(self.name(switch), cause)
         return None
@@ -123,7 +119,8 @@ class Circuits:
         key = ports, frozenset(flows)
         if key not in self._routed:
             try:
-                FredSwitch(self.m, ports).route(flows)
+                # In an order of their own, so that the answer does not depend on who asked first.
+                FredSwitch(self.m, ports).route(sorted(flows, key=lambda flow: min(flow.inputs)))
                 self._routed[key] = None
             except RoutingConflict as conflict:
                 self._routed[key] = conflict
@@ -134,20 +131,28 @@ class Circuits:
         return CircuitAdmission(self)
 
 
-def _turns(flows: Iterable[SwitchFlow]) -> list[list[SwitchFlow]]:
-    turns: list[list[SwitchFlow]] = []
-    for flow in flows:
-        free = (turn for turn in turns if not any(_share_a_port(flow, other) for other in turn))
-        turn = next(free, None)
+# The flows of each switch that run at the same time.
+_Turn = dict[int, list[SwitchFlow]]
+
+
+def _turns(streams: Iterable[SwitchFlows]) -> list[_Turn]:
+    turns: list[_Turn] = []
+    for stream in streams:
+        turn = next((turn for turn in turns if not _share_a_port(stream, turn)), None)
         if turn is None:
-            turns.append([flow])
-        else:
-            turn.append(flow)
+            turns.append(turn := {})
+        for switch, flows in stream.items():
+            turn.setdefault(switch, []).extend(flows)
     return turns
 
 
-def _share_a_port(one: SwitchFlow, other: SwitchFlow) -> bool:
-    return not (one.inputs.isdisjoint(other.inputs) and one.outputs.isdisjoint(other.outputs))
+def _share_a_port(stream: SwitchFlows, turn: _Turn) -> bool:
+    return any(
+        not (one.inputs.isdisjoint(other.inputs) and one.outputs.isdisjoint(other.outputs))
+        for switch, flows in stream.items()
+        for one in flows
+        for other in turn.get(switch, ())
+    )
 
 
 @define(eq=False)

@@ -127,8 +127,10 @@ def check_routing(
     all-reduces of some stages' MP groups beside those of the other stages' DP groups.
     """
     outputs = Outputs({"--json": json_path})
-    if group < 1 or npus < 1 or npus % group:
-        raise InputError(f"{npus} NPUs in groups of {group}", key="--npus", accepted=f"a multiple of {group}")
+    if group < 1:
+        raise InputError(f"groups of {group} NPUs", key="--group", accepted="1 or more")
+    if npus < 1 or npus % group:
+        raise InputError(f"{npus} NPUs in groups of {group}", key="--npus", accepted=f"{group} or a multiple of it")
     plugins = open_framework(ctx).plugins
     chosen = [plugins.placements.get(name)() for name in placements]
     checks = [
@@ -179,4 +181,4 @@ def _plain(checks: Sequence[Check]) -> list[dict[str, object]]:
 
 
 def _document(kind: str, content: dict[str, object]) -> str:
-    return json.dumps({"kind": kind, **content}, indent=2) + "\n"
+    return json.dumps({"format": f"fredfw.{kind}", "version": 1, **content}, indent=2, allow_nan=False) + "\n"

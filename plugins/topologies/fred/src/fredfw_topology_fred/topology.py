@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
-import attrs
 import numpy as np
 from attrs import frozen
 
@@ -43,39 +42,6 @@ VARIANTS: Mapping[str, Variant] = {
 """FRED (ISCA 2025), the table of evaluated configurations."""
 
 
-def _tuple(value: object) -> object:
-    """Return a list, which is what TOML and JSON have, as a tuple."""
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _check_arity(_instance: object, attribute: attrs.Attribute[tuple[int, ...]], value: object) -> None:
-    if not isinstance(value, tuple) or not value:
-        accepted = "one whole number per switch level, NPUs per L1 switch first, such as [4, 5]"
-        raise InputError(f"{value!r} is no list of sizes", key=attribute.name, accepted=accepted)
-    units.whole(1)(_instance, attribute, value)
-
-
-def _bandwidths(value: object, attribute: attrs.Attribute[tuple[float, ...] | None]) -> tuple[float, ...] | None:
-    """Return bandwidths in B/s; each may be text with a unit."""
-    if value is None:
-        return None
-    if not isinstance(value, list | tuple):
-        raise InputError(
-            f"{value!r} is no list of bandwidths", key=attribute.name, accepted="such as ['3 TB/s', '12 TB/s']"
-        )
-    numbers = []
-    for index, one in enumerate(value):
-        key = f"{attribute.name}[{index}]"
-        try:
-            number = units.parse(one, units.Unit.BYTES_PER_SECOND)
-        except InputError as error:
-            raise error.at(key=key) from None
-        if number <= 0:
-            raise InputError(f"{one!r} is not more than 0 B/s", key=key, accepted="more than 0 B/s")
-        numbers.append(number)
-    return tuple(numbers)
-
-
 @frozen
 class Fred(Topology):
     """FRED: NPUs and I/O controllers under a tree of switches, which may carry out collectives on their way.
@@ -92,19 +58,9 @@ class Fred(Topology):
     placement: ClassVar[str] = "linear"
 
     variant: str = units.option("D", validator=units.one_of(*VARIANTS), help="the paper's configuration, A to D")
-    arity: tuple[int, ...] = units.option(
-        (4, 5),
-        converter=_tuple,
-        validator=_check_arity,
-        help="NPUs per L1 switch, L1 switches per L2 switch, and so on",
-    )
-    bandwidths: tuple[float, ...] | None = attrs.field(
-        default=None,
-        converter=attrs.Converter(_bandwidths, takes_field=True),  # type: ignore[misc]  # the plugin knows no takes_field
-        metadata={
-            "unit": units.Unit.BYTES_PER_SECOND,
-            "help": "of the links from an NPU, from an L1 switch, and so on, each way; default: the variant's",
-        },
+    arity: tuple[int, ...] = units.sizes((4, 5), help="NPUs per L1 switch, L1 switches per L2 switch, and so on")
+    bandwidths: tuple[float, ...] | None = units.bandwidths(
+        None, help="of the links from an NPU, from an L1 switch, and so on, each way; default: the variant's"
     )
     in_network: bool | None = units.flag(None, help="whether switches carry out collectives; default: the variant's")
     link_latency: float = units.duration("20 ns", help="of each link between an NPU and a switch or two switches")

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from fredfw_topology_fred.switch.flow import SwitchFlow
+from fredfw_topology_fred.switch.flow import InvalidFlowError, SwitchFlow
 
 Value = Any
 """Whatever can be added with ``+``."""
@@ -31,6 +31,7 @@ class SwitchConfiguration:
         carriers: Middle switch that carries each flow; empty where ``ports`` is 2.
         middles: The middle switches, ``None`` for one that carries nothing.
         steps: Colours that were tried to find this, in all conflict graphs together.
+        exact: Whether the search stayed within its bound; beyond, it is a heuristic.
     """
 
     m: int
@@ -39,6 +40,7 @@ class SwitchConfiguration:
     carriers: tuple[int, ...] = ()
     middles: tuple[SwitchConfiguration | None, ...] = ()
     steps: int = 0
+    exact: bool = True
 
     @cached_property
     def crosspoints(self) -> tuple[frozenset[int], frozenset[int]]:
@@ -119,7 +121,13 @@ class SwitchConfiguration:
         return outputs
 
     def without(self, flow: SwitchFlow) -> SwitchConfiguration:
-        """Return the configuration with ``flow`` taken out and all others left where they are."""
+        """Return the configuration with ``flow`` taken out and all others left where they are.
+
+        Raises:
+            InvalidFlowError: It is not carried.
+        """
+        if flow not in self.flows:
+            raise InvalidFlowError(f"flow {flow} is not carried", key="flow", accepted="one of ``flows``")
         at = self.flows.index(flow)
         flows = self.flows[:at] + self.flows[at + 1 :]
         if self.ports == 2:

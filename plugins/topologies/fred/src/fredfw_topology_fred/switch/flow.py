@@ -64,6 +64,9 @@ def check(flows: Sequence[SwitchFlow], ports: int) -> None:
     Raises:
         InvalidFlowError: A port that does not exist, or an input or output port that two flows use.
     """
+    for flow in flows:
+        if not isinstance(flow, SwitchFlow):
+            raise InvalidFlowError(f"{flow!r} is no flow", key="flow", accepted="SwitchFlow(inputs, outputs)")
     for side in ("inputs", "outputs"):
         taken: dict[int, SwitchFlow] = {}
         for flow in flows:

@@ -60,7 +60,7 @@ def route(m: int, ports: int, flows: Sequence[SwitchFlow]) -> SwitchConfiguratio
     search = _Routing(Search(m))
     found = search.attempt(ports, tuple(flows))
     if isinstance(found, SwitchConfiguration):
-        return evolve(found, steps=search.colours.steps)
+        return evolve(found, steps=search.colours.steps, exact=not search.colours.exhausted)
     proven = not search.colours.exhausted
     core = search.reduced(ports, found)
     raise RoutingConflict(m, ports, core.core, depth=len(core.place), place=core.place, proven=proven)

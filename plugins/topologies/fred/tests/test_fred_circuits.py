@@ -1,0 +1,408 @@
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import networkx as nx
+import numpy as np
+import pytest
+from attrs import evolve, frozen
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fredfw import (
+    AlwaysStart,
+    CollectiveAlgorithm,
+    CollectiveRequest,
+    Fabric,
+    FlowNetwork,
+    FlowSet,
+    Framework,
+    GroupView,
+    Operation,
+    Pattern,
+    Phase,
+    Routes,
+    RunResult,
+    Schedule,
+    hookimpl,
+)
+from fredfw.errors import InputError, SimulationError
+from fredfw.simulation import CircuitPreempt, Lowering, ScheduleRun
+from fredfw.typing import FloatArray, IntArray
+from fredfw_topology_fred import Fred, FredSwitch, SwitchFlow
+from fredfw_topology_fred.circuits import POLICIES, Circuits
+
+# The DP groups of MP(1)-DP(2)-PP(5): NPUs {i, i + 5}. All of them cross L2, whose port i is that of NPU i and whose
+# microswitch i // 2 is that of ports 2j and 2j + 1, so the groups are at its microswitches
+#   {0,5}: 0 2    {1,6}: 0 3    {2,7}: 1 3    {3,8}: 1 4    {4,9}: 2 4
+# and conflict where they share one: 0-1 (at 0), 1-2 (3), 2-3 (1), 3-4 (4), 4-0 (2). That is a cycle of five, which has
+# no colouring with two colours and has one with three. Groups of four, {i, i + 5, i + 10, i + 15}, are alike: they
+# are at 0 2 5 7, 0 3 5 8, 1 3 6 8, 1 4 6 9 and 2 4 7 9.
+PAIRS = np.array([[i, i + 5] for i in range(5)])
+FOURS = np.array([[i, i + 5, i + 10, i + 15] for i in range(5)])
+CORE = "{0,5}->{0,5}, {1,6}->{1,6}, {2,7}->{2,7}, {3,8}->{3,8}, {4,9}->{4,9}"
+
+# FRED-D: an NPU's link is the bottleneck of an all-reduce, and it crosses four links up and down through L2.
+VOLUME = 3e9
+DRAIN, LATENCY = VOLUME / 3e12, 4 * 20e-9
+
+
+def fred(m: int = 2, policy: str = "block", **fields: Any) -> Fabric:
+    return Fred(middle_switches=m, on_conflict=policy, **fields).build()
+
+
+def circuits(fabric: Fabric) -> Circuits:
+    assert isinstance(fabric.admission, Circuits)
+    return fabric.admission
+
+
+def all_reduces(fabric: Fabric, groups: Sequence[IntArray] | IntArray) -> Routes:
+    return Routes.concatenate([fabric.router.tree(fabric, one, one, Operation.ALL_REDUCE) for one in groups])
+
+
+def flow_set(routes: Routes, **fields: Any) -> FlowSet:
+    count = len(routes)
+    return FlowSet(routes, np.full(count, VOLUME), np.arange(count), count, label="dp", **fields)
+
+
+class Run:
+    """Flow sets that start at once, each on its own, and when each of their activities ended."""
+
+    def __init__(self, fabric: Fabric, *flow_sets: FlowSet) -> None:
+        self.network = FlowNetwork(fabric, CircuitPreempt())
+        self.ends = [np.zeros(flows.activities) for flows in flow_sets]
+        for flows, ends in zip(flow_sets, self.ends, strict=True):
+            self._start(flows, ends)
+        self.network.advance()
+        assert self.network.idle
+
+    def _start(self, flows: FlowSet, ends: FloatArray) -> None:
+        def ended(activities: IntArray) -> None:
+            ends[activities] = self.network.now
+
+        self.network.start(flows, ended)
+
+    @property
+    def decisions(self) -> tuple[int, int, int]:
+        """How many flow sets waited, ran in parts, were replaced by unicasts."""
+        statistics = self.network.statistics
+        return statistics.waits, statistics.splits, statistics.decompositions
+
+
+NOTHING = (0, 0, 0)
+
+
+# --- conflicts
+
+
+@pytest.mark.parametrize("groups", [PAIRS, FOURS])
+def test_five_groups_in_a_cycle_need_three_middle_switches(groups: IntArray) -> None:
+    microswitches = [{port // 2 for port in group} for group in groups.tolist()]
+    graph = nx.Graph([(a, b) for a, b in itertools.combinations(range(5), 2) if microswitches[a] & microswitches[b]])
+    assert nx.is_isomorphic(graph, nx.cycle_graph(5))
+    conflict = circuits(fred()).conflict([all_reduces(fred(), groups)])
+    assert conflict is not None
+    assert (conflict.switch, conflict.cause.depth, conflict.cause.proven) == ("L2.0", 0, True)
+    assert {tuple(sorted(flow.inputs)) for flow in conflict.cause.core} == set(map(tuple, groups.tolist()))
+    assert circuits(fred(m=3)).conflict([all_reduces(fred(m=3), groups)]) is None
+    # Without any one of them the cycle is cut.
+    for left in range(5):
+        rest = np.delete(groups, left, axis=0)
+        assert circuits(fred()).conflict([all_reduces(fred(), rest)]) is None
+
+
+def test_the_answer_does_not_depend_on_who_asks_first() -> None:
+    texts = set()
+    for order in ([0, 1, 2, 3, 4], [4, 2, 0, 1, 3]):
+        fabric = fred()
+        texts.add(str(circuits(fabric).conflict([all_reduces(fabric, PAIRS[order])])))
+    assert texts == {
+        f"L2.0: FRED_2(20): {CORE} cannot be routed together, stuck at depth 0 in the switch itself",
+    }
+
+
+def test_a_set_of_flows_is_routed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    routed: list[tuple[int, frozenset[SwitchFlow]]] = []
+    original = FredSwitch.route
+
+    def route(self: FredSwitch, flows: Sequence[SwitchFlow]) -> object:
+        routed.append((self.ports, frozenset(flows)))
+        return original(self, flows)
+
+    monkeypatch.setattr(FredSwitch, "route", route)
+    fabric = fred()
+    for _ in range(2):
+        # Other routes each time, but the same flows: five on L2, and those of L1.0, L1.1 and L1.2, which differ.
+        assert circuits(fabric).conflict([all_reduces(fabric, PAIRS[:4])]) is None
+        assert circuits(fabric).conflict([all_reduces(fabric, PAIRS)]) is not None
+    assert len(routed) == len(set(routed))
+
+
+@settings(deadline=None)
+@given(st.permutations(range(20)), st.lists(st.integers(2, 6), min_size=3, max_size=10))
+def test_parts_hold_each_stream_once_and_route(order: list[int], sizes: list[int]) -> None:
+    fabric = fred()
+    starts = [0, *itertools.accumulate(sizes)]
+    groups = [np.array(order[a:b]) for a, b in itertools.pairwise(starts) if b <= 20]
+    routes = all_reduces(fabric, groups)
+    parts = circuits(fabric).parts(routes)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(groups)))
+    assert (len(parts) == 1) == (circuits(fabric).conflict([routes]) is None)
+    flows = circuits(fabric).streams(routes)
+    for number, part in enumerate(parts):
+        assert circuits(fabric).conflict_among(flows[one] for one in part) is None
+        # The first part that takes it: those before do not.
+        for one, before in itertools.product(part, parts[:number]):
+            earlier = [other for other in before if other < one]
+            assert circuits(fabric).conflict_among(flows[other] for other in [*earlier, one]) is not None
+
+
+# --- policies, in the engine
+
+
+def test_block_runs_the_groups_of_one_collective_in_parts() -> None:
+    # Four of the five go together, the fifth comes after them.
+    fabric = fred()
+    run = Run(fabric, flow_set(all_reduces(fabric, PAIRS)))
+    once = DRAIN + LATENCY
+    assert run.ends[0] == pytest.approx([once] * 4 + [2 * once], rel=1e-12)
+    assert run.decisions == (0, 1, 0)
+    assert run.network.admission.figures() == {"routing conflicts": 1.0}
+    (note,) = run.network.admission.notes()
+    assert note == (
+        f"1 set of streams met a routing conflict, the first on L2.0: FRED_2(20): {CORE} cannot be routed together, "
+        f"stuck at depth 0 in the switch itself; policy 'block': {POLICIES['block']}"
+    )
+
+
+def test_parts_of_a_repeated_phase_take_turns() -> None:
+    fabric = fred()
+    run = Run(fabric, flow_set(all_reduces(fabric, PAIRS), repeat=3))
+    assert run.network.now == pytest.approx(3 * 2 * (DRAIN + LATENCY), rel=1e-12)
+
+
+def test_block_lets_later_flows_wait() -> None:
+    fabric = fred()
+    run = Run(fabric, *(flow_set(all_reduces(fabric, PAIRS[[group]])) for group in range(5)))
+    once = DRAIN + LATENCY
+    assert np.concatenate(run.ends) == pytest.approx([once] * 4 + [2 * once], rel=1e-12)
+    assert run.decisions == (1, 0, 0)
+    assert run.network.admission.figures() == {"routing conflicts": 1.0}
+
+
+def test_what_waits_goes_on_as_soon_as_its_rivals_are_done() -> None:
+    # {4,9} waits for {0,5} and {3,8}, its neighbours in the cycle, or any other: without one there is no cycle left.
+    fabric = fred()
+    first = flow_set(all_reduces(fabric, PAIRS[:1]))
+    longer = [flow_set(all_reduces(fabric, PAIRS[[group]]), repeat=5) for group in (1, 2, 3)]
+    run = Run(fabric, first, *longer, flow_set(all_reduces(fabric, PAIRS[4:])))
+    once = DRAIN + LATENCY
+    assert np.concatenate(run.ends) == pytest.approx([once, 5 * once, 5 * once, 5 * once, 2 * once], rel=1e-12)
+
+
+def test_flows_that_fit_by_themselves_wait_whole() -> None:
+    fabric = fred()
+    run = Run(fabric, flow_set(all_reduces(fabric, PAIRS[4:])), flow_set(all_reduces(fabric, PAIRS[:4])))
+    assert run.ends[1] == pytest.approx(np.full(4, 2 * (DRAIN + LATENCY)), rel=1e-12)
+    assert run.decisions == (1, 0, 0)
+
+
+def test_error_names_switch_depth_and_flows() -> None:
+    fabric = fred(policy="error")
+    with pytest.raises(SimulationError) as caught:
+        Run(fabric, flow_set(all_reduces(fabric, PAIRS)))
+    assert str(caught.value) == (
+        f"fabric 'FRED-D' refuses dp: routing conflict on L2.0: FRED_2(20): {CORE} cannot be routed together, "
+        "stuck at depth 0 in the switch itself"
+    )
+
+
+def test_decompose_is_done_by_the_ends() -> None:
+    # Each of n = 4 sends V / n to each other one, twice: to combine and to collect. The L1 uplinks, of 12 TB/s for four
+    # NPUs, are as busy as those of the NPUs.
+    fabric = fred(policy="decompose")
+    network, lowering = FlowNetwork(fabric, CircuitPreempt()), Lowering(fabric)
+    everybody = np.arange(4)
+    schedule = Schedule(Pattern.ALL_REDUCE, 4, VOLUME, 1, (Phase.of(everybody, everybody, 0, stream=0),))
+    ended: list[int] = []
+    ScheduleRun(network, lowering, schedule, FOURS, lambda groups: ended.extend(groups.tolist()), label="dp").start()
+    network.advance()
+    assert sorted(ended) == [0, 1, 2, 3, 4]
+    assert network.now == pytest.approx(2 * 3 / 4 * DRAIN + 2 * LATENCY, rel=1e-12)
+    assert (network.statistics.waits, network.statistics.splits, network.statistics.decompositions) == (0, 0, 1)
+    # Nothing is combined or copied on the way: each L1 switch passes what its four NPUs send and get.
+    carried = network.link_bytes()["dp"]
+    own = 2 * 3 / 4 * VOLUME
+    names = [fabric.link_name(link) for link in range(len(carried))]
+    expected = [0.0 if "controller" in name else 4 * own if "L2" in name else own for name in names]
+    assert carried == pytest.approx(expected, rel=1e-12)
+    assert network.admission.figures() == {"routing conflicts": 1.0}
+    assert "decompose" in network.admission.notes()[0]
+
+
+def test_streams_that_are_no_collective_cannot_be_decomposed() -> None:
+    fabric = fred(policy="decompose")
+    with pytest.raises(SimulationError, match=r"cannot carry dp, and there are no unicasts instead: routing conflict"):
+        Run(fabric, flow_set(all_reduces(fabric, PAIRS)))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("groups", [PAIRS, FOURS])
+def test_without_a_conflict_nothing_changes(policy: str, groups: IntArray) -> None:
+    fabric = fred(m=3, policy=policy)
+    plain = evolve(fabric, admission=AlwaysStart)
+    routes = all_reduces(fabric, groups)
+    one, other = Run(fabric, flow_set(routes)), Run(plain, flow_set(routes))
+    assert one.network.now == other.network.now == pytest.approx(DRAIN + LATENCY, rel=1e-12)
+    assert one.network.link_bytes()["dp"].tolist() == other.network.link_bytes()["dp"].tolist()
+    assert one.decisions == NOTHING
+    assert (one.network.admission.figures(), one.network.admission.notes()) == ({}, ())
+
+
+def test_unknown_policies_are_refused() -> None:
+    with pytest.raises(InputError, match="did you mean 'block'") as caught:
+        Fred(on_conflict="blok")
+    assert caught.value.key == "on_conflict"
+
+
+# --- what is not asked about
+
+
+def test_classes_have_circuits_of_their_own() -> None:
+    # The lower class is pre-empted at the switches, as any is; that is no conflict.
+    fabric = fred(policy="error")
+    sets = [flow_set(all_reduces(fabric, PAIRS[:4])), flow_set(all_reduces(fabric, PAIRS[4:]), priority=1)]
+    run = Run(fabric, *sets)
+    assert run.decisions == NOTHING
+    assert run.network.admission.figures() == {}
+
+
+def test_unicasts_are_never_asked_about() -> None:
+    # Ten unicasts over the same ports as the five groups, which as in-network streams would be one too many.
+    fabric = fred(policy="error")
+    everybody = PAIRS[4]
+    unicasts = fabric.router.route(fabric, everybody, everybody[::-1])
+    for order in (1, -1):
+        sets = [flow_set(all_reduces(fabric, PAIRS[:4])), flow_set(unicasts)][::order]
+        run = Run(fabric, *sets)
+        assert run.decisions == NOTHING
+        assert run.network.admission.notes() == ()
+
+
+@pytest.mark.parametrize("operation", [Operation.MULTICAST, Operation.REDUCE])
+def test_streams_that_share_ports_take_turns(operation: Operation) -> None:
+    # All 18 controllers to (or from) all NPUs: every stream uses the ports of all NPUs. The links' sharing accounts for
+    # that: in an iteration of 15 of them through the 12 TB/s of an L1 switch, every controller runs at its 128 GB/s.
+    fabric = fred(policy="error")
+    ends = [(np.array([controller]), fabric.npus)[:: 1 if operation is Operation.MULTICAST else -1]
+            for controller in fabric.controllers]  # fmt: skip  # one pair per controller
+    routes = Routes.concatenate([fabric.router.tree(fabric, *pair, operation) for pair in ends])
+    run = Run(fabric, flow_set(routes))
+    assert run.decisions == NOTHING
+    assert run.network.now == pytest.approx(VOLUME / 128e9 + LATENCY, rel=1e-9)
+
+
+def test_turns_are_routed_like_any_streams() -> None:
+    # The five groups conflict also where a sixth, that shares ports with all of them, goes in a turn of its own.
+    fabric = fred()
+    everybody = all_reduces(fabric, [fabric.npus])
+    assert circuits(fabric).conflict([everybody, all_reduces(fabric, PAIRS[:4])]) is None
+    assert circuits(fabric).conflict([everybody, all_reduces(fabric, PAIRS)]) is not None
+
+
+# --- what a reader of results sees
+
+
+def cell(policy: str, m: int = 2) -> RunResult:
+    """Five all-reduces among four at once, as the DP groups of MP(1)-DP(4)-PP(5) have them."""
+    framework = Framework()
+    topology = {"name": "fred", "middle_switches": m, "on_conflict": policy}
+    workload = {"name": "microbenchmark", "size": VOLUME, "ranks": 4, "groups": 5, "layout": "strided"}
+    experiment = framework.load_experiment(
+        {
+            "fabrics": {"wafer": {"topology": topology, "collectives": {"default": "in-network"}}},
+            "workloads": {"groups": {"workload": workload}},
+        }
+    )
+    return framework.run(experiment)
+
+
+@pytest.mark.parametrize(
+    ("policy", "m", "seconds", "counter"),
+    [
+        ("block", 2, 2 * (DRAIN + LATENCY), "splits"),
+        ("decompose", 2, 2 * 3 / 4 * DRAIN + 2 * LATENCY, "decompositions"),
+        ("block", 3, DRAIN + LATENCY, None),
+        ("error", 3, DRAIN + LATENCY, None),
+    ],
+)
+def test_results_show_conflicts(policy: str, m: int, seconds: float, counter: str | None) -> None:
+    result = cell(policy, m)
+    assert result.seconds == pytest.approx(seconds, rel=1e-12)
+    counters = {name: result.statistics[name] for name in ("waits", "splits", "decompositions")}
+    assert counters == {name: int(name == counter) for name in counters}
+    assert result.figures == ({"routing conflicts": 1.0} if counter else {})
+    assert len(result.notes) == len(result.figures)
+    assert all(f"policy '{policy}'" in note and "L2.0" in note for note in result.notes)
+
+
+def test_a_run_that_is_to_end_ends() -> None:
+    with pytest.raises(SimulationError, match=r"refuses collective: routing conflict on L2\.0: FRED_2\(20\)"):
+        cell("error")
+
+
+@frozen
+class InPairs(CollectiveAlgorithm):
+    """An all-reduce between ranks i and i + n / 2, and then among each half."""
+
+    name: ClassVar[str] = "in-pairs"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE})
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        rank, half = np.arange(request.ranks), request.ranks // 2
+        pairs = Phase.of(rank, rank, 0, stream=rank % half)
+        halves = Phase.of(rank, rank, 0, stream=rank // half, after=(0,))
+        return Schedule(Pattern.ALL_REDUCE, request.ranks, request.size, 1, (pairs, halves))
+
+
+class InPairsPlugin:
+    @hookimpl
+    def fredfw_collectives(self) -> list[type[CollectiveAlgorithm]]:
+        return [InPairs]
+
+
+@pytest.mark.parametrize(
+    ("policy", "m", "seconds"),
+    [
+        # Pairs {0,3}, {1,4}, {2,5} of one switch share microswitches 0, 1 and 2: a triangle, in which two at a time run.
+        ("block", 2, 3 * (DRAIN + 40e-9)),
+        # Between two ranks 2 (n - 1) / n is 1.
+        ("decompose", 2, DRAIN + 2 * 40e-9 + DRAIN + 40e-9),
+        ("block", 3, 2 * (DRAIN + 40e-9)),
+    ],
+)
+def test_a_collective_that_conflicts_with_itself(policy: str, m: int, seconds: float) -> None:
+    framework = Framework()
+    framework.plugins.register(InPairsPlugin(), "in-pairs")
+    fabric = fred(m, policy, arity=(6,), io_controllers=0)
+    # Twice with one fabric, whose switches remember what they have routed; and all is the same.
+    for _ in range(2):
+        result = framework.simulate_collective(fabric, "all-reduce", size=VOLUME, algorithm="in-pairs")
+        assert result.duration == pytest.approx(seconds, rel=1e-12)
+        assert result.figures == ({"routing conflicts": 1.0} if m == 2 else {})
+        assert len(result.notes) == len(result.figures)
+        assert all(f"policy '{policy}'" in note and "L1.0" in note for note in result.notes)
+
+
+def test_two_simulations_with_one_fabric_are_the_same() -> None:
+    fabric = fred()
+    sets = [flow_set(all_reduces(fabric, PAIRS[:3])), flow_set(all_reduces(fabric, PAIRS[3:])),
+            flow_set(all_reduces(fabric, FOURS))]  # fmt: skip  # by group
+    one, other = Run(fabric, *sets), Run(fabric, *sets)
+    for run in (other, Run(fred(), *sets)):
+        assert np.concatenate(run.ends).tolist() == np.concatenate(one.ends).tolist()
+        assert run.decisions == one.decisions != NOTHING
+        assert run.network.admission.figures() == one.network.admission.figures()
+        assert run.network.admission.notes() == one.network.admission.notes()

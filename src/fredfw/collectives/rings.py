@@ -1,0 +1,90 @@
+"""Rings along the dimensions of a group: the building block of ring, hierarchical and torus algorithms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fredfw.collectives.pattern import Pattern
+from fredfw.collectives.schedule import Phase, Schedule, in_series, sequence
+from fredfw.errors import ScheduleError
+from fredfw.typing import IntArray
+
+
+def ring_schedule(
+    pattern: Pattern,
+    size: float,
+    coordinates: IntArray,
+    order: Sequence[int] | None = None,
+    *,
+    step: int = 1,
+    channels: bool = False,
+) -> Schedule:
+    """Return an all-reduce, reduce-scatter or all-gather by rings along each dimension in turn.
+
+    A ring joins the ranks that differ in one coordinate alone. A reduce-scatter goes along the dimensions in ``order``,
+    each time on the block that the one before has left, an all-gather in reverse order; an all-reduce is one after the
+    other. In a ring of k, a phase of k - 1 steps passes one block per step on to the neighbour (Patarasuk and Yuan,
+    "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009; several dimensions: Cho et al.,
+    "BlueConnect", MLSys 2019).
+
+    Args:
+        pattern: One of the three.
+        size: Bytes of the per-rank buffer.
+        coordinates: ``(ranks, dimensions)`` position of each rank, ``0 .. k - 1`` in each; every combination once.
+        order: Dimensions in the order of the reduce-scatter; by default as they come.
+        step: 1 to pass to the next position, -1 to the previous one.
+        channels: Whether the phases of dimension ``d`` name channel ``d``, to take turns with other schedules' on it.
+
+    Raises:
+        ScheduleError: Another pattern, or coordinates that are no full product.
+    """
+    n, dimensions = coordinates.shape
+    order = range(dimensions) if order is None else order
+    if pattern is Pattern.ALL_REDUCE:
+        first, second = (
+            ring_schedule(half, size, coordinates, order, step=step, channels=channels)
+            for half in (Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER)
+        )
+        return sequence(first, second, pattern)
+    if pattern not in (Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER):
+        raise ScheduleError(f"rings do no {pattern}")
+    reduce = pattern is Pattern.REDUCE_SCATTER
+    sizes = coordinates.max(axis=0) + 1
+    if int(np.prod(sizes)) != n or len(np.unique(np.ravel_multi_index(tuple(coordinates.T), tuple(sizes)))) != n:
+        raise ScheduleError(f"{n} ranks are no full product of {sizes.tolist()} positions")
+    rank_at = np.empty(sizes, dtype=np.intp)
+    rank_at[tuple(coordinates.T)] = np.arange(n)
+    # The blocks are numbered by coordinates, those of the first dimension most significant: what a dimension still has
+    # to scatter is then always one run of chunks from ``base``, cut into one block per position.
+    base = np.zeros(n, dtype=np.intp)
+    block = n
+    phases = []
+    for dimension in order:
+        positions = int(sizes[dimension])
+        if positions == 1:
+            continue
+        block //= positions
+        x = coordinates[:, dimension]
+        neighbour = coordinates.copy()
+        neighbour[:, dimension] = (x + step) % positions
+        phases.append(
+            Phase.of(
+                np.arange(n),
+                rank_at[tuple(neighbour.T)],
+                # A block that is reduced starts its way just behind its owner, so that it gets there last.
+                (x - step if reduce else x) % positions * block,
+                base=base,
+                count=block,
+                stride=-step * block,
+                modulus=positions * block,
+                reduce=reduce,
+                repeat=positions - 1,
+                channel=dimension if channels else -1,
+            )
+        )
+        base = base + x * block
+    if not reduce:
+        phases.reverse()
+    return Schedule(pattern, n, size / n, n, in_series(phases), owner=rank_at.transpose(tuple(order)).ravel())
