@@ -80,6 +80,10 @@ class SimulationError(FredfwError):
     """The simulation cannot go on, or its result would be wrong."""
 
 
+class RefusedError(UnsupportedError, SimulationError):
+    """Flows that the fabric's admission refuses: they can never run on it, which shows only in the simulation."""
+
+
 class DeadlockError(SimulationError):
     """Nothing is left to happen while tasks are unfinished; the message lists who waits for what."""
 

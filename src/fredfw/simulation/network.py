@@ -16,7 +16,7 @@ from typing import assert_never
 import numpy as np
 from attrs import asdict, define
 
-from fredfw.errors import InputError, SimulationError
+from fredfw.errors import InputError, RefusedError, SimulationError
 from fredfw.fabric import Decompose, Fabric, FlowSet, Refuse, Routes, Split, Start, Wait
 from fredfw.simulation.rates import Active, RateSolver
 from fredfw.simulation.sharing import SharingPolicy
@@ -131,8 +131,9 @@ class FlowNetwork:
             unicasts: Returns what to carry instead where the admission asks for it: unicasts of the same activities.
 
         Raises:
-            SimulationError: The admission refuses the flows, asks for unicasts where there are none, or splits the
-                flows into what are no parts of them.
+            RefusedError: The admission refuses the flows.
+            SimulationError: It asks for unicasts where there are none, or splits the flows into what are no parts of
+                them.
         """
         self._ask(flows, on_complete, unicasts)
 
@@ -207,7 +208,7 @@ class FlowNetwork:
                 self.statistics.decompositions += 1
                 self._ask(unicasts(), on_complete, None)
             case Refuse():
-                raise SimulationError(f"fabric {fabric!r} refuses {what}: {decision.reason}")
+                raise RefusedError(f"fabric {fabric!r} refuses {what}: {decision.reason}")
             case _:
                 assert_never(decision)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from attrs import field, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule
-from fredfw.errors import UnsupportedError
+from fredfw.errors import RefusedError, UnsupportedError
 from fredfw.fabric import Fabric, GroupView
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
@@ -39,8 +39,8 @@ class Planner:
         sharing: How its links are shared.
         lowering: Turns phases into flows on it.
         candidates: Per pattern the algorithms to consider; the entry ``None`` serves all other patterns.
-        fastest: Whether to time every candidate alone on the fabric and take the fastest (ties by name); otherwise the
-            first that can serve the request is taken.
+        fastest: Whether to time every candidate alone on the fabric and take the fastest (ties by name), leaving out
+            those that the fabric's admission refuses; otherwise the first that can serve the request is taken.
         others: Returns the algorithms to name to a user whose candidates cannot serve a request.
     """
 
@@ -67,7 +67,8 @@ class Planner:
         """Return the plan for ``request`` among the NPUs numbered ``members``.
 
         Raises:
-            UnsupportedError: No candidate can serve it; the message gives every candidate's reason.
+            UnsupportedError: No candidate can serve it; the message gives every candidate's reason. ``RefusedError``
+                where only the simulation showed it.
         """
         view = view or self._fabric.view(members)
         # Which candidate is fastest depends on where the group is; the schedule itself on the view alone.
@@ -102,7 +103,16 @@ class Planner:
         if not self._fastest or len(able) == 1:
             return Plan(self._interned(able[0].plan(request, view)), str(able[0]))
         plans = {str(one): self._interned(one.plan(request, view)) for one in able}
-        seconds = {name: self._time(schedule, members) for name, schedule in plans.items()}
+        seconds: dict[str, float] = {}
+        reasons: dict[str, RefusedError] = {}
+        for name, schedule in plans.items():
+            try:
+                seconds[name] = self._time(schedule, members)
+            except RefusedError as error:
+                reasons[name] = error
+        if not seconds:
+            listed = "; ".join(f"{name}: {error}" for name, error in reasons.items())
+            raise RefusedError(f"no algorithm can do {request.pattern} among {request.ranks} NPUs: {listed}")
         best = min(sorted(seconds), key=seconds.__getitem__)
         return Plan(plans[best], best, seconds)
 
@@ -115,4 +125,7 @@ class Planner:
         groups = self._fabric.npus[members][None, :]
         ScheduleRun(network, self._lowering, schedule, groups, lambda _: None).start()
         network.advance()
+        if not network.idle:
+            held = ", ".join(sorted(set(network.stalled())))
+            raise RefusedError(f"flows that cannot move on {self._fabric.name!r}: {held}")
         return network.now
