@@ -154,6 +154,15 @@ def test_resnet_all_reduce_moves_the_bytes_it_must(framework: Framework, experim
     assert result.energy >= up_and_down * 8 * 0.063e-12
 
 
+def test_nothing_of_it_meets_a_routing_conflict(
+    framework: Framework, experiment: Experiment, comparison: Comparison
+) -> None:
+    # Three middle switches and FRED's placement are enough, so that its switches change nothing that was published.
+    assert all(row.figures == {} and not any("conflict" in note for note in row.notes) for row in comparison.rows)
+    result = framework.run(experiment, workload="Transformer-17B", fabric="FRED-D")
+    assert [result.statistics[name] for name in ("waits", "splits", "decompositions")] == [0, 0, 0]
+
+
 @pytest.mark.parametrize("fabric", ["mesh", "FRED-A", "FRED-B", "FRED-C", "FRED-D"])
 @pytest.mark.parametrize("workload", ["ResNet-152", "Transformer-17B"])
 def test_cells_that_compression_misses_by_a_per_cent_are_published_stepwise(

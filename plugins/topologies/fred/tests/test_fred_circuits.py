@@ -202,6 +202,19 @@ def test_what_waits_goes_on_as_soon_as_its_rivals_are_done() -> None:
     assert np.concatenate(run.ends) == pytest.approx([once, 5 * once, 5 * once, 5 * once, 2 * once], rel=1e-12)
 
 
+def test_what_waits_is_one_conflict_however_often_it_is_asked_about() -> None:
+    # It is asked about again when {10,11} is done, in vain, and when the four are.
+    fabric = fred()
+    longer = [flow_set(all_reduces(fabric, PAIRS[[group]]), repeat=5) for group in range(4)]
+    aside = flow_set(all_reduces(fabric, np.array([[10, 11]])))
+    run = Run(fabric, *longer, aside, flow_set(all_reduces(fabric, PAIRS[4:])))
+    once = DRAIN + LATENCY
+    assert run.ends[4] == pytest.approx([once - 2 * 20e-9], rel=1e-12)
+    assert run.ends[5] == pytest.approx([6 * once], rel=1e-12)
+    assert run.decisions == (1, 0, 0)
+    assert run.network.admission.figures() == {"routing conflicts": 1.0}
+
+
 def test_flows_that_fit_by_themselves_wait_whole() -> None:
     fabric = fred()
     run = Run(fabric, flow_set(all_reduces(fabric, PAIRS[4:])), flow_set(all_reduces(fabric, PAIRS[:4])))
@@ -261,6 +274,20 @@ def test_without_a_conflict_nothing_changes(policy: str, groups: IntArray) -> No
     assert (one.network.admission.figures(), one.network.admission.notes()) == ({}, ())
 
 
+@pytest.mark.parametrize("operation", [Operation.MULTICAST, Operation.REDUCE])
+def test_multicasts_and_reductions_conflict_like_all_reduces(operation: Operation) -> None:
+    # One port on one side, and on the other ports of microswitches 0 and 1, 0 and 2, 1 and 2: a triangle.
+    fabric = fred(policy="error", arity=(6,), io_controllers=0)
+    trees = []
+    for one, several in ((4, [1, 2]), (2, [0, 4]), (0, [3, 5])):
+        ends = np.array([one]), np.array(several)
+        sources, destinations = ends if operation is Operation.MULTICAST else ends[::-1]
+        trees.append(fabric.router.tree(fabric, sources, destinations, operation))
+    with pytest.raises(SimulationError, match=r"L1\.0: FRED_2\(6\)"):
+        Run(fabric, flow_set(Routes.concatenate(trees)))
+    Run(fabric, flow_set(Routes.concatenate(trees[:2])))
+
+
 def test_unknown_policies_are_refused() -> None:
     with pytest.raises(InputError, match="did you mean 'block'") as caught:
         Fred(on_conflict="blok")
@@ -280,10 +307,9 @@ def test_classes_have_circuits_of_their_own() -> None:
 
 
 def test_unicasts_are_never_asked_about() -> None:
-    # Ten unicasts over the same ports as the five groups, which as in-network streams would be one too many.
+    # Between the members of the fifth group, which as in-network stream would be one too many.
     fabric = fred(policy="error")
-    everybody = PAIRS[4]
-    unicasts = fabric.router.route(fabric, everybody, everybody[::-1])
+    unicasts = fabric.router.route(fabric, PAIRS[4], PAIRS[4, ::-1])
     for order in (1, -1):
         sets = [flow_set(all_reduces(fabric, PAIRS[:4])), flow_set(unicasts)][::order]
         run = Run(fabric, *sets)
@@ -294,18 +320,20 @@ def test_unicasts_are_never_asked_about() -> None:
 @pytest.mark.parametrize("operation", [Operation.MULTICAST, Operation.REDUCE])
 def test_streams_that_share_ports_take_turns(operation: Operation) -> None:
     # All 18 controllers to (or from) all NPUs: every stream uses the ports of all NPUs. The links' sharing accounts for
-    # that: in an iteration of 15 of them through the 12 TB/s of an L1 switch, every controller runs at its 128 GB/s.
+    # that: all 18 fit on an NPU's link and into an L1 switch, so that every controller runs at its 128 GB/s.
     fabric = fred(policy="error")
-    ends = [(np.array([controller]), fabric.npus)[:: 1 if operation is Operation.MULTICAST else -1]
-            for controller in fabric.controllers]  # fmt: skip  # one pair per controller
-    routes = Routes.concatenate([fabric.router.tree(fabric, *pair, operation) for pair in ends])
+    trees = []
+    for controller in fabric.controllers[:, None]:
+        ends = (controller, fabric.npus) if operation is Operation.MULTICAST else (fabric.npus, controller)
+        trees.append(fabric.router.tree(fabric, ends[0], ends[1], operation))
+    routes = Routes.concatenate(trees)
     run = Run(fabric, flow_set(routes))
     assert run.decisions == NOTHING
     assert run.network.now == pytest.approx(VOLUME / 128e9 + LATENCY, rel=1e-9)
 
 
 def test_turns_are_routed_like_any_streams() -> None:
-    # The five groups conflict also where a sixth, that shares ports with all of them, goes in a turn of its own.
+    # The five groups conflict also beside a sixth that shares ports with all of them, and so has a turn of its own.
     fabric = fred()
     everybody = all_reduces(fabric, [fabric.npus])
     assert circuits(fabric).conflict([everybody, all_reduces(fabric, PAIRS[:4])]) is None
@@ -376,7 +404,7 @@ class InPairsPlugin:
 @pytest.mark.parametrize(
     ("policy", "m", "seconds"),
     [
-        # Pairs {0,3}, {1,4}, {2,5} of one switch share microswitches 0, 1 and 2: a triangle, in which two at a time run.
+        # Pairs {0,3}, {1,4}, {2,5} of one switch share microswitches 0, 1, 2: a triangle; two at a time run.
         ("block", 2, 3 * (DRAIN + 40e-9)),
         # Between two ranks 2 (n - 1) / n is 1.
         ("decompose", 2, DRAIN + 2 * 40e-9 + DRAIN + 40e-9),
@@ -398,11 +426,15 @@ def test_a_collective_that_conflicts_with_itself(policy: str, m: int, seconds: f
 
 def test_two_simulations_with_one_fabric_are_the_same() -> None:
     fabric = fred()
-    sets = [flow_set(all_reduces(fabric, PAIRS[:3])), flow_set(all_reduces(fabric, PAIRS[3:])),
-            flow_set(all_reduces(fabric, FOURS))]  # fmt: skip  # by group
+    sets = [flow_set(all_reduces(fabric, groups)) for groups in (PAIRS[:3], PAIRS[3:], FOURS)]
     one, other = Run(fabric, *sets), Run(fabric, *sets)
     for run in (other, Run(fred(), *sets)):
         assert np.concatenate(run.ends).tolist() == np.concatenate(one.ends).tolist()
         assert run.decisions == one.decisions != NOTHING
         assert run.network.admission.figures() == one.network.admission.figures()
         assert run.network.admission.notes() == one.network.admission.notes()
+    # The second set beside the first, and the third by itself; the note has the first of the two conflicts.
+    assert one.network.admission.figures() == {"routing conflicts": 2.0}
+    assert one.network.admission.notes()[0].startswith(
+        f"2 sets of streams met a routing conflict, the first on L2.0: FRED_2(20): {CORE}"
+    )

@@ -222,7 +222,7 @@ def flow(inputs: list[int], outputs: list[int]) -> SwitchFlow:
                 25: [flow([0, 4], [5, 8])],
             },
         ),
-        # Streams of controllers: number 0 (node 26) at port 8 goes up in lane 0, number 2 (node 28) at port 10 in lane 2.
+        # Streams of controllers: number 0 (node 26, port 8) goes up in lane 0, number 2 (node 28, port 10) in lane 2.
         ([26], [0, 5], {20: [flow([8], [0, 4])], 25: [flow([0], [5])], 21: [flow([5], [1])]}),
         ([0, 5], [28], {20: [flow([0, 6], [10])], 25: [flow([5], [2])], 21: [flow([1], [5])]}),
     ],

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import time
+from collections import Counter
+from functools import cache
+from itertools import combinations, product
+
+import networkx as nx
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fredfw import AlwaysStart, Fabric, Parallelism, Placement
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.typing import IntArray
+from fredfw.workloads import LinearPlacement
+from fredfw_topology_fred import Fred, FredSwitch, RoutablePlacement, SwitchFlow
+from fredfw_topology_fred.circuits import Circuits
+from fredfw_topology_fred.feasibility import NO_PLACE, Check, Finding, Switching, check
+from fredfw_topology_fred.strategies import DP, MP, MP_AND_DP, PP, Stream, phases, strategies
+
+
+def circuits(fabric: Fabric) -> Circuits:
+    assert isinstance(fabric.admission, Circuits)
+    return fabric.admission
+
+
+def checked(m: int, placement: Placement | None = None) -> Check:
+    return check(Fred(middle_switches=m).build(), placement or LinearPlacement(), strategies(20))
+
+
+# --- strategies
+
+
+def divisors(number: int) -> list[int]:
+    return [one for one in range(1, number + 1) if number % one == 0]
+
+
+def triples(number: int) -> int:
+    """In how many ways ``number`` is a product of three factors, in order: the sum of d(k) over its divisors k."""
+    return sum(len(divisors(one)) for one in divisors(number))
+
+
+@pytest.mark.parametrize(("npus", "up_to", "exactly"), [(1, 1, 1), (20, 152, 18), (64, 796, 28), (256, 5136, 45)])
+def test_number_of_strategies(npus: int, up_to: int, exactly: int) -> None:
+    assert (sum(map(triples, range(1, npus + 1))), triples(npus)) == (up_to, exactly)
+    assert (len(list(strategies(npus))), len(list(strategies(npus, whole=True)))) == (up_to, exactly)
+
+
+def test_strategies_are_all_triples_the_smallest_first() -> None:
+    found = [(one.mp, one.dp, one.pp) for one in strategies(20)]
+    assert sorted(found) == [one for one in product(range(1, 21), repeat=3) if np.prod(one) <= 20]
+    assert [np.prod(one) for one in found] == sorted(np.prod(one) for one in found)
+    assert [(one.mp, one.dp, one.pp) for one in strategies(20, whole=True)] == [
+        one for one in found if np.prod(one) == 20
+    ]
+
+
+# --- phases
+
+
+def all_reduces(*groups: tuple[int, ...]) -> tuple[Stream, ...]:
+    return tuple(Stream(group, group) for group in groups)
+
+
+def test_phases_of_a_small_strategy() -> None:
+    # Rank mp + 2 (pp + 2 dp): MP groups are consecutive, stages two apart, replicas four apart.
+    assert list(phases(Parallelism(mp=2, dp=2, pp=2))) == [
+        (MP, all_reduces((0, 1), (2, 3), (4, 5), (6, 7))),
+        (DP, all_reduces((0, 4), (1, 5), (2, 6), (3, 7))),
+        # One member of a stage to all of the next one, in each replica, and back.
+        (PP, (Stream((0,), (2, 3)), Stream((4,), (6, 7)))),
+        (PP, (Stream((2,), (0, 1)), Stream((6,), (4, 5)))),
+        # The first stage still at its MP groups, the second, done with its backward pass, at its DP groups.
+        (MP_AND_DP, all_reduces((0, 1), (4, 5), (2, 6), (3, 7))),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mp", "dp", "pp", "names"),
+    [
+        (1, 1, 1, []),
+        (4, 1, 1, [MP]),
+        (1, 4, 1, [DP]),
+        (1, 1, 4, [PP, PP]),
+        (2, 2, 1, [MP, DP]),
+        (2, 1, 3, [MP, PP, PP]),
+        (2, 2, 4, [MP, DP, PP, PP, MP_AND_DP, MP_AND_DP, MP_AND_DP]),
+    ],
+)
+def test_only_groups_of_two_or_more_communicate(mp: int, dp: int, pp: int, names: list[str]) -> None:
+    assert [name for name, _ in phases(Parallelism(mp, dp, pp))] == names
+
+
+@given(st.builds(Parallelism, st.integers(1, 4), st.integers(1, 4), st.integers(1, 4)))
+def test_streams_of_a_phase_have_no_input_and_no_output_in_common(parallelism: Parallelism) -> None:
+    for _, streams in phases(parallelism):
+        for side in zip(*streams, strict=True):
+            ranks = [rank for one in side for rank in one]
+            assert len(ranks) == len(set(ranks))
+            assert set(ranks) <= set(range(parallelism.workers))
+
+
+# --- the answer for the paper's wafer
+
+
+def test_three_middle_switches_are_enough_for_20_npus() -> None:
+    # That every one of these phases is also delivered, by execution, is in test_fred_ports.py.
+    answer = checked(3)
+    kinds = [(one.mp > 1, one.dp > 1, one.pp) for one in strategies(20)]
+    number = sum(mp + dp + 2 * (pp > 1) + (mp and dp) * (pp - 1) for mp, dp, pp in kinds)
+    assert answer == Check(m=3, placement="linear", strategies=152, phases=number, findings=())
+    assert answer.routable == 152
+
+
+def asked(fabric: Fabric, streams: tuple[Stream, ...]) -> dict[int, list[SwitchFlow]]:
+    """Return what each switch is asked to carry, with rank r on NPU r."""
+    switching = Switching.of(fabric)
+    flows: dict[int, list[SwitchFlow]] = {}
+    for sources, destinations in streams:
+        for switch, carried in switching._way(np.array(sources), np.array(destinations)).items():
+            flows.setdefault(switch, []).extend(carried)
+    return flows
+
+
+def meet(one: SwitchFlow, other: SwitchFlow) -> bool:
+    """Whether two flows share a microswitch of the first or of the last stage."""
+    sides = (one.inputs, other.inputs), (one.outputs, other.outputs)
+    return any({port // 2 for port in some} & {port // 2 for port in others} for some, others in sides)
+
+
+@cache
+def possible(m: int, ports: int, flows: frozenset[SwitchFlow]) -> bool:
+    """Whether flows can be dealt out to m middle switches at every depth; all ways are tried, as defined."""
+    if ports == 2 or len(flows) < 2:
+        return True
+    pairs = [pair for pair in combinations(flows, 2) if meet(*pair)]
+    for carriers in product(range(m), repeat=len(flows)):
+        carrier = dict(zip(flows, carriers, strict=True))
+        if all(carrier[one] != carrier[other] for one, other in pairs) and all(
+            possible(m, -(-ports // 2), frozenset(flow.inside() for flow in flows if carrier[flow] == middle))
+            for middle in range(m)
+        ):
+            return True
+    return False
+
+
+def test_two_middle_switches_are_not() -> None:
+    answer = checked(2)
+    assert answer.findings[0].parallelism == Parallelism(mp=1, dp=2, pp=5)
+    # Its DP groups are NPUs {i, i + 5}. On L2 microswitch p // 2 has the ports p of the pairs 0-1, 2-3, and so on, so
+    # the groups meet in a cycle of five, which cannot have two colours.
+    flows = asked(Fred(middle_switches=2).build(), all_reduces((0, 5), (1, 6), (2, 7), (3, 8), (4, 9)))[25]
+    conflicts = nx.Graph([(a, b) for a, b in combinations(range(5), 2) if meet(flows[a], flows[b])])
+    assert nx.is_isomorphic(conflicts, nx.cycle_graph(5))
+    # As it says itself, and the same with the roles of MP and PP exchanged.
+    text = "L2.0: FRED_2(20): {0,5}->{0,5}, {1,6}->{1,6}, {2,7}->{2,7}, {3,8}->{3,8}, {4,9}->{4,9} cannot be routed"
+    assert answer.findings[0].conflict.startswith(text)
+    assert (answer.findings[0].phase, answer.findings[0].proven) == (DP, True)
+    assert answer.findings[1].parallelism == Parallelism(mp=5, dp=2, pp=1)
+
+
+def test_the_conflicts_of_two_middle_switches_are_there_and_no_others() -> None:
+    # Nothing routes the phases with a finding, tried in all ways; those without one are routed, and executed.
+    answer = checked(2)
+    assert Counter(finding.phase for finding in answer.findings) == {DP: 29}
+    assert (answer.routable, all(finding.proven for finding in answer.findings)) == (152 - 29, True)
+    fabric = Fred(middle_switches=2).build()
+    ports = circuits(fabric).ports.ports
+    stuck = {(finding.parallelism, finding.phase) for finding in answer.findings}
+    for parallelism in strategies(20):
+        for name, streams in phases(parallelism):
+            flows = asked(fabric, streams)
+            if (parallelism, name) in stuck:
+                assert not all(possible(2, ports[switch], frozenset(some)) for switch, some in flows.items())
+                continue
+            for switch, some in flows.items():
+                contributions = {port: Counter(flow.inputs) for flow in some for port in flow.outputs}
+                expected = [contributions.get(port) for port in range(ports[switch])]
+                assert FredSwitch(2, ports[switch]).route(some).evaluate() == expected
+
+
+def test_a_search_for_a_placement_mends_all_of_them() -> None:
+    answer = checked(2, RoutablePlacement())
+    assert (answer.placement, answer.strategies, answer.routable, answer.findings) == ("routable", 152, 152, ())
+
+
+def test_it_takes_less_than_ten_seconds() -> None:
+    start = time.perf_counter()
+    checked(2)
+    checked(3)
+    assert time.perf_counter() - start < 10
+
+
+# --- other fabrics, other placements
+
+
+def test_a_stream_is_copied_or_combined_as_soon_as_it_can_be() -> None:
+    # On the paper's wafer, with L1.0 and L1.1 (nodes 20, 21) below L2 (node 25).
+    fabric = Fred().build()
+    assert asked(fabric, (Stream((0,), (3, 4, 5)),)) == {
+        20: [SwitchFlow([0], [3, 4])],
+        25: [SwitchFlow([0], [4])],
+        21: [SwitchFlow([4], [0, 1])],
+    }
+    assert asked(fabric, (Stream((0,), (3,)),)) == {20: [SwitchFlow([0], [3])]}
+    assert asked(fabric, all_reduces((0, 3))) == {20: [SwitchFlow([0, 3], [0, 3])]}
+
+
+def test_single_streams_always_route() -> None:
+    switching = Switching.of(Fred(middle_switches=2).build())
+    everybody = tuple(range(20))
+    for stream in (Stream(everybody, everybody), Stream((3,), everybody), Stream((3,), (4,))):
+        assert switching.conflict([stream], np.arange(20)) is None
+
+
+@settings(deadline=None)
+@given(st.permutations(range(20)))
+def test_places_decide(places: list[int]) -> None:
+    # The five-cycle is there whatever the ranks are called.
+    switching = Switching.of(Fred(middle_switches=2).build())
+    rank = {npu: number for number, npu in enumerate(places)}
+    streams = all_reduces(*((rank[i], rank[i + 5]) for i in range(5)))
+    conflict = switching.conflict(streams, np.array(places))
+    assert conflict is not None
+    assert conflict.switch == "L2.0"
+
+
+def test_a_placement_without_a_place_is_a_finding() -> None:
+    class Nowhere(LinearPlacement):
+        def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+            if parallelism.pp == 2:
+                raise UnsupportedError("no place for two stages")
+            return super().order(fabric, parallelism)
+
+    answer = check(Fred().build(), Nowhere(), [Parallelism(pp=1), Parallelism(pp=2), Parallelism(dp=2, pp=2)])
+    assert answer.findings == tuple(
+        Finding(one, NO_PLACE, "no place for two stages", proven=False)
+        for one in (Parallelism(pp=2), Parallelism(dp=2, pp=2))
+    )
+    assert (answer.strategies, answer.routable, answer.phases) == (3, 1, 0)
+
+
+def test_fabrics_without_fred_switches_are_refused() -> None:
+    fabric = evolve(Fred().build(), admission=AlwaysStart)
+    with pytest.raises(UnsupportedError, match="'FRED-D' has no FRED switches") as caught:
+        check(fabric, LinearPlacement(), strategies(2))
+    assert caught.value.accepted == "a fabric of topology 'fred'"
+
+
+def test_more_workers_than_npus_are_refused() -> None:
+    with pytest.raises(InputError, match="needs 21 NPUs"):
+        check(Fred().build(), LinearPlacement(), [Parallelism(mp=3, dp=7)])

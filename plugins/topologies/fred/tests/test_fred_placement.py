@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import define, evolve
+
+import fredfw_topology_fred as plugin
+from fredfw import AlwaysStart, Fabric, Framework, Parallelism
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.workloads import LinearPlacement
+from fredfw_topology_fred import Fred, RoutablePlacement
+from fredfw_topology_fred.circuits import Circuits, Conflict
+from fredfw_topology_fred.feasibility import Switching, check
+from fredfw_topology_fred.placement import _nestings
+from fredfw_topology_fred.ports import SwitchFlows
+from fredfw_topology_fred.strategies import phases, strategies
+from fredfw_topology_fred.switch import RoutingConflict
+
+
+def fred(m: int = 2, **fields: Any) -> Fabric:
+    return Fred(middle_switches=m, **fields).build()
+
+
+def conflicts(fabric: Fabric, parallelism: Parallelism, order: Any) -> list[str]:
+    """The phases that meet a conflict."""
+    switching = Switching.of(fabric)
+    return [name for name, streams in phases(parallelism) if switching.conflict(streams, np.asarray(order)) is not None]
+
+
+# What two middle switches cannot route in NPU order, and the way in which the search finds a place.
+NESTED = Parallelism(mp=1, dp=2, pp=5)
+EXCHANGED = Parallelism(mp=3, dp=5, pp=1)
+
+
+def test_it_is_registered() -> None:
+    assert plugin.fredfw_placements() == [RoutablePlacement]
+    assert Framework().plugins.placements.get("routable") is RoutablePlacement
+
+
+def test_npu_order_stays_where_it_routes() -> None:
+    fabric = fred()
+    stuck = {finding.parallelism for finding in check(fabric, LinearPlacement(), strategies(20)).findings}
+    for parallelism in strategies(20):
+        if parallelism not in stuck:
+            assert RoutablePlacement().order(fabric, parallelism).tolist() == list(range(20))
+
+
+def test_all_that_two_middle_switches_cannot_route_in_npu_order_gets_another() -> None:
+    fabric = fred()
+    stuck = {finding.parallelism for finding in check(fabric, LinearPlacement(), strategies(20)).findings}
+    assert {NESTED, EXCHANGED} <= stuck
+    for parallelism in stuck:
+        assert conflicts(fabric, parallelism, np.arange(20)) == ["dp"]
+        order = RoutablePlacement().order(fabric, parallelism)
+        assert sorted(order.tolist()) == list(range(20))
+        assert conflicts(fabric, parallelism, order) == []
+        # Again, and on a fabric that remembers nothing.
+        for other in (fabric, fred()):
+            assert RoutablePlacement().order(other, parallelism).tolist() == order.tolist()
+
+
+def test_data_parallel_neighbours_need_no_search() -> None:
+    # With DP innermost the groups {i, i + 5} become {2i, 2i + 1}: each has a microswitch of L2 for itself.
+    order = RoutablePlacement(exchanges=0).order(fred(), NESTED)
+    groups = order[NESTED.dp_groups()]
+    assert sorted(map(sorted, groups.tolist())) == [[2 * i, 2 * i + 1] for i in range(5)]
+
+
+def test_nestings_are_the_six_there_are() -> None:
+    # From one member of a group to the next it is 1 NPU if its kind is innermost, then the size of that, and so on.
+    split = Parallelism(mp=2, dp=3, pp=5)
+    sizes = {"mp": 2, "dp": 3, "pp": 5}
+    expected = set()
+    for inner, middle, outer in permutations(sizes):
+        strides = {inner: 1, middle: sizes[inner], outer: sizes[inner] * sizes[middle]}
+        expected.add((strides["mp"], strides["dp"], strides["pp"]))
+    found = set()
+    for order in _nestings(split, 32):
+        assert sorted(order.tolist()) == list(range(32))
+        groups = split.mp_groups(), split.dp_groups(), split.pp_groups()
+        steps = [set(np.diff(order[one]).ravel().tolist()) for one in groups]
+        assert [len(step) for step in steps] == [1, 1, 1]
+        found.add(tuple(step.pop() for step in steps))
+    assert found == expected
+    assert next(_nestings(split, 32)).tolist() == list(range(32))
+
+
+def test_exchanges_find_what_no_nesting_has() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        RoutablePlacement(exchanges=0).order(fred(), EXCHANGED)
+    assert caught.value.message == (
+        "no placement found in 0 exchanges of MP(3)-DP(5)-PP(1) on 'FRED-D' without routing conflicts"
+    )
+    assert "more middle switches" in str(caught.value)
+    orders = [RoutablePlacement(seed=seed).order(fred(), EXCHANGED).tolist() for seed in (0, 0, 1, 2)]
+    assert orders[0] == orders[1]
+    assert len(set(map(tuple, orders))) > 1
+    for order in orders:
+        assert sorted(order) == list(range(20))
+        assert conflicts(fred(), EXCHANGED, order) == []
+
+
+@define(eq=False)
+class Picky(Circuits):
+    """Switches that carry nothing but one stream, from and to the given ports of the only switch."""
+
+    wanted: frozenset[int] = frozenset()
+
+    def conflict_among(self, streams: Iterable[SwitchFlows]) -> Conflict | None:
+        ((flow,),) = (carried for stream in streams for carried in stream.values())
+        if flow.inputs == self.wanted:
+            return None
+        return Conflict("L1.0", RoutingConflict(2, 4, (flow,), depth=0, place=(), proven=True))
+
+
+def picky(*ports: int) -> Fabric:
+    fabric = fred(arity=(4,), io_controllers=0)
+    assert isinstance(fabric.admission, Circuits)
+    known = fabric.admission
+    return evolve(fabric, admission=Picky(2, known.ports, known.name, "block", frozenset(ports)))
+
+
+def test_few_orders_are_all_tried() -> None:
+    # 4 x 3 orders of two workers. FRED's switches route everything this small, so these are picky ones.
+    pair = Parallelism(dp=2)
+    assert RoutablePlacement(exchanges=0).assign(picky(1, 3), pair).tolist() == [1, 3]
+    with pytest.raises(UnsupportedError) as caught:
+        RoutablePlacement(exchanges=0).assign(picky(), pair)
+    assert caught.value.message == "there is no placement of MP(1)-DP(2)-PP(1) on 'FRED-D' without routing conflicts"
+
+
+def test_every_strategy_of_small_wafers_has_a_place() -> None:
+    # Two middle switches, wafers of six NPUs: three pairs can be a triangle on the root, but need not be.
+    for arity in ((6,), (3, 2), (2, 3)):
+        bandwidths: Any = [1e12] * len(arity)
+        fabric = fred(arity=arity, bandwidths=bandwidths)
+        linear, routable = (check(fabric, one, strategies(6)) for one in (LinearPlacement(), RoutablePlacement()))
+        assert [str(finding.parallelism) for finding in linear.findings] == ["MP(1)-DP(2)-PP(3)", "MP(3)-DP(2)-PP(1)"]
+        assert routable.findings == ()
+
+
+def test_a_fabric_without_fred_switches_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="has no FRED switches"):
+        RoutablePlacement().order(evolve(fred(), admission=AlwaysStart), NESTED)
+
+
+@pytest.mark.parametrize(("field", "value"), [("exchanges", -1), ("exchanges", 1.5), ("seed", -1)])
+def test_bad_input(field: str, value: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        RoutablePlacement(**{field: value})
+    assert caught.value.key == field
+
+
+def test_it_mends_a_simulation() -> None:
+    # Five all-reduces of 3 GB among four at once: two turns in NPU order, one where they are routable.
+    once = 3e9 / 3e12 + 4 * 20e-9
+    topology = {"name": "fred", "middle_switches": 2}
+    fabrics = {
+        name: {"topology": topology, "placement": name, "collectives": {"default": "in-network"}}
+        for name in ("linear", "routable")
+    }
+    workload = {"name": "microbenchmark", "size": "3 GB", "ranks": 4, "groups": 5, "layout": "strided"}
+    framework = Framework()
+    comparison = framework.compare(
+        framework.load_experiment({"fabrics": fabrics, "workloads": {"groups": {"workload": workload}}})
+    )
+    linear, routable = comparison.rows
+    assert linear.seconds == pytest.approx(2 * once, rel=1e-12)
+    assert linear.figures == {"routing conflicts": 1.0}
+    # DP innermost: every group is below an L1 switch.
+    assert routable.seconds == pytest.approx(once - 2 * 20e-9, rel=1e-12)
+    assert (routable.figures, routable.notes) == ({}, ())
