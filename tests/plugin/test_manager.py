@@ -18,6 +18,7 @@ from fredfw.errors import BrokenPluginError, InputError, PluginError, PluginWarn
 from fredfw.fabric import Fabric, ShortestPathRouter, Topology
 from fredfw.plugin import hookimpl
 from fredfw.plugin.manager import PluginManager, Switches
+from fredfw.plugin.registry import FIRST_PARTY
 from fredfw.workloads import LinearPlacement
 
 Install = Callable[..., Path]
@@ -146,27 +147,33 @@ def test_a_hook_that_returns_junk_is_left_out(install: Install, topology: Source
         strict.topologies.names()
 
 
-def test_a_broken_plugin_is_blamed_for_the_name_of_its_distribution_or_entry_point(install: Install) -> None:
-    install("fredfw-topology-torus", "1 / 0", entry="torus")
+def test_a_broken_plugin_is_blamed_for_the_name_of_its_distribution_or_entry_point(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FIRST_PARTY, "topology", ("dragonfly",))
+    install("fredfw-topology-dragonfly", "1 / 0", entry="dragonfly")
     install("other", "1 / 0", entry="loop")
     with pytest.warns(PluginWarning):
-        manager = PluginManager.discover(only("torus", "other"))
-    with pytest.raises(BrokenPluginError, match=r"fredfw-topology-torus 1\.0.*ZeroDivisionError") as error:
-        manager.topologies.get("torus")
+        manager = PluginManager.discover(only("dragonfly", "other"))
+    with pytest.raises(BrokenPluginError, match=r"fredfw-topology-dragonfly 1\.0.*ZeroDivisionError") as error:
+        manager.topologies.get("dragonfly")
     assert "other" not in str(error.value)
 
 
 # --- switches
 
 
-def test_blocked_plugins_are_not_imported(install: Install, topology: Source) -> None:
-    install("fredfw-topology-torus", "1 / 0", entry="torus")
+def test_blocked_plugins_are_not_imported(
+    install: Install, topology: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FIRST_PARTY, "topology", ("dragonfly",))
+    install("fredfw-topology-dragonfly", "1 / 0", entry="dragonfly")
     install("good", topology("good-ring"))
-    for name in ("torus", "fredfw-topology-torus", "Fredfw_Topology.Torus"):
+    for name in ("dragonfly", "fredfw-topology-dragonfly", "Fredfw_Topology.Dragonfly"):
         manager = PluginManager.discover(Switches(block=frozenset({name})))
         assert "good-ring" in manager.topologies
-        with pytest.raises(UnknownNameError, match=r"fredfw-topology-torus 1\.0.* is switched off") as error:
-            manager.topologies.get("torus")
+        with pytest.raises(UnknownNameError, match=r"fredfw-topology-dragonfly 1\.0.* is switched off") as error:
+            manager.topologies.get("dragonfly")
         assert not isinstance(error.value, PluginError)
 
 

@@ -6,6 +6,7 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
@@ -23,8 +24,18 @@ V = TypeVar("V")
 
 # Names that first-party plugins register. The distribution that registers one is called after its kind and name.
 FIRST_PARTY = {
-    "topology": ("fat-tree", "fred", "mesh2d", "optical-ring", "torus"),
-    "collective": ("hierarchical", "in-network", "ring", "tree", "wrht"),
+    "topology": ("fat-tree", "fred", "fully-connected", "mesh2d", "optical-ring", "switch", "torus"),
+    "collective": (
+        "bruck",
+        "h-ring",
+        "hierarchical",
+        "in-network",
+        "recursive-halving-doubling",
+        "ring",
+        "torus-ring",
+        "tree",
+        "wrht",
+    ),
     "workload": ("cnn", "microbenchmark", "transformer"),
 }
 
@@ -43,12 +54,13 @@ class Plugin:
     module: str
     package: Distribution | None = None
 
-    @property
+    # Looked up once: each look-up reads all of the distribution's metadata, which takes a millisecond.
+    @cached_property
     def distribution(self) -> str | None:
         """Name of its distribution."""
         return None if self.package is None else self.package.name
 
-    @property
+    @cached_property
     def version(self) -> str | None:
         """Version of its distribution."""
         return None if self.package is None else self.package.version

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from fredfw import Fabric, Framework
+from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
+from fredfw.errors import UnsupportedError
+from fredfw.fabric import GroupView
+from fredfw_collective_bruck import Bruck, fredfw_collectives
+
+SIZES = [*range(1, 18), 32, 33]
+SIZE, BANDWIDTH, ALPHA = 1e6, 1e9, 3e-6
+
+
+def plan(pattern: Pattern, n: int) -> Schedule:
+    return Bruck().plan(CollectiveRequest(pattern, n, SIZE), GroupView(n))
+
+
+def duration(pattern: str, n: int, fidelity: str) -> float:
+    """Return the seconds that it takes NPUs around one switch; alpha is the latency of both links of a path."""
+    npu, hub = np.arange(n), np.full(n, n)
+    ends = np.concatenate([npu, hub]), np.concatenate([hub, npu])
+    fabric = Fabric("star", np.append(np.zeros(n), 1), *ends, BANDWIDTH, ALPHA / 2, 0.0)
+    return Framework().simulate_collective(fabric, pattern, size=SIZE, algorithm="bruck", fidelity=fidelity).duration
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_collectives() == [Bruck]
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("pattern", sorted(Bruck.patterns))
+def test_it_does_what_the_pattern_promises(pattern: Pattern, n: int) -> None:
+    request = CollectiveRequest(pattern, n, 1e6)
+    check(Bruck().plan(request, GroupView(n)), request)
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 8, 12])
+def test_all_to_all_v_moves_each_pair_once_for_each_digit_of_its_distance(n: int) -> None:
+    sizes = np.random.default_rng(n).integers(0, 4, (n, n)).astype(float)
+    request = CollectiveRequest(Pattern.ALL_TO_ALL, n, 0.0, sizes=sizes)
+    schedule = Bruck().plan(request, GroupView(n))
+    check(schedule, request)
+    digits = [[((y - x) % n).bit_count() for y in range(n)] for x in range(n)]
+    assert sum(schedule.row_bytes(phase).sum() for phase in schedule.phases) == (np.array(digits) * sizes).sum()
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 8, 13, 32, 33])
+def test_all_to_all_is_one_message_in_each_step(n: int) -> None:
+    schedule = plan(Pattern.ALL_TO_ALL, n)
+    assert schedule.steps == math.ceil(math.log2(n))
+    for step, phase in enumerate(schedule.phases):
+        assert ((phase.source + 2**step) % n == phase.destination).all()
+        blocks = sum(distance >> step & 1 for distance in range(n))
+        np.testing.assert_allclose(np.bincount(phase.source, schedule.row_bytes(phase)), blocks * SIZE / n, rtol=1e-12)
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+@pytest.mark.parametrize("n", [2, 3, 6, 8, 11, 16, 32])
+def test_time_on_a_switch(n: int, fidelity: str) -> None:
+    steps, block = math.ceil(math.log2(n)), SIZE / n / BANDWIDTH
+    blocks = sum(distance.bit_count() for distance in range(n))
+    assert duration("all-to-all", n, fidelity) == pytest.approx(steps * ALPHA + blocks * block, rel=1e-9)
+    if n == 2**steps:
+        assert blocks == n // 2 * steps
+    assert duration("all-gather", n, fidelity) == pytest.approx(steps * ALPHA + (n - 1) * block, rel=1e-9)
+
+
+def test_an_all_gather_of_4096_is_twelve_phases() -> None:
+    assert [len(phase) for phase in plan(Pattern.ALL_GATHER, 4096).phases] == [4096] * 12
+
+
+def test_it_refuses_other_patterns() -> None:
+    with pytest.raises(UnsupportedError, match="it does not do all-reduce"):
+        plan(Pattern.ALL_REDUCE, 4)

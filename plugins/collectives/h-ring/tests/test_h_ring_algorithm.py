@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fredfw import Fabric, Framework
+from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.fabric import GroupView
+from fredfw_collective_h_ring import HRing, fredfw_collectives
+
+SIZES = [*range(1, 18), 32, 33]
+
+
+def plan(pattern: Pattern, n: int, m: int, size: float = 1.0) -> Schedule:
+    return HRing(m=m).plan(CollectiveRequest(pattern, n, size), GroupView(n))
+
+
+def star(n: int, bandwidth: float, latency: float) -> Fabric:
+    """NPUs around one switch; latency is that of both links of a path."""
+    npu, hub = np.arange(n), np.full(n, n)
+    ends = np.concatenate([npu, hub]), np.concatenate([hub, npu])
+    return Fabric("star", np.append(np.zeros(n), 1), *ends, bandwidth, latency / 2, 0.0)
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_collectives() == [HRing]
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("pattern", sorted(HRing.patterns))
+def test_it_does_what_the_pattern_promises(pattern: Pattern, n: int) -> None:
+    request = CollectiveRequest(pattern, n, 1e6)
+    for m in range(1, n + 1):
+        if n % m == 0:
+            check(HRing(m=m).plan(request, GroupView(n)), request)
+
+
+@pytest.mark.parametrize(("n", "m"), [(1024, 4), (2048, 4), (3072, 4), (4096, 4), (12, 3), (12, 12)])
+def test_steps_and_bytes(n: int, m: int) -> None:
+    inside, across = m - 1, n // m - 1
+    expected = [(inside, 60 / m), (across, 60 / n), (across, 60 / n), (inside, 60 / m)]
+    schedule = plan(Pattern.ALL_REDUCE, n, m, 60.0)
+    assert schedule.steps == 2 * inside + 2 * across
+    phases = [(phase.repeat, schedule.row_bytes(phase)) for phase in schedule.phases]
+    for (repeat, carried), (steps, each) in zip(phases, [one for one in expected if one[0]], strict=True):
+        assert repeat == steps
+        np.testing.assert_allclose(carried, each, rtol=1e-12)
+
+
+@pytest.mark.parametrize("m", [1, 1024])
+def test_a_single_ring_of_1024_takes_2046_steps(m: int) -> None:
+    assert plan(Pattern.ALL_REDUCE, 1024, m).steps == 2046
+
+
+def test_rings_stay_inside_groups_and_places() -> None:
+    inside, across = plan(Pattern.REDUCE_SCATTER, 12, 3).phases
+    assert (inside.source // 3 == inside.destination // 3).all()
+    assert ((inside.source + 1) % 3 == inside.destination % 3).all()
+    assert (across.source % 3 == across.destination % 3).all()
+    assert ((across.source + 3) % 12 == across.destination).all()
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+@pytest.mark.parametrize(("n", "m"), [(12, 4), (12, 3), (16, 2)])
+def test_time_on_a_switch(n: int, m: int, fidelity: str) -> None:
+    size, bandwidth, alpha = 1e6, 1e9, 3e-6
+    fabric = star(n, bandwidth, alpha)
+    half = (m - 1) * (alpha + size / m / bandwidth) + (n // m - 1) * (alpha + size / n / bandwidth)
+    for pattern, halves in (("all-reduce", 2), ("reduce-scatter", 1), ("all-gather", 1)):
+        result = Framework().simulate_collective(fabric, pattern, size=size, algorithm="h-ring", m=m, fidelity=fidelity)
+        assert result.duration == pytest.approx(halves * half, rel=1e-9)
+
+
+def test_it_refuses_groups_that_do_not_divide() -> None:
+    with pytest.raises(UnsupportedError, match="m = 4 does not divide 10 ranks"):
+        plan(Pattern.ALL_REDUCE, 10, 4)
+
+
+def test_it_refuses_other_patterns() -> None:
+    with pytest.raises(UnsupportedError, match="it does not do all-to-all"):
+        plan(Pattern.ALL_TO_ALL, 8, 4)
+
+
+@pytest.mark.parametrize("m", [0, 2.5])
+def test_m_is_a_positive_whole_number(m: float) -> None:
+    with pytest.raises(InputError, match="m"):
+        HRing(m=m)  # type: ignore[arg-type]  # bad on purpose

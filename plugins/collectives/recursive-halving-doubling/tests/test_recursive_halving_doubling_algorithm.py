@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fredfw import Fabric, Framework
+from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.fabric import GroupView
+from fredfw_collective_recursive_halving_doubling import RecursiveHalvingDoubling, fredfw_collectives
+
+SIZES = [*range(1, 18), 24, 32, 33]
+SIZE, BANDWIDTH, ALPHA = 1e6, 1e9, 3e-6
+BETA = SIZE / BANDWIDTH  # seconds to send the whole vector
+
+
+def plan(pattern: Pattern, n: int, method: str = "halving-doubling") -> Schedule:
+    return RecursiveHalvingDoubling(method=method).plan(CollectiveRequest(pattern, n, SIZE), GroupView(n))
+
+
+def duration(pattern: str, n: int, **options: Any) -> float:
+    """Return the seconds that it takes NPUs around one switch; alpha is the latency of both links of a path."""
+    npu, hub = np.arange(n), np.full(n, n)
+    ends = np.concatenate([npu, hub]), np.concatenate([hub, npu])
+    fabric = Fabric("star", np.append(np.zeros(n), 1), *ends, BANDWIDTH, ALPHA / 2, 0.0)
+    algorithm = "recursive-halving-doubling"
+    return Framework().simulate_collective(fabric, pattern, size=SIZE, algorithm=algorithm, **options).duration
+
+
+def largest_rows(schedule: Schedule) -> list[float]:
+    """Return the largest transfer of each step, as a share of the size."""
+    return [float(schedule.row_bytes(phase).max()) / SIZE for phase in schedule.phases]
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_collectives() == [RecursiveHalvingDoubling]
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("pattern", sorted(RecursiveHalvingDoubling.patterns))
+def test_it_does_what_the_pattern_promises(pattern: Pattern, n: int) -> None:
+    request = CollectiveRequest(pattern, n, 1e6)
+    for method in ("halving-doubling", "doubling"):
+        if (pattern, method) != (Pattern.REDUCE_SCATTER, "doubling"):
+            check(RecursiveHalvingDoubling(method=method).plan(request, GroupView(n)), request)
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+@pytest.mark.parametrize("log", [1, 2, 3, 5])
+def test_time_on_a_switch(log: int, fidelity: str) -> None:
+    n = 2**log
+    half = log * ALPHA + (n - 1) / n * BETA
+    assert duration("all-reduce", n, fidelity=fidelity) == pytest.approx(2 * half, rel=1e-9)
+    assert duration("reduce-scatter", n, fidelity=fidelity) == pytest.approx(half, rel=1e-9)
+    assert duration("all-gather", n, fidelity=fidelity) == pytest.approx(half, rel=1e-9)
+    expected = log * (ALPHA + BETA)
+    assert duration("all-reduce", n, method="doubling", fidelity=fidelity) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("n", "log"), [(3, 1), (5, 2), (7, 2), (12, 3), (33, 5)])
+def test_folding_adds_two_steps_of_the_whole_vector(n: int, log: int) -> None:
+    p = 2**log
+    fold = 2 * (ALPHA + BETA)
+    expected = fold + 2 * (log * ALPHA + (p - 1) / p * BETA)
+    assert duration("all-reduce", n) == pytest.approx(expected, rel=1e-9)
+    assert duration("all-reduce", n, method="doubling") == pytest.approx(fold + log * (ALPHA + BETA), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n", "shares"),
+    # By hand, in blocks of size / n: fold all blocks but one, halve, unfold one block. Of 3 ranks, 0 works for 0 and 1,
+    # 2 for itself. Of 6, 0 works for 0 and 1, 2 for 2 and 3; 4 and 5 for themselves: 0 and 2 exchange 2 + 1 blocks,
+    # then 0 and 4 exchange 2 for 1. Of 7, only rank 6 works for itself alone.
+    [(3, [2, 2, 1]), (6, [5, 3, 2, 1]), (7, [6, 4, 2, 1])],
+)
+def test_reduce_scatter_and_all_gather_with_uneven_halves(n: int, shares: list[int]) -> None:
+    assert largest_rows(plan(Pattern.REDUCE_SCATTER, n)) == pytest.approx([one / n for one in shares])
+    assert largest_rows(plan(Pattern.ALL_GATHER, n)) == pytest.approx([one / n for one in reversed(shares)])
+
+
+def test_the_most_data_goes_the_shortest_way() -> None:
+    steps = plan(Pattern.REDUCE_SCATTER, 16).phases
+    assert [set(abs(phase.source - phase.destination)) for phase in steps] == [{1}, {2}, {4}, {8}]
+    assert largest_rows(plan(Pattern.REDUCE_SCATTER, 16)) == [1 / 2, 1 / 4, 1 / 8, 1 / 16]
+
+
+@pytest.mark.parametrize("n", [2, 8, 1024, 4096])
+def test_partners_exchange(n: int) -> None:
+    for method, factor in (("halving-doubling", 2), ("doubling", 1)):
+        schedule = plan(Pattern.ALL_REDUCE, n, method)
+        assert schedule.steps == factor * (n.bit_length() - 1)
+        for phase in schedule.phases:
+            order = np.argsort(phase.destination)
+            assert (phase.source[order] == phase.destination[phase.source]).all()
+            assert len(phase) == n
+
+
+def test_recursive_doubling_does_no_reduce_scatter() -> None:
+    with pytest.raises(UnsupportedError, match="recursive doubling does no reduce-scatter"):
+        plan(Pattern.REDUCE_SCATTER, 4, "doubling")
+
+
+def test_it_refuses_other_patterns() -> None:
+    with pytest.raises(UnsupportedError, match="it does not do broadcast"):
+        plan(Pattern.BROADCAST, 4)
+
+
+def test_auto_tries_doubling_for_an_all_reduce_only() -> None:
+    assert len(RecursiveHalvingDoubling.variants(Pattern.ALL_REDUCE)) == 2
+    assert RecursiveHalvingDoubling.variants(Pattern.REDUCE_SCATTER) == [RecursiveHalvingDoubling()]
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(InputError, match="method"):
+        RecursiveHalvingDoubling(method="tripling")

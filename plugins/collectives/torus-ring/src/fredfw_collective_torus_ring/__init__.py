@@ -1,0 +1,127 @@
+"""The collective algorithm ``torus-ring``: rings along all dimensions of a torus and both ways round, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw import (
+    CollectiveAlgorithm,
+    CollectiveRequest,
+    GroupView,
+    Level,
+    Pattern,
+    Schedule,
+    hookimpl,
+    parallel,
+    pipelined,
+    ring_schedule,
+    units,
+)
+from fredfw.typing import FloatArray
+from fredfw_collective_torus_ring.shares import balanced_shares
+
+
+@frozen
+class TorusRing(CollectiveAlgorithm):
+    """The data is cut into parts, one per dimension to start along and way round, which all run at once.
+
+    The part that starts along dimension s does reduce-scatters by rings along s, s + 1, ... and round to s - 1, then
+    all-gathers in reverse. Where all dimensions are alike, parts never meet on a link, and an all-reduce takes the
+    bandwidth bound 2 (n - 1) / n x size / (2 d x link bandwidth) (Jain and Sabharwal, "Optimal bucket algorithms for
+    large MPI collectives on torus interconnects", ICS 2010). Where they differ, parts wait for each other, and a
+    pipeline of more ``chunks`` comes closer to the bound.
+
+    Fits groups that are a full product of closed rings, switches and pairs. Both ways are used where all rings allow
+    it; the two ways round a pair or a switch are the same links.
+    """
+
+    name: ClassVar[str] = "torus-ring"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
+
+    chunks: int = units.option(
+        1,
+        validator=units.whole(1),
+        help="pieces of each part that follow each other in a pipeline, where the group has two or more levels",
+    )
+    shares: str = units.option(
+        "balanced",
+        validator=units.one_of("balanced", "equal"),
+        help="of the dimensions to start along: so that the busiest link carries its bytes soonest, or all alike",
+    )
+
+    @classmethod
+    def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
+        """See ``CollectiveAlgorithm.variants``: in one piece and in pipelines of 2 to 16."""
+        del pattern
+        return [cls(chunks=chunks) for chunks in (1, 2, 4, 8, 16)]
+
+    def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
+        """See ``CollectiveAlgorithm.refusal``."""
+        if view.coordinates is None:
+            return "the group is no full product of positions in the fabric's levels"
+        for level in view.levels:
+            if level.kind == "line" and level.size > 2:
+                return f"the group extends along a line of {level.size}, which is no ring"
+        return super().refusal(request, view)
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        """See ``CollectiveAlgorithm.schedule``."""
+        count, steps = len(view.levels), _steps(view.levels)
+        shares = balanced_shares(busy_times(view.levels)) if self.shares == "balanced" else np.full(count, 1 / count)
+        return parallel(
+            [
+                pipelined(
+                    _part(request.pattern, request.size * share / len(steps), view, start, step),
+                    self.chunks if count > 1 else 1,
+                )
+                for start, share in enumerate(shares.tolist())
+                for step in steps
+                if share > 0
+            ]
+        )
+
+
+@hookimpl
+def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
+    """Register ``torus-ring``."""
+    return [TorusRing]
+
+
+def _part(pattern: Pattern, size: float, view: GroupView, start: int, step: int) -> Schedule:
+    """Return what starts along level ``start``; one way round the links of a level is one channel."""
+    count = len(view.levels)
+    order = np.roll(np.arange(count), -start).tolist()
+    part = ring_schedule(pattern, size, view.require_levels(), order, step=step, channels=True)
+    channels = [index + count * (step < 0 and _is_ring(level)) for index, level in enumerate(view.levels)]
+    return evolve(part, phases=[evolve(phase, channel=channels[phase.channel]) for phase in part.phases])
+
+
+def busy_times(levels: Sequence[Level]) -> FloatArray:
+    """Return the ``(levels, levels)`` seconds per byte for which a reduce-scatter keeps the links of each level busy.
+
+    Column s is that of a reduce-scatter that starts along level s, as both ways round as there are. An all-gather
+    mirrors it, and an all-reduce does both, which scales all times alike.
+    """
+    count, ways = len(levels), len(_steps(levels))
+    sizes = np.array([level.size for level in levels])
+    rates = np.array([level.bandwidth * (ways if _is_ring(level) else 1) for level in levels])
+    times = np.empty((count, count))
+    for start in range(count):
+        order = np.roll(np.arange(count), -start)
+        times[order, start] = (sizes[order] - 1) / np.cumprod(sizes[order]) / rates[order]
+    return times
+
+
+def _steps(levels: Sequence[Level]) -> tuple[int, ...]:
+    """Return the ways round, 1 and perhaps -1, that are worth using."""
+    rings = [level for level in levels if _is_ring(level)]
+    return (1, -1) if rings and all(level.two_way for level in rings) else (1,)
+
+
+def _is_ring(level: Level) -> bool:
+    """Return whether the two ways round ``level`` are different links."""
+    return level.kind == "ring" and level.size > 2

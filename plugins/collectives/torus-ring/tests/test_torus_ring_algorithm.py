@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from fredfw import CollectiveRequest, GroupView, Level, Pattern, Schedule, check
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.typing import FloatArray
+from fredfw_collective_torus_ring import TorusRing, busy_times, fredfw_collectives
+from fredfw_collective_torus_ring.shares import balanced_shares
+
+OPTIONS: list[dict[str, Any]] = [{}, {"shares": "equal", "chunks": 2}]
+
+
+def factorisations(n: int, factors: int) -> list[tuple[int, ...]]:
+    if factors == 1:
+        return [(n,)] if n > 1 else []
+    return [(d, *rest) for d in range(2, n) if n % d == 0 for rest in factorisations(n // d, factors - 1)]
+
+
+def torus(*sizes: int, two_way: bool = True) -> tuple[Level, ...]:
+    """The levels of a torus with links of 1 B/s, as the topology states them."""
+    return tuple(Level(size, "ring", 1.0, two_way=two_way) if size > 2 else Level(size, "line", 1.0) for size in sizes)
+
+
+def view(levels: tuple[Level, ...], seed: int | None = None) -> GroupView:
+    """Return a full product of positions; with a seed, ranks are in a random order."""
+    sizes = [level.size for level in levels]
+    n = math.prod(sizes)
+    order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
+    return GroupView(n, levels, np.stack(np.unravel_index(order, sizes[::-1])[::-1], axis=1))
+
+
+def plan(pattern: Pattern, group: GroupView, size: float = 1.0, **options: Any) -> Schedule:
+    return TorusRing(**options).plan(CollectiveRequest(pattern, group.size, size), group)
+
+
+def link_bytes(schedule: Schedule, group: GroupView) -> FloatArray:
+    """Return the ``(ranks, levels, 2)`` bytes that each rank sends over its link up and down each level."""
+    assert group.coordinates is not None
+    total = np.zeros((group.size, len(group.levels), 2))
+    for phase in schedule.phases:
+        hop = group.coordinates[phase.destination] - group.coordinates[phase.source]
+        ranks, moved = np.nonzero(hop)
+        assert ranks.tolist() == list(range(len(phase)))  # every transfer along one level alone
+        sizes = np.array([level.size for level in group.levels])[moved]
+        up = (hop[ranks, moved] - 1) % sizes == 0
+        assert (up | ((hop[ranks, moved] + 1) % sizes == 0)).all()  # and to a neighbour
+        np.add.at(total, (phase.source, moved, np.where(up, 0, 1)), phase.repeat * schedule.row_bytes(phase))
+    return total
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_collectives() == [TorusRing]
+
+
+@pytest.mark.parametrize("n", [*range(2, 18), 32, 33, 36])
+@pytest.mark.parametrize("pattern", sorted(TorusRing.patterns))
+def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Pattern, n: int) -> None:
+    request = CollectiveRequest(pattern, n, 1e6)
+    for sizes in [one for factors in (1, 2, 3) for one in factorisations(n, factors)]:
+        for two_way in (True, False):
+            group = view(torus(*sizes, two_way=two_way), seed=n)
+            for options in OPTIONS:
+                check(TorusRing(**options).plan(request, group), request)
+
+
+def test_four_levels() -> None:
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 24, 1e6)
+    check(TorusRing(chunks=2).plan(request, view(torus(2, 3, 2, 2), seed=0)), request)
+
+
+def test_one_rank_has_nothing_to_do() -> None:
+    assert plan(Pattern.ALL_REDUCE, GroupView(1, (), np.zeros((1, 0), dtype=np.intp))).phases == ()
+
+
+@pytest.mark.parametrize("pattern", sorted(TorusRing.patterns))
+@pytest.mark.parametrize("sizes", [(8,), (3, 3), (4, 4, 4), (8, 4), (3, 5)])
+def test_all_links_of_a_torus_carry_the_same(pattern: Pattern, sizes: tuple[int, ...]) -> None:
+    # Every rank sends (n - 1) / n of the data in each half, over 2 d links.
+    group = view(torus(*sizes), seed=1)
+    n, halves = group.size, 2 if pattern is Pattern.ALL_REDUCE else 1
+    expected = np.full((n, len(sizes), 2), halves * (n - 1) / n * 60 / (2 * len(sizes)))
+    for chunks in (1, 3):
+        schedule = plan(pattern, group, 60.0, chunks=chunks)
+        np.testing.assert_allclose(link_bytes(schedule, group), expected, rtol=1e-9)
+
+
+def test_one_way_rings_are_gone_round_upwards() -> None:
+    group = view(torus(4, 4, two_way=False))
+    expected = np.zeros((16, 2, 2))
+    expected[:, :, 0] = 15 / 16 / 2
+    np.testing.assert_allclose(link_bytes(plan(Pattern.ALL_GATHER, group), group), expected, rtol=1e-12)
+
+
+def test_a_one_way_ring_keeps_the_others_to_one_way() -> None:
+    group = view((Level(4, "ring", 1.0), Level(4, "ring", 1.0, two_way=False)))
+    assert not link_bytes(plan(Pattern.ALL_GATHER, group), group)[:, :, 1].any()
+
+
+def test_the_one_link_of_a_pair_counts_once() -> None:
+    # 4 x 2: with a share x along the ring first, the ring's two links carry 3/4 x + 3/8 (1 - x), the pair's one
+    # 1/8 x + 1/2 (1 - x); alike per link at x = 5/9, where each carries 7/8 / 3.
+    group = view(torus(4, 2))
+    np.testing.assert_allclose(balanced_shares(busy_times(group.levels)), [5 / 9, 4 / 9], rtol=1e-12)
+    sent = link_bytes(plan(Pattern.REDUCE_SCATTER, group), group)
+    np.testing.assert_allclose(sent[:, 0], 7 / 24, rtol=1e-12)
+    np.testing.assert_allclose(sent[:, 1].sum(axis=1), 7 / 24, rtol=1e-12)
+
+
+def test_pairs_and_switches_alone_need_no_other_way_round() -> None:
+    for levels in (torus(2, 2, 2), (Level(4, "switch", 1.0), Level(3, "switch", 1.0))):
+        assert len(plan(Pattern.ALL_GATHER, view(levels)).phases) == len(levels) ** 2
+
+
+@given(st.integers(2, 12), st.integers(2, 12))
+def test_shares_of_two_dimensions(a: int, b: int) -> None:
+    # x (a - 1) / a + (1 - x) (a - 1) / (a b) is half of (a b - 1) / (a b), where all links are alike.
+    expected = (a * b - 2 * a + 1) / (2 * (a - 1) * (b - 1))
+    shares = balanced_shares(busy_times((Level(a, "switch", 1.0), Level(b, "switch", 1.0))))
+    np.testing.assert_allclose(shares, [expected, 1 - expected], rtol=1e-9, atol=1e-12)
+
+
+def lowest_by_kernels(times: FloatArray) -> float:
+    """Return the least time of the busiest resource by trying every kernel of the matrix game.
+
+    An optimal strategy makes some resources equally busy with as many parts (Shapley and Snow, "Basic solutions of
+    discrete games", 1950), so the best feasible one of all these is optimal.
+    """
+    resources, parts = times.shape
+    best = math.inf
+    for size in range(1, min(times.shape) + 1):
+        for rows in combinations(range(resources), size):
+            for columns in combinations(range(parts), size):
+                equal = np.ones((size + 1, size + 1))
+                equal[:size, :size] = times[np.ix_(rows, columns)]
+                equal[:size, size] = -1
+                equal[size, size] = 0
+                right = np.zeros(size + 1)
+                right[size] = 1
+                try:
+                    share = np.linalg.solve(equal, right)[:size]
+                except np.linalg.LinAlgError:
+                    continue
+                if (share >= 0).all():
+                    best = min(best, float((times[:, columns] @ share).max()))
+    return best
+
+
+@given(
+    hnp.arrays(
+        float,
+        st.tuples(st.integers(1, 4), st.integers(1, 4)),
+        elements=st.one_of(st.floats(0.01, 100), st.integers(1, 3).map(float)),
+    )
+)
+def test_no_other_shares_keep_the_busiest_for_less(times: FloatArray) -> None:
+    shares = balanced_shares(times)
+    assert (shares >= 0).all()
+    assert shares.sum() == pytest.approx(1, rel=1e-12)
+    assert (times @ shares).max() == pytest.approx(lowest_by_kernels(times), rel=1e-9)
+
+
+@given(st.lists(st.sampled_from([2, 3, 4, 8]), min_size=1, max_size=8), st.data())
+def test_shares_of_many_dimensions(sizes: list[int], data: st.DataObject) -> None:
+    # All links together cannot be quicker than their sum, and they are as quick where no share is left at 0.
+    rates = data.draw(st.lists(st.floats(0.5, 2), min_size=len(sizes), max_size=len(sizes)))
+    times = busy_times(tuple(Level(k, "switch", rate) for k, rate in zip(sizes, rates, strict=True)))
+    shares = balanced_shares(times)
+    n = math.prod(sizes)
+    bound = (n - 1) / n / sum(rates)
+    assert (times @ shares).max() >= bound * (1 - 1e-9)
+    if (shares > 0).all():
+        assert (times @ shares).max() == pytest.approx(bound, rel=1e-9)
+
+
+def test_equal_shares() -> None:
+    schedule = plan(Pattern.ALL_GATHER, view(torus(8, 4)), 64.0, shares="equal")
+    assert schedule.chunk_bytes == 64 / 32 / 4
+
+
+def test_a_part_without_a_share_is_left_out() -> None:
+    # Far slower links are used last, and so little that nothing starts along them.
+    group = view((Level(4, "ring", 1000.0), Level(4, "ring", 1.0)))
+    schedule = plan(Pattern.REDUCE_SCATTER, group)
+    assert len(schedule.phases) == 4
+    assert all((schedule.row_bytes(phase) > 0).all() for phase in schedule.phases)
+
+
+def test_one_way_round_a_level_is_one_channel() -> None:
+    group = view(torus(3, 2))
+    phases = plan(Pattern.REDUCE_SCATTER, group).phases
+    assert [phase.channel for phase in phases] == [0, 1, 2, 1, 1, 0, 1, 2]
+
+
+def test_many_ranks_are_few_phases() -> None:
+    schedule = plan(Pattern.ALL_REDUCE, view(torus(250, 400)))
+    assert len(schedule.phases) == 2 * 2 * 4
+    assert {(len(phase), phase.repeat) for phase in schedule.phases} == {(100_000, 249), (100_000, 399)}
+
+
+def test_auto_tries_pipelines() -> None:
+    assert [str(one) for one in TorusRing.variants(Pattern.ALL_REDUCE)] == [
+        "torus-ring",
+        *(f"torus-ring(chunks={chunks})" for chunks in (2, 4, 8, 16)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("group", "reason"),
+    [
+        (GroupView(6), "no full product of positions"),
+        (view((Level(4, "ring", 1.0), Level(3, "line", 1.0))), "along a line of 3, which is no ring"),
+    ],
+)
+def test_groups_that_it_refuses(group: GroupView, reason: str) -> None:
+    with pytest.raises(UnsupportedError, match=reason):
+        plan(Pattern.ALL_REDUCE, group)
+
+
+def test_it_refuses_other_patterns() -> None:
+    with pytest.raises(UnsupportedError, match="it does not do all-to-all"):
+        plan(Pattern.ALL_TO_ALL, view(torus(4, 4)))
+
+
+@pytest.mark.parametrize(("option", "value"), [("chunks", 0), ("chunks", 1.5), ("shares", 0.5), ("shares", "even")])
+def test_options_are_checked(option: str, value: object) -> None:
+    with pytest.raises(InputError, match=option):
+        TorusRing(**{option: value})  # type: ignore[arg-type]  # bad on purpose

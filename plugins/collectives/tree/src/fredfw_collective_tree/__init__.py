@@ -1,0 +1,156 @@
+"""The collective algorithm ``tree``: reductions up a tree of ranks and broadcasts down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import (
+    CollectiveAlgorithm,
+    CollectiveRequest,
+    GroupView,
+    Pattern,
+    Phase,
+    Schedule,
+    hookimpl,
+    in_series,
+    units,
+)
+from fredfw.typing import IntArray
+
+
+@frozen
+class Tree(CollectiveAlgorithm):
+    """Reduce goes up to the root, broadcast down from it, all-reduce up to rank 0 and down again; fits every group.
+
+    - ``binomial``: the whole vector in ceil(log2 n) steps each way; who has it passes it on in every step.
+    - ``binary``: a complete binary tree, in ``chunks`` pieces that follow each other. In one step all edges are busy,
+      each with a piece of its own: a rank gets a piece while it sends the one before, and an all-reduce brings pieces
+      down while others still go up.
+    - ``double-binary``: the same with two trees at once, half the vector each. The root stands above both, and no other
+      rank has children in both, so that all send and receive about as much (Sanders, Speck and Traeff, "Two-tree
+      algorithms for full bandwidth broadcast, reduction and scan", 2009; NCCL 2.4). The second tree is the first one
+      mirrored where n is odd, and shifted by one rank where n is even.
+    """
+
+    name: ClassVar[str] = "tree"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE, Pattern.BROADCAST})
+
+    shape: str = units.option(
+        "binomial",
+        validator=units.one_of("binomial", "binary", "double-binary"),
+        help="binomial: fewest steps; binary: a pipeline; double-binary: a pipeline that uses all bandwidth",
+    )
+    chunks: int = units.option(
+        16, validator=units.whole(1), help="pieces that follow each other through each binary tree"
+    )
+
+    @classmethod
+    def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
+        """See ``CollectiveAlgorithm.variants``: the binomial tree, and pipelines of 4 to 256 pieces."""
+        del pattern
+        shapes = ("binary", "double-binary")
+        return [cls(), *(cls(shape=shape, chunks=chunks) for shape in shapes for chunks in (4, 16, 64, 256))]
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        """See ``CollectiveAlgorithm.schedule``."""
+        del view
+        n, pattern, root = request.ranks, request.pattern, request.root
+        trees = _trees(self.shape, n)
+        pieces = 1 if self.shape == "binomial" else self.chunks
+        chunks = len(trees) * pieces
+        transfers = [
+            _transfers(pattern, parent, turn, base=index * pieces) for index, (parent, turn) in enumerate(trees)
+        ]
+        phases = _pipeline(np.concatenate(transfers, axis=1), root, n, pieces)
+        return Schedule(pattern, n, request.size / chunks, chunks, phases, root=root)
+
+
+@hookimpl
+def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
+    """Register ``tree``."""
+    return [Tree]
+
+
+def _trees(shape: str, n: int) -> list[tuple[IntArray, IntArray]]:
+    """Return the trees of a shape, each as the ``(n,)`` parents of its nodes and the turns they get the data in.
+
+    Node 0 is the root; nodes of equal turn get the data from their parents in the same step, turn 0 first.
+    """
+    node = np.arange(n)
+    if shape == "binomial":
+        # A node's parent lacks its lowest bit, and serves the most distant child first.
+        low = node & -node
+        return [(node ^ low, np.unique(-low, return_inverse=True)[1])]
+    if shape == "binary":
+        parent = np.maximum(node - 1, 0) // 2
+        return [(parent, _depths(parent) - 1)]
+    parent = _in_order(n)
+    turn = _depths(parent) - 1
+    # In the second tree, leaves and nodes with children change places; of an odd number of them, one is a leaf in both.
+    others = n - node[1:] if n % 2 else node[1:] % (n - 1) + 1
+    name = np.concatenate([node[:1], others])
+    node_of = np.argsort(name)
+    return [(parent, turn), (name[parent[node_of]], turn[node_of])]
+
+
+def _in_order(n: int) -> IntArray:
+    """Return the parents in the binary tree that has the nodes 1 to n - 1 in order and node 0 above it.
+
+    Odd nodes are leaves, even ones have children. In the tree without end, the parent of ``v`` with lowest bit ``b`` is
+    ``v - b`` or ``v + b``, whichever is an odd multiple of ``2 b``; of the nodes above, the first one below n is taken.
+    """
+    node = np.arange(n)
+    low = node & -node
+    above: IntArray = (node ^ low) | (low << 1)
+    return np.where(above < n, above, node ^ low)
+
+
+def _depths(parent: IntArray) -> IntArray:
+    """Return the number of edges from each node up to node 0."""
+    depth = np.zeros_like(parent)
+    at = np.arange(len(parent))
+    while at.any():
+        depth += at > 0
+        at = parent[at]
+    return depth
+
+
+def _transfers(pattern: Pattern, parent: IntArray, turn: IntArray, base: int) -> IntArray:
+    """Return what goes along the edges of one tree, for each of its pieces, which are the chunks from ``base`` on.
+
+    The rows are source, destination, the step of the first piece, ``base``, and whether it is a reduction.
+    """
+    child, parent, turn = np.arange(1, len(parent)), parent[1:], turn[1:]
+    height = int(turn.max()) + 1
+    ways = []
+    if pattern is not Pattern.BROADCAST:
+        ways.append((child, parent, height - 1 - turn, base, True))
+    if pattern is not Pattern.REDUCE:
+        ways.append((parent, child, turn + (height if pattern is Pattern.ALL_REDUCE else 0), base, False))
+    return np.concatenate([np.stack(np.broadcast_arrays(*way)) for way in ways], axis=1)
+
+
+def _pipeline(transfers: IntArray, root: int, n: int, pieces: int) -> tuple[Phase, ...]:
+    """Return the steps in which ``pieces`` follow each other; those with the same busy edges are one phase."""
+    source, destination, start, base, reduce = transfers
+    phases = []
+    for now, until in pairwise(np.unique([start, start + pieces]).tolist()):
+        busy = (start <= now) & (now < start + pieces)
+        phases.append(
+            Phase.of(
+                (source[busy] + root) % n,
+                (destination[busy] + root) % n,
+                now - start[busy],
+                base=base[busy],
+                stride=1,
+                modulus=pieces,
+                reduce=reduce[busy],
+                repeat=until - now,
+            )
+        )
+    return in_series(phases)

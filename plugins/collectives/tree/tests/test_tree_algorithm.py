@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fredfw import Fabric, Framework
+from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule, check
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.fabric import GroupView
+from fredfw_collective_tree import Tree, fredfw_collectives
+
+SIZES = [*range(1, 18), 32, 33]
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    *({"shape": shape, "chunks": chunks} for shape in ("binary", "double-binary") for chunks in (1, 3, 8)),
+]
+SIZE, BANDWIDTH, ALPHA = 1e6, 1e9, 3e-6
+
+
+def plan(pattern: Pattern, n: int, root: int = 0, **options: Any) -> Schedule:
+    return Tree(**options).plan(CollectiveRequest(pattern, n, SIZE, root), GroupView(n))
+
+
+def duration(pattern: str, n: int, root: int = 0, *, alpha: float = ALPHA, **options: Any) -> float:
+    """Return the seconds that it takes NPUs around one switch; alpha is the latency of both links of a path."""
+    npu, hub = np.arange(n), np.full(n, n)
+    ends = np.concatenate([npu, hub]), np.concatenate([hub, npu])
+    fabric = Fabric("star", np.append(np.zeros(n), 1), *ends, BANDWIDTH, alpha / 2, 0.0)
+    return Framework().simulate_collective(fabric, pattern, size=SIZE, algorithm="tree", root=root, **options).duration
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_collectives() == [Tree]
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("pattern", sorted(Tree.patterns))
+def test_it_does_what_the_pattern_promises(pattern: Pattern, n: int) -> None:
+    for options in OPTIONS:
+        for root in {0, 1 % n, n // 2, n - 1} if pattern.rooted else {0}:
+            request = CollectiveRequest(pattern, n, 1e6, root)
+            check(Tree(**options).plan(request, GroupView(n)), request)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 9, 33, 1024, 4096])
+def test_binomial_steps(n: int) -> None:
+    rounds = math.ceil(math.log2(n))
+    assert plan(Pattern.BROADCAST, n, n // 3).steps == plan(Pattern.REDUCE, n, n // 3).steps == rounds
+    assert plan(Pattern.ALL_REDUCE, n).steps == 2 * rounds
+    assert all((phase.repeat == 1) and (phase.modulus == 1).all() for phase in plan(Pattern.ALL_REDUCE, n).phases)
+
+
+def test_binomial_at_1024_takes_20_steps() -> None:
+    assert plan(Pattern.ALL_REDUCE, 1024).steps == 20
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+@pytest.mark.parametrize("n", [2, 5, 8, 13, 16])
+def test_binomial_time_on_a_switch(n: int, fidelity: str) -> None:
+    one_way = math.ceil(math.log2(n)) * (ALPHA + SIZE / BANDWIDTH)
+    assert duration("all-reduce", n, fidelity=fidelity) == pytest.approx(2 * one_way, rel=1e-9)
+    for pattern in ("broadcast", "reduce"):
+        assert duration(pattern, n, root=n // 2, fidelity=fidelity) == pytest.approx(one_way, rel=1e-9)
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+@pytest.mark.parametrize("chunks", [1, 3, 16])
+@pytest.mark.parametrize("height", [2, 3, 4])
+def test_binary_time_on_a_switch(height: int, chunks: int, fidelity: str) -> None:
+    # In a full tree every step has a rank with two children to serve: two pieces over one link.
+    n, piece = 2 ** (height + 1) - 1, SIZE / chunks / BANDWIDTH
+    options: dict[str, Any] = {"shape": "binary", "chunks": chunks, "fidelity": fidelity}
+    expected = (height + chunks - 1) * (ALPHA + 2 * piece)
+    for pattern in ("broadcast", "reduce"):
+        assert duration(pattern, n, root=n // 2, **options) == pytest.approx(expected, rel=1e-9)
+    # While pieces go up and down, ranks between root and leaves get three: two going up and one going down.
+    expected = (2 * height + chunks - 1) * ALPHA + (3 * (chunks - 1) + 2 * 2 * height) * piece
+    if chunks > 1:
+        assert duration("all-reduce", n, **options) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 16, 17, 24, 33])
+@pytest.mark.parametrize("chunks", [1, 5, 16])
+def test_double_binary_steps_use_each_link_twice_at_most(n: int, chunks: int) -> None:
+    # A step brings a rank at most two halves of a piece, twice that where it goes both up and down.
+    step = ALPHA + SIZE / chunks / BANDWIDTH
+    height = math.floor(math.log2(n - 1)) + 1
+    options: dict[str, Any] = {"shape": "double-binary", "chunks": chunks}
+    for pattern in (Pattern.BROADCAST, Pattern.REDUCE):
+        assert plan(pattern, n, n // 2, **options).steps == height + chunks - 1
+        assert duration(pattern, n, n // 2, **options) <= (height + chunks - 1) * step * (1 + 1e-9)
+    steps = 2 * height + chunks - 1
+    assert plan(Pattern.ALL_REDUCE, n, **options).steps == steps
+    assert duration("all-reduce", n, **options) <= steps * (ALPHA + 2 * SIZE / chunks / BANDWIDTH) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("n", [7, 16, 33])
+def test_double_binary_comes_close_to_the_bandwidth(n: int) -> None:
+    # Nobody can broadcast, or reduce, in less than S / B, nor do an all-reduce in less than 2 (n - 1) / n of it.
+    options: dict[str, Any] = {"alpha": 0.0, "shape": "double-binary", "chunks": 1000}
+    for pattern in ("broadcast", "reduce"):
+        assert 1 - 1e-9 <= duration(pattern, n, **options) * BANDWIDTH / SIZE < 1.01
+    assert 2 * (n - 1) / n <= duration("all-reduce", n, **options) * BANDWIDTH / SIZE < 2.02
+
+
+@pytest.mark.parametrize("n", [*range(3, 40), 1024, 1025])
+def test_no_rank_but_the_root_has_children_in_both_trees(n: int) -> None:
+    root = n // 3
+    receivers: list[list[int]] = [[], []]
+    for phase in plan(Pattern.REDUCE, n, root, shape="double-binary", chunks=1).phases:
+        for tree in (0, 1):
+            receivers[tree] += phase.destination[phase.base == tree].tolist()
+    first, second = (set(one) - {root} for one in receivers)
+    assert not first & second
+    # An odd number of others leaves one that is a leaf twice.
+    assert len(first | second) == n - 1 - (n - 1) % 2
+    assert all(one.count(rank) <= 2 for one in receivers for rank in set(one))
+    assert all(one.count(root) == 1 for one in receivers)
+
+
+@pytest.mark.parametrize("shape", ["binary", "double-binary"])
+@pytest.mark.parametrize("pattern", sorted(Tree.patterns))
+def test_ranks_send_and_receive_what_a_tree_makes_them(pattern: Pattern, shape: str) -> None:
+    n, ways = 23, 2 if pattern is Pattern.ALL_REDUCE else 1
+    schedule = plan(pattern, n, shape=shape, chunks=7)
+
+    def moved(phase: Phase) -> float:
+        return phase.repeat * float(schedule.row_bytes(phase).sum())
+
+    # Each of n - 1 edges carries the whole vector, or two times n - 1 edges half of it.
+    assert sum(map(moved, schedule.phases)) == pytest.approx(ways * (n - 1) * SIZE, rel=1e-12)
+
+
+def test_a_long_pipeline_is_few_phases() -> None:
+    assert len(plan(Pattern.ALL_REDUCE, 4096, shape="double-binary", chunks=1000).phases) == 2 * 2 * 12 - 1
+
+
+def test_it_refuses_other_patterns() -> None:
+    with pytest.raises(UnsupportedError, match="it does not do reduce-scatter"):
+        plan(Pattern.REDUCE_SCATTER, 4)
+
+
+@pytest.mark.parametrize(("option", "value"), [("shape", "oak"), ("chunks", 0)])
+def test_options_are_checked(option: str, value: object) -> None:
+    with pytest.raises(InputError, match=option):
+        Tree(**{option: value})  # type: ignore[arg-type]  # bad on purpose

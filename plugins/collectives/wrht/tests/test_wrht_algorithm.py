@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fredfw import Fabric, Framework
+from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule, check
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.fabric import GroupView, Level
+from fredfw.typing import BoolArray, IntArray
+from fredfw_collective_wrht import Wrht, exchange_wavelengths, fredfw_collectives
+
+SIZES = [*range(2, 18), 32, 33]
+OPTIONS: list[dict[str, Any]] = [{}, {"m": 2}, {"m": 3}, {"m": 4, "all_to_all": False}, {"all_to_all": False}]
+# Nodes, wavelengths and steps: 2 ceil(log_m N), or one less where those left can exchange (Dai et al., ICPP 2023).
+PUBLISHED = [(1024, 4, 7), (1024, 16, 4), (1024, 64, 3), (1024, 256, 3), (4096, 64, 4), (4096, 256, 3)]
+
+
+def view(n: int, lanes: int = 1, kind: Any = "ring", seed: int | None = None) -> GroupView:
+    """Return a group along one level; with a seed, ranks are in a random order."""
+    order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
+    return GroupView(n, (Level(n, kind, 1.0, lanes=lanes),), order[:, None])
+
+
+def plan(group: GroupView, size: float = 1.0, **options: Any) -> Schedule:
+    return Wrht(**options).plan(CollectiveRequest(Pattern.ALL_REDUCE, group.size, size), group)
+
+
+def arcs(n: int, phase: Phase) -> list[tuple[int, int, int]]:
+    """Return direction, first link and length of the shortest arc of each row, on a ring of n nodes.
+
+    Clockwise link ``i`` joins ``i`` and ``i + 1``; the other direction has the same links, reversed. Where both ways
+    are equally long, the two arcs of a pair go the same way round, and pairs take turns.
+    """
+    ties = sorted({(min(ends), max(ends)) for ends in pairs(phase) if 2 * abs(ends[0] - ends[1]) == n})
+    found = []
+    for source, destination in pairs(phase):
+        hops = (destination - source) % n
+        clockwise = 2 * hops < n
+        if 2 * hops == n:
+            clockwise = ties.index((min(source, destination), max(source, destination))) % 2 == 0
+        found.append((0, source, hops) if clockwise else (1, destination, n - hops))
+    return found
+
+
+def pairs(phase: Phase) -> list[tuple[int, int]]:
+    return list(zip(phase.source.tolist(), phase.destination.tolist(), strict=True))
+
+
+def largest_load(n: int, phase: Phase) -> int:
+    load = np.zeros((2, n), dtype=int)
+    for direction, first, length in arcs(n, phase):
+        load[direction, np.arange(first, first + length) % n] += 1
+    return int(load.max())
+
+
+def first_fit(n: int, phase: Phase) -> int:
+    """Return how many wavelengths it takes if each arc, longest first, gets the first one free on all of its links."""
+    taken: list[list[BoolArray]] = [[], []]
+    for direction, first, length in sorted(arcs(n, phase), key=lambda arc: -arc[2]):
+        links = np.arange(first, first + length) % n
+        free = next((one for one in taken[direction] if not one[links].any()), None)
+        if free is None:
+            taken[direction].append(free := np.zeros(n, dtype=bool))
+        free[links] = True
+    return max(map(len, taken))
+
+
+def levels_of_tree(n: int, m: int) -> int:
+    """Return ceil(log_m n)."""
+    levels = 0
+    while m**levels < n:
+        levels += 1
+    return levels
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_collectives() == [Wrht]
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_it_does_what_the_pattern_promises(n: int) -> None:
+    request = CollectiveRequest(Pattern.ALL_REDUCE, n, 1e6)
+    for lanes in (1, 2, 5):
+        for kind in ("ring", "line"):
+            for options in OPTIONS:
+                check(Wrht(**options).plan(request, view(n, lanes, kind, seed=n)), request)
+
+
+def test_one_rank_has_nothing_to_do() -> None:
+    assert plan(GroupView(1)).phases == ()
+
+
+@pytest.mark.parametrize(("n", "wavelengths", "steps"), PUBLISHED)
+def test_published_steps_each_with_an_assignment_of_wavelengths(n: int, wavelengths: int, steps: int) -> None:
+    schedule = plan(view(n, wavelengths))
+    assert schedule.steps == len(schedule.phases) == steps
+    assert all(first_fit(n, phase) <= wavelengths for phase in schedule.phases)
+
+
+@given(st.integers(2, 300), st.integers(1, 9), st.booleans())
+@example(17, 2, True)  # 4 left, unevenly spaced: they would need 3, not 4^2 / 8
+@example(121, 8, True)  # 8 left, likewise
+def test_no_link_is_loaded_with_more_arcs_than_wavelengths(n: int, wavelengths: int, all_to_all: bool) -> None:
+    for phase in plan(view(n, wavelengths), all_to_all=all_to_all).phases:
+        assert largest_load(n, phase) <= wavelengths
+
+
+@given(st.integers(2, 200), st.integers(1, 9))
+def test_neither_is_one_of_a_line(n: int, wavelengths: int) -> None:
+    for phase in plan(view(n, wavelengths, "line")).phases:
+        load = np.zeros((2, n), dtype=int)
+        for source, destination in pairs(phase):
+            load[int(source > destination), min(source, destination) : max(source, destination)] += 1
+        assert load.max() <= wavelengths
+
+
+@given(st.integers(2, 3000), st.integers(2, 40))
+def test_steps_and_transfers_without_the_exchange(n: int, m: int) -> None:
+    schedule = plan(view(n), m=m, all_to_all=False)
+    assert schedule.steps == 2 * levels_of_tree(n, m)
+    # Everyone but the last one sends its vector once, and gets the result once.
+    assert sum(len(phase) for phase in schedule.phases) == 2 * (n - 1)
+
+
+@given(st.integers(2, 3000), st.integers(1, 40))
+def test_the_exchange_saves_at_least_one_step(n: int, wavelengths: int) -> None:
+    steps, without = (plan(view(n, wavelengths), all_to_all=flag).steps for flag in (True, False))
+    phases = plan(view(n, wavelengths)).phases
+    exchanges = [phase for phase in phases if set(phase.source) == set(phase.destination)]
+    assert len(exchanges) <= 1
+    assert steps <= without - len(exchanges)
+
+
+def test_groups_are_neighbours_around_their_middle() -> None:
+    up = plan(view(10), m=4, all_to_all=False).phases[0]
+    assert pairs(up) == [(0, 2), (1, 2), (3, 2), (4, 6), (5, 6), (7, 6), (8, 9)]
+
+
+def test_positions_count_not_ranks() -> None:
+    group = view(30, 2, seed=7)
+    assert group.coordinates is not None
+    position = group.coordinates[:, 0]
+    for one, other in zip(plan(group).phases, plan(view(30, 2)).phases, strict=True):
+        assert position[one.source].tolist() == other.source.tolist()
+        assert position[one.destination].tolist() == other.destination.tolist()
+
+
+def test_every_transfer_is_the_whole_vector() -> None:
+    schedule = plan(view(100, 3), size=5.0)
+    assert all((schedule.row_bytes(phase) == 5.0).all() for phase in schedule.phases)
+
+
+def evenly(k: int, spacing: int) -> IntArray:
+    return np.arange(k) * spacing
+
+
+@pytest.mark.parametrize("k", [2, 4, 6, 8, 16, 22])
+def test_evenly_spaced_members_need_an_eighth_of_their_square(k: int) -> None:
+    assert exchange_wavelengths(evenly(k, 6), Level(6 * k, "ring", 1.0, lanes=64)) == -(-k * k // 8)
+
+
+@given(st.sets(st.integers(0, 59), min_size=2, max_size=16), st.sampled_from([59, 60]))
+def test_unevenly_spaced_members_need_what_the_links_carry(places: set[int], n: int) -> None:
+    positions = np.array(sorted(place for place in places if place < n))
+    x, y = np.nonzero(~np.eye(len(positions), dtype=bool))
+    if len(positions) > 1:
+        load = largest_load(n, Phase.of(positions[x], positions[y], 0))
+        expected = max(load, -(-(len(positions) ** 2) // 8))
+        assert exchange_wavelengths(positions, Level(n, "ring", 1.0, lanes=64)) == expected
+
+
+@pytest.mark.parametrize("k", [2, 3, 7, 8])
+def test_on_a_line_the_middle_counts(k: int) -> None:
+    assert exchange_wavelengths(evenly(k, 3), Level(3 * k, "line", 1.0)) == (k // 2) * (k - k // 2)
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+@pytest.mark.parametrize(("n", "wavelengths", "steps"), [(20, 1, 6), (20, 2, 3), (25, 4, 3), (8, 8, 1)])
+def test_time_where_every_transfer_has_a_link_of_its_own(n: int, wavelengths: int, steps: int, fidelity: str) -> None:
+    # 20 -> 7 -> 3 -> 1 in groups of 3; 20 -> 4, which exchange with 2 wavelengths; 25 -> 3, likewise; 8 at once.
+    x, y = np.nonzero(~np.eye(n, dtype=bool))
+    level = Level(n, "ring", 1e9, 1e-6, lanes=wavelengths)
+    fabric = Fabric("all", np.zeros(n), x, y, 1e9, 1e-6, 0.0, levels=(level,), coordinates=np.arange(n)[:, None])
+    result = Framework().simulate_collective(fabric, "all-reduce", size=1e6, algorithm="wrht", fidelity=fidelity)
+    assert result.duration == pytest.approx(steps * (1e-6 + 1e-3), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("levels", "reason"),
+    [
+        ((), "it extends over no level"),
+        ((Level(6, "switch", 1.0),), "it extends over a switch of 6"),
+        ((Level(2, "ring", 1.0), Level(3, "line", 1.0)), "it extends over a ring of 2, a line of 3"),
+        ((Level(6, "ring", 1.0, two_way=False),), "one way only"),
+    ],
+)
+def test_the_refusal_says_what_the_group_is(levels: tuple[Level, ...], reason: str) -> None:
+    with pytest.raises(UnsupportedError, match=reason):
+        plan(GroupView(6, levels, np.zeros((6, len(levels)), dtype=np.intp)))
+
+
+def test_it_refuses_other_patterns() -> None:
+    with pytest.raises(UnsupportedError, match="it does not do broadcast"):
+        Wrht().plan(CollectiveRequest(Pattern.BROADCAST, 4, 1.0), view(4))
+
+
+@pytest.mark.parametrize(("option", "value"), [("m", 1), ("m", 3.5), ("all_to_all", "yes")])
+def test_options_are_checked(option: str, value: object) -> None:
+    with pytest.raises(InputError, match=option):
+        Wrht(**{option: value})  # type: ignore[arg-type]  # bad on purpose

@@ -1,0 +1,113 @@
+"""Routes on a fat tree, up to the lowest common level and down, without a Python loop over flows."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from fredfw import Fabric, Operation, Router, Routes
+from fredfw.errors import UnsupportedError
+from fredfw.typing import IntArray
+from fredfw_topology_fat_tree.structure import XGFT
+
+
+class _UpDown(Router):
+    """What both routers do with many-ended flows."""
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        """See ``Router.tree``.
+
+        The union of the paths that lead by the switch of the top level to which the hash sends the root and its
+        lowest-numbered leaf; each turns where it can. What has one leaf is routed as a unicast.
+        """
+        if operation is Operation.ALL_REDUCE:
+            raise UnsupportedError(
+                f"the {self.name} router has no all-reduce tree on fabric {fabric.name!r}",
+                accepted="multicast or reduce",
+            )
+        reverse = operation is Operation.REDUCE
+        root, leaves = (destinations[:1], sources) if reverse else (sources[:1], destinations)
+        leaves = np.unique(leaves[leaves != root])
+        roots = np.broadcast_to(root, leaves.shape)
+        starts, ends = (leaves, roots) if reverse else (roots, leaves)
+        if len(leaves) <= 1:
+            one = self.route(fabric, starts, ends)
+            return one if len(leaves) else Routes.of([one.links], [0.0])
+        tree = XGFT.of(fabric)
+        path = np.broadcast_to(_hashed(tree, starts[:1], ends[:1]), leaves.shape)
+        paths = _paths(fabric, tree, starts, ends, path)
+        links = np.unique(paths.links)
+        nodes, count = np.unique((fabric.destinations if reverse else fabric.sources)[links], return_counts=True)
+        stuck = nodes[(count > 1) & ~(fabric.reduces if reverse else fabric.copies)[nodes]]
+        if stuck.size:
+            verb = "combine" if reverse else "copy"
+            raise UnsupportedError(
+                f"{fabric.node_name(int(stuck[0]))} of fabric {fabric.name!r} cannot {verb} a stream"
+            )
+        return Routes.of([links], [float(paths.latencies.max())])
+
+
+@frozen
+class EcmpRouter(_UpDown):
+    """Equal-cost multi-path: each pair of hosts keeps to one shortest path, chosen by a hash of the two.
+
+    Pairs may meet on a link although others are idle, as in a network that hashes. For fat trees.
+    """
+
+    name: ClassVar[str] = "ecmp"
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        """See ``Router.route``."""
+        tree = XGFT.of(fabric)
+        return _paths(fabric, tree, sources, destinations, _hashed(tree, sources, destinations))
+
+
+@frozen
+class SprayRouter(_UpDown):
+    """Packets are spread evenly over all shortest paths: one flow, of which each of k paths carries 1/k.
+
+    Links of a level are taken to have the same latency, as they do in the topology ``fat-tree``. For fat trees.
+    """
+
+    name: ClassVar[str] = "spray"
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        """See ``Router.route``."""
+        tree = XGFT.of(fabric)
+        first, used = tree.walk(sources, destinations, np.zeros_like(sources))
+        # At each level a flow has links to (or from) all tops of the subtree above, and those have consecutive numbers.
+        width = np.broadcast_to(np.array([*tree.width[1:], *tree.width[:0:-1]], dtype=np.intp), first.shape)
+        count = width[used]
+        total = np.cumsum(count)
+        links = np.repeat(first[used] - total + count, count) + np.arange(count.sum())
+        offsets = np.concatenate([[0], np.cumsum(np.where(used, width, 0).sum(axis=1))])
+        latencies = np.where(used, fabric.latencies[first], 0.0).sum(axis=1)
+        return Routes(offsets, links, latencies, np.repeat(1 / count, count))
+
+
+def _paths(fabric: Fabric, tree: XGFT, sources: IntArray, destinations: IntArray, path: IntArray) -> Routes:
+    """Return one path per pair, the one numbered ``path``."""
+    links, used = tree.walk(sources, destinations, path)
+    return fabric.paths(np.concatenate([[0], np.cumsum(used.sum(axis=1))]), links[used])
+
+
+def _hashed(tree: XGFT, sources: IntArray, destinations: IntArray) -> IntArray:
+    """Return the ``(F,)`` path that each pair is sent along."""
+    path: IntArray = (pair_hash(sources, destinations) % np.uint64(tree.width[-1])).astype(np.intp)
+    return path
+
+
+def pair_hash(sources: IntArray, destinations: IntArray) -> NDArray[np.uint64]:
+    """Return 64 well-mixed bits for each pair of numbers: the first output of SplitMix64 seeded with both.
+
+    Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014; the seed is ``source * 2**32 +
+    destination``, the arithmetic modulo 2**64. It depends on nothing else, Python's hash seed included.
+    """
+    bits = (sources.astype(np.uint64) << np.uint64(32)) + destinations.astype(np.uint64)
+    bits += np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

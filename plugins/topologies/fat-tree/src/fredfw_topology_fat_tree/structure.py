@@ -1,0 +1,136 @@
+"""Which nodes and links a fat tree has, and which links join two of its hosts: arithmetic on numbers alone."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import accumulate
+from operator import mul
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import Fabric, NodeKind
+from fredfw.errors import UnsupportedError
+from fredfw.typing import BoolArray, IntArray
+
+
+@frozen
+class XGFT:
+    """An extended generalized fat tree (Ohring, Ibel, Das and Kumar, "On generalized fat trees", IPPS 1995).
+
+    Level 0 are the hosts. A subtree of level ``i + 1`` is ``children[i]`` subtrees of level ``i`` below its
+    ``width[i + 1]`` tops, which are switches. Each top of a subtree of level ``i`` has links up to ``parents[i]`` of
+    them, and each of them has one link down to every subtree. Hosts fill the places in order; a switch without hosts
+    below it is not built.
+
+    Nodes are the hosts, then the switches level by level, those of a subtree side by side; links are those up, level by
+    level, then those down in the same order. So the links between a subtree and all tops of the one above are a run of
+    numbers, and a shortest path is the number of the switch at which it turns.
+
+    Args:
+        hosts: How many there are.
+        children: ``(height,)`` subtrees of level ``i`` in one of level ``i + 1``; in the last one, as many as needed.
+        parents: ``(height,)`` links up from a host, from a switch of level 1, and so on.
+    """
+
+    hosts: int
+    children: tuple[int, ...]
+    parents: tuple[int, ...]
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> XGFT:
+        """Return the structure of a fabric, found by climbing from its first host.
+
+        Raises:
+            UnsupportedError: It is no such tree.
+        """
+        children, parents, node = [], [], 0
+        while (above := fabric.destinations[(fabric.sources == node) & (fabric.destinations > node)]).size:
+            node = int(above.min())
+            parents.append(len(above))
+            children.append(int(((fabric.destinations == node) & (fabric.sources < node)).sum()))
+        tree = cls(len(fabric.npus), tuple(children), tuple(parents))
+        if not tree._describes(fabric):
+            raise UnsupportedError(f"fabric {fabric.name!r} is no fat tree", accepted="the topology fat-tree")
+        return tree
+
+    def _describes(self, fabric: Fabric) -> bool:
+        # Sizes first: what is no fat tree may seem to have more links than fit into memory.
+        sizes = self.first_nodes[-1], 2 * self.first_links[-1], self.subtrees[-1]
+        if not self.height or sizes != (len(fabric.kinds), len(fabric.sources), 1):
+            return False
+        sources, destinations = self.ends()
+        return (
+            bool((fabric.kinds[: self.hosts] == NodeKind.NPU).all())
+            and np.array_equal(fabric.sources, sources)
+            and np.array_equal(fabric.destinations, destinations)
+        )
+
+    # Python's integers do not overflow, whatever ``of`` climbs.
+
+    @property
+    def height(self) -> int:
+        """Levels of switches."""
+        return len(self.children)
+
+    @cached_property
+    def below(self) -> tuple[int, ...]:
+        """``(height + 1,)`` places for hosts in a subtree of each level."""
+        return tuple(accumulate(self.children, mul, initial=1))
+
+    @cached_property
+    def width(self) -> tuple[int, ...]:
+        """``(height + 1,)`` top switches of a subtree of each level: paths from a host below to its top."""
+        return tuple(accumulate(self.parents, mul, initial=1))
+
+    @cached_property
+    def subtrees(self) -> tuple[int, ...]:
+        """``(height + 1,)`` subtrees of each level with a host in them."""
+        return tuple(-(-self.hosts // places) for places in self.below)
+
+    @cached_property
+    def first_nodes(self) -> tuple[int, ...]:
+        """``(height + 2,)`` first node of each level, and the number of nodes."""
+        return tuple(accumulate(map(mul, self.subtrees, self.width), initial=0))
+
+    @cached_property
+    def first_links(self) -> tuple[int, ...]:
+        """``(height + 1,)`` first link up from each level, and the number of links up."""
+        return tuple(accumulate(map(mul, self.subtrees, self.width[1:]), initial=0))
+
+    def ends(self) -> tuple[IntArray, IntArray]:
+        """Return ``(links,)`` the node that each link leaves, and the one that it enters."""
+        lower, upper = [], []
+        for level, (children, parents) in enumerate(zip(self.children, self.parents, strict=True)):
+            width = self.width[level + 1]
+            link = np.arange(self.subtrees[level] * width)
+            subtree, top = np.divmod(link, width)
+            lower.append(self.first_nodes[level] + link // parents)
+            upper.append(self.first_nodes[level + 1] + subtree // children * width + top)
+        return np.concatenate(lower + upper), np.concatenate(upper + lower)
+
+    def walk(self, sources: IntArray, destinations: IntArray, path: IntArray) -> tuple[IntArray, BoolArray]:
+        """Return the links of one shortest path from each source to its destination.
+
+        Args:
+            sources: ``(F,)`` hosts.
+            destinations: ``(F,)`` hosts.
+            path: ``(F,)`` which path, ``0 .. width[-1] - 1``: the number of its switch in the top level or, where it
+                turns before, of any above the one where it does.
+
+        Returns:
+            ``(F, 2 height)`` links up by level, then down from the top; and which of them the path has.
+
+        Raises:
+            UnsupportedError: A node that is no host.
+        """
+        if max(sources.max(initial=0), destinations.max(initial=0)) >= self.hosts:
+            raise UnsupportedError("paths begin and end at hosts", accepted=f"nodes 0 to {self.hosts - 1}")
+        places, width = np.array(self.below[:-1]), np.array(self.width[1:])
+        start, end = sources[:, None] // places, destinations[:, None] // places
+        top = self.first_links[:-1] + path[:, None] // (self.width[-1] // width)
+        climbs = start != end
+        return (
+            np.hstack([start * width + top, (self.first_links[-1] + end * width + top)[:, ::-1]]),
+            np.hstack([climbs, climbs[:, ::-1]]),
+        )

@@ -1,0 +1,150 @@
+"""The fat tree: its fields, its size and its levels."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import Fabric, Level, NodeKind, Router, Topology, units
+from fredfw.errors import InputError
+from fredfw_topology_fat_tree.routing import EcmpRouter, SprayRouter
+from fredfw_topology_fat_tree.structure import XGFT
+
+ROUTERS: dict[str, type[Router]] = {one.name: one for one in (EcmpRouter, SprayRouter)}
+DEFAULT_NPUS = 64
+"""NPUs of a tree that has room for more, unless told otherwise: a whole fat tree of usual switches has thousands."""
+
+
+@frozen
+class FatTree(Topology):
+    """Fat tree of plain switches of one radix: NPUs at the lowest ones, as many links up as down above them.
+
+    Half the ports of a switch lead up and half down; those of the top level all lead down. Oversubscription takes ports
+    from the links up of the lowest switches for more NPUs. So k ports, without oversubscription, hold k^2 / 2 NPUs with
+    two levels of switches and k^3 / 4 with three (Al-Fares et al., "A scalable, commodity data center network
+    architecture", SIGCOMM 2008). NPUs fill the places in order, and only switches that two of them can use are built.
+
+    The defaults are those assumed for the electrical baseline of WRHT (arXiv 2207.10982): three levels of 32 ports, 40
+    Gbps links, 500 ns per hop. It gives no energy, which counts as zero here.
+    """
+
+    name: ClassVar[str] = "fat-tree"
+
+    npus: int | None = units.option(
+        None, validator=units.whole(1), help=f"NPUs attached; default: as many as fit, up to {DEFAULT_NPUS}"
+    )
+    radix: int = units.option(32, validator=units.whole(2), help="ports of each switch")
+    levels: int = units.option(3, validator=units.whole(2), help="levels of switches")
+    oversubscription: float = units.option(
+        1.0, validator=units.at_least(1), help="bandwidth down over bandwidth up of the lowest switches"
+    )
+    link_bandwidth: float = units.bandwidth("40 Gbps", help="of each link, each way")
+    link_latency: float = units.duration("500 ns", help="of each link, with the switch or NPU that it enters")
+    link_energy: float = units.energy(0.0, help="of each link")
+    routing: str = units.option(
+        "ecmp", validator=units.one_of(*ROUTERS), help="one path per pair by a hash, or packets spread over all paths"
+    )
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse ports that cannot be divided as asked, and more NPUs than places.
+
+        Raises:
+            InputError: With the numbers.
+        """
+        if self.levels > 2 and self.radix % 2:
+            raise InputError(
+                f"{self.radix} ports cannot be half up, half down in the middle of {self.levels} levels",
+                key="radix",
+                accepted="an even number",
+            )
+        # What is printed here is accepted in turn.
+        ratios = [self.radix / up - 1 for up in range(self.radix // 2, 0, -1)]
+        if not any(math.isclose(self.oversubscription, one, rel_tol=_DIGITS) for one in ratios):
+            raise InputError(
+                f"{self.oversubscription:g} does not divide the {self.radix} ports of a switch into whole numbers",
+                key="oversubscription",
+                accepted=", ".join(f"{one:g}" for one in ratios),
+            )
+        if self.npus is not None and self.npus > self.capacity:
+            ratio = "" if self.down_ports == self.up_ports else f", {self.down_ports} of them down at the lowest"
+            raise InputError(
+                f"{self.npus} NPUs do not fit {self.levels} levels of switches with {self.radix} ports{ratio}",
+                key="npus",
+                accepted=f"1 to {self.capacity}",
+            )
+
+    @property
+    def up_ports(self) -> int:
+        """Ports of a lowest switch that lead up."""
+        return round(self.radix / (1 + self.oversubscription))
+
+    @property
+    def down_ports(self) -> int:
+        """Ports of a lowest switch for NPUs."""
+        return self.radix - self.up_ports
+
+    @property
+    def capacity(self) -> int:
+        """Places for NPUs."""
+        return math.prod(self._children())
+
+    def _children(self) -> tuple[int, ...]:
+        """Return the ports down of a switch of each level."""
+        return self.down_ports, *[self.radix // 2] * (self.levels - 2), self.radix
+
+    def structure(self) -> XGFT:
+        """Return the nodes and links that are built: a tree as high as its NPUs need."""
+        npus = min(self.capacity, DEFAULT_NPUS) if self.npus is None else self.npus
+        children = self._children()
+        parents = (1, self.up_ports, *[self.radix // 2] * (self.levels - 2))
+        height = next(one for one in range(1, self.levels + 1) if math.prod(children[:one]) >= npus)
+        return XGFT(npus, children[:height], parents[:height])
+
+    def build(self) -> Fabric:
+        """Return the tree: nodes are the NPUs, then the switches level by level, from the lowest."""
+        tree = self.structure()
+        sources, destinations = tree.ends()
+        levels = self._levels(tree)
+        sizes = [level.size for level in levels]
+        return Fabric(
+            name=f"{tree.hosts}-NPU fat tree",
+            kinds=np.repeat([NodeKind.NPU, NodeKind.SWITCH], [tree.hosts, tree.first_nodes[-1] - tree.hosts]),
+            sources=sources,
+            destinations=destinations,
+            bandwidths=self.link_bandwidth,
+            latencies=self.link_latency,
+            energies=self.link_energy,
+            levels=levels,
+            coordinates=np.stack(np.unravel_index(np.arange(tree.hosts), sizes, order="F"), axis=1) if levels else None,
+            router=ROUTERS[self.routing](),
+            node_names=partial(_node_name, tree.first_nodes),
+        )
+
+    def _levels(self, tree: XGFT) -> tuple[Level, ...]:
+        """Return the NPUs of a lowest switch, the switches of a pod, and so on; none where some are not full.
+
+        The bandwidth is an NPU's share of all links up: what it gets where traffic is spread evenly over them.
+        """
+        if tree.hosts % tree.below[-2]:
+            return ()
+        share = self.link_bandwidth * self.up_ports / self.down_ports
+        return tuple(
+            Level(size, "switch", self.link_bandwidth if height == 1 else share, 2 * height * self.link_latency)
+            for height, size in enumerate((*tree.children[:-1], tree.subtrees[-2]), start=1)
+        )
+
+
+_DIGITS = 1e-5
+"""Relative accuracy of a given oversubscription, so that 1.66667 is 5 / 3."""
+
+
+def _node_name(first: tuple[int, ...], node: int) -> str:
+    """Return ``npu7``, or ``L1.2`` for the third switch of the lowest level, given the ``first`` node of each level."""
+    level = bisect_right(first, node) - 1
+    number = node - first[level]
+    return f"L{level}.{number}" if level else f"npu{number}"

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fredfw_topology_fat_tree as plugin
+from fredfw import Capabilities, Fabric, Level, NodeKind, PluginManager
+from fredfw.errors import InputError
+from fredfw_topology_fat_tree import EcmpRouter, FatTree, SprayRouter
+
+GBPS40 = 5e9  # 40 Gbps in bytes per second
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> FatTree:
+    """Small trees of any shape, whole or not."""
+    levels = draw(st.integers(2, 4))
+    radix = draw(st.sampled_from([2, 4, 6] if levels > 2 else [2, 3, 4, 5, 6]))
+    up = draw(st.integers(1, radix // 2))
+    tree = FatTree(radix=radix, levels=levels, oversubscription=radix / up - 1, link_latency=1.0)
+    return evolve(tree, npus=draw(st.integers(1, min(tree.capacity, 60))))
+
+
+def slow_links(tree: FatTree) -> set[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """The links up of the whole tree, from below to above.
+
+    A node is its level, the place of its subtree in the one above, in the one above that, and so on, and the port taken
+    at each level on the way up to it.
+    """
+    down = [tree.down_ports, *[tree.radix // 2] * (tree.levels - 2), tree.radix]
+    up = [1, tree.up_ports, *[tree.radix // 2] * (tree.levels - 2)]
+    links = set()
+    for level in range(tree.levels):
+        for place in product(*(range(one) for one in down[level:])):
+            for ports in product(*(range(one) for one in up[: level + 1])):
+                links.add(((level, place, ports[:-1]), (level + 1, place[1:], ports)))
+    return links
+
+
+def climb(fabric: Fabric) -> nx.DiGraph[int]:
+    """The links that lead up."""
+    return nx.DiGraph([(a, b) for a, b, _ in fabric.to_networkx().edges if a < b])
+
+
+def test_it_is_registered() -> None:
+    assert plugin.fredfw_topologies() == [FatTree]
+    assert plugin.fredfw_routers() == [EcmpRouter, SprayRouter]
+    manager = PluginManager.discover()
+    assert manager.topologies.get("fat-tree") is FatTree
+    assert manager.routers.get("ecmp") is EcmpRouter
+    assert manager.routers.get("spray") is SprayRouter
+
+
+def test_the_defaults_are_the_electrical_baseline_of_wrht() -> None:
+    # WRHT (arXiv 2207.10982) and what is assumed there: three levels of 32 ports hold 8,192 hosts; 40 Gbps and 500 ns.
+    assert FatTree().capacity == 8192
+    fabric = FatTree(npus=4096).build()
+    # 16 of 32 pods, each of 16 lowest and 16 middle switches; all 256 switches of the top level.
+    assert np.bincount(fabric.kinds).tolist() == [4096, 16 * 16 + 16 * 16 + 256]
+    assert len(fabric.sources) == 2 * 3 * 4096
+    assert np.unique(fabric.bandwidths).tolist() == [GBPS40]
+    assert np.unique(fabric.latencies).tolist() == [500e-9]
+    assert not fabric.energies.any()
+    assert fabric.levels == (
+        Level(16, "switch", GBPS40, 1e-6),
+        Level(16, "switch", GBPS40, 2e-6),
+        Level(16, "switch", GBPS40, 3e-6),
+    )
+    assert fabric.name == "4096-NPU fat tree"
+    assert fabric.offers == Capabilities()
+    assert not np.any([fabric.copies, fabric.reduces])
+    assert fabric.sharing == "max-min"
+    assert fabric.router == EcmpRouter()
+    assert FatTree(routing="spray").build().router == SprayRouter()
+    assert len(FatTree().build().npus) == 64
+
+
+@pytest.mark.parametrize("radix", [2, 4, 6, 16, 32, 48])
+def test_capacity_without_oversubscription(radix: int) -> None:
+    # Al-Fares et al. (SIGCOMM 2008): k^3 / 4 hosts with three levels.
+    capacities = [FatTree(radix=radix, levels=levels).capacity for levels in (2, 3, 4)]
+    assert capacities == [radix**2 // 2, radix**3 // 4, radix**4 // 8]
+
+
+def test_capacity_with_oversubscription() -> None:
+    # The facts about WRHT: two levels of 32 ports hold at most 992 hosts, 31 below each of 32 switches.
+    assert FatTree(levels=2, oversubscription=31).capacity == 992
+    assert FatTree(oversubscription=3).capacity == 24 * 16 * 32
+    # An odd radix has no halves, but two levels need none.
+    tree = FatTree(radix=5, levels=2, oversubscription=1.5)
+    assert (tree.down_ports, tree.up_ports, tree.capacity) == (3, 2, 15)
+
+
+def test_a_ratio_may_be_rounded_as_errors_print_it() -> None:
+    for radix in (32, 63, 64, 128):
+        for up in range(1, radix // 2 + 1):
+            tree = FatTree(radix=radix, levels=2, oversubscription=float(f"{radix / up - 1:g}"))
+            assert (tree.up_ports, tree.down_ports) == (up, radix - up)
+
+
+@settings(deadline=None)
+@given(trees())
+def test_it_is_the_part_of_the_whole_tree_that_its_npus_can_use(tree: FatTree) -> None:
+    def place_in_order(node: tuple[Any, ...]) -> tuple[Any, ...]:
+        level, place, ports = node
+        return level, place[::-1], ports
+
+    whole = nx.DiGraph(list(slow_links(tree)))
+    hosts = sorted((node for node in whole if node[0] == 0), key=place_in_order)
+    assert len(hosts) == tree.capacity
+    used = set(hosts[: tree.npus])
+    used |= {above for host in used for above in nx.descendants(whole, host)}
+    height = next(level for level in range(1, 5) if len({place for one, place, _ in used if one == level}) == 1)
+    nodes = sorted((node for node in used if node[0] <= height), key=place_in_order)
+    number = {node: index for index, node in enumerate(nodes)}
+    fabric = tree.build()
+    assert len(fabric.kinds) == len(nodes)
+    assert set(climb(fabric).edges) == {(number[a], number[b]) for a, b in whole.subgraph(nodes).edges}
+
+
+@settings(deadline=None)
+@given(trees())
+def test_switches_have_the_ports_they_have(tree: FatTree) -> None:
+    fabric = tree.build()
+    up, assigned = climb(fabric), tree.npus
+    assert assigned is not None
+    assert fabric.npus.tolist() == list(range(assigned))
+    # Links lead both ways, none twice.
+    edges = set(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True))
+    assert len(edges) == len(fabric.sources)
+    assert edges == {(b, a) for a, b in edges}
+    for node in range(assigned, len(fabric.kinds)):
+        name = fabric.node_name(node)
+        lowest = name.startswith("L1.")
+        below = up.in_degree(node)
+        above = up.out_degree(node)
+        assert 1 <= below <= (tree.down_ports if lowest else tree.radix)
+        assert above in (0, tree.up_ports if lowest else tree.radix // 2)
+        assert below + above <= tree.radix
+    # As high as needed: all of the top level see every NPU, and no level below does so.
+    tops = [node for node in up if not up.out_degree(node)]
+    assert all(len(nx.ancestors(up, top) & set(range(assigned))) == assigned for top in tops)
+    for node in range(assigned, len(fabric.kinds)):
+        if up.out_degree(node):
+            assert len(nx.ancestors(up, node) & set(range(assigned))) < assigned
+
+
+@settings(deadline=None)
+@given(trees())
+def test_levels_describe_trees_that_are_evenly_filled(tree: FatTree) -> None:
+    fabric, down, npus = tree.build(), tree.down_ports, tree.npus
+    assert npus is not None
+    # Smallest subtree that holds everyone, and the subtrees just below its tops.
+    sizes = [down, *[tree.radix // 2] * (tree.levels - 2), tree.radix]
+    height = next(one for one in range(1, tree.levels + 1) if math.prod(sizes[:one]) >= npus)
+    part = math.prod(sizes[: height - 1])
+    if npus % part:
+        assert (fabric.levels, fabric.coordinates) == ((), None)
+        assert fabric.view().levels == ()
+        return
+    share = GBPS40 * tree.up_ports / down
+    expected = [*sizes[: height - 1], npus // part]
+    assert [level.size for level in fabric.levels] == expected
+    assert {level.kind for level in fabric.levels} == {"switch"}
+    assert [level.bandwidth for level in fabric.levels] == [GBPS40, share, share, share][:height]
+    assert [level.latency for level in fabric.levels] == [2.0, 4.0, 6.0, 8.0][:height]
+    assert fabric.coordinates is not None
+    assert fabric.coordinates.tolist() == [list(reversed(one)) for one in product(*map(range, reversed(expected)))]
+
+
+def test_groups_see_the_tiers_they_extend_over() -> None:
+    fabric = FatTree(npus=1024).build()
+    assert [level.size for level in fabric.view(range(16)).levels] == [16]
+    assert [level.size for level in fabric.view(range(0, 1024, 16)).levels] == [16, 4]
+    assert fabric.view(range(17)).coordinates is None
+
+
+def test_nodes_have_names() -> None:
+    fabric = FatTree(npus=16, radix=4).build()
+    names = [fabric.node_name(node) for node in range(len(fabric.kinds))]
+    assert names == [
+        *(f"npu{one}" for one in range(16)),
+        *(f"L1.{one}" for one in range(8)),
+        *(f"L2.{one}" for one in range(8)),
+        *(f"L3.{one}" for one in range(4)),
+    ]
+    assert (fabric.kinds == NodeKind.SWITCH).sum() == 20
+
+
+@pytest.mark.parametrize(
+    ("fields", "key", "message", "accepted"),
+    [
+        ({"radix": 1}, "radix", "1", "at least 2"),
+        ({"radix": 0}, "radix", "0", "at least 2"),
+        ({"radix": 32.5}, "radix", "32.5", "whole"),
+        ({"radix": 5}, "radix", "5 ports cannot be half up, half down", "even"),
+        ({"levels": 1}, "levels", "1", "at least 2"),
+        ({"npus": 0}, "npus", "0", "at least 1"),
+        ({"npus": -4}, "npus", "-4", "at least 1"),
+        ({"npus": True}, "npus", "True", "at least 1"),
+        ({"npus": 8193}, "npus", "8193 NPUs do not fit 3 levels of switches with 32 ports", "1 to 8192"),
+        ({"npus": 1024, "radix": 8}, "npus", "1024 NPUs do not fit 3 levels of switches with 8 ports", "1 to 128"),
+        ({"npus": 993, "levels": 2, "oversubscription": 31}, "npus", "31 of them down", "1 to 992"),
+        ({"oversubscription": 0.5}, "oversubscription", "0.5", "at least 1"),
+        ({"oversubscription": 2}, "oversubscription", "2 does not divide the 32 ports", "3, 3.57143, 4.33333, 5.4, 7"),
+        ({"oversubscription": 63}, "oversubscription", "63 does not divide the 32 ports", "15, 31"),
+        ({"oversubscription": 3.001}, "oversubscription", "3.001 does not divide", "3, 3.57143"),
+        ({"radix": 3, "levels": 2}, "oversubscription", "1 does not divide the 3 ports", "2"),
+        ({"link_bandwidth": 0}, "link_bandwidth", "0", "more than 0"),
+        ({"link_bandwidth": "40 Gb"}, "link_bandwidth", "40 Gb", "B/s"),
+        ({"link_latency": "-1 ns"}, "link_latency", "too small", "at least 0"),
+        ({"link_energy": -1.0}, "link_energy", "-1.0", "at least 0"),
+        ({"routing": "sprey"}, "routing", "did you mean 'spray'", "ecmp, spray"),
+    ],
+)
+def test_bad_input_names_key_value_and_what_is_accepted(
+    fields: dict[str, Any], key: str, message: str, accepted: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        FatTree(**fields)
+    assert caught.value.key == key
+    assert message in caught.value.message
+    assert accepted in str(caught.value.accepted)

@@ -1,0 +1,51 @@
+"""The topology ``fully-connected``: a link each way between every two NPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import Fabric, Level, NodeKind, Topology, hookimpl, units
+
+
+@frozen
+class FullyConnected(Topology):
+    """NPUs with a link each way between every two of them.
+
+    An NPU has as many links as there are others, so ``direct`` is the algorithm that uses them all. The defaults are 5
+    NPUs with the links of the FRED paper's baseline mesh (ISCA 2025): 750 GB/s, 20 ns, 0.063 pJ/bit; so an NPU sends
+    3 TB/s.
+    """
+
+    name: ClassVar[str] = "fully-connected"
+
+    npus: int = units.option(5, validator=units.whole(1), help="how many NPUs there are")
+    link_bandwidth: float = units.bandwidth("750 GB/s", help="of the link from one NPU to one other")
+    link_latency: float = units.duration("20 ns", help="of the same link")
+    link_energy: float = units.energy("0.063 pJ/bit", help="of the same link")
+
+    def build(self) -> Fabric:
+        """Return the fabric; links come by their source, then by their destination."""
+        sources, destinations = np.nonzero(~np.eye(self.npus, dtype=bool))
+        return Fabric(
+            name=f"{self.npus} NPUs, fully connected",
+            kinds=np.full(self.npus, NodeKind.NPU),
+            sources=sources,
+            destinations=destinations,
+            bandwidths=self.link_bandwidth,
+            latencies=self.link_latency,
+            energies=self.link_energy,
+            levels=(Level(self.npus, "switch", self.link_bandwidth, self.link_latency),),
+            coordinates=np.arange(self.npus)[:, None],
+            copies=True,
+            reduces=True,
+        )
+
+
+@hookimpl
+def fredfw_topologies() -> Sequence[type[Topology]]:
+    """Register ``fully-connected``."""
+    return [FullyConnected]

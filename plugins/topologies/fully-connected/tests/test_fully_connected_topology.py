@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fredfw_topology_fully_connected as plugin
+from fredfw import Level, Operation
+from fredfw.errors import InputError
+from fredfw_topology_fully_connected import FullyConnected
+
+
+def test_it_is_registered() -> None:
+    assert plugin.fredfw_topologies() == [FullyConnected]
+
+
+def test_the_default() -> None:
+    fabric = FullyConnected().build()
+    assert fabric.name == "5 NPUs, fully connected"
+    assert np.bincount(fabric.sources, fabric.bandwidths).tolist() == [3e12] * 5
+    assert fabric.levels == (Level(5, "switch", 750e9, 20e-9),)
+    assert fabric.sharing == "max-min"
+    assert not any((fabric.offers.reduces, fabric.offers.multicasts, fabric.offers.circuits))
+
+
+@given(st.integers(1, 12))
+def test_there_is_a_link_from_each_to_each(npus: int) -> None:
+    fabric = FullyConnected(npus=npus).build()
+    pairs = list(permutations(range(npus), 2))
+    assert list(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)) == pairs
+    sources, destinations = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+    routes = fabric.router.route(fabric, sources, destinations)
+    assert routes.links.tolist() == list(range(len(pairs)))
+    assert set(routes.latencies.tolist()) <= {20e-9}
+
+
+def test_streams_go_straight() -> None:
+    fabric = FullyConnected(npus=4).build()
+    tree = fabric.router.tree(fabric, np.array([1]), np.array([0, 2, 3]), Operation.MULTICAST)
+    assert set(zip(fabric.sources[tree.links].tolist(), fabric.destinations[tree.links].tolist(), strict=True)) == {
+        (1, 0),
+        (1, 2),
+        (1, 3),
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("npus", 0),
+        ("npus", True),
+        ("link_bandwidth", 0.0),
+        ("link_latency", "20"),
+        ("link_energy", "-1 pJ/bit"),
+    ],
+)
+def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        FullyConnected(**{field: value})
+    assert caught.value.key == field
+    assert caught.value.accepted

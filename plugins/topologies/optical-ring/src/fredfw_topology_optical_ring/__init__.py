@@ -1,0 +1,23 @@
+"""The topology ``optical-ring``, NPUs on a WDM ring with a circuit per transfer, and its router ``shortest-arc``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fredfw import Router, Topology, hookimpl
+from fredfw_topology_optical_ring.routing import ShortestArcRouter
+from fredfw_topology_optical_ring.topology import OpticalRing
+
+__all__ = ["OpticalRing", "ShortestArcRouter"]
+
+
+@hookimpl
+def fredfw_topologies() -> Sequence[type[Topology]]:
+    """Register ``optical-ring``."""
+    return [OpticalRing]
+
+
+@hookimpl
+def fredfw_routers() -> Sequence[type[Router]]:
+    """Register ``shortest-arc``."""
+    return [ShortestArcRouter]

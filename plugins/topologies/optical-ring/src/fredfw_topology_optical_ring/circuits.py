@@ -1,0 +1,138 @@
+"""The circuits that routes need: an arc of the ring each, in one direction."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from attrs import field, frozen
+
+from fredfw import Routes
+from fredfw.typing import FloatArray, IntArray
+from fredfw_topology_optical_ring.colouring import colour_arcs
+
+
+@frozen(eq=False)
+class Circuits:
+    """``C`` circuits, one for each of the flows of ``routes`` that have any links; keeps the routes alive.
+
+    Args:
+        routes: Links as ``ring_links`` numbers them.
+        nodes: Size of the ring.
+        inherited: Their colours, where they have some already.
+    """
+
+    routes: Routes
+    nodes: int
+    inherited: IntArray | None = None
+    _caps: dict[float, FloatArray] = field(factory=dict, init=False)
+
+    def __len__(self) -> int:
+        return len(self.flows)
+
+    @cached_property
+    def flows(self) -> IntArray:
+        """``(C,)`` flow of each circuit."""
+        return np.flatnonzero(np.diff(self.routes.offsets))
+
+    @cached_property
+    def hops(self) -> IntArray:
+        """``(C,)`` links of each circuit."""
+        return np.diff(self.routes.offsets)[self.flows]
+
+    @cached_property
+    def circuit(self) -> IntArray:
+        """``(nnz,)`` circuit that each entry of the routes' links belongs to."""
+        return np.repeat(np.arange(len(self)), self.hops)
+
+    @cached_property
+    def _first(self) -> IntArray:
+        return self.routes.links[self.routes.offsets[self.flows]]
+
+    @cached_property
+    def direction(self) -> IntArray:
+        """``(C,)`` 0 clockwise, 1 counter-clockwise."""
+        return self._first // self.nodes
+
+    @cached_property
+    def start(self) -> IntArray:
+        """``(C,)`` lowest link of each arc, counted within its direction and around the ring."""
+        return (self._first - np.where(self.direction == 1, self.hops - 1, 0)) % self.nodes
+
+    @cached_property
+    def are_arcs(self) -> bool:
+        """Whether every flow keeps to one direction, goes from each node to the next, and never comes round."""
+        links, place = self.routes.links, np.arange(len(self.circuit))
+        step = place - np.repeat(self.routes.offsets[self.flows], self.hops)
+        back = self.direction[self.circuit]
+        expected = (self._first[self.circuit] + np.where(back == 1, -step, step)) % self.nodes + back * self.nodes
+        whole = self.routes.coefficients is None and bool((self.hops < self.nodes).all())
+        return whole and np.array_equal(links, expected)
+
+    @cached_property
+    def colour(self) -> IntArray:
+        """``(C,)`` numbers from 0 in each direction; circuits with the same one share no link."""
+        if self.inherited is not None:
+            return self.inherited
+        found = np.zeros(len(self), dtype=np.intp)
+        for direction in (0, 1):
+            chosen = self.direction == direction
+            found[chosen] = colour_arcs(self.start[chosen], self.hops[chosen], self.nodes)
+        return found
+
+    @cached_property
+    def load(self) -> IntArray:
+        """``(2 * nodes,)`` circuits on each link."""
+        return np.bincount(self.routes.links, minlength=2 * self.nodes)
+
+    @cached_property
+    def colours(self) -> IntArray:
+        """``(2,)`` colours in each direction."""
+        return np.array([self.colour[self.direction == one].max(initial=-1) + 1 for one in (0, 1)])
+
+    @cached_property
+    def most_colours(self) -> int:
+        """Colours in the direction that has more of them: the wavelengths that are needed."""
+        return int(self.colours.max())
+
+    @cached_property
+    def key(self) -> bytes:
+        """Equal for the same arcs, whatever their order."""
+        arcs = np.stack([self.direction, self.start, self.hops])
+        return arcs[:, np.lexsort(arcs)].tobytes()
+
+    @cached_property
+    def longest(self) -> int:
+        """The circuit with the most hops, the first of them."""
+        return int(self.hops.argmax())
+
+    def name(self, circuit: int) -> str:
+        """Return a phrase for people: where ``circuit`` goes from and to, and how."""
+        source, hops, back = int(self._first[circuit]) % self.nodes, int(self.hops[circuit]), self.direction[circuit]
+        end = (source + (-hops if back else hops)) % self.nodes
+        return f"NPU {source} to NPU {end}, {hops} hops {'counter-clockwise' if back else 'clockwise'}"
+
+    def caps(self, rate: float) -> FloatArray:
+        """Return each flow's limit where circuits run at ``rate``; always the same array, which names cached rates."""
+        known = self._caps.get(rate)
+        if known is None:
+            known = self._caps[rate] = np.full(len(self.routes), np.inf)
+            known[self.flows] = rate
+        return known
+
+    def parts(self, count: int) -> list[tuple[IntArray, Circuits]]:
+        """Return ``count`` parts with equally many colours, give or take one: their flows, and their circuits.
+
+        Flows without links are in the first. ``count`` is at most the number of colours.
+        """
+        colours = self.colours[self.direction]
+        turn = self.colour * count // np.maximum(colours, 1)
+        turn_of_flow = np.zeros(len(self.routes), dtype=np.intp)
+        turn_of_flow[self.flows] = turn
+        parts = []
+        for one in range(count):
+            flows, chosen = np.flatnonzero(turn_of_flow == one), turn == one
+            # The first colour whose turn it is, in each direction.
+            first = -(-one * colours[chosen] // count)
+            parts.append((flows, Circuits(self.routes.select(flows), self.nodes, self.colour[chosen] - first)))
+        return parts

@@ -1,0 +1,132 @@
+"""The optical ring: its fields and its links."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import Capabilities, Fabric, Level, NodeKind, Topology, units
+from fredfw.errors import InputError
+from fredfw_topology_optical_ring.budget import LossBudget
+from fredfw_topology_optical_ring.routing import ShortestArcRouter, ring_links
+from fredfw_topology_optical_ring.wavelengths import Wavelengths
+
+# Less than any receiver can see; a level in dBm may well be negative.
+_DARK = -200
+_METRES_PER_KILOMETRE = 1000
+
+
+@frozen
+class OpticalRing(Topology):
+    """NPUs on a ring of WDM waveguides, clockwise and counter-clockwise; every transfer is a circuit.
+
+    A circuit has a wavelength on all links of its arc while its phase runs; circuits of one wavelength share no link of
+    one direction. The defaults are those of the comparison of WRHT with others (Dai et al., "Efficient All-reduce for
+    Distributed DNN Training in Optical Interconnect System", ICPP 2023; the line rate is assumed). It neglects
+    propagation and O/E/O conversion and has no loss budget.
+    """
+
+    name: ClassVar[str] = "optical-ring"
+
+    npus: int = units.option(64, validator=units.whole(2), help="NPUs on the ring")
+    waveguides: int = units.option(1, validator=units.whole(1), help="waveguides in each direction")
+    wavelengths: int = units.option(64, validator=units.whole(1), help="of each waveguide")
+    line_rate: float = units.bandwidth("40 Gbps", help="of each wavelength")
+    reconfiguration: float = units.duration("25 us", help="to set up the circuits of a step")
+    pay: str = units.option(
+        "every-step",
+        validator=units.one_of("every-step", "on-change"),
+        help="when a reconfiguration is paid: at each step, as published, or only if its circuits are not still set up",
+    )
+    hop_latency: float = units.duration("0 s", help="propagation from a node to the next; 0 neglects it, as published")
+    oeo_latency: float = units.duration(
+        "0 s", help="of a transfer's conversions between electrical and optical; 0 neglects them, as published"
+    )
+    stripe: bool = units.flag(
+        False,
+        help="whether a step's circuits get several wavelengths each where there are more than needed; published: one",
+    )
+    shortage: str = units.option(
+        "split",
+        validator=units.one_of("split", "refuse"),
+        help="what is done with a step that needs more wavelengths than there are",
+    )
+    laser_power: float | None = units.option(
+        None,
+        validator=units.at_least(_DARK),
+        help="dBm; it and receiver_sensitivity bound the arcs, if given",
+    )
+    receiver_sensitivity: float | None = units.option(
+        None, validator=units.at_least(_DARK), help="dBm, the least that a receiver needs"
+    )
+    coupler_loss: float = units.option(0.0, validator=units.at_least(0), help="dB, all couplers of a path together")
+    drop_loss: float = units.option(0.0, validator=units.at_least(0), help="dB, at the node that a circuit ends at")
+    node_loss: float = units.option(0.0, validator=units.at_least(0), help="dB, at each node that a circuit passes")
+    fibre_loss: float = units.option(0.0, validator=units.at_least(0), help="dB per kilometre")
+    node_spacing: float = units.option(0.0, validator=units.at_least(0), help="metres from a node to the next")
+    link_energy: float = units.energy("0 J/bit", help="of each link that a bit crosses; none is published")
+
+    def __attrs_post_init__(self) -> None:
+        budget = self._budget()
+        if budget is not None and not budget.reaches(1):
+            raise InputError(
+                f"an arc of one hop loses {budget.available - budget.margin(1):g} dB, laser and receiver have "
+                f"{budget.available:g} dB between them",
+                key="laser_power",
+                accepted="enough power for one hop",
+            )
+
+    def build(self) -> Fabric:
+        """Return the ring; node ``i`` is NPU ``i``, link ``i`` leaves it clockwise, link ``npus + i`` the other way."""
+        sources, destinations = ring_links(self.npus)
+        lanes = self.waveguides * self.wavelengths
+        bandwidth = lanes * self.line_rate
+        return Fabric(
+            name=f"optical ring of {self.npus}",
+            kinds=np.full(self.npus, NodeKind.NPU),
+            sources=sources,
+            destinations=destinations,
+            bandwidths=bandwidth,
+            latencies=self.hop_latency,
+            energies=self.link_energy,
+            levels=(Level(self.npus, "ring", bandwidth, self.hop_latency + self.oeo_latency, lanes=lanes),),
+            coordinates=np.arange(self.npus)[:, None],
+            offers=Capabilities(circuits=True),
+            router=ShortestArcRouter(oeo_latency=self.oeo_latency),
+            admission=Wavelengths(
+                nodes=self.npus,
+                lanes=lanes,
+                line_rate=self.line_rate,
+                reconfiguration=self.reconfiguration,
+                on_change=self.pay == "on-change",
+                stripe=self.stripe,
+                split=self.shortage == "split",
+                budget=self._budget(),
+            ),
+        )
+
+    def _budget(self) -> LossBudget | None:
+        """Return what bounds the arcs, if anything does.
+
+        Raises:
+            InputError: Only one of the two powers is given, or losses without them.
+        """
+        if self.laser_power is not None and self.receiver_sensitivity is not None:
+            return LossBudget(
+                available=self.laser_power - self.receiver_sensitivity,
+                ends=self.coupler_loss + self.drop_loss,
+                node=self.node_loss,
+                span=self.fibre_loss * self.node_spacing / _METRES_PER_KILOMETRE,
+            )
+        powers = [key for key in ("laser_power", "receiver_sensitivity") if getattr(self, key) is not None]
+        losses = [key for key in ("coupler_loss", "drop_loss", "node_loss", "fibre_loss") if getattr(self, key)]
+        alone = powers + losses
+        if alone:
+            raise InputError(
+                f"{getattr(self, alone[0])!r} alone bounds no arc",
+                key=alone[0],
+                accepted="laser_power and receiver_sensitivity as well",
+            )
+        return None

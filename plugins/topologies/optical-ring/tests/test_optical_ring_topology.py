@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fredfw_topology_optical_ring as plugin
+from fredfw import Level
+from fredfw.errors import InputError
+from fredfw_topology_optical_ring import OpticalRing, ShortestArcRouter
+
+
+def test_it_is_registered() -> None:
+    assert plugin.fredfw_topologies() == [OpticalRing]
+    assert plugin.fredfw_routers() == [ShortestArcRouter]
+
+
+@pytest.mark.parametrize("npus", [2, 3, 64])
+def test_each_npu_has_a_link_to_both_sides(npus: int) -> None:
+    fabric = OpticalRing(npus=npus).build()
+    ends = list(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True))
+    assert ends[:npus] == [(one, (one + 1) % npus) for one in range(npus)]
+    assert ends[npus:] == [(one, (one - 1) % npus) for one in range(npus)]
+    assert fabric.coordinates is not None
+    assert fabric.coordinates.ravel().tolist() == fabric.npus.tolist() == list(range(npus))
+
+
+def test_all_wavelengths_are_a_links_bandwidth() -> None:
+    fabric = OpticalRing(
+        npus=4, waveguides=2, wavelengths=16, line_rate=40e9, hop_latency=1.0, oeo_latency=2.0, link_energy=3.0
+    ).build()
+    assert fabric.levels == (Level(4, "ring", 32 * 40e9, 3.0, two_way=True, lanes=32),)
+    assert np.unique(fabric.bandwidths).tolist() == [32 * 40e9]
+    assert np.unique(fabric.latencies).tolist() == [1.0]
+    assert np.unique(fabric.energies).tolist() == [3.0]
+
+
+def test_it_sets_up_circuits_and_does_nothing_else() -> None:
+    fabric = OpticalRing().build()
+    assert (fabric.offers.circuits, fabric.offers.reduces, fabric.offers.multicasts) == (True, False, False)
+    assert not fabric.copies.any()
+    assert not fabric.reduces.any()
+    assert fabric.sharing == "max-min"
+
+
+def test_the_defaults_are_those_of_the_published_comparison() -> None:
+    ring = OpticalRing()
+    assert (ring.line_rate, ring.reconfiguration, ring.pay, ring.stripe) == (5e9, 25e-6, "every-step", False)
+    assert (ring.hop_latency, ring.oeo_latency) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("npus", 1),
+        ("npus", 2.5),
+        ("waveguides", 0),
+        ("wavelengths", 0),
+        ("wavelengths", True),
+        ("line_rate", 0.0),
+        ("line_rate", "40 Gb"),
+        ("reconfiguration", "-25 us"),
+        ("hop_latency", -1.0),
+        ("oeo_latency", "5 m"),
+        ("pay", "never"),
+        ("stripe", 2),
+        ("shortage", "wait"),
+        ("coupler_loss", -0.1),
+        ("drop_loss", -0.1),
+        ("node_loss", -0.1),
+        ("fibre_loss", float("inf")),
+        ("node_spacing", "10 m"),
+        ("link_energy", -1.0),
+        ("laser_power", float("nan")),
+        # One half of a budget, and losses without one.
+        ("laser_power", 0.0),
+        ("receiver_sensitivity", -20.0),
+        ("node_loss", 0.1),
+    ],
+)
+def test_bad_input_names_key_and_what_is_accepted(field: str, value: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        OpticalRing(**{field: value})
+    assert caught.value.key == field
+    assert caught.value.accepted
+
+
+def test_a_budget_for_less_than_one_hop_is_refused() -> None:
+    budget: dict[str, Any] = {"laser_power": 0.0, "receiver_sensitivity": -3.0, "coupler_loss": 2.0}
+    OpticalRing(drop_loss=1.0, **budget)
+    with pytest.raises(InputError, match=r"one hop loses 3\.5 dB, laser and receiver have 3 dB between them") as caught:
+        OpticalRing(drop_loss=1.5, **budget)
+    assert caught.value.key == "laser_power"

@@ -1,0 +1,115 @@
+"""The topology ``switch``, NPUs around one crossbar, and its router ``crossbar``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Router, Routes, Topology, hookimpl, units
+from fredfw.errors import UnsupportedError
+from fredfw.typing import BoolArray, IntArray
+
+
+@frozen
+class CrossbarRouter(Router):
+    """Up to the switch and down again; for fabrics of one switch with one link each way to every other node.
+
+    A many-ended transfer goes up from every source and down to every destination, except a multicast to its own source.
+    """
+
+    name: ClassVar[str] = "crossbar"
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        """See ``Router.route``."""
+        up, down = _links(fabric)
+        ways = np.stack([up[sources], down[destinations]], axis=1)
+        used = (ways >= 0) & (sources != destinations)[:, None]
+        return fabric.paths(np.concatenate([[0], np.cumsum(used.sum(axis=1))]), ways[used])
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        """See ``Router.tree``."""
+        up, down = _links(fabric)
+        if operation is Operation.MULTICAST:
+            destinations = destinations[destinations != sources[0]]
+        rise, fall = (np.unique(ends[ends >= 0]) for ends in (up[sources], down[destinations]))
+        _require(fabric, rise, fabric.reduces, "combine")
+        _require(fabric, fall, fabric.copies, "copy")
+        latency = sum(float(fabric.latencies[links].max(initial=0.0)) for links in (rise, fall))
+        return Routes.of([np.concatenate([rise, fall])], [latency])
+
+
+@frozen
+class Switch(Topology):
+    """NPUs around one crossbar switch, each with one link up to it and one down.
+
+    The switch itself never limits anything, but with ``in_network`` it can combine and copy streams on their way. The
+    defaults are the NPUs of the FRED paper (ISCA 2025): 20 with links of 3 TB/s, 20 ns and 0.063 pJ/bit.
+    """
+
+    name: ClassVar[str] = "switch"
+
+    npus: int = units.option(20, validator=units.whole(1), help="NPUs around the switch")
+    link_bandwidth: float = units.bandwidth("3 TB/s", help="of the link of an NPU, each way")
+    link_latency: float = units.duration("20 ns", help="of the same link; from NPU to NPU there are two")
+    link_energy: float = units.energy("0.063 pJ/bit", help="of the same link")
+    in_network: bool = units.flag(False, help="whether the switch carries out collectives")
+
+    def build(self) -> Fabric:
+        """Return the fabric; the switch is the last node, links up come before links down."""
+        npus = np.arange(self.npus)
+        switch = np.full(self.npus, self.npus)
+        kinds = np.append(np.full(self.npus, NodeKind.NPU), NodeKind.SWITCH)
+        able = (kinds == NodeKind.SWITCH) & self.in_network
+        return Fabric(
+            name=f"switch of {self.npus}",
+            kinds=kinds,
+            sources=np.concatenate([npus, switch]),
+            destinations=np.concatenate([switch, npus]),
+            bandwidths=self.link_bandwidth,
+            latencies=self.link_latency,
+            energies=self.link_energy,
+            levels=(Level(self.npus, "switch", self.link_bandwidth, 2 * self.link_latency),),
+            coordinates=npus[:, None],
+            offers=Capabilities(reduces=self.in_network, multicasts=self.in_network),
+            copies=able,
+            reduces=able,
+            router=CrossbarRouter(),
+        )
+
+
+@hookimpl
+def fredfw_topologies() -> Sequence[type[Topology]]:
+    """Register ``switch``."""
+    return [Switch]
+
+
+@hookimpl
+def fredfw_routers() -> Sequence[type[Router]]:
+    """Register ``crossbar``."""
+    return [CrossbarRouter]
+
+
+def _links(fabric: Fabric) -> tuple[IntArray, IntArray]:
+    """Return the ``(nodes,)`` link from each node up to the switch and the one back, -1 for the switch itself."""
+    nodes = np.arange(len(fabric.kinds))
+    switches, others = nodes[fabric.kinds == NodeKind.SWITCH], nodes[fabric.kinds != NodeKind.SWITCH]
+    attached = np.isin(fabric.sources, switches) != np.isin(fabric.destinations, switches)
+    if len(switches) != 1 or len(fabric.sources) != 2 * len(others) or not attached.all():
+        raise UnsupportedError(
+            f"the crossbar router cannot route fabric {fabric.name!r}",
+            accepted="one switch with one link each way to every other node",
+        )
+    up, down = np.full((2, len(nodes)), -1)
+    up[others] = fabric.links_between(others, np.broadcast_to(switches, others.shape))
+    down[others] = fabric.links_between(np.broadcast_to(switches, others.shape), others)
+    return up, down
+
+
+def _require(fabric: Fabric, links: IntArray, able: BoolArray, verb: str) -> None:
+    """Refuse several links up or down where the switch is not ``able`` to join or branch streams."""
+    switch = int(np.flatnonzero(fabric.kinds == NodeKind.SWITCH)[0])
+    if len(links) > 1 and not able[switch]:
+        raise UnsupportedError(f"{fabric.node_name(switch)} of fabric {fabric.name!r} cannot {verb} a stream")

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fredfw_topology_switch as plugin
+from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Routes, ShortestPathRouter
+from fredfw.errors import InputError, UnsupportedError
+from fredfw_topology_switch import CrossbarRouter, Switch
+
+
+def edges(fabric: Fabric, routes: Routes) -> list[tuple[int, int]]:
+    return [(int(fabric.sources[link]), int(fabric.destinations[link])) for link in routes.links]
+
+
+def tree(fabric: Fabric, sources: list[int], destinations: list[int], operation: Operation) -> set[tuple[int, int]]:
+    return set(edges(fabric, fabric.router.tree(fabric, np.array(sources), np.array(destinations), operation)))
+
+
+def test_it_is_registered() -> None:
+    assert plugin.fredfw_topologies() == [Switch]
+    assert plugin.fredfw_routers() == [CrossbarRouter]
+
+
+def test_the_default() -> None:
+    fabric = Switch().build()
+    assert fabric.name == "switch of 20"
+    assert fabric.kinds.tolist() == [NodeKind.NPU] * 20 + [NodeKind.SWITCH]
+    assert set(fabric.bandwidths.tolist()) == {3e12}
+    assert fabric.levels == (Level(20, "switch", 3e12, 40e-9),)
+    assert fabric.sharing == "max-min"
+    assert fabric.offers == Capabilities()
+    assert not fabric.copies.any()
+    assert not fabric.reduces.any()
+
+
+@given(st.integers(1, 12))
+def test_every_npu_has_one_link_each_way(npus: int) -> None:
+    fabric = Switch(npus=npus).build()
+    expected = [(npu, npus) for npu in range(npus)] + [(npus, npu) for npu in range(npus)]
+    assert list(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)) == expected
+
+
+@given(st.integers(1, 8))
+def test_routes_are_those_of_the_shortest_path_router(npus: int) -> None:
+    fabric = Switch(npus=npus, link_latency=1.0).build()
+    nodes = np.arange(npus + 1)
+    ends = np.repeat(nodes, len(nodes)), np.tile(nodes, len(nodes))
+    ours, expected = (router.route(fabric, *ends) for router in (CrossbarRouter(), ShortestPathRouter()))
+    for column in ("offsets", "links", "latencies"):
+        assert getattr(ours, column).tolist() == getattr(expected, column).tolist()
+
+
+def test_in_network_trees() -> None:
+    fabric = Switch(npus=4, in_network=True, link_latency=1.0).build()
+    assert fabric.offers == Capabilities(reduces=True, multicasts=True)
+    assert tree(fabric, [1], [0, 1, 3], Operation.MULTICAST) == {(1, 4), (4, 0), (4, 3)}
+    assert tree(fabric, [0, 1, 3], [1], Operation.REDUCE) == {(0, 4), (1, 4), (3, 4), (4, 1)}
+    both = {(0, 4), (2, 4), (4, 0), (4, 2)}
+    assert tree(fabric, [0, 2], [0, 2], Operation.ALL_REDUCE) == both
+    ends = np.array([0, 2])
+    assert fabric.router.tree(fabric, ends, ends, Operation.ALL_REDUCE).latencies.tolist() == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("sources", "destinations", "operation", "verb"),
+    [([0], [1, 2], Operation.MULTICAST, "copy"), ([0, 1], [2], Operation.REDUCE, "combine")],
+)
+def test_a_plain_switch_carries_no_streams(
+    sources: list[int], destinations: list[int], operation: Operation, verb: str
+) -> None:
+    fabric = Switch(npus=3).build()
+    with pytest.raises(UnsupportedError, match=f"switch0 of fabric 'switch of 3' cannot {verb} a stream"):
+        tree(fabric, sources, destinations, operation)
+    assert tree(fabric, [0], [1], Operation.MULTICAST) == {(0, 3), (3, 1)}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kinds": [NodeKind.NPU] * 4},
+        {"kinds": [NodeKind.NPU, NodeKind.NPU, NodeKind.SWITCH, NodeKind.SWITCH], "coordinates": None},
+        {"sources": [0, 1, 2, 0, 3, 3], "destinations": [3, 3, 3, 1, 1, 2]},
+    ],
+)
+def test_the_router_refuses_what_is_no_single_switch(changes: dict[str, Any]) -> None:
+    fabric = evolve(Switch(npus=3).build(), **{"levels": (), "coordinates": None, **changes})
+    with pytest.raises(UnsupportedError, match="crossbar router cannot route"):
+        fabric.router.route(fabric, np.array([0]), np.array([1]))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("npus", 0),
+        ("npus", 2.5),
+        ("link_bandwidth", "750 GB"),
+        ("link_latency", "-1 ns"),
+        ("link_energy", float("nan")),
+        ("in_network", "yes"),
+    ],
+)
+def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        Switch(**{field: value})
+    assert caught.value.key == field
+    assert caught.value.accepted

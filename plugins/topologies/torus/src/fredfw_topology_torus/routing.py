@@ -1,0 +1,104 @@
+"""Dimension-ordered routes and trees on a torus, without a Python loop over flows."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import Fabric, Operation, Router, Routes
+from fredfw.errors import UnsupportedError
+from fredfw.typing import BoolArray, IntArray
+from fredfw_topology_torus.geometry import neighbours
+
+
+@frozen
+class DimensionOrderRouter(Router):
+    """Along dimension 0 first, then 1, and so on, the shorter way round each; for fabrics whose levels are rings.
+
+    Exactly half way round, from an even position upwards and from an odd one downwards, so that these ties load both
+    ways alike; one-way rings are always gone round upwards (dimension-order routing: Dally and Towles, "Principles and
+    Practices of Interconnection Networks", 2004, section 8.4.2). A multicast or reduction is the union of such paths.
+    """
+
+    name: ClassVar[str] = "dimension-order"
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        """See ``Router.route``."""
+        return fabric.paths(*_Rings.of(fabric).walk(sources, destinations))
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        """See ``Router.tree``; two of these paths with a common end never part and meet again, so they are a tree."""
+        if operation is Operation.ALL_REDUCE:
+            raise UnsupportedError(
+                f"the dimension-order router has no all-reduce tree on fabric {fabric.name!r}",
+                accepted="multicast or reduce",
+            )
+        paths = self.route(fabric, *np.broadcast_arrays(sources, destinations))
+        return Routes.of([np.unique(paths.links)], [float(paths.latencies.max(initial=0.0))])
+
+
+@frozen(eq=False)
+class _Rings:
+    """The geometry of a torus of ``d`` dimensions, as far as routes need it.
+
+    Args:
+        sizes: ``(d,)`` positions along each dimension.
+        two_way: ``(d,)`` whether a dimension may be gone along downwards.
+        coordinates: ``(nodes, d)`` position of each node.
+        links: Link ids, ``2 d`` tables one after the other, by position with the first dimension fastest: to the next
+            position along each dimension, then to the previous one along each.
+    """
+
+    sizes: IntArray
+    two_way: BoolArray
+    coordinates: IntArray
+    links: IntArray
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> _Rings:
+        """Derive it from the levels and the coordinates."""
+        levels, coordinates = fabric.levels, fabric.coordinates
+        sizes = [level.size for level in levels]
+        closed = all(level.kind == "ring" or (level.kind == "line" and level.size <= 2) for level in levels)
+        full = coordinates is not None and len(fabric.kinds) == len(coordinates) == np.prod(sizes)
+        if coordinates is None or not levels or not closed or not full:
+            raise UnsupportedError(
+                f"the dimension-order router cannot route fabric {fabric.name!r}",
+                accepted="a torus: levels of rings (or lines of 2) full of NPUs, and no other nodes",
+            )
+        two_way = np.array([level.two_way for level in levels])
+        nodes = np.empty(len(coordinates), dtype=np.intp)
+        nodes[np.ravel_multi_index(tuple(coordinates.T), sizes, order="F")] = fabric.npus
+        links = np.full((2, len(sizes), len(nodes)), -1)
+        for dimension, size in enumerate(sizes):
+            for table, step in ((0, 1), (1, -1)):
+                if size > 1 and (step == 1 or two_way[dimension]):
+                    links[table, dimension] = fabric.links_between(nodes, nodes[neighbours(sizes, dimension, step)])
+        return cls(np.array(sizes), two_way, coordinates, links.ravel())
+
+    def walk(self, sources: IntArray, destinations: IntArray) -> tuple[IntArray, IntArray]:
+        """Return offsets and links of the dimension-ordered path of each pair of nodes."""
+        start, end = self.coordinates[sources], self.coordinates[destinations]
+        ahead = (end - start) % self.sizes
+        back = self.sizes - ahead
+        down = self.two_way & ((back < ahead) | ((back == ahead) & (start % 2 == 1)))
+        hops = np.where(down, back, ahead)
+        # While a path goes along a dimension, it has arrived in those before and not yet left in those after it.
+        dimensions = len(self.sizes)
+        stride = np.cumprod(self.sizes) // self.sizes
+        left, arrived = start * stride, end * stride
+        line = np.cumsum(arrived, axis=1) - arrived + np.cumsum(left[:, ::-1], axis=1)[:, ::-1] - left
+        line += (down * dimensions + np.arange(dimensions)) * int(self.sizes.prod())
+        # So it is two arithmetic series in the table of links, up to where the ring closes and on from there: first
+        # entry, step, length.
+        until = np.minimum(hops, np.where(down, start + 1, self.sizes - start))
+        first = np.stack([line + left, line + np.where(down, self.sizes - 1, 0) * stride], axis=2).ravel()
+        step = np.repeat(np.where(down, -stride, stride), 2)
+        length = np.stack([until, hops - until], axis=2).ravel()
+        finish = np.cumsum(length)
+        # Entry k of a series that begins at b is first + (k - b) * step.
+        entry = np.repeat(first - (finish - length) * step, length)
+        entry += np.repeat(step, length) * np.arange(len(entry))
+        return np.concatenate([[0], finish[2 * dimensions - 1 :: 2 * dimensions]]), self.links[entry]

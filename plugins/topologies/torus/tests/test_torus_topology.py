@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fredfw_topology_torus as plugin
+from fredfw import Fabric, Level, NodeKind, Operation, Routes
+from fredfw.errors import InputError, UnsupportedError
+from fredfw_topology_torus import DimensionOrderRouter, Torus
+
+DIMENSIONS = st.one_of(
+    st.lists(st.integers(1, 9), min_size=1, max_size=1),
+    st.lists(st.integers(1, 6), min_size=2, max_size=2),
+    st.lists(st.integers(1, 3), min_size=3, max_size=4),
+)
+
+
+def torus(*dimensions: int, **fields: Any) -> Fabric:
+    return Torus(dimensions=dimensions, **fields).build()
+
+
+def edges(fabric: Fabric, routes: Routes) -> list[tuple[int, int]]:
+    return [(int(fabric.sources[link]), int(fabric.destinations[link])) for link in routes.links]
+
+
+def everybody(fabric: Fabric) -> tuple[Any, Any]:
+    return np.repeat(fabric.npus, len(fabric.npus)), np.tile(fabric.npus, len(fabric.npus))
+
+
+def loads(fabric: Fabric) -> Any:
+    """Flows per link when every NPU sends to every other."""
+    return np.bincount(fabric.router.route(fabric, *everybody(fabric)).links, minlength=len(fabric.sources))
+
+
+def place(npu: int, dimensions: list[int]) -> list[int]:
+    found = []
+    for size in dimensions:
+        npu, x = divmod(npu, size)
+        found.append(x)
+    return found
+
+
+def number(at: list[int], dimensions: list[int]) -> int:
+    return sum(x * math.prod(dimensions[:index]) for index, x in enumerate(at))
+
+
+def slow_route(source: int, destination: int, dimensions: list[int], both: bool) -> list[tuple[int, int]]:
+    """The hops from source to destination, one at a time, from the words of the documentation."""
+    at, end = place(source, dimensions), place(destination, dimensions)
+    hops = []
+    for dimension, size in enumerate(dimensions):
+        up, down = (end[dimension] - at[dimension]) % size, (at[dimension] - end[dimension]) % size
+        downwards = both and (down < up or (down == up and at[dimension] % 2 == 1))
+        while at[dimension] != end[dimension]:
+            before = number(at, dimensions)
+            at[dimension] = (at[dimension] + (-1 if downwards else 1)) % size
+            hops.append((before, number(at, dimensions)))
+    return hops
+
+
+def test_it_is_registered() -> None:
+    assert plugin.fredfw_topologies() == [Torus]
+    assert plugin.fredfw_routers() == [DimensionOrderRouter]
+
+
+def test_the_default() -> None:
+    fabric = Torus().build()
+    assert fabric.name == "8x8 torus"
+    assert (len(fabric.npus), len(fabric.kinds), len(fabric.sources)) == (64, 64, 256)
+    assert fabric.sharing == "max-min"
+    assert fabric.levels == (Level(8, "ring", 750e9, 20e-9), Level(8, "ring", 750e9, 20e-9))
+    assert fabric.energies == pytest.approx(0.063e-12 * 8)
+    assert not any((fabric.offers.reduces, fabric.offers.multicasts, fabric.offers.circuits))
+
+
+@given(DIMENSIONS, st.booleans())
+def test_links_join_neighbours_and_none_is_doubled(dimensions: list[int], both: bool) -> None:
+    fabric = torus(*dimensions, bidirectional=both)
+    expected = set()
+    for npu in range(math.prod(dimensions)):
+        for dimension, size in enumerate(dimensions):
+            for step in (1, -1) if both else (1,):
+                at = place(npu, dimensions)
+                at[dimension] = (at[dimension] + step) % size
+                expected.add((npu, number(at, dimensions)))
+    expected = {(a, b) for a, b in expected if a != b}
+    assert sorted(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)) == sorted(expected)
+    assert fabric.coordinates is not None
+    assert fabric.coordinates.tolist() == [place(npu, dimensions) for npu in range(math.prod(dimensions))]
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_a_dimension_of_two_has_one_link_each_way(both: bool) -> None:
+    fabric = torus(2, bidirectional=both)
+    assert list(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)) == [(0, 1), (1, 0)]
+    assert fabric.levels == (Level(2, "line", 750e9, 20e-9),)
+
+
+def test_a_dimension_of_one_has_no_links() -> None:
+    fabric = torus(1, 3, 1)
+    assert len(fabric.sources) == 6
+    assert [(level.size, level.kind) for level in fabric.levels] == [(1, "line"), (3, "ring"), (1, "line")]
+    assert [level.size for level in fabric.view().levels] == [3]
+    alone = torus(1, 1)
+    assert (len(alone.npus), len(alone.sources)) == (1, 0)
+    assert alone.router.route(alone, np.array([0]), np.array([0])).links.tolist() == []
+
+
+def test_dimensions_have_their_own_links() -> None:
+    fabric = torus(3, 2, link_bandwidth=["1 GB/s", "2 GB/s"], link_latency=["1 s", "10 s"])
+    inner = fabric.sources // 3 == fabric.destinations // 3
+    assert (int(inner.sum()), len(inner)) == (12, 18)
+    np.testing.assert_array_equal(fabric.bandwidths, np.where(inner, 1e9, 2e9))
+    assert fabric.levels == (Level(3, "ring", 1e9, 1.0), Level(2, "line", 2e9, 10.0))
+    assert fabric.router.route(fabric, np.array([0]), np.array([5])).latencies.tolist() == [11.0]
+
+
+def test_groups_keep_whole_rings() -> None:
+    fabric = torus(4, 3, bidirectional=False)
+    (row,) = fabric.view([0, 1, 2, 3]).levels
+    assert (row.size, row.kind, row.two_way) == (4, "ring", False)
+    (part,) = fabric.view([0, 1, 2]).levels
+    assert (part.size, part.kind) == (3, "line")
+    assert fabric.view([0, 1, 5]).coordinates is None
+
+
+@settings(deadline=None)
+@given(DIMENSIONS, st.booleans())
+def test_routes_are_dimension_ordered_and_shortest(dimensions: list[int], both: bool) -> None:
+    fabric = torus(*dimensions, bidirectional=both)
+    sources, destinations = everybody(fabric)
+    routes = DimensionOrderRouter().route(fabric, sources, destinations)
+    lengths = dict(nx.all_pairs_shortest_path_length(nx.DiGraph(fabric.to_networkx())))
+    hops = edges(fabric, routes)
+    for flow, (source, destination) in enumerate(zip(sources.tolist(), destinations.tolist(), strict=True)):
+        taken = hops[routes.offsets[flow] : routes.offsets[flow + 1]]
+        assert taken == slow_route(source, destination, dimensions, both)
+        assert len(taken) == lengths[source][destination]
+        assert routes.latencies[flow] == pytest.approx(20e-9 * len(taken))
+
+
+def test_no_flows_have_no_routes() -> None:
+    none = np.zeros(0, dtype=np.intp)
+    assert len(DimensionOrderRouter().route(torus(3, 3), none, none)) == 0
+
+
+@pytest.mark.parametrize("dimensions", [(3,), (5,), (8,), (3, 3), (4, 4), (4, 5), (8, 3, 4), (2, 3), (2, 2, 2), (1, 7)])
+def test_all_to_all_loads_the_links_of_a_dimension_alike(dimensions: tuple[int, ...]) -> None:
+    # A ring of k is one of n / k of its dimension, and n / k flows go through it for each pair of its positions.
+    # Distances round it sum to floor(k^2 / 4) per position, over 2 links per position, or 1 where k is 2.
+    fabric, n = torus(*dimensions), math.prod(dimensions)
+    expected = [np.full((2 if k > 2 else k - 1) * n, n / k * (k * k // 4) / (2 if k > 2 else 1)) for k in dimensions]
+    assert loads(fabric).tolist() == np.concatenate(expected).tolist()
+
+
+@pytest.mark.parametrize("dimensions", [(6,), (10, 3), (6, 6)])
+def test_ties_that_no_choice_can_balance_differ_by_one_pair(dimensions: tuple[int, ...]) -> None:
+    # Half way round k positions of which k / 2 is odd, a link has one tie more or less than the next one.
+    fabric, n = torus(*dimensions), math.prod(dimensions)
+    found, first = loads(fabric), 0
+    for k in dimensions:
+        of = found[first : first + 2 * n]
+        first += 2 * n
+        if k % 2 == 0:
+            assert sorted(set(of.tolist())) == [n * k / 8 - n / k / 2, n * k / 8 + n / k / 2]
+            assert of.mean() == n * k / 8
+
+
+@pytest.mark.parametrize("dimensions", [(2,), (3,), (6,), (4, 4), (3, 2, 5), (1, 4)])
+def test_all_to_all_on_one_way_rings(dimensions: tuple[int, ...]) -> None:
+    # Distances sum to k (k - 1) / 2 per position, over one link.
+    fabric, n = torus(*dimensions, bidirectional=False), math.prod(dimensions)
+    expected = [np.full(n if k > 1 else 0, n * (k - 1) / 2) for k in dimensions]
+    assert loads(fabric).tolist() == np.concatenate(expected).tolist()
+
+
+@settings(deadline=None)
+@given(DIMENSIONS, st.booleans(), st.data())
+def test_streams_are_trees_of_routes(dimensions: list[int], both: bool, data: st.DataObject) -> None:
+    fabric = torus(*dimensions, bidirectional=both)
+    npu = st.sampled_from(fabric.npus.tolist())
+    root, leaves = np.array([data.draw(npu)]), np.array(data.draw(st.lists(npu, min_size=1)))
+    for operation, ends in ((Operation.MULTICAST, (root, leaves)), (Operation.REDUCE, (leaves, root))):
+        routes = fabric.router.route(fabric, *(np.resize(one, len(leaves)) for one in ends))
+        tree = fabric.router.tree(fabric, *ends, operation)
+        assert tree.links.tolist() == np.unique(routes.links).tolist()
+        assert tree.latencies.tolist() == [routes.latencies.max()]
+        # A node is entered (in a reduction: left) by one link of the tree at most.
+        nodes = (fabric.destinations if operation is Operation.MULTICAST else fabric.sources)[tree.links]
+        assert len(set(nodes.tolist())) == len(nodes)
+
+
+def test_there_is_no_all_reduce_tree() -> None:
+    fabric = torus(2, 2)
+    with pytest.raises(UnsupportedError, match="no all-reduce tree"):
+        fabric.router.tree(fabric, fabric.npus, fabric.npus, Operation.ALL_REDUCE)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"levels": (), "coordinates": None},
+        {"levels": (Level(3, "ring", 1.0), Level(3, "line", 1.0))},
+        {"levels": (Level(3, "switch", 1.0), Level(3, "ring", 1.0))},
+        {"levels": (Level(3, "ring", 1.0), Level(4, "ring", 1.0))},
+        {"kinds": [NodeKind.NPU] * 9 + [NodeKind.CONTROLLER], "copies": False, "reduces": False},
+    ],
+)
+def test_the_router_refuses_what_is_no_torus(changes: dict[str, Any]) -> None:
+    fabric = evolve(torus(3, 3), **changes)
+    with pytest.raises(UnsupportedError, match="dimension-order router cannot route"):
+        fabric.router.route(fabric, np.array([0]), np.array([1]))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("dimensions", []),
+        ("dimensions", 8),
+        ("dimensions", [8, 0]),
+        ("dimensions", [8, -1]),
+        ("dimensions", [8, 2.5]),
+        ("link_bandwidth", "750 GB"),
+        ("link_bandwidth", ["1 GB/s", "1 GB/s", "1 GB/s"]),
+        ("link_latency", ["1 ns", "1 ns", "1 ns"]),
+        ("link_latency", "-1 ns"),
+        ("link_energy", "-1 pJ/bit"),
+        ("bidirectional", 1),
+    ],
+)
+def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        Torus(**{field: value})
+    assert caught.value.key == field
+    assert caught.value.accepted
+
+
+def test_values_that_do_not_fit_the_dimensions() -> None:
+    with pytest.raises(InputError, match=r"2 values for the 3 dimensions \[2, 3, 4\]") as caught:
+        Torus(dimensions=(2, 3, 4), link_latency=["1 ns", "2 ns"])  # type: ignore[arg-type]  # converted from text
+    assert (caught.value.key, caught.value.accepted) == ("link_latency", "one value for all, or 3")
