@@ -1,10 +1,11 @@
 """Build the core and every first-party plugin as wheels, install them into a fresh environment, and use them.
 
-Run by the tox environment ``wheels``: ``python tests/build_wheels.py FOLDER``.
+Run by the tox environment ``wheels``: ``python tests/build_wheels.py WHEELS ENVIRONMENT``, two folders made anew.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import venv
@@ -18,8 +19,8 @@ def run(*command: str | Path) -> None:
     subprocess.run([str(part) for part in command], check=True, cwd=ROOT)
 
 
-def main(folder: Path) -> None:
-    wheels, environment = folder / "wheels", folder / "venv"
+def main(wheels: Path, environment: Path) -> None:
+    shutil.rmtree(wheels, ignore_errors=True)
     projects = [ROOT, *sorted(path.parent for path in ROOT.glob("plugins/*/*/pyproject.toml"))]
     for project in projects:
         run(sys.executable, "-m", "build", "--installer", "uv", "--wheel", "--outdir", wheels, project)
@@ -32,4 +33,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -195,8 +195,8 @@ def test_bad_bandwidth(value: str, message: str) -> None:
         (with_topology('rows = "2"'), "fabrics.mesh.topology.rows", "'2' is not an integer"),
         (with_topology("io_controllers = 1"), "fabrics.mesh.topology.io_controllers", "1 is not true or false"),
         (GOOD.replace("[2, 2]", "4"), "fabrics.fred.topology.arity", "4 is no list of sizes"),
-        (GOOD.replace("[2, 2]", "[2, 0]"), "fabrics.fred.topology.arity", "0 is no such number"),
-        (GOOD.replace("[2, 2]", "[2, nan]"), "fabrics.fred.topology.arity", "nan is no such number"),
+        (GOOD.replace("[2, 2]", "[2, 0]"), "fabrics.fred.topology.arity", "[2, 0] has 0 in it"),
+        (GOOD.replace("[2, 2]", "[2, nan]"), "fabrics.fred.topology.arity", "[2, nan] has nan in it"),
         (
             GOOD.replace("arity = [2, 2]", 'bandwidths = ["3 TB/s", "12 TB"]'),
             "fabrics.fred.topology.bandwidths[1]",
@@ -373,7 +373,7 @@ def test_names_and_tables_that_are_not_there(text: str, key: str, message: str, 
             with_fabric('topology = "mesh2d"\ncollectives = { default = "in-network" }'),
             "fabrics.mesh.collectives",
             "in-network: the network does not combine streams",
-            "direct, hierarchical",
+            "hierarchical",
         ),
         (
             with_fabric('topology = "mesh2d"\ncollectives = { point-to-point = "ring" }'),
@@ -473,6 +473,51 @@ def test_other_commands_check_their_outputs() -> None:
 def test_cells_that_are_not_there(arguments: list[str], message: str) -> None:
     Path("good.toml").write_text(GOOD)
     assert refused("run", "good.toml", *arguments, "--json", "out.json").startswith(message)
+
+
+SAVING = '[[savings]]\nname = "S"\nof = "mesh"\nover = "fred"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message"),
+    [
+        (GOOD + "sweep = { size = ['1 MB'] }", "workloads.net.sweep.size", "does not tell its values apart"),
+        (
+            GOOD.replace("net]", '"net {size}"]') + "sweep = { size = [] }",
+            "workloads.net {size}.sweep.size",
+            "[] is no",
+        ),
+        (
+            GOOD.replace("net]", '"net {size}"]') + "sweep = { size = ['1 GB/s'] }",
+            "workloads.net 1 GB/s.workload.size",
+            "'1 GB/s' has the unit 'B/s', not B",
+        ),
+        (with_fabric('topology = "mesh2d"\nbaseline = "frd"'), "fabrics.mesh.baseline", "did you mean 'fred'?"),
+        (GOOD + SAVING + "speedup = 2", "savings[0].speedup", "unknown key"),
+        (GOOD + SAVING.replace("fred", "frd"), "savings[0].over", "did you mean 'fred'?"),
+        (GOOD + SAVING + "part = 'dp'", "savings[0].part", "'net' on 'mesh' has no part 'dp'"),
+        (GOOD + SAVING + "part = 'compute'", "savings[0]", "spends no time on compute on 'fred'"),
+    ],
+)
+def test_bad_sweeps_baselines_and_savings(text: str, key: str, message: str) -> None:
+    line = refused_experiment(text)
+    assert line.startswith(f"{key}: ")
+    assert message in line
+
+
+def test_bad_cells() -> None:
+    Path("good.toml").write_text(GOOD)
+    Path("cell.json").write_text("{}")
+    merge = ("merge", "good.toml", "--json", "out.json")
+    assert refused(*merge, "cell.json").startswith("cell.json: is not the result of a run")
+    assert refused(*merge, "missing.json").startswith("missing.json: cannot be read")
+    for fabric in ("mesh", "fred"):
+        arguments = ["run", "good.toml", "--fabric", fabric, "--json", f"{fabric}.json"]
+        assert CliRunner().invoke(main, arguments).exit_code == 0
+    assert refused(*merge, "mesh.json").startswith("good.toml: there is no result for 1 of 2 cells: net on fred")
+    assert refused(*merge, "mesh.json", "mesh.json").startswith("mesh.json: net on mesh: is in mesh.json as well")
+    Path("good.toml").write_text(with_topology("rows = 3"))
+    assert refused(*merge, "mesh.json", "fred.json").startswith("mesh.json: net on mesh: was run with another")
 
 
 def test_nothing_to_calibrate() -> None:

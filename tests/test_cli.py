@@ -228,6 +228,86 @@ def test_run(experiment: str) -> None:
     ]
 
 
+# Between 1 and 4 GB/s, of 1 s and 9 s of computation: 2, 1.5, 1.25 s and 10, 9.5, 9.25 s.
+SWEEP = """
+title = "Many speeds"
+baseline = "at {rate}"
+[fabrics."at {rate}"]
+topology = "tiny"
+sweep = { rate = ["1 GB/s", "2 GB/s", "4 GB/s"] }
+baseline = "at 2 GB/s"
+[workloads."net {seconds}"]
+workload = "step"
+sweep = { seconds = [1, 9] }
+[[savings]]
+name = "faster"
+of = "at {rate}"
+over = "at 2 GB/s"
+by = ["rate", "seconds"]
+"""
+
+
+@pytest.fixture
+def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    return "sweep.toml"
+
+
+def test_a_sweep_is_compared(sweep: str) -> None:
+    lines = words(succeeds("compare", sweep, "--map", "map.svg"))
+    assert ["at", "4", "GB/s", "1.250", "1.200", "simulated", "1.000", "-", "0.250"] in lines
+    assert ["1", "GB/s", "-33.3%", "-5.3%"] in lines
+    assert ["4", "GB/s", "16.7%", "2.6%"] in lines
+    assert Path("map.svg").read_text().startswith("<?xml")
+
+
+def test_parts_of_a_matrix_are_compared_with_their_baselines(sweep: str) -> None:
+    rows = json.loads(succeeds("compare", sweep, "--fabric", "at 4 GB/s", "--workload", "net 9", "--json", "-"))["rows"]
+    assert [(row["workload"], row["fabric"], row["speedup"]) for row in rows] == [
+        ("net 9", "at 2 GB/s", 1.0),
+        ("net 9", "at 4 GB/s", pytest.approx(9.5 / 9.25)),
+    ]
+    rows = json.loads(succeeds("compare", sweep, "--workload", "net {seconds}", "--json", "-"))["rows"]
+    assert len(rows) == 6
+    line = is_refused("compare", sweep, "--fabric", "at 3 GB/s")
+    assert line.startswith("sweep.toml: fabric: no fabric 'at 3 GB/s'; did you mean 'at ")
+
+
+def test_cells_are_listed_for_scripts(sweep: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREDFW_DISABLE_PLUGINS", "tiny")
+    lines = [line.split("\t") for line in succeeds("cells", sweep).splitlines()]
+    assert lines == [[f"net {s}", f"at {rate} GB/s"] for s in (1, 9) for rate in (1, 2, 4)]
+
+
+def test_cells_run_on_their_own_are_merged(sweep: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = ("--json", "{}.json", "--csv", "{}.csv", "--plot", "{}.svg", "--map", "{}.pdf")
+    printed = succeeds("compare", sweep, *(one.format("compared") for one in outputs))
+    paths: list[str] = []
+    for line in succeeds("cells", sweep).splitlines():
+        workload, fabric = line.split("\t")
+        paths.append(f"{len(paths)}.cell")
+        succeeds("run", sweep, "--workload", workload, "--fabric", fabric, "--json", paths[-1])
+    monkeypatch.setenv("FREDFW_DISABLE_PLUGINS", "tiny")
+    assert succeeds("merge", sweep, *paths, *(one.format("merged") for one in outputs)) == printed
+    for ending in ("json", "csv", "svg", "pdf"):
+        assert Path(f"merged.{ending}").read_bytes() == Path(f"compared.{ending}").read_bytes()
+    assert is_refused("merge", sweep, *paths[1:], "--json", "out.json").startswith(
+        "sweep.toml: there is no result for 1"
+    )
+    line = is_refused("merge", sweep, *paths, "--json", paths[0])
+    assert line.startswith(f"--json: '{paths[0]}' is the input as well")
+
+
+def test_a_map_that_cannot_be_drawn_is_refused_before_anything_runs(sweep: str) -> None:
+    # A workload that fails where it is run.
+    Path(sweep).write_text(SWEEP.replace('"step"', '"failing"'))
+    assert fredfw("compare", sweep, "--map", "map.png").exit_code == 1
+    Path(sweep).write_text(SWEEP.replace('"step"', '"failing"').replace('by = ["rate", "seconds"]', ""))
+    assert is_refused("compare", sweep, "--map", "map.png").startswith("--map: there is no saving by two fields")
+    assert is_refused("compare", sweep, "--map", "map.jpg").startswith("map.jpg: --map: unknown kind of picture")
+
+
 def test_collective() -> None:
     text = succeeds("collective", "all-reduce", "--topology", "tiny", "--set", "rate=2 GB/s", "--sizes", "1GB:4GB:x2")
     # An all-reduce of n = 2 has busbw = algbw (nccl-tests).
@@ -347,7 +427,8 @@ def test_a_broken_plugin_is_one_line(broken: None) -> None:
     result = fredfw("plugins", "list")
     assert result.exit_code == 0
     (line,) = result.stderr.splitlines()
-    assert line.startswith("fredfw: warning: plugin 'broken' (fredfw-test-broken 2.0) cannot be imported")
+    assert line.startswith("fredfw: warning: plugin 'broken' (fredfw-test-broken 2.0, ")
+    assert "fredfw_test_broken.py) cannot be imported" in line
 
 
 def test_a_failure_of_a_model_is_one_line_and_code_1(experiment: str) -> None:
@@ -407,8 +488,10 @@ def test_help_lists_the_commands_of_plugins_apart() -> None:
     core, plugins = succeeds("--help").split("Commands of plugins:\n")
     assert [line.split()[0] for line in core.split("Commands:\n")[1].split("\n") if line] == [
         "calibrate",
+        "cells",
         "collective",
         "compare",
+        "merge",
         "plugins",
         "run",
     ]
@@ -442,7 +525,7 @@ def test_a_broken_plugin_is_blamed_for_an_unknown_command(broken: None) -> None:
     assert result.exit_code == 2
     warning, error = result.stderr.splitlines()
     assert warning.startswith("fredfw: warning: plugin 'broken'")
-    assert error.startswith("fredfw: error: no command 'nonsense'; plugin 'broken' (fredfw-test-broken 2.0) cannot be")
+    assert error.startswith("fredfw: error: no command 'nonsense'; plugin 'broken' (fredfw-test-broken 2.0, ")
 
 
 def test_plugins_list_and_show_know_commands() -> None:
@@ -504,7 +587,8 @@ def test_files_that_are_no_plugins(experiment: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("1 / 0")
     result = fredfw("--plugin", "bad.py", "plugins", "list")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("fredfw: error: plugin 'bad.py' cannot be imported: ZeroDivisionError")
+    assert result.stderr.startswith("fredfw: error: plugin 'bad.py' (registered in process, ")
+    assert "bad.py) cannot be imported: ZeroDivisionError" in result.stderr
 
 
 def test_switching_off_what_is_not_installed_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,8 @@ def test_experiments_run(text: str, files: dict[str, str]) -> None:
         ("[workloads.NAME]", {"workloads": {"NAME": WRONG}}),
         ("[workloads.NAME.calibration]", {"workloads": {"NAME": {"workload": "cnn", "calibration": WRONG}}}),
         ("[[references]]", {"references": [WRONG]}),
+        ("[[savings]]", {"savings": [WRONG]}),
+        ("[[savings.references]]", {"savings": [{"name": "x", "of": "mesh", "over": "mesh", "references": [WRONG]}]}),
     ],
 )
 def test_every_key_of_an_experiment_is_documented(section: str, tables: dict[str, Any]) -> None:

@@ -68,7 +68,7 @@ def test_hooks_around_a_comparison_are_called_once_and_per_cell() -> None:
     framework, listener = listened()
     experiment = framework.load_experiment(CONTENT)
     framework.compare(experiment, fidelity="stepwise")
-    cells = [("net", "mesh"), ("net", "fred"), ("other", "mesh"), ("other", "fred")]
+    cells = [("net", "mesh"), ("other", "mesh"), ("net", "fred"), ("other", "fred")]
     assert listener.heard == [("before", experiment), *(("after", cell) for cell in cells)]
 
 
@@ -100,6 +100,30 @@ def test_a_path_or_an_experiment(framework: Framework, tmp_path: Path) -> None:
     seconds = framework.run(framework.load_experiment(file)).seconds
     assert framework.run(file).seconds == framework.run(str(file)).seconds == seconds
     assert isinstance(framework.compare(str(file)), Comparison)
+
+
+def test_an_outline_needs_no_plugins() -> None:
+    outline = Framework(PluginManager(Switches())).outline(CONTENT)
+    assert [(workload.name, fabric.name) for workload, fabric in outline.cells] == [
+        ("net", "mesh"),
+        ("net", "fred"),
+        ("other", "mesh"),
+        ("other", "fred"),
+    ]
+
+
+def test_only_the_sections_named_are_configured(framework: Framework) -> None:
+    broken = {**CONTENT, "fabrics": {**CONTENT["fabrics"], "bad": {"topology": "nothing"}}}
+    experiment = framework.load_experiment(broken, fabrics=["fred"], workloads=["net"])
+    assert [(one.name, two.name) for one, two in experiment.cells] == [("net", "fred")]
+    assert (
+        framework.run(experiment).seconds
+        == framework.run(framework.load_experiment(CONTENT), workload="net", fabric="fred").seconds
+    )
+    with pytest.raises(UnknownNameError, match="no topology 'nothing'"):
+        framework.load_experiment(broken)
+    experiment = framework.load_experiment(broken, fabrics=["fred"], baselines=True)
+    assert [row.fabric for row in framework.compare(experiment).rows] == ["mesh", "fred"] * 2
 
 
 @pytest.mark.parametrize(

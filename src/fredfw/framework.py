@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,11 @@ import numpy as np
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
-from fredfw.experiment import calibration, comparison, spec
+from fredfw.experiment import calibration, comparison, merge, reading
+from fredfw.experiment.naming import listed
 from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
 from fredfw.experiment.runner import Bench, Runner, sharing_of
-from fredfw.experiment.spec import FIDELITIES, Experiment
+from fredfw.experiment.spec import FIDELITIES, AnyOutline, Experiment
 from fredfw.fabric import Fabric, Topology
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
@@ -94,9 +95,38 @@ class Framework:
         self._latest = fabric, key, bench
         return bench
 
-    def load_experiment(self, source: str | Path | Mapping[str, Any]) -> Experiment:
-        """Read an experiment file, or the tables of one; raises ``InputError`` naming file, key and value."""
-        return spec.parse(source, self.plugins) if isinstance(source, Mapping) else spec.load(source, self.plugins)
+    def outline(self, source: str | Path | Mapping[str, Any]) -> AnyOutline:
+        """Read which cells an experiment has and what is made of them; its plugins need not be installed.
+
+        Args:
+            source: A path, or the tables themselves.
+
+        Raises:
+            InputError: Something cannot be used; names file, key and value.
+        """
+        return reading.parse(source) if isinstance(source, Mapping) else reading.load(source)
+
+    def load_experiment(
+        self,
+        source: str | Path | Mapping[str, Any],
+        *,
+        fabrics: Sequence[str] | None = None,
+        workloads: Sequence[str] | None = None,
+        baselines: bool = False,
+    ) -> Experiment:
+        """Read an experiment and configure the plugins that it names.
+
+        Args:
+            source: A path, or the tables themselves.
+            fabrics: The only ones to configure, by name or template; plugins of others need not be installed.
+            workloads: Likewise.
+            baselines: Whether to add the fabrics that the speed-ups of those named refer to, as a comparison needs.
+
+        Raises:
+            InputError: Something cannot be used; names file, key and value.
+        """
+        outline = self.outline(source).select(fabrics=fabrics, workloads=workloads, baselines=baselines)
+        return reading.configured(outline, self.plugins)
 
     def run(
         self,
@@ -108,12 +138,22 @@ class Framework:
     ) -> RunResult:
         """Simulate one cell of an experiment; names may be left out where there is only one to choose from.
 
+        Of a file only the sections named are configured, so that the plugins of others need not be installed.
+
         Raises:
             InputError: The cell is not named, or does not exist, or cannot be run.
             SimulationError: The model misbehaved.
         """
         _check_fidelity(fidelity)
-        matrix = self._experiment(experiment)
+        matrix = (
+            experiment
+            if isinstance(experiment, Experiment)
+            else self.load_experiment(
+                experiment,
+                fabrics=None if fabric is None else [fabric],
+                workloads=None if workload is None else [workload],
+            )
+        )
         row = matrix.workload(_chosen(workload, [one.name for one in matrix.workloads], "workload", matrix.file))
         column = matrix.fabric(_chosen(fabric, [one.name for one in matrix.fabrics], "fabric", matrix.file))
         with self._hooked(matrix):
@@ -133,6 +173,18 @@ class Framework:
         matrix = self._experiment(experiment)
         with self._hooked(matrix):
             return comparison.compare(matrix, self.plugins, fidelity=fidelity, progress=progress)
+
+    def merge(self, source: str | Path | Mapping[str, Any], cells: Iterable[str | Path]) -> Comparison:
+        """Return the comparison of an experiment from the stored results of its cells; its plugins are not needed.
+
+        Args:
+            source: The experiment's path, or its tables.
+            cells: Paths of what ``fredfw run --json`` wrote, one for every cell.
+
+        Raises:
+            InputError: A cell is missing, doubled, of another experiment, or was run with another configuration.
+        """
+        return merge.merge(self.outline(source), cells)
 
     def calibrate(
         self, experiment: Experiment | str | Path, *, progress: comparison.Progress | None = None
@@ -198,7 +250,7 @@ def _members(group: Sequence[Any] | None, fabric: Fabric) -> IntArray:
 
 
 def _chosen(name: str | None, names: Sequence[str], kind: str, file: str | None) -> str:
-    accepted = f"one of {', '.join(names)}"
+    accepted = f"one of {listed(names)}"
     if name is None and len(names) > 1:
         raise InputError(f"there are {len(names)} {kind}s", file=file, key=kind, accepted=accepted)
     if name is not None and name not in names:

@@ -158,8 +158,8 @@ def test_progress_counts_cells() -> None:
     compare(tables(), progress=lambda *step: steps.append(step))
     assert steps == [
         (0, 4, "one on mesh"),
-        (1, 4, "one on fred"),
-        (2, 4, "two on mesh"),
+        (1, 4, "two on mesh"),
+        (2, 4, "one on fred"),
         (3, 4, "two on fred"),
         (4, 4, ""),
     ]

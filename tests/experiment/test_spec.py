@@ -7,7 +7,8 @@ import pytest
 
 from fredfw import Framework, Pattern
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError
-from fredfw.experiment.spec import PRIORITIES, Calibration, Experiment, Reference, load, parse
+from fredfw.experiment import reading
+from fredfw.experiment.spec import PRIORITIES, Calibration, Experiment, Reference
 from fredfw.plugin import configure, registry
 from fredfw.plugin.manager import PluginManager
 from fredfw.workloads import Npu
@@ -16,6 +17,14 @@ from fredfw.workloads import Npu
 @pytest.fixture(scope="module")
 def plugins() -> PluginManager:
     return Framework().plugins
+
+
+def parse(tables: dict[str, Any], plugins: PluginManager, *, file: str | None = None) -> Experiment:
+    return reading.configured(reading.parse(tables, file=file), plugins)
+
+
+def load(path: Path, plugins: PluginManager) -> Experiment:
+    return reading.configured(reading.load(path), plugins)
 
 
 def content(**changes: Any) -> dict[str, Any]:

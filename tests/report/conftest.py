@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from fredfw.collectives import Pattern
-from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResult, Status
+from fredfw.experiment.results import (
+    CollectiveResult,
+    Comparison,
+    Row,
+    RunResult,
+    Saving,
+    SavingClaim,
+    SavingGroup,
+    Status,
+)
 from fredfw.fabric import Fabric, NodeKind
 from fredfw.simulation.timeline import Timeline
 from fredfw.workloads import GraphBuilder
@@ -18,6 +28,7 @@ def _row(workload: str, fabric: str, status: Status, **parts: float) -> Row:
     return Row(
         workload=workload,
         fabric=fabric,
+        baseline="mesh",
         seconds=seconds,
         speedup=0.02 / seconds,
         reference_speedup=published,
@@ -45,6 +56,35 @@ def comparison() -> Comparison:
         provenance={"fidelity": "compressed"},
         statistics={"solves": 3},
         fidelity_difference=0.0025,
+    )
+
+
+@pytest.fixture
+def savings() -> tuple[Saving, ...]:
+    """One mean, one mean per value, and one per pair of values, of which one is missing."""
+
+    def one(name: str, *groups: SavingGroup, part: str | None = None) -> Saving:
+        return Saving(name, "a {x}", "b {x}", ("net",), part, tuple(groups[0].at), groups)
+
+    def group(saving: float, published: float | None = None, **at: object) -> SavingGroup:
+        source = "another paper" if published is not None else None
+        return SavingGroup(at, saving, saving - 0.1, saving + 0.01, 3, published, source)
+
+    rates = ("40 Gbps", "400 Gbps", "4 Tbps")
+    shares = {2: (-0.5, 0.25, 0.875), 64: (-3.0, -1.0, 0.5)}
+    cells = [
+        group(share, 0.3 if share == 0.25 else None, nodes=nodes, rate=rate)
+        for nodes, row in shares.items()
+        for rate, share in zip(rates, row, strict=True)
+        if share != -3.0
+    ]
+    return (
+        one("all", group(0.368, 0.4)),
+        evolve(
+            one("each", group(0.5, rate="40 Gbps"), group(-0.079, -0.1, rate="4 Tbps"), part="dp"),
+            claims=(SavingClaim(0.2, "a claim", (("40 Gbps", "4 Tbps"),)), SavingClaim(0.7, "a claim")),
+        ),
+        evolve(one("map", *cells), claims=(SavingClaim(0.9, "a claim"),)),
     )
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 from attrs import evolve
 
-from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
+from fredfw.experiment.results import CollectiveResult, Comparison, RunResult, Saving
 from fredfw.fabric import Fabric
 from fredfw.report import data
 
@@ -43,6 +43,21 @@ def test_json_never_holds_a_number_that_is_none(comparison: Comparison, value: f
         evolve(comparison, rows=rows).to_json()
 
 
+def test_savings_as_json(comparison: Comparison, savings: tuple[Saving, ...]) -> None:
+    document = json.loads(evolve(comparison, savings=savings).to_json())
+    each = document["savings"][1]
+    assert (each["name"], each["part"], each["by"]) == ("each", "dp", ["rate"])
+    assert each["groups"][1] == {
+        "at": {"rate": "4 Tbps"},
+        "saving": -0.079,
+        "lowest": -0.079 - 0.1,
+        "highest": -0.079 + 0.01,
+        "pairs": 3,
+        "reference": -0.1,
+        "reference_source": "another paper",
+    }
+
+
 def test_comparison_as_csv(comparison: Comparison) -> None:
     rows = list(csv.DictReader(data.comparison_to_csv(comparison).splitlines()))
     assert [key for key in rows[0] if key.endswith("_seconds")] == [
@@ -55,6 +70,7 @@ def test_comparison_as_csv(comparison: Comparison) -> None:
     for row, entry in zip(comparison.rows, rows, strict=True):
         assert (entry["workload"], entry["fabric"], entry["status"]) == (row.workload, row.fabric, row.status)
         assert float(entry["seconds"]) == row.seconds
+        assert entry["baseline"] == row.baseline
         parts = sum(float(value) for key, value in entry.items() if key.endswith("_seconds"))
         assert parts == pytest.approx(row.seconds, rel=1e-12)
     assert rows[0]["reference_speedup"] == ""

@@ -56,6 +56,41 @@ def test_no_text_overlaps_another(comparison: Comparison) -> None:
         assert not any(box.overlaps(other) for other in boxes[:index]), texts[index]
 
 
+def test_many_bars_take_several_lines(comparison: Comparison) -> None:
+    one = comparison.rows[0]
+    rows = tuple(evolve(one, workload=net, fabric=f"f {number}") for net in ("a", "b", "c") for number in range(70))
+    figure = plots.comparison_figure(evolve(comparison, rows=rows))
+    fabrics = [[label.get_text() for label in axes.get_xticklabels()] for axes in figure.axes]
+    assert [name for line in fabrics for name in line] == [row.fabric for row in rows]
+    assert max(map(len, fabrics)) <= 48
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
+    # Every line says which workloads it has.
+    assert [{text.get_text() for text in axes.texts} & {"a", "b", "c"} for axes in figure.axes] == [
+        {"a"},
+        {"a"},
+        {"b"},
+        {"b"},
+        {"c"},
+        {"c"},
+    ]
+    # Short groups share one.
+    few = tuple(row for row in rows if row.fabric in ("f 0", "f 1"))
+    assert len(plots.comparison_figure(evolve(comparison, rows=few)).axes) == 1
+
+
+def test_bars_over_baselines_of_their_own(comparison: Comparison) -> None:
+    first, second, *_ = comparison.rows
+    rows = (first, evolve(second, baseline="another", seconds=0.016, speedup=2.0))
+    (axes,) = plots.comparison_figure(evolve(comparison, rows=rows)).axes
+    assert axes.get_ylabel() == "iteration time, its baseline = 1"
+    tops = {
+        round(bar.get_x() + bar.get_width() / 2): bar.get_y() + bar.get_height()
+        for bars in axes.containers
+        for bar in bars
+    }
+    assert tops == {0: pytest.approx(1.0), 1: pytest.approx(0.5)}
+
+
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_formats(comparison: Comparison, kind: str, start: bytes) -> None:
     picture = plots.plot_comparison(comparison, kind)

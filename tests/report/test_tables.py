@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 from rich.console import Console, RenderableType
 
-from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
+from fredfw.experiment.results import CollectiveResult, Comparison, RunResult, Saving
 from fredfw.fabric import Fabric
 from fredfw.report import tables
 
@@ -53,6 +53,60 @@ def test_a_note_of_all_fabrics_stands_at_the_workload(comparison: Comparison) ->
     assert "mesh (a)" not in text
     assert "simulated step by step: all cells" in text
     assert "largest difference" not in text
+
+
+def test_baselines_that_differ_are_named_in_every_row(comparison: Comparison) -> None:
+    text = printed(tables.comparison_report(comparison))
+    assert "speed-up over mesh, and" in text
+    rows = tuple(evolve(row, baseline="C" if row.fabric == "D" else "mesh") for row in comparison.rows)
+    text = printed(tables.comparison_report(evolve(comparison, rows=rows)))
+    assert "speed-up, and" in text
+    lines = [line.split() for line in text.splitlines()]
+    assert ["D", "(a)", "8.00", "2.500", "C", "2.50", "[1]", "predicted", "5.00", "1.00", "-", "2.00", "-"] in lines
+
+
+def test_short_times_beside_long_ones_keep_their_digits(comparison: Comparison) -> None:
+    (first, second, *_) = comparison.rows
+    rows = (evolve(first, seconds=1.5), evolve(second, seconds=0.00234))
+    lines = [line.split()[:2] for line in printed(tables.comparison_report(evolve(comparison, rows=rows))).splitlines()]
+    assert ["mesh", "1.50000"] in lines
+    assert ["C", "0.00234"] in lines
+
+
+def test_savings_are_a_table_and_grids(comparison: Comparison, savings: tuple[Saving, ...]) -> None:
+    text = printed(tables.comparison_report(evolve(comparison, savings=savings)))
+    rows = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+    for row in (
+        ["time saved", "at", "mean", "published", "lowest", "highest", "pairs"],
+        ["all", "36.8%", "40.0% [2]", "26.8%", "37.8%", "3"],
+        ["each (exposed dp)", "rate 40 Gbps", "50.0%", "40.0%", "51.0%", "3"],
+        ["rate 4 Tbps", "-7.9%", "-10.0% [2]", "-17.9%", "-6.9%", "3"],
+        ["rate 40 Gbps to 4 Tbps", "20.0% [3]"],
+        ["rate none", "70.0% [3]"],
+        ["map", "(nodes down, rate across)"],
+        ["nodes", "40 Gbps", "400 Gbps", "4 Tbps"],
+        ["2", "-50.0%", "25.0% / 30.0% [2]", "87.5%"],
+        ["64", "-", "-100.0%", "50.0%"],
+        ["published: 90.0% [3]"],
+        ["[2] another paper"],
+        ["[3] a claim"],
+    ):
+        assert row in rows
+    assert "published: what others report" in text
+
+
+def test_hundreds_of_rows_have_footnotes_that_can_be_read(comparison: Comparison) -> None:
+    rows = tuple(
+        evolve(comparison.rows[0], fabric=f"mesh {number}", notes=(f"note {number}",), fidelity="stepwise")
+        for number in range(100)
+    )
+    mixed = (*rows, comparison.rows[0])
+    text = printed(tables.comparison_report(evolve(comparison, rows=mixed)), width=1000)
+    lines = text.splitlines()
+    assert "(t) note 19" in lines
+    assert "... and 80 other notes, which --json and --csv write" in lines
+    assert lines[-2].startswith("simulated step by step: net on mesh 0, net on mesh 1, ")
+    assert lines[-2].endswith("net on mesh 11, ... (100 in all)")
 
 
 def test_statuses_look_different_on_a_terminal(comparison: Comparison) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from fredfw.cli.commands import calibrate, collective, compare, run
+from fredfw.cli.commands import calibrate, cells, collective, compare, merge, run
 from fredfw.cli.output import Outputs, print_report, table
 from fredfw.cli.parsing import configured
 from fredfw.cli.plugins import plugins
@@ -136,5 +136,5 @@ def main() -> None:
     """How long does a training iteration take on this fabric, with these collective algorithms, and why?"""
 
 
-for command in (compare, run, collective, calibrate, plugins):
+for command in (compare, run, cells, merge, collective, calibrate, plugins):
     main.add_command(command)

@@ -1,8 +1,8 @@
-"""The commands that simulate: compare, run, collective, calibrate."""
+"""The commands about experiments and collectives: compare, run, cells, merge, collective, calibrate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,12 +15,14 @@ from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
 
 if TYPE_CHECKING:
-    from fredfw.experiment.results import Comparison
+    from fredfw.experiment.results import Comparison, Saving
+    from fredfw.experiment.spec import SavingSpec
     from fredfw.framework import Framework
     from fredfw.plugin.exporter import Exporter
     from fredfw.plugin.manager import Registry
 
 T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., Any])
 Contents = dict[str, Callable[[], str | bytes]]
 FIDELITIES = ("compressed", "stepwise")
 
@@ -55,57 +57,136 @@ def _log(event: str, **values: Any) -> None:
     structlog.get_logger("fredfw").info(event, **values)
 
 
+def _comparing(command: Command) -> Command:
+    """Add the options of a command that ends with a comparison."""
+    plot = click.option(
+        "--plot", "plot_path", metavar="PATH", help="Draw stacked bars into a .png, .svg or .pdf; - is a PNG."
+    )
+    maps = click.option("--map", "map_path", metavar="PATH", help="Draw the savings by two fields, likewise.")
+    for option in (_export, maps, plot, _csv, _json):
+        command = option(command)
+    return command
+
+
+class _Report:
+    """Where the comparison of one command goes; made before anything runs, so that what is wrong is told at once."""
+
+    def __init__(
+        self,
+        framework: Framework,
+        source: Sequence[str],
+        *,
+        json_path: str | None,
+        csv_path: str | None,
+        plot_path: str | None,
+        map_path: str | None,
+        exports: tuple[tuple[str, str], ...],
+    ) -> None:
+        self._exporters = _exporters(framework, exports)
+        self._pictures = {
+            option: _painter(option, path)
+            for option, path in (("--plot", plot_path), ("--map", map_path))
+            if path is not None
+        }
+        paths = {"--json": json_path, "--csv": csv_path, "--plot": plot_path, "--map": map_path}
+        paths |= {option: path for option, (_, path) in self._exporters.items()}
+        self._outputs = Outputs(paths, source=source)
+
+    def check(self, savings: Iterable[Saving | SavingSpec]) -> None:
+        """Make sure that there is a map to draw where one is wanted; raises ``InputError``."""
+        if "--map" in self._pictures:
+            from fredfw.report.maps import check_maps
+
+            check_maps(savings)
+
+    def write(self, comparison: Comparison) -> None:
+        """Write and print what is wanted of ``comparison``."""
+        from fredfw.report import data, tables
+
+        contents: Contents = {"--json": comparison.to_json, "--csv": lambda: data.comparison_to_csv(comparison)}
+        contents |= {option: partial(paint, comparison) for option, paint in self._pictures.items()}
+        contents |= {option: partial(exporter.export, comparison) for option, (exporter, _) in self._exporters.items()}
+        self._outputs.write(contents)
+        self._outputs.show(lambda: tables.comparison_report(comparison))
+
+
+def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
+    # Imported before anything runs: a missing matplotlib is told at once, not after the simulation.
+    from fredfw.report.pictures import FORMATS
+
+    if option == "--plot":
+        from fredfw.report.plots import plot_comparison as draw
+    else:
+        from fredfw.report.maps import plot_maps as draw
+    suffix = "png" if path == STDOUT else PurePath(path).suffix[1:].lower()
+    if suffix not in FORMATS:
+        endings = ", ".join(f".{one}" for one in FORMATS)
+        raise InputError("unknown kind of picture", file=path, key=option, accepted=f"a name that ends in {endings}")
+    return lambda comparison: draw(comparison, suffix)
+
+
 @click.command(short_help="Every workload on every fabric.")
 @_file
+@click.option("--workload", "workloads", metavar="NAME", multiple=True, help="Only this one; may be repeated.")
+@click.option("--fabric", "fabrics", metavar="NAME", multiple=True, help="Only this one and its baseline, likewise.")
 @_fidelity
-@_json
-@_csv
-@click.option("--plot", "plot_path", metavar="PATH", help="Draw stacked bars into a .png, .svg or .pdf; - is a PNG.")
-@_export
+@_comparing
 @_progress
 @click.pass_context
 def compare(
     ctx: click.Context,
+    /,
     file: str,
+    workloads: tuple[str, ...],
+    fabrics: tuple[str, ...],
     fidelity: str | None,
-    json_path: str | None,
-    csv_path: str | None,
-    plot_path: str | None,
-    exports: tuple[tuple[str, str], ...],
     progress: bool,
+    **outputs: Any,
 ) -> None:
     """Run every workload of the experiment FILE on every fabric and compare them.
 
-    Prints iteration time, speed-up over the baseline, the published value beside it, and where the time goes. With
-    --fidelity stepwise every cell is run both ways and the largest difference is printed.
+    Prints iteration time, speed-up over the baseline, the published value beside it, where the time goes, and the
+    savings that FILE asks for. With --fidelity stepwise every cell is run both ways and the largest difference is
+    printed.
     """
-    draw = None if plot_path is None else _plotter(plot_path)
     framework = open_framework(ctx)
-    exporters = _exporters(framework, exports)
-    paths = {"--json": json_path, "--csv": csv_path, "--plot": plot_path}
-    outputs = Outputs(paths | {option: path for option, (_, path) in exporters.items()}, source=file)
+    report = _Report(framework, [file], **outputs)
+    experiment = framework.load_experiment(file, fabrics=fabrics or None, workloads=workloads or None, baselines=True)
+    report.check(experiment.savings)
     with progress_bar(progress) as step:
-        comparison = framework.compare(file, fidelity=fidelity, progress=step)
+        comparison = framework.compare(experiment, fidelity=fidelity, progress=step)
     _log("compared", file=file, cells=len(comparison.rows), **comparison.statistics)
-    from fredfw.report import data, tables
-
-    contents: Contents = {"--json": comparison.to_json, "--csv": lambda: data.comparison_to_csv(comparison)}
-    if draw is not None:
-        contents["--plot"] = lambda: draw(comparison)
-    contents |= {option: partial(exporter.export, comparison) for option, (exporter, _) in exporters.items()}
-    outputs.write(contents)
-    outputs.show(lambda: tables.comparison_report(comparison))
+    report.write(comparison)
 
 
-def _plotter(path: str) -> Callable[[Comparison], bytes]:
-    # Imported before anything runs: a missing matplotlib is told at once, not after the simulation.
-    from fredfw.report.plots import FORMATS, plot_comparison
+@click.command(short_help="A comparison from stored cells.")
+@_file
+@click.argument("cells", metavar="CELL...", nargs=-1, required=True)
+@_comparing
+@click.pass_context
+def merge(ctx: click.Context, /, file: str, cells: tuple[str, ...], **outputs: Any) -> None:
+    """Compare the cells of the experiment FILE, each stored by fredfw run FILE ... --json CELL.
 
-    suffix = "png" if path == STDOUT else PurePath(path).suffix[1:].lower()
-    if suffix not in FORMATS:
-        endings = ", ".join(f".{one}" for one in FORMATS)
-        raise InputError("unknown kind of picture", file=path, key="--plot", accepted=f"a name that ends in {endings}")
-    return lambda comparison: plot_comparison(comparison, suffix)
+    Prints and writes what fredfw compare FILE does, without running anything; the plugins of FILE need not be
+    installed.
+    """
+    framework = open_framework(ctx)
+    report = _Report(framework, [file, *cells], **outputs)
+    comparison = framework.merge(file, cells)
+    report.check(comparison.savings)
+    report.write(comparison)
+
+
+@click.command(short_help="The cells of an experiment, one a line.")
+@_file
+@click.pass_context
+def cells(ctx: click.Context, file: str) -> None:
+    """List the cells of the experiment FILE for scripts: workload, tab, fabric.
+
+    The plugins of FILE need not be installed.
+    """
+    for workload, fabric in open_framework(ctx).outline(file).cells:
+        click.echo(f"{workload.name}\t{fabric.name}")
 
 
 @click.command(short_help="One workload on one fabric.")

@@ -24,15 +24,16 @@ class Outputs:
 
     Args:
         paths: Path by option, such as ``--json``; ``-`` is standard output, ``None`` is not wanted.
-        source: The file that is read, which no output may replace.
+        source: The file that is read, or all that are, which no output may replace.
 
     Raises:
         InputError: A path that cannot be written, or two options with the same one.
     """
 
-    def __init__(self, paths: Mapping[str, str | None], *, source: str | None = None) -> None:
+    def __init__(self, paths: Mapping[str, str | None], *, source: str | Iterable[str] = ()) -> None:
         self._paths = {option: path for option, path in paths.items() if path is not None}
-        taken: dict[str, str] = {} if source is None else {os.path.realpath(source): "the input"}
+        sources = [source] if isinstance(source, str) else source
+        taken = dict.fromkeys(map(os.path.realpath, sources), "the input")
         for option, path in self._paths.items():
             target = path if path == STDOUT else os.path.realpath(path)
             if target in taken:

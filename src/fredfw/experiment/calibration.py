@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from attrs import frozen
 
 from fredfw.errors import InputError
+from fredfw.experiment.comparison import speedup
+from fredfw.experiment.results import Cell
 from fredfw.experiment.runner import Runner
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.plugin.manager import PluginManager
@@ -71,22 +73,23 @@ def calibrate(
 def _fabrics(experiment: Experiment, workload: WorkloadSpec) -> tuple[FabricSpec, FabricSpec]:
     """Return the baseline, and the fabric with the published speed-up over it."""
     assert workload.calibration is not None
-    return experiment.fabric(experiment.baseline), experiment.fabric(workload.calibration.fabric)
+    fabric = experiment.fabric(workload.calibration.fabric)
+    return experiment.fabric(fabric.baseline), fabric
 
 
 def _fit(experiment: Experiment, workload: WorkloadSpec, runner: Runner) -> Fit:
     assert workload.calibration is not None
     fabrics = _fabrics(experiment, workload)
 
-    def speedup(scale: float) -> float:
+    def speedup_at(scale: float) -> float:
         spec = experiment.with_compute_scale(workload.name, scale).workload(workload.name)
         # As the comparison runs these cells, so that it shows the speed-up that was fitted.
-        baseline, result = (runner.run(spec, fabric, experiment.fidelity_of(spec, fabric)) for fabric in fabrics)
-        return runner.speedup(baseline, result)
+        baseline, cell = (Cell.of(runner.run(spec, fabric, experiment.fidelity_of(spec, fabric))) for fabric in fabrics)
+        return speedup(baseline, cell, experiment.file)
 
     count = round(math.log10(HIGHEST / LOWEST) * PER_DECADE)
     scales = [LOWEST * (HIGHEST / LOWEST) ** (step / count) for step in range(count + 1)]
-    solutions, reached = solve(speedup, workload.calibration.speedup, scales)
+    solutions, reached = solve(speedup_at, workload.calibration.speedup, scales)
     return Fit(
         workload=workload.name,
         fabric=workload.calibration.fabric,

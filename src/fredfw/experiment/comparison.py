@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
-from fredfw.experiment.results import Comparison, Row, RunResult, Status
+from fredfw.errors import InputError
+from fredfw.experiment.results import Cell, Comparison, Row, Status
 from fredfw.experiment.runner import Runner, merged
-from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
+from fredfw.experiment.savings import check_parts, savings
+from fredfw.experiment.spec import AnyOutline, Experiment, FabricSection, WorkloadSection
 from fredfw.plugin.manager import PluginManager
 
 # How near its target a calibrated cell must be; a stepwise run may differ a little from the one that was fitted.
@@ -34,80 +36,109 @@ def compare(
         SimulationError: The model misbehaved.
     """
     runner = Runner(experiment, plugins)
-    cells = [(workload, fabric) for workload in experiment.workloads for fabric in experiment.fabrics]
+    cells = experiment.cells
     # All of them before the first one runs, which may take long.
-    for workload, fabric in cells:
-        runner.check(workload, fabric)
-    results: dict[tuple[str, str], RunResult] = {}
-    counters: list[dict[str, int]] = []
+    causes = {(row.name, column.name): runner.check(row, column) for row, column in cells}
+    check_parts(experiment, lambda workload, fabric: causes[workload, fabric])
+    found: dict[tuple[str, str], Cell] = {}
+    counters: list[Mapping[str, int]] = []
     worst = None
-    for done, (workload, fabric) in enumerate(cells):
-        if progress:
-            progress(done, len(cells), f"{workload.name} on {fabric.name}")
-        result = runner.run(workload, fabric, fidelity or experiment.fidelity_of(workload, fabric))
-        counters.append(result.statistics)
-        if fidelity == "stepwise":
-            compressed = runner.run(workload, fabric, "compressed")
-            counters.append(compressed.statistics)
-            worst = max(worst or 0.0, abs(1.0 - runner.speedup(compressed, result)))
-        results[workload.name, fabric.name] = result
-        plugins.hook.fredfw_after_run(result=result)
+    # Fabric by fabric: what is kept of one is let go before the next is simulated.
+    for fabric in experiment.fabrics:
+        for workload in experiment.workloads:
+            if progress:
+                progress(len(found), len(cells), f"{workload.name} on {fabric.name}")
+            result = runner.run(workload, fabric, fidelity or experiment.fidelity_of(workload, fabric))
+            found[workload.name, fabric.name] = cell = Cell.of(result)
+            counters.append(cell.statistics)
+            if fidelity == "stepwise":
+                compressed = Cell.of(runner.run(workload, fabric, "compressed"))
+                counters.append(compressed.statistics)
+                worst = max(worst or 0.0, abs(1.0 - speedup(compressed, cell, experiment.file)))
+            plugins.hook.fredfw_after_run(result=result)
+        runner.forget(fabric)
     if progress:
         progress(len(cells), len(cells), "")
-    rows = [
-        _row(
-            experiment,
-            workload,
-            fabric,
-            results[workload.name, fabric.name],
-            runner.speedup(results[workload.name, experiment.baseline], results[workload.name, fabric.name]),
+    return assemble(experiment, found, counters, worst)
+
+
+def assemble(
+    outline: AnyOutline,
+    cells: Mapping[tuple[str, str], Cell],
+    counters: Iterable[Mapping[str, int]],
+    fidelity_difference: float | None = None,
+) -> Comparison:
+    """Return what the comparison of ``cells`` shows.
+
+    Args:
+        outline: The matrix.
+        cells: All of its cells, by workload and fabric.
+        counters: Of all simulations.
+        fidelity_difference: Largest relative difference between the compressed and the stepwise iteration time, where
+            both were simulated.
+
+    Raises:
+        InputError: A cell takes no time, so that there is no speed-up.
+    """
+    references = {(one.workload, one.fabric): one for one in reversed(outline.references)}  # the first one counts
+    rows = []
+    for workload, fabric in outline.cells:
+        cell = cells[workload.name, fabric.name]
+        faster = speedup(cells[workload.name, fabric.baseline], cell, outline.file)
+        status = _status(workload, fabric)
+        reference = references.get((workload.name, fabric.name))
+        rows.append(
+            Row(
+                workload=workload.name,
+                fabric=fabric.name,
+                baseline=fabric.baseline,
+                seconds=cell.seconds,
+                speedup=faster,
+                reference_speedup=reference.speedup if reference else None,
+                reference_source=reference.source if reference else None,
+                status=status,
+                breakdown=cell.breakdown,
+                compute_scale=workload.compute_scale,
+                fidelity=cell.provenance["fidelity"],
+                energy=cell.energy,
+                figures=cell.figures,
+                notes=cell.notes + (_outdated(workload, faster) if status is Status.CALIBRATED else ()),
+            )
         )
-        for workload, fabric in cells
-    ]
     return Comparison(
-        title=experiment.title,
-        baseline=experiment.baseline,
+        title=outline.title,
+        baseline=outline.baseline,
         rows=tuple(rows),
+        savings=savings(outline, cells),
         provenance={
             "cells": [
-                {"workload": workload, "fabric": fabric, **result.provenance}
-                for (workload, fabric), result in results.items()
+                {"workload": row.workload, "fabric": row.fabric, **cells[row.workload, row.fabric].provenance}
+                for row in rows
             ],
         },
         statistics=merged(counters),
-        fidelity_difference=worst,
+        fidelity_difference=fidelity_difference,
     )
 
 
-def _row(
-    experiment: Experiment,
-    workload: WorkloadSpec,
-    fabric: FabricSpec,
-    result: RunResult,
-    speedup: float,
-) -> Row:
-    reference = next(
-        (one for one in experiment.references if (one.workload, one.fabric) == (workload.name, fabric.name)), None
-    )
-    status = _status(experiment, workload, fabric)
-    return Row(
-        workload=workload.name,
-        fabric=fabric.name,
-        seconds=result.seconds,
-        speedup=speedup,
-        reference_speedup=reference.speedup if reference else None,
-        reference_source=reference.source if reference else None,
-        status=status,
-        breakdown=result.breakdown,
-        compute_scale=workload.compute_scale,
-        fidelity=result.provenance["fidelity"],
-        energy=result.energy,
-        figures=result.figures,
-        notes=result.notes + (_outdated(workload, speedup) if status is Status.CALIBRATED else ()),
-    )
+def speedup(baseline: Cell, cell: Cell, file: str | None = None) -> float:
+    """Return how many times faster ``cell`` is than ``baseline``.
+
+    Raises:
+        InputError: One of the two takes no time at all; names ``file``, the experiment's.
+    """
+    for one in (baseline, cell):
+        if one.seconds == 0:
+            raise InputError(
+                f"takes no time on {one.fabric!r}, so there is no speed-up",
+                file=file,
+                key=f"workloads.{one.workload}",
+                accepted="a workload that computes or communicates on every fabric",
+            )
+    return baseline.seconds / cell.seconds
 
 
-def _outdated(workload: WorkloadSpec, speedup: float) -> tuple[str, ...]:
+def _outdated(workload: WorkloadSection, speedup: float) -> tuple[str, ...]:
     """Return a note where a recorded scalar no longer gives the speed-up that it was fitted to."""
     assert workload.calibration is not None  # as in every calibrated cell
     target = workload.calibration.speedup
@@ -116,11 +147,9 @@ def _outdated(workload: WorkloadSpec, speedup: float) -> tuple[str, ...]:
     return (f"compute_scale gives {speedup:.4g} here, not the {target:g} it was fitted to: run fredfw calibrate",)
 
 
-def _status(experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec) -> Status:
-    original = workload if workload.scaled_like is None else experiment.workload(workload.scaled_like)
+def _status(workload: WorkloadSection, fabric: FabricSection) -> Status:
     # A factor of 1 is the roofline itself: the fit is asked for, but not recorded yet.
-    if original.calibration is None or workload.compute_scale == 1.0:
+    if not workload.fitted or workload.compute_scale == 1.0:
         return Status.SIMULATED
-    return (
-        Status.CALIBRATED if original is workload and fabric.name == original.calibration.fabric else Status.PREDICTED
-    )
+    fits = workload.calibration is not None and workload.calibration.fabric == fabric.name
+    return Status.CALIBRATED if fits else Status.PREDICTED

@@ -105,6 +105,48 @@ class RunResult:
     notes: tuple[str, ...] = ()
 
 
+@frozen(eq=False)
+class Cell:
+    """What a comparison needs to know of one run; a stored run holds it.
+
+    Args:
+        workload: Name in the experiment.
+        fabric: Name in the experiment.
+        seconds: Iteration time.
+        breakdown: Seconds by cause; they add up to ``seconds``.
+        energy: Joules spent on links.
+        figures: What the fabric's admission counted.
+        notes: What a reader must know.
+        statistics: Counters of the engine.
+        provenance: Everything needed to make the numbers again; JSON-ready.
+    """
+
+    workload: str
+    fabric: str
+    seconds: float
+    breakdown: dict[str, float]
+    energy: float
+    figures: dict[str, float]
+    notes: tuple[str, ...]
+    statistics: dict[str, int]
+    provenance: dict[str, Any]
+
+    @classmethod
+    def of(cls, result: RunResult) -> Cell:
+        """Return the cell that ``result`` is of, without the fabric and what happened on it."""
+        return cls(
+            workload=result.workload,
+            fabric=result.fabric_name,
+            seconds=result.seconds,
+            breakdown=result.breakdown,
+            energy=result.energy,
+            figures=result.figures,
+            notes=result.notes,
+            statistics=result.statistics,
+            provenance=result.provenance,
+        )
+
+
 @frozen
 class Row:
     """One cell of a comparison: a workload on a fabric.
@@ -112,8 +154,9 @@ class Row:
     Args:
         workload: Name in the experiment.
         fabric: Name in the experiment.
+        baseline: The fabric that the speed-up is over.
         seconds: Iteration time.
-        speedup: Over the baseline fabric, same workload.
+        speedup: Over the baseline, same workload.
         reference_speedup: The published value, or ``None``.
         reference_source: Where that was published, or ``None``.
         status: Where ``seconds`` and ``speedup`` come from.
@@ -127,6 +170,7 @@ class Row:
 
     workload: str
     fabric: str
+    baseline: str
     seconds: float
     speedup: float
     reference_speedup: float | None
@@ -140,14 +184,78 @@ class Row:
     notes: tuple[str, ...] = ()
 
 
+@frozen
+class SavingGroup:
+    """The mean of 1 - T_of / T_over over some pairs of cells.
+
+    Args:
+        at: The values of the swept fields that make the group, as written.
+        saving: The mean, a share of the time; below 0 where more time is needed.
+        lowest: The least saving of all pairs.
+        highest: The largest one.
+        pairs: How many there are.
+        reference: The published value, or ``None``.
+        reference_source: Where that was published, or ``None``.
+    """
+
+    at: dict[str, Any]
+    saving: float
+    lowest: float
+    highest: float
+    pairs: int
+    reference: float | None = None
+    reference_source: str | None = None
+
+
+@frozen
+class SavingClaim:
+    """A published saving whose author does not say for which group.
+
+    Args:
+        saving: The published value.
+        source: Where it was published.
+        between: Of a saving by one field: the neighbouring values between which the mean passes the published one.
+    """
+
+    saving: float
+    source: str
+    between: tuple[tuple[Any, Any], ...] = ()
+
+
+@frozen
+class Saving:
+    """The time that some fabrics save over others.
+
+    Args:
+        name: From the experiment.
+        of: Name or template of the fabrics that save time.
+        over: Name or template of those they are compared with.
+        workloads: The names of the workloads.
+        part: The label whose exposed time is compared; ``None`` for the whole iteration.
+        by: The swept fields that make groups: none, one or two.
+        groups: In the order of the experiment.
+        claims: Published values that are of no group.
+    """
+
+    name: str
+    of: str
+    over: str
+    workloads: tuple[str, ...]
+    part: str | None
+    by: tuple[str, ...]
+    groups: tuple[SavingGroup, ...]
+    claims: tuple[SavingClaim, ...] = ()
+
+
 @frozen(eq=False)
 class Comparison:
     """The matrix of an experiment file.
 
     Args:
         title: From the experiment.
-        baseline: Fabric that speed-ups refer to.
+        baseline: Fabric that speed-ups refer to where a row names no other, as written.
         rows: One per workload and fabric, workload by workload.
+        savings: What is compared over many cells.
         provenance: The resolved experiment, plugin names and versions, fidelity; JSON-ready.
         statistics: Counters of the engine over all runs.
         fidelity_difference: Largest relative difference between the compressed and the stepwise iteration time, where
@@ -157,10 +265,11 @@ class Comparison:
     title: str
     baseline: str
     rows: tuple[Row, ...]
+    savings: tuple[Saving, ...] = ()
     provenance: dict[str, Any] = field(factory=dict)
     statistics: dict[str, int] = field(factory=dict)
     fidelity_difference: float | None = None
 
     def to_json(self) -> str:
-        """Return the whole comparison as JSON text: title, baseline, rows, provenance and statistics."""
+        """Return the whole comparison as JSON text: title, rows, savings, provenance and all else."""
         return document("comparison", asdict(self))

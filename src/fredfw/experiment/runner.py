@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,6 +26,7 @@ from fredfw.simulation import (
     SharingPolicy,
     Statistics,
 )
+from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, render
 from fredfw.workloads import MemoryUse, Placement, System, TaskGraph
@@ -47,17 +48,25 @@ class Runner:
         self._experiment = experiment
         self._plugins = plugins
         self._bench: dict[str, Bench] = {}
-        self._cells: dict[tuple[str, str], _Cell] = {}
+        self._cells: dict[str, dict[str, _Cell]] = {}  # by fabric and workload
         self._graphs: dict[tuple[str, System], TaskGraph] = {}
 
-    def check(self, workload: WorkloadSpec, fabric: FabricSpec) -> None:
+    def check(self, workload: WorkloadSpec, fabric: FabricSpec) -> tuple[str, ...]:
         """Make sure that ``workload`` fits ``fabric``, as far as that can be known without simulating anything.
+
+        Returns:
+            The causes that the breakdown of the iteration will have.
 
         Raises:
             InputError: More workers than NPUs, more memory than an NPU has, a collective that no algorithm can serve, a
                 router that does not fit the network.
         """
-        self._cell(workload, fabric)
+        return (COMPUTE, BUBBLE, *self._cell(workload, fabric).graph.label_names)
+
+    def forget(self, fabric: FabricSpec) -> None:
+        """Let go of all that is kept of ``fabric`` and its cells."""
+        self._bench.pop(fabric.name, None)
+        self._cells.pop(fabric.name, None)
 
     def run(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> RunResult:
         """Simulate one iteration of ``workload`` on ``fabric``.
@@ -68,7 +77,7 @@ class Runner:
         """
         cell = self._cell(workload, fabric)
         bench, memory = cell.bench, cell.memory
-        network = FlowNetwork(bench.fabric, bench.sharing, bench.solver)
+        network = FlowNetwork(bench.fabric, bench.sharing, cell.solver)
         executor = self._executor(workload, cell, network, stepwise=fidelity == "stepwise")
         with self._placed(f"fabrics.{fabric.name}.router", UnsupportedError):
             timeline = executor.run()
@@ -95,27 +104,11 @@ class Runner:
             notes=self._memory_notes(memory) + network.admission.notes(),
         )
 
-    def speedup(self, baseline: RunResult, result: RunResult) -> float:
-        """Return how many times faster ``result`` is than ``baseline``.
-
-        Raises:
-            InputError: One of the two takes no time at all.
-        """
-        for one in (baseline, result):
-            if one.seconds == 0:
-                raise InputError(
-                    f"takes no time on {one.fabric_name!r}, so there is no speed-up",
-                    file=self._experiment.file,
-                    key=f"workloads.{one.workload}",
-                    accepted="a workload that computes or communicates on every fabric",
-                )
-        return baseline.seconds / result.seconds
-
     def _cell(self, workload: WorkloadSpec, fabric: FabricSpec) -> _Cell:
         """Put ``workload`` on ``fabric``, checked once; its ``compute_scale`` has no part in it."""
-        key = workload.name, fabric.name
-        if key in self._cells:
-            return self._cells[key]
+        known = self._cells.setdefault(fabric.name, {})
+        if workload.name in known:
+            return known[workload.name]
         with self._placed(f"fabrics.{fabric.name}.topology"):
             bench = self._bench_of(fabric)
             placement = self._placement(fabric)
@@ -128,14 +121,16 @@ class Runner:
             memory = workload.workload.memory(system)
             self._check_memory(memory)
             graph = self._graph(workload, system)
-        cell = _Cell(bench, placement, places, memory, graph)
-        network = FlowNetwork(bench.fabric, bench.sharing, bench.solver)
+        # Not the bench's solver: what a cell counts must not depend on the cells that ran before it.
+        solver = RateSolver(bench.fabric, bench.sharing)
+        cell = _Cell(bench, placement, places, memory, graph, solver)
+        network = FlowNetwork(bench.fabric, bench.sharing, solver)
         executor = self._executor(workload, cell, network, stepwise=False)
         with self._placed(f"fabrics.{fabric.name}.collectives"):
             executor.check_collectives()
         with self._placed(f"fabrics.{fabric.name}.router"):
             executor.check_streams()
-        self._cells[key] = cell
+        known[workload.name] = cell
         return cell
 
     def _executor(self, workload: WorkloadSpec, cell: _Cell, network: FlowNetwork, *, stepwise: bool) -> Executor:
@@ -213,6 +208,7 @@ class Runner:
         experiment = self._experiment
         used = [fabric.topology, bench.fabric.router, bench.sharing, placement, workload.workload, *bench.algorithms]
         return {
+            "written": {"fabric": fabric.written, "workload": workload.written},
             "topology": describe(fabric.topology),
             "router": describe(bench.fabric.router),
             "sharing": describe(bench.sharing),
@@ -243,6 +239,7 @@ class _Cell:
         places: ``(workers,)`` NPU number of each rank.
         memory: What an NPU needs.
         graph: The iteration.
+        solver: Knows the rates of its earlier runs.
     """
 
     bench: Bench
@@ -250,6 +247,7 @@ class _Cell:
     places: IntArray
     memory: MemoryUse
     graph: TaskGraph
+    solver: RateSolver
 
 
 class Bench:
@@ -352,6 +350,10 @@ def describe(plugin: Any) -> dict[str, Any]:
     return {"name": plugin.name, **configure.unstructure(plugin)}
 
 
-def merged(counters: list[dict[str, int]]) -> dict[str, int]:
+def merged(counters: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Return the sums of the engine's counters."""
-    return {name: sum(one[name] for one in counters) for name in Statistics().as_dict()}
+    sums = Statistics().as_dict()
+    for one in counters:
+        for name in sums:
+            sums[name] += one[name]
+    return sums

@@ -78,6 +78,7 @@ def comparison_to_csv(comparison: Comparison) -> str:
         "fidelity",
         "seconds",
         "speedup",
+        "baseline",
         "reference_speedup",
         "reference_source",
         "compute_scale",

@@ -16,7 +16,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResult, Status
+from fredfw.experiment.naming import as_written, listed
+from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResult, Saving, Status
 from fredfw.fabric import Fabric
 from fredfw.report.data import causes, link_loads
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
@@ -41,6 +42,7 @@ _MEANINGS = {
 _TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 _OWN = (COMPUTE, BUBBLE)
 _PIPE_WIDTH = 100
+_MOST_NOTES = 20
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -65,27 +67,39 @@ def show(console: Console, parts: Iterable[RenderableType]) -> None:
 def comparison_report(comparison: Comparison) -> list[RenderableType]:
     """Return one table per workload and the footnotes."""
     notes = _Marks(note for row in comparison.rows for note in row.notes)
-    sources = _Marks((row.reference_source or "" for row in comparison.rows), numbered=True)
+    published = [row.reference_source for row in comparison.rows]
+    for saving in comparison.savings:
+        published += [group.reference_source for group in saving.groups]
+        published += [claim.source for claim in saving.claims]
+    sources = _Marks((source or "" for source in published), numbered=True)
+    baselines = {row.baseline for row in comparison.rows}
     parts = causes(row.breakdown for row in comparison.rows)
     groups = [list(rows) for _, rows in groupby(comparison.rows, key=lambda row: row.workload)]
     shared = [tuple(note for note in rows[0].notes if all(note in row.notes for row in rows)) for rows in groups]
-    blocks = [_workload_cells(rows, parts, notes, common, sources) for rows, common in zip(groups, shared, strict=True)]
-    header = [Text(name) for name in ("fabric", "time", "speed-up", "published", "status", *parts)]
+    over = ("over",) if len(baselines) > 1 else ()
+    blocks = [
+        _workload_cells(rows, parts, notes, common, sources, over=bool(over))
+        for rows, common in zip(groups, shared, strict=True)
+    ]
+    header = [Text(name) for name in ("fabric", "time", "speed-up", *over, "published", "status", *parts)]
     every = [header, *(cells for block in blocks for cells in block)]
     widths = [max(cells[column].cell_len for cells in every) for column in range(len(header))]
     report: list[RenderableType] = [
         Text(comparison.title, style="bold"),
         Text(
-            f"Iteration time, speed-up over {comparison.baseline}, and where the time goes (mean over the NPUs in use)."
+            f"Iteration time, speed-up{'' if over else f' over {baselines.pop()}'}, "
+            "and where the time goes (mean over the NPUs in use)."
         ),
     ]
     for rows, common, block in zip(groups, shared, blocks, strict=True):
         table = _table()
-        for column, (name, width) in enumerate(zip(header, widths, strict=True)):
-            table.add_column(name, width=width, no_wrap=True, justify="left" if column in (0, 4) else "right")
+        for name, width in zip(header, widths, strict=True):
+            text = name.plain in ("fabric", "over", "status")
+            table.add_column(name, width=width, no_wrap=True, justify="left" if text else "right")
         for cells in block:
             table.add_row(*cells)
         report += [Text(), _workload_title(rows, [notes[note] for note in common]), table]
+    report += _savings_report(comparison.savings, sources)
     return [*report, Text(), *_comparison_footnotes(comparison, notes, sources)]
 
 
@@ -96,31 +110,87 @@ def _workload_title(rows: Sequence[Row], marks: Sequence[str]) -> Text:
 
 
 def _workload_cells(
-    rows: Sequence[Row], parts: Sequence[str], notes: _Marks, shared: Sequence[str], sources: _Marks
+    rows: Sequence[Row], parts: Sequence[str], notes: _Marks, shared: Sequence[str], sources: _Marks, *, over: bool
 ) -> list[list[Text]]:
     _, unit = _time_unit(row.seconds for row in rows)
-    # As many decimals as give the longest time four digits, so that the parts can be added up by eye.
-    decimals = _decimals(max(row.seconds for row in rows) / unit)
+    # The longest time has four digits and the shortest at least three, all with equal decimals: parts are added by eye.
+    times = [row.seconds / unit for row in rows]
+    decimals = max(_decimals(max(times)), _decimals(min(times), 3))
     table = []
     for row in rows:
         name = Text(row.fabric)
         name.append("".join(f" {notes[note]}" for note in row.notes if note not in shared), style="dim")
-        published = Text()
-        if row.reference_speedup is not None:
-            mark = f" {sources[row.reference_source]}" if row.reference_source else ""
-            published = Text(f"{row.reference_speedup:.2f}{mark}", style=_STYLES[Status.REFERENCE])
+        published = _published(row.reference_speedup, row.reference_source, sources, ".2f")
         style = _STYLES[row.status]
         table.append(
             [
                 name,
                 Text(f"{row.seconds / unit:.{decimals}f}"),
                 Text(f"{row.speedup:.3f}", style=style),
+                *([Text(row.baseline)] if over else []),
                 published,
                 Text(row.status, style=style),
                 *(Text(_part(row.breakdown.get(cause, 0.0) / unit, decimals)) for cause in parts),
             ]
         )
     return table
+
+
+def _published(value: float | None, source: str | None, sources: _Marks, form: str) -> Text:
+    if value is None:
+        return Text()
+    return Text(f"{value:{form}}{f' {sources[source]}' if source else ''}", style=_STYLES[Status.REFERENCE])
+
+
+def _savings_report(savings: Sequence[Saving], sources: _Marks) -> list[RenderableType]:
+    """Return a table of the savings with one group or one per value, and a grid for each that goes by two fields."""
+    report: list[RenderableType] = []
+    short = [saving for saving in savings if len(saving.by) < 2]
+    if short:
+        table = _table("time saved", "at", "mean", "published", "lowest", "highest", "pairs", right=range(2, 7))
+        for saving in short:
+            for group in saving.groups:
+                name = _saving_name(saving) if group is saving.groups[0] else ""
+                at = ", ".join(f"{key} {as_written(value)}" for key, value in group.at.items())
+                shares = [f"{share:.1%}" for share in (group.saving, group.lowest, group.highest)]
+                published = _published(group.reference, group.reference_source, sources, ".1%")
+                table.add_row(name, at, shares[0], published, *shares[1:], str(group.pairs))
+            for claim in saving.claims:
+                places = " and ".join(f"{as_written(a)} to {as_written(b)}" for a, b in claim.between) or "none"
+                table.add_row(
+                    "", f"{saving.by[0]} {places}", "", _published(claim.saving, claim.source, sources, ".1%")
+                )
+        report += [Text(), table]
+    for saving in savings:
+        if len(saving.by) == 2:
+            report += [Text(), *_grid(saving, sources)]
+    if report:
+        report += [Text(), Text("time saved: the mean of 1 - T / T', T' being that of the fabric compared with")]
+    return report
+
+
+def _saving_name(saving: Saving) -> str:
+    return saving.name if saving.part is None else f"{saving.name} (exposed {saving.part})"
+
+
+def _grid(saving: Saving, sources: _Marks) -> list[RenderableType]:
+    down, across = saving.by
+    cells = {tuple(map(as_written, group.at.values())): group for group in saving.groups}
+    columns = list(dict.fromkeys(column for _, column in cells))
+    title = Text(_saving_name(saving), style="bold")
+    title.append(f"  ({down} down, {across} across)", style="not bold dim")
+    table = _table(down, *columns, right=range(1, len(columns) + 1))
+    for row in dict.fromkeys(row for row, _ in cells):
+        line: list[Text | str] = [row]
+        for column in columns:
+            group = cells.get((row, column))
+            cell = Text("-" if group is None else f"{group.saving:.1%}")
+            if group is not None and group.reference is not None:
+                cell.append(" / ").append(_published(group.reference, group.reference_source, sources, ".1%"))
+            line.append(cell)
+        table.add_row(*line)
+    claims = [_published(claim.saving, claim.source, sources, ".1%") for claim in saving.claims]
+    return [title, table, *(Text("published: ").append(claim) for claim in claims)]
 
 
 def _comparison_footnotes(comparison: Comparison, notes: _Marks, sources: _Marks) -> list[RenderableType]:
@@ -134,13 +204,16 @@ def _comparison_footnotes(comparison: Comparison, notes: _Marks, sources: _Marks
     waits = ", ".join(cause for cause in causes(row.breakdown for row in comparison.rows) if cause not in _OWN)
     if waits:
         lines.append(Text(f"{waits}: time spent waiting for that communication (exposed); - is none"))
-    if any(row.reference_speedup is not None for row in comparison.rows):
+    compared = any(
+        saving.claims or any(group.reference is not None for group in saving.groups) for saving in comparison.savings
+    )
+    if compared or any(row.reference_speedup is not None for row in comparison.rows):
         text = Text("published", style=_STYLES[Status.REFERENCE])
-        lines.append(text.append(": the speed-up that others report", style="default"))
-    lines += [*sources.lines(), *notes.lines()]
+        lines.append(text.append(": what others report", style="default"))
+    lines += [*sources.lines(), *notes.lines(_MOST_NOTES)]
     stepwise = [f"{row.workload} on {row.fabric}" for row in comparison.rows if row.fidelity == "stepwise"]
     if stepwise:
-        which = "all cells" if len(stepwise) == len(comparison.rows) else ", ".join(stepwise)
+        which = "all cells" if len(stepwise) == len(comparison.rows) else listed(stepwise)
         lines.append(Text(f"simulated step by step: {which}"))
     if comparison.fidelity_difference is not None:
         difference = f"{100 * comparison.fidelity_difference:.3g} %"
@@ -346,8 +419,12 @@ class _Marks:
     def __getitem__(self, text: str) -> str:
         return self._marks[text]
 
-    def lines(self) -> list[Text]:
-        return [Text(f"{mark} {text}") for text, mark in self._marks.items()]
+    def lines(self, most: int | None = None) -> list[Text]:
+        """Return what the marks mean; where there are more than ``most``, the last line says so."""
+        lines = [Text(f"{mark} {text}") for text, mark in self._marks.items()]
+        if most is None or len(lines) <= most:
+            return lines
+        return [*lines[:most], Text(f"... and {len(lines) - most} other notes, which --json and --csv write")]
 
 
 def _letters(number: int) -> str:

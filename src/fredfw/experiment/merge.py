@@ -1,0 +1,129 @@
+"""The comparison of an experiment, from results of its cells that were stored one by one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from attrs import evolve
+
+from fredfw.errors import InputError, nearest
+from fredfw.experiment.comparison import assemble
+from fredfw.experiment.document import VERSION
+from fredfw.experiment.naming import listed
+from fredfw.experiment.results import Cell, Comparison
+from fredfw.experiment.savings import check_parts
+from fredfw.experiment.spec import AnyOutline
+from fredfw.plugin import configure
+from fredfw.simulation import Statistics
+
+_FORM = "what `fredfw run --json` writes"
+
+
+def merge(outline: AnyOutline, paths: Iterable[str | Path]) -> Comparison:
+    """Return the comparison of ``outline`` whose cells are stored at ``paths``.
+
+    Raises:
+        InputError: A cell is missing, doubled, of another experiment, or was run with another configuration or other
+            versions of the plugins than the rest.
+    """
+    files: dict[tuple[str, str], str] = {}
+    cells: dict[tuple[str, str], Cell] = {}
+    versions: dict[str, tuple[str, Cell]] = {}
+    known = {(workload.name, fabric.name): (workload, fabric) for workload, fabric in outline.cells}
+    for path in map(str, paths):
+        cell = _read(path)
+        key = cell.workload, cell.fabric
+        try:
+            if key not in known:
+                hint = nearest(_title(*key), [_title(*one) for one in known])
+                raise InputError(f"is no cell of {_origin(outline)}{hint}", accepted="the cells of that experiment")
+            if key in cells:
+                raise InputError(f"is in {files[key]} as well", accepted="each cell once")
+            _check_configuration(cell, _expected(outline, *key), outline)
+            _check_versions(cell, versions)
+        except InputError as error:
+            raise error.at(file=path, key=_title(*key)) from None
+        cells[key], files[key] = cell, path
+    missing = [_title(*key) for key in known if key not in cells]
+    if missing:
+        message = f"there is no result for {len(missing)} of {len(known)} cells: {listed(missing)}"
+        raise InputError(message, file=outline.file, accepted=f"{_FORM}, for every cell")
+    check_parts(outline, lambda workload, fabric: cells[workload, fabric].breakdown)
+    return assemble(outline, cells, [cell.statistics for cell in cells.values()])
+
+
+def _read(path: str) -> Cell:
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=path, accepted=_FORM) from None
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested too deeply
+        raise InputError(f"is not JSON: {error}", file=path, accepted=_FORM) from None
+    if not isinstance(content, Mapping) or content.get("format") != "fredfw.run":
+        raise InputError("is not the result of a run", file=path, accepted=_FORM)
+    if content.get("version") != VERSION:
+        message = f"has the version {content.get('version')!r} of the format"
+        raise InputError(message, file=path, key="version", accepted=f"{VERSION}")
+    names = [one.name for one in attrs.fields(Cell)]
+    try:
+        cell = configure.build(Cell, {name: content[name] for name in names if name in content})
+        counters = configure.build(Statistics, cell.statistics, key_prefix="statistics")
+    except InputError as error:
+        raise error.at(file=path) from None
+    return evolve(cell, statistics=counters.as_dict())
+
+
+def _expected(outline: AnyOutline, workload: str, fabric: str) -> dict[str, Any]:
+    """Return what the provenance of a cell has to say if it is of ``outline`` as it is now."""
+    row, column = outline.workload(workload), outline.fabric(fabric)
+    return {
+        "written": {"fabric": column.written, "workload": row.written},
+        "npu": configure.unstructure(outline.npu),
+        "compute_scale": row.compute_scale,
+        "priorities": list(outline.priorities),
+        "fidelity": outline.fidelity_of(row, column),
+    }
+
+
+def _check_configuration(cell: Cell, expected: Mapping[str, Any], outline: AnyOutline) -> None:
+    for key, value in expected.items():
+        place = _difference(cell.provenance.get(key), value, key)
+        if place is not None:
+            where, stored, wanted = place
+            origin = _origin(outline)
+            message = f"was run with another configuration: {where} was {stored!r}, in {origin} it is {wanted!r}"
+            raise InputError(message, accepted="a cell that was run with the file as it is")
+
+
+def _difference(stored: Any, wanted: Any, path: str) -> tuple[str, Any, Any] | None:
+    """Return the first place where the two differ, and what is there in each."""
+    if isinstance(stored, Mapping) and isinstance(wanted, Mapping):
+        inside = (
+            _difference(stored.get(key), wanted.get(key), f"{path}.{key}") for key in dict.fromkeys([*wanted, *stored])
+        )
+        return next((one for one in inside if one is not None), None)
+    return None if stored == wanted else (path, stored, wanted)
+
+
+def _check_versions(cell: Cell, known: dict[str, tuple[str, Cell]]) -> None:
+    """Make sure that ``cell`` was run with the versions ``known`` of other cells, and add its own to them."""
+    versions = cell.provenance.get("versions")
+    if not isinstance(versions, Mapping):
+        raise InputError(f"{versions!r} are no versions", accepted=_FORM)
+    for distribution, version in versions.items():
+        other, first = known.setdefault(distribution, (version, cell))
+        if other != version:
+            message = f"was run with {distribution} {version}, {_title(first.workload, first.fabric)} with {other}"
+            raise InputError(message, accepted="cells that were run with the same versions")
+
+
+def _title(workload: str, fabric: str) -> str:
+    return f"{workload} on {fabric}"
+
+
+def _origin(outline: AnyOutline) -> str:
+    return outline.file or repr(outline.title)

@@ -1,0 +1,36 @@
+"""Names with placeholders, such as ``Ring {npus}``, which a sweep's settings fill."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_FEW = 12
+
+
+def placeholders(name: str) -> tuple[str, ...]:
+    """Return what stands in braces in ``name``, in order."""
+    return tuple(_PLACEHOLDER.findall(name))
+
+
+def fill(name: str, settings: Mapping[str, Any]) -> str:
+    """Return ``name`` with the placeholders that are in ``settings`` replaced; others stay."""
+    return _PLACEHOLDER.sub(lambda one: as_written(settings[one[1]]) if one[1] in settings else one[0], name)
+
+
+def as_written(value: object) -> str:
+    """Return ``value`` as an experiment file has it, but text without quotes."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(as_written, value))}]"
+    return str(value)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return ``names`` with commas between them; of many only the first, and how many there are."""
+    if len(names) <= _FEW:
+        return ", ".join(names)
+    return f"{', '.join(names[:_FEW])}, ... ({len(names)} in all)"

@@ -1,0 +1,356 @@
+"""Reads experiment files: first the outline, then the plugins that it names are configured, before anything runs."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+from attrs import evolve, frozen
+
+from fredfw.collectives import CollectiveAlgorithm, Pattern
+from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
+from fredfw.experiment.naming import fill, listed
+from fredfw.experiment.spec import (
+    FIDELITIES,
+    PRIORITIES,
+    AnyOutline,
+    Calibration,
+    Experiment,
+    FabricSection,
+    FabricSpec,
+    Outline,
+    Reference,
+    SavingSpec,
+    WorkloadSection,
+    WorkloadSpec,
+)
+from fredfw.experiment.sweep import expand
+from fredfw.plugin import configure
+from fredfw.plugin.manager import PluginManager, Registry
+from fredfw.workloads import Npu
+
+_T = TypeVar("_T")
+
+
+def load(path: str | Path) -> AnyOutline:
+    """Read the experiment file at ``path``.
+
+    Raises:
+        InputError: It cannot be read, is not TOML, or says something that cannot be used; names file, key and value.
+    """
+    file = str(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"cannot be read: {reason}", file=file, accepted="a TOML file") from None
+    try:
+        content = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # more than TOMLDecodeError: integers of many digits, deep nesting
+        raise InputError(f"is not TOML: {error}", file=file, accepted="a TOML file") from None
+    return parse(content, file=file)
+
+
+def parse(content: Mapping[str, Any], *, file: str | None = None) -> AnyOutline:
+    """Return the outline that the tables of ``content`` describe; raises ``InputError`` as ``load`` does."""
+    try:
+        outline = _outline(content, file)
+        _check_names(outline)
+    except InputError as error:
+        raise error.at(file=file) from None
+    return outline
+
+
+def configured(outline: AnyOutline, plugins: PluginManager) -> Experiment:
+    """Return the experiment of ``outline``, with its plugins configured.
+
+    Raises:
+        InputError: A plugin is not installed, or does not accept what its table says; names file, key and value.
+    """
+    reader = _Reader(plugins)
+    try:
+        fabrics = tuple(map(reader.fabric, outline.fabrics))
+        workloads = tuple(map(reader.workload, outline.workloads))
+    except InputError as error:
+        raise error.at(file=outline.file) from None
+    return Experiment(**{**_fields(outline), "fabrics": fabrics, "workloads": workloads})
+
+
+def _fields(instance: Any) -> dict[str, Any]:
+    return attrs.asdict(instance, recurse=False)
+
+
+def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
+    known = (
+        "title",
+        "baseline",
+        "npu",
+        "priorities",
+        "fidelity",
+        "fabrics",
+        "workloads",
+        "references",
+        "savings",
+    )
+    _check_keys(content, known, "")
+    sections = {
+        kind: list(expand(_tables(content.get(kind, {}), kind), kind, plugin))
+        for kind, plugin in (("fabrics", "topology"), ("workloads", "workload"))
+    }
+    for kind, found in sections.items():
+        if not found:
+            raise InputError(f"there are no {kind}", key=kind, accepted=f"at least one table [{kind}.NAME]")
+    baseline = _text(content.get("baseline", sections["fabrics"][0][0]), "baseline")
+    return Outline(
+        title=_text(content.get("title", Path(file).stem if file else "experiment"), "title"),
+        fabrics=tuple(_fabric(*section, baseline) for section in sections["fabrics"]),
+        workloads=_scaled([_workload(*section) for section in sections["workloads"]]),
+        baseline=baseline,
+        npu=configure.build(Npu, _table(content.get("npu", {}), "npu"), key_prefix="npu"),
+        priorities=_texts(content.get("priorities", list(PRIORITIES)), "priorities"),
+        fidelity=_choice(content.get("fidelity", FIDELITIES[0]), FIDELITIES, "fidelity"),
+        references=_listed(content, "references", Reference),
+        savings=_listed(content, "savings", SavingSpec),
+        file=file,
+    )
+
+
+def _fabric(
+    name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any], baseline: str
+) -> FabricSection:
+    key = f"fabrics.{name}"
+    _check_keys(table, (*FabricSection.PLUGINS, "baseline", "sweep"), key)
+    if "topology" not in table:
+        raise InputError("the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }")
+    own = _text(table.get("baseline", baseline), f"{key}.baseline")
+    return FabricSection(name=name, template=template, settings=settings, table=table, baseline=fill(own, settings))
+
+
+def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any]) -> WorkloadSection:
+    key = f"workloads.{name}"
+    own = ("compute_scale", "calibration", "scaled_like", "stepwise", "sweep")
+    _check_keys(table, (*WorkloadSection.PLUGINS, *own), key)
+    if "workload" not in table:
+        raise InputError("the workload is missing", key=f"{key}.workload", accepted="a name, or { name = ..., ... }")
+    if "scaled_like" in table and ("compute_scale" in table or "calibration" in table):
+        raise InputError("has a scale of its own as well", key=f"{key}.scaled_like", accepted="one of the two")
+    scale = table.get("compute_scale", 1.0)
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= sys.float_info.max:
+        raise InputError(f"{scale!r} is no scale", key=f"{key}.compute_scale", accepted="a finite number above 0")
+    calibration = None
+    if "calibration" in table:
+        where = f"{key}.calibration"
+        calibration = configure.build(Calibration, _table(table["calibration"], where), key_prefix=where)
+    return WorkloadSection(
+        name=name,
+        template=template,
+        settings=settings,
+        table=table,
+        compute_scale=float(scale),
+        calibration=calibration,
+        scaled_like=_text(table["scaled_like"], f"{key}.scaled_like") if "scaled_like" in table else None,
+        fitted=calibration is not None,
+        stepwise=_texts(table.get("stepwise", []), f"{key}.stepwise"),
+    )
+
+
+def _scaled(sections: Sequence[WorkloadSection]) -> tuple[WorkloadSection, ...]:
+    """Give the sections that share a scale the one that they share."""
+    originals = {one.name: one for one in sections if one.scaled_like is None}
+    result = []
+    for one in sections:
+        if one.scaled_like is None:
+            result.append(one)
+            continue
+        original = originals.get(one.scaled_like)
+        if original is None:
+            message = f"no workload {one.scaled_like!r} with a scale of its own{nearest(one.scaled_like, originals)}"
+            accepted = listed(list(originals)) or "a workload with a compute_scale"
+            raise UnknownNameError(message, key=f"workloads.{one.name}.scaled_like", accepted=accepted)
+        result.append(evolve(one, compute_scale=original.compute_scale, fitted=original.fitted))
+    return tuple(result)
+
+
+def _check_names(outline: AnyOutline) -> None:
+    """Make sure that everything named is there."""
+    places: list[tuple[str, Callable[[str], object], str]] = []
+    for fabric in outline.fabrics:
+        key = f"fabrics.{fabric.name}.baseline" if "baseline" in fabric.table else "baseline"
+        places.append((key, outline.fabric, fabric.baseline))
+    for index, reference in enumerate(outline.references):
+        places.append((f"references[{index}].fabric", outline.fabric, reference.fabric))
+        places.append((f"references[{index}].workload", outline.workload, reference.workload))
+    for workload in outline.workloads:
+        places += [(f"workloads.{workload.name}.stepwise", outline.fabrics_called, name) for name in workload.stepwise]
+        if workload.calibration is not None:
+            places.append(
+                (f"workloads.{workload.name}.calibration.fabric", outline.fabric, workload.calibration.fabric)
+            )
+    for key, look_up, name in places:
+        try:
+            look_up(name)
+        except UnknownNameError as error:
+            raise error.at(key=key) from None
+    for workload in outline.workloads:
+        if workload.calibration is not None:
+            name = workload.calibration.fabric
+            if outline.fabric(name).baseline == name:
+                others = [one.name for one in outline.fabrics if one.name != name]
+                raise InputError(
+                    f"{name!r} is the baseline, whose speed-up is 1 at every scale",
+                    key=f"workloads.{workload.name}.calibration.fabric",
+                    accepted=listed(others) or "another fabric",
+                )
+    _check_savings(outline)
+
+
+def _check_savings(outline: AnyOutline) -> None:
+    names = [saving.name for saving in outline.savings]
+    for index, saving in enumerate(outline.savings):
+        if saving.name in names[:index]:
+            raise InputError(f"{saving.name!r} is there twice", key=f"savings[{index}].name", accepted="another name")
+        try:
+            groups = {saving.group(pair.settings) for pair in outline.pairs(saving)}
+        except InputError as error:
+            raise error.at(key=f"savings[{index}]") from None
+        for number, reference in enumerate(saving.references):
+            if saving.is_claim(reference):
+                continue
+            if set(reference.at) != set(saving.by) or saving.group(reference.at) not in groups:
+                groups_text = [" / ".join(one) for one in sorted(groups)]
+                raise InputError(
+                    f"there is no group {dict(reference.at)!r}",
+                    key=f"savings[{index}].references[{number}].at",
+                    accepted=f"a value for each of {list(saving.by)}: {listed(groups_text)}",
+                )
+
+
+@frozen
+class _Reader:
+    """Configures the plugins of sections."""
+
+    plugins: PluginManager
+
+    def fabric(self, section: FabricSection) -> FabricSpec:
+        key, table, plugins = f"fabrics.{section.name}", section.table, self.plugins
+
+        def optional(what: str, registry: Registry[_T]) -> _T | None:
+            return self.choice(table[what], registry, f"{key}.{what}") if what in table else None
+
+        chosen = table.get("collectives", "auto")
+        where = f"{key}.collectives"
+        selection = chosen.get("selection", "first") if isinstance(chosen, Mapping) else "fastest"
+        return FabricSpec(
+            **_fields(section),
+            topology=self.choice(table["topology"], plugins.topologies, f"{key}.topology"),
+            router=optional("router", plugins.routers),
+            sharing=optional("sharing", plugins.sharing_policies),
+            placement=optional("placement", plugins.placements),
+            collectives=self.collectives(chosen, where),
+            fastest=_choice(selection, ("first", "fastest"), f"{where}.selection") == "fastest",
+        )
+
+    def workload(self, section: WorkloadSection) -> WorkloadSpec:
+        key = f"workloads.{section.name}.workload"
+        return WorkloadSpec(
+            **_fields(section), workload=self.choice(section.table["workload"], self.plugins.workloads, key)
+        )
+
+    def collectives(self, value: object, key: str) -> Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None:
+        if value == "auto":
+            return None
+        if not isinstance(value, Mapping):
+            accepted = 'auto, or a table such as { all-reduce = "ring", default = "direct" }'
+            raise InputError(f"{value!r} is no choice of algorithms", key=key, accepted=accepted)
+        chosen: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] = {}
+        _check_keys(value, ("selection", "default", *map(str, Pattern)), key)
+        for name, one in value.items():
+            if name == "selection":
+                continue
+            pattern = None if name == "default" else Pattern(name)
+            where = f"{key}.{name}"
+            if one == []:
+                raise InputError("names no algorithm", key=where, accepted=self._knowing(pattern))
+            entries = (
+                {f"{where}[{index}]": entry for index, entry in enumerate(one)}
+                if isinstance(one, list)
+                else {where: one}
+            )
+            chosen[pattern] = tuple(self.algorithm(entry, pattern, place) for place, entry in entries.items())
+        return chosen
+
+    def algorithm(self, value: object, pattern: Pattern | None, key: str) -> CollectiveAlgorithm:
+        algorithm = self.choice(value, self.plugins.collectives, key)
+        if pattern is not None and pattern not in algorithm.patterns:
+            known = ", ".join(sorted(algorithm.patterns))
+            message = f"{algorithm.name!r} does not do {pattern}, only {known}"
+            raise UnsupportedError(message, key=key, accepted=self._knowing(pattern))
+        return algorithm
+
+    def _knowing(self, pattern: Pattern | None) -> str:
+        """Return the names of the algorithms that know ``pattern``."""
+        algorithms = self.plugins.collectives
+        return ", ".join(cls.name for cls in algorithms if pattern is None or pattern in cls.patterns)
+
+    def choice(self, value: object, registry: Registry[_T], key: str) -> _T:
+        """Return the configured plugin that ``value`` names: its name, or a table of its name and its fields."""
+        options = dict(value) if isinstance(value, Mapping) else {"name": value}
+        name = options.pop("name", None)
+        if not isinstance(name, str):
+            raise InputError(f"{value!r} does not name a plugin", key=key, accepted="a name, or { name = ..., ... }")
+        try:
+            cls = registry.get(name)
+        except UnknownNameError as error:
+            raise error.at(key=key) from None
+        return configure.build(cls, options, key_prefix=key)
+
+
+def _check_keys(table: Mapping[str, Any], known: Sequence[str], key: str) -> None:
+    for name in table:
+        if name not in known:
+            where = f"{key}.{name}" if key else name
+            raise InputError(f"unknown key{nearest(name, known)}", key=where, accepted=", ".join(known))
+
+
+def _table(value: object, key: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{value!r} is not a table", key=key, accepted="a table")
+    return value
+
+
+def _tables(value: object, key: str) -> dict[str, Mapping[str, Any]]:
+    return {name: _table(one, f"{key}.{name}") for name, one in _table(value, key).items()}
+
+
+def _listed(content: Mapping[str, Any], key: str, cls: type[_T]) -> tuple[_T, ...]:
+    """Return what the list of tables ``key`` describes."""
+    tables = content.get(key, [])
+    if not isinstance(tables, list):
+        raise InputError(f"{tables!r} is not a list of tables", key=key, accepted=f"[[{key}]]")
+    return tuple(
+        configure.build(cls, _table(one, f"{key}[{index}]"), key_prefix=f"{key}[{index}]")
+        for index, one in enumerate(tables)
+    )
+
+
+def _text(value: object, key: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{value!r} is not text", key=key, accepted="text")
+    return value
+
+
+def _texts(value: object, key: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise InputError(f"{value!r} is not a list", key=key, accepted="a list of texts")
+    return tuple(_text(one, key) for one in value)
+
+
+def _choice(value: object, choices: Sequence[str], key: str) -> str:
+    if value not in choices:
+        hint = nearest(value, choices) if isinstance(value, str) else ""
+        raise InputError(f"{value!r} is not known{hint}", key=key, accepted=", ".join(choices))
+    return str(value)

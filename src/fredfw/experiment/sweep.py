@@ -1,0 +1,72 @@
+"""Sweeps: one table of an experiment file that stands for many, one per combination of the values listed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any
+
+from fredfw.errors import InputError, nearest
+from fredfw.experiment.naming import fill, placeholders
+
+# Of one table; more would be a mistake that fills the memory.
+_MOST = 10_000
+_FORM = "a table of lists, such as { npus = [1024, 2048] }"
+
+
+def expand(
+    tables: Mapping[str, Mapping[str, Any]], kind: str, plugin: str
+) -> Iterator[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield (name, template, settings, table) of every section that ``tables`` stand for; the first key is slowest.
+
+    Args:
+        tables: By name.
+        kind: Key path of all of them: ``fabrics`` or ``workloads``.
+        plugin: The key whose table the swept fields are merged into.
+
+    Raises:
+        InputError: A sweep that is none, whose fields are not in the name or set already, or two sections of one name.
+    """
+    taken: dict[str, str] = {}
+    for template, table in tables.items():
+        key = f"{kind}.{template}.sweep"
+        rest = {name: value for name, value in table.items() if name != "sweep"}
+        sweep = _checked(table["sweep"], template, rest.get(plugin), key) if "sweep" in table else {}
+        for values in product(*sweep.values()):
+            settings = dict(zip(sweep, values, strict=True))
+            name = fill(template, settings) if settings else template
+            if name in taken:
+                where = key if settings else f"{kind}.{template}"
+                message = f"{name!r} is there twice, the first time in {kind}.{taken[name]}"
+                raise InputError(message, key=where, accepted="different names")
+            taken[name] = template
+            if settings and plugin in rest:
+                chosen = rest[plugin]
+                fields = chosen if isinstance(chosen, Mapping) else {"name": chosen}
+                yield name, template, settings, {**rest, plugin: {**fields, **settings}}
+            else:
+                yield name, template, settings, rest
+
+
+def _checked(sweep: object, template: str, plugin: object, key: str) -> Mapping[str, list[Any]]:
+    if not isinstance(sweep, Mapping) or not sweep:
+        raise InputError(f"{sweep!r} is no sweep", key=key, accepted=_FORM)
+    named = placeholders(template)
+    for field, values in sweep.items():
+        where = f"{key}.{field}"
+        if not isinstance(values, list) or not values:
+            raise InputError(f"{values!r} is no list of values", key=where, accepted="a list of one or more values")
+        if field not in named:
+            message = f"the name {template!r} does not tell its values apart"
+            raise InputError(message, key=where, accepted=f"a name with {{{field}}} in it")
+        if isinstance(plugin, Mapping) and field in plugin:
+            raise InputError(f"{plugin[field]!r} is given as well", key=where, accepted="the one or the other")
+    for field in named:
+        if field not in sweep:
+            message = f"{field!r} of the name {template!r} is not swept{nearest(field, sweep)}"
+            raise InputError(message, key=key, accepted=_FORM)
+    count = math.prod(map(len, sweep.values()))
+    if count > _MOST:
+        raise InputError(f"{count} combinations", key=key, accepted=f"at most {_MOST}")
+    return sweep

@@ -1,0 +1,190 @@
+"""Savings by two fields as heat maps, with the line where nothing is saved. Importing this module needs matplotlib."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.errors import InputError
+from fredfw.experiment.naming import as_written
+from fredfw.experiment.results import Comparison, Saving
+from fredfw.experiment.spec import SavingSpec
+from fredfw.report.pictures import drawn, importing
+from fredfw.typing import FloatArray
+from fredfw.units import Unit, parse
+
+with importing("--map"):
+    from matplotlib.axes import Axes
+    from matplotlib.contour import ContourSet
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patheffects import withStroke
+
+_FIELDS = 2
+_COLUMNS = 3  # panels beside each other
+_CELL = (0.68, 0.5)  # inches, wide enough for a share such as -123 %
+_TITLE = 40  # letters in a line of a panel's title
+_NUMBERS = 14  # columns of a map that has its shares written in it
+_NEARLY_ALL = 0.995  # more than this is not rounded to 100 %
+_DECADE = 10.0
+_BLUE_IS_SAVED = "RdBu_r"
+# Colours are for log2(T_of / T_over), in which twice as fast is as far from 0 as twice as slow.
+_OCTAVES = 3.0
+_DARK = 1.7
+_TICKS = (0.875, 0.75, 0.5, 0.0, -1.0, -3.0, -7.0)  # shares at whole octaves
+
+
+def plot_maps(comparison: Comparison, file_format: str = "png") -> bytes:
+    """Return the figure of the maps of ``comparison`` as a file of ``file_format``; see ``fredfw.report.pictures``."""
+    return drawn(maps_figure(comparison), file_format)
+
+
+def maps_figure(comparison: Comparison) -> Figure:
+    """Return one panel per saving that goes by two fields: the first one up, the second one to the right.
+
+    Raises:
+        InputError: There is no such saving.
+    """
+    check_maps(comparison.savings)
+    maps = [_Map.of(saving) for saving in comparison.savings if len(saving.by) == _FIELDS]
+    columns = min(len(maps), _COLUMNS)
+    rows = math.ceil(len(maps) / columns)
+    width = max(3.0, _CELL[0] * max(len(one.across.texts) for one in maps)) + 1.3
+    height = max(2.2, _CELL[1] * max(len(one.down.texts) for one in maps)) + 1.1
+    figure = Figure(figsize=(width * columns + 0.9, height * rows + 0.9), layout="constrained")
+    panels: list[Axes] = list(figure.subplots(rows, columns, squeeze=False).flat)
+    colours = [_draw(axes, one) for axes, one in zip(panels, maps, strict=False)][-1]
+    for axes in panels[len(maps) :]:
+        axes.set_axis_off()
+    bar = figure.colorbar(colours, ax=panels, ticks=[math.log2(1 - share) for share in _TICKS], shrink=0.9)
+    bar.ax.set_yticklabels([f"{share:.1%}".replace(".0%", "%") for share in _TICKS])
+    bar.ax.invert_yaxis()
+    bar.set_label("time saved (below 0: more is needed)")
+    line = Line2D([], [], color="black", linewidth=2, label="break-even, interpolated between the values written")
+    figure.legend(handles=[line], loc="outside lower center", frameon=False, fontsize=9)
+    figure.suptitle(comparison.title, fontsize=12)
+    return figure
+
+
+def check_maps(savings: Iterable[Saving | SavingSpec]) -> None:
+    """Make sure that there is something to draw; raises ``InputError`` if none of ``savings`` goes by two fields."""
+    if all(len(saving.by) != _FIELDS for saving in savings):
+        accepted = "[[savings]] with by = [...] of two swept fields"
+        raise InputError("there is no saving by two fields to draw", key="--map", accepted=accepted)
+
+
+@frozen(eq=False)
+class _Axis:
+    """The values of one field.
+
+    Args:
+        name: Of the field.
+        texts: ``n`` values as written, by position.
+        centres: ``(n,)`` where they are drawn.
+        ends: Where the axis begins and ends, half the way to a next value outside.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    centres: FloatArray
+    ends: tuple[float, float]
+
+    @classmethod
+    def of(cls, name: str, values: Sequence[Any]) -> _Axis:
+        unique = {as_written(value): value for value in values}
+        places = _places(list(unique.values()))
+        texts = sorted(unique, key=dict(zip(unique, places, strict=True)).__getitem__)
+        centres = np.sort(np.array(places))
+        first, last = (np.diff(centres)[[0, -1]] / 2).tolist() if len(centres) > 1 else (0.5, 0.5)
+        return cls(name, tuple(texts), centres, (float(centres[0]) - first, float(centres[-1]) + last))
+
+
+@frozen(eq=False)
+class _Map:
+    """A saving as a picture has it.
+
+    Args:
+        saving: What is drawn.
+        down: Its first field.
+        across: Its second field.
+        shares: ``(down, across)``; NaN where there is none.
+    """
+
+    saving: Saving
+    down: _Axis
+    across: _Axis
+    shares: FloatArray
+
+    @classmethod
+    def of(cls, saving: Saving) -> _Map:
+        down, across = (_Axis.of(name, [group.at[name] for group in saving.groups]) for name in saving.by)
+        shares = np.full((len(down.texts), len(across.texts)), np.nan)
+        for group in saving.groups:
+            row, column = (as_written(group.at[name]) for name in saving.by)
+            shares[down.texts.index(row), across.texts.index(column)] = group.saving
+        return cls(saving, down, across, shares)
+
+
+def _places(values: Sequence[Any]) -> list[float]:
+    """Return where ``values`` stand on an axis.
+
+    Numbers, and quantities of one unit, stand at their value, or at its logarithm where they span a decade or more; all
+    else stands in the order given.
+    """
+    found = [_number(value) for value in values]
+    numbers = [one[0] for one in found if one is not None]
+    units = {one[1] for one in found if one is not None}
+    if len(numbers) < len(values) or len(units) > 1 or len(set(numbers)) < len(numbers):
+        return [float(index) for index in range(len(values))]
+    if min(numbers) > 0 and max(numbers) >= _DECADE * min(numbers):
+        return [math.log10(number) for number in numbers]
+    return numbers
+
+
+def _number(value: Any) -> tuple[float, Unit | None] | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value), None
+    if isinstance(value, str):
+        for unit in Unit:
+            try:
+                return parse(value, unit), unit
+            except InputError:
+                continue
+    return None
+
+
+def _draw(axes: Axes, one: _Map) -> ContourSet:
+    # The outermost values go on to the ends, so that there is room for their numbers.
+    x, y = (np.array([axis.ends[0], *axis.centres, axis.ends[1]]) for axis in (one.across, one.down))
+    octaves = np.log2(np.maximum(1 - one.shares, 2.0 ** (-2 * _OCTAVES)))
+    field = np.ma.masked_invalid(np.pad(octaves, 1, mode="edge"))
+    levels = np.linspace(-_OCTAVES, _OCTAVES, 61)
+    colours = axes.contourf(x, y, field, levels=levels, cmap=_BLUE_IS_SAVED, extend="both")
+    if field.min() < 0 < field.max():
+        axes.contour(x, y, field, levels=[0.0], colors="black", linewidths=2)
+    if len(one.across.texts) <= _NUMBERS:
+        for (row, column), share in np.ndenumerate(one.shares):
+            if not math.isnan(share):
+                dark = abs(octaves[row, column]) > _DARK
+                axes.text(
+                    float(one.across.centres[column]),
+                    float(one.down.centres[row]),
+                    f"{share:.0%}" if share < _NEARLY_ALL else f"{share:.1%}",
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color="white" if dark else "black",
+                    path_effects=[] if dark else [withStroke(linewidth=2, foreground="white")],
+                )
+    axes.set_xticks(one.across.centres, one.across.texts, rotation=45, ha="right", rotation_mode="anchor", fontsize=9)
+    axes.set_yticks(one.down.centres, one.down.texts, fontsize=9)
+    axes.set_xlabel(one.across.name)
+    axes.set_ylabel(one.down.name)
+    part = "" if one.saving.part is None else f" (exposed {one.saving.part})"
+    axes.set_title(textwrap.fill(f"{one.saving.name}{part}", _TITLE), fontsize=10)
+    return colours

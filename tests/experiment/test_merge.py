@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fredfw import Framework
+from fredfw.errors import InputError, UnknownNameError
+from fredfw.plugin.manager import PluginManager, Switches
+from fredfw.report.data import run_to_json
+
+FILE = """
+title = "Cells"
+baseline = "mesh {columns}"
+priorities = ["pp", "mp"]
+npu = { peak = "1 TFLOP/s" }
+
+[fabrics."mesh {columns}"]
+sweep = { columns = [2, 3] }
+topology = { name = "mesh2d", rows = 2, link_bandwidth = "1 GB/s" }
+[fabrics."mesh {columns}".collectives]
+point-to-point = "direct"
+default = "ring"
+
+[fabrics.fred]
+topology = { name = "fred", arity = [2, 2] }
+collectives = { default = "in-network" }
+baseline = "mesh 2"
+
+[workloads.sum]
+workload = "microbenchmark"
+stepwise = ["fred"]
+
+[workloads.net]
+workload = { name = "transformer", layers = 4, hidden = 64, sequence = 32, heads = 4, vocabulary = 100, mp = 2, pp = 2 }
+compute_scale = 0.3
+calibration = { fabric = "fred", speedup = 3 }
+
+[[references]]
+workload = "sum"
+fabric = "fred"
+speedup = 2.5
+source = "a paper"
+
+[[savings]]
+name = "S"
+of = "mesh {columns}"
+over = "fred"
+part = "mp"
+workloads = ["net"]
+by = ["columns"]
+references = [{ at = { columns = 3 }, saving = 0.5 }]
+"""
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Every cell, each run by a framework of its own, as what is stored of it."""
+    file = tmp_path_factory.mktemp("cells") / "cells.toml"
+    file.write_text(FILE)
+    return {
+        f"{workload.name} on {fabric.name}": run_to_json(
+            Framework().run(file, workload=workload.name, fabric=fabric.name)
+        )
+        for workload, fabric in Framework().outline(file).cells
+    }
+
+
+@pytest.fixture
+def paths(stored: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    Path("cells.toml").write_text(FILE)
+    for name, text in stored.items():
+        Path(f"{name}.json").write_text(text)
+    return [f"{name}.json" for name in stored]
+
+
+def test_the_same_document_to_the_last_digit(paths: list[str]) -> None:
+    expected = Framework().compare("cells.toml").to_json()
+    assert Framework().merge("cells.toml", paths).to_json() == expected
+    # In whatever order, and without any plugin.
+    bare = Framework(PluginManager.discover(Switches(allow=frozenset())))
+    assert bare.merge("cells.toml", reversed(paths)).to_json() == expected
+    document = json.loads(expected)
+    assert [row["speedup"] for row in document["rows"]][:2] == [1.0, 1.0]
+    assert document["statistics"]["solves"] > 0
+    assert {row["fidelity"] for row in document["rows"]} == {"compressed", "stepwise"}
+    assert [group["pairs"] for group in document["savings"][0]["groups"]] == [1, 1]
+
+
+def test_a_cell_needs_only_its_own_plugins(tmp_path: Path) -> None:
+    file = tmp_path / "cells.toml"
+    file.write_text(FILE)
+    used = frozenset({"mesh2d", "ring", "microbenchmark"})
+    framework = Framework(PluginManager.discover(Switches(allow=used)))
+    alone = framework.run(file, workload="sum", fabric="mesh 3")
+    assert alone.seconds == Framework().run(file, workload="sum", fabric="mesh 3").seconds
+    assert set(alone.provenance["versions"]) == {
+        "fredfw",
+        "fredfw-collective-ring",
+        "fredfw-topology-mesh2d",
+        "fredfw-workload-microbenchmark",
+    }
+    with pytest.raises(UnknownNameError, match=r"fabrics\.fred\.topology: no topology 'fred'"):
+        framework.run(file, workload="sum", fabric="fred")
+    with pytest.raises(UnknownNameError, match=r"workloads\.net\.workload: no workload 'transformer'"):
+        framework.run(file, workload="net", fabric="mesh 2")
+    experiment = framework.load_experiment(file, fabrics=["mesh {columns}"], workloads=["sum"])
+    assert [row.fabric for row in framework.compare(experiment).rows] == ["mesh 2", "mesh 3"]
+
+
+def refused(paths: list[str]) -> InputError:
+    with pytest.raises(InputError) as caught:
+        Framework().merge("cells.toml", paths)
+    assert caught.value.accepted
+    return caught.value
+
+
+def test_missing_cells(paths: list[str]) -> None:
+    error = refused(paths[1:-1])
+    assert error.file == "cells.toml"
+    assert error.message == "there is no result for 2 of 6 cells: sum on mesh 2, net on fred"
+
+
+def test_a_doubled_cell(paths: list[str]) -> None:
+    Path("copy.json").write_text(Path(paths[2]).read_text())
+    error = refused([*paths, "copy.json"])
+    assert (error.file, error.key, error.message) == ("copy.json", "sum on fred", "is in sum on fred.json as well")
+
+
+def test_a_foreign_cell(paths: list[str]) -> None:
+    changed(paths[0], lambda cell: cell.update(fabric="mesh 4"))
+    error = refused(paths)
+    assert (error.file, error.key) == (paths[0], "sum on mesh 4")
+    assert error.message == "is no cell of cells.toml; did you mean 'sum on mesh 3'?"
+
+
+def changed(path: str, change: Callable[[dict[str, Any]], object]) -> None:
+    content = json.loads(Path(path).read_text())
+    change(content)
+    Path(path).write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cell", "message"),
+    [
+        (
+            'link_bandwidth = "1 GB/s"',
+            'link_bandwidth = "2 GB/s"',
+            "sum on mesh 2",
+            "written.fabric.topology.link_bandwidth was '1 GB/s', in cells.toml it is '2 GB/s'",
+        ),
+        (
+            'default = "ring"',
+            "default = { name = 'ring', chunks = 2 }",
+            "sum on mesh 2",
+            "written.fabric.collectives.default was 'ring', in cells.toml it is {'name': 'ring', 'chunks': 2}",
+        ),
+        (
+            "arity = [2, 2]",
+            "arity = [2, 2], io_controllers = 0",
+            "sum on fred",
+            "written.fabric.topology.io_controllers was None, in cells.toml it is 0",
+        ),
+        (
+            "heads = 4, ",
+            "",
+            "net on mesh 2",
+            "written.workload.workload.heads was 4, in cells.toml it is None",
+        ),
+        (
+            "1 TFLOP/s",
+            "2 TFLOP/s",
+            "sum on mesh 2",
+            "npu.peak was 1000000000000.0, in cells.toml it is 2000000000000.0",
+        ),
+        ("0.3", "0.4", "net on mesh 2", "compute_scale was 0.3, in cells.toml it is 0.4"),
+        ('["pp", "mp"]', '["mp"]', "sum on mesh 2", "priorities was ['pp', 'mp'], in cells.toml it is ['mp']"),
+        ('stepwise = ["fred"]', "", "sum on fred", "fidelity was 'stepwise', in cells.toml it is 'compressed'"),
+    ],
+)
+def test_a_cell_of_another_configuration(paths: list[str], old: str, new: str, cell: str, message: str) -> None:
+    Path("cells.toml").write_text(FILE.replace(old, new))
+    error = refused(paths)
+    assert (error.file, error.key) == (f"{cell}.json", cell)
+    assert error.message == f"was run with another configuration: {message}"
+
+
+def test_what_is_only_printed_may_change(paths: list[str]) -> None:
+    text = FILE.replace('title = "Cells"', 'title = "Others"').replace("speedup = 2.5", "speedup = 2.4")
+    Path("cells.toml").write_text(text)
+    merged = Framework().merge("cells.toml", paths)
+    assert merged.title == "Others"
+    assert merged.to_json() == Framework().compare("cells.toml").to_json()
+
+
+def test_cells_of_other_versions(paths: list[str]) -> None:
+    changed(paths[4], lambda cell: cell["provenance"]["versions"].update({"fredfw-topology-mesh2d": "9.9"}))
+    error = refused(paths)
+    assert (error.file, error.key) == (paths[4], "net on mesh 3")
+    assert error.message.startswith("was run with fredfw-topology-mesh2d 9.9, sum on mesh 2 with ")
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "message"),
+    [
+        (lambda cell: cell.pop("seconds"), "seconds", "is missing"),
+        (lambda cell: cell.update(seconds="1 s"), "seconds", "'1 s' is not a number"),
+        (lambda cell: cell.update(seconds=float("nan")), "seconds", "nan is not finite"),
+        (lambda cell: cell.update(breakdown=[1]), "breakdown", "[1] is not"),
+        (lambda cell: cell.update(breakdown={"mp": None}), "breakdown.mp", "None is not a number"),
+        (lambda cell: cell["statistics"].update(guesses=1), "statistics.guesses", "unknown key"),
+        (lambda cell: cell.update(format="fredfw.comparison"), None, "is not the result of a run"),
+        (lambda cell: cell.update(version=99), "version", "has the version 99 of the format"),
+        (lambda cell: cell["provenance"].pop("versions"), "sum on mesh 2", "None are no versions"),
+        (lambda cell: cell["provenance"].pop("written"), "sum on mesh 2", "was run with another configuration"),
+    ],
+)
+def test_cells_that_are_none(
+    paths: list[str], change: Callable[[dict[str, Any]], object], key: str | None, message: str
+) -> None:
+    changed(paths[0], change)
+    error = refused(paths)
+    assert (error.file, error.key) == (paths[0], key)
+    assert error.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"\xff", "is not JSON"),
+        (b"", "is not JSON"),
+        (b"3", "is not the result of a run"),
+        (b"[]", "is not the result of a run"),
+    ],
+)
+def test_files_that_are_no_cells(paths: list[str], content: bytes, message: str) -> None:
+    Path(paths[0]).write_bytes(content)
+    error = refused(paths)
+    assert error.file == paths[0]
+    assert error.message.startswith(message)
+
+
+def test_files_that_are_not_there(paths: list[str]) -> None:
+    for path in ("missing.json", "."):
+        assert refused([path, *paths[1:]]).message.startswith("cannot be read: ")
+
+
+def test_a_part_that_a_cell_does_not_have(paths: list[str]) -> None:
+    changed(paths[-1], lambda cell: cell["breakdown"].pop("mp"))
+    error = refused(paths)
+    assert (error.key, error.message) == ("savings[0].part", "'net' on 'fred' has no part 'mp'")
