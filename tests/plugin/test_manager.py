@@ -163,9 +163,7 @@ def test_a_broken_plugin_is_blamed_for_the_name_of_its_distribution_or_entry_poi
 # --- switches
 
 
-def test_blocked_plugins_are_not_imported(
-    install: Install, topology: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocked_plugins_are_not_imported(install: Install, topology: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FIRST_PARTY, "topology", ("dragonfly",))
     install("fredfw-topology-dragonfly", "1 / 0", entry="dragonfly")
     install("good", topology("good-ring"))
