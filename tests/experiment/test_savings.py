@@ -110,7 +110,7 @@ def test_published_savings_are_beside_their_groups() -> None:
 
 
 def test_a_claim_is_of_no_group() -> None:
-    published = [{"saving": share, "source": "a paper"} for share in (0.45, 0.9)]
+    published = [{"saving": claimed, "source": "a paper"} for claimed in (0.45, 0.9)]
     one = saving(by=["link_bandwidth"], references=published)
     assert [group.reference for group in one.groups] == [None] * 3
     means = [(share(1, rate) + share(4, rate)) / 2 for rate in (1, 2, 4)]
