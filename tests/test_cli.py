@@ -427,7 +427,8 @@ def test_a_broken_plugin_is_one_line(broken: None) -> None:
     result = fredfw("plugins", "list")
     assert result.exit_code == 0
     (line,) = result.stderr.splitlines()
-    assert line.startswith("fredfw: warning: plugin 'broken' (fredfw-test-broken 2.0) cannot be imported")
+    assert line.startswith("fredfw: warning: plugin 'broken' (fredfw-test-broken 2.0, ")
+    assert ") cannot be imported: ModuleNotFoundError: " in line
 
 
 def test_a_failure_of_a_model_is_one_line_and_code_1(experiment: str) -> None:
@@ -491,6 +492,7 @@ def test_help_lists_the_commands_of_plugins_apart() -> None:
         "collective",
         "compare",
         "merge",
+        "new",
         "plugins",
         "run",
     ]
@@ -524,7 +526,7 @@ def test_a_broken_plugin_is_blamed_for_an_unknown_command(broken: None) -> None:
     assert result.exit_code == 2
     warning, error = result.stderr.splitlines()
     assert warning.startswith("fredfw: warning: plugin 'broken'")
-    assert error.startswith("fredfw: error: no command 'nonsense'; plugin 'broken' (fredfw-test-broken 2.0) cannot be")
+    assert error.startswith("fredfw: error: no command 'nonsense'; plugin 'broken' (fredfw-test-broken 2.0, ")
 
 
 def test_plugins_list_and_show_know_commands() -> None:
@@ -586,7 +588,8 @@ def test_files_that_are_no_plugins(experiment: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("1 / 0")
     result = fredfw("--plugin", "bad.py", "plugins", "list")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("fredfw: error: plugin 'bad.py' cannot be imported: ZeroDivisionError")
+    assert result.stderr.startswith("fredfw: error: plugin 'bad.py' (registered in process, ")
+    assert "bad.py) cannot be imported: ZeroDivisionError" in result.stderr
 
 
 def test_switching_off_what_is_not_installed_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ import inspect
 import re
 import runpy
 import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from _pytest.mark import ParameterSet
 from click.testing import CliRunner
 
+import fredfw
 from fredfw import Framework
 from fredfw.cli import main
 from fredfw.errors import InputError
@@ -24,8 +27,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(ROO
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A file that the commands of its page use.
 FILE = re.compile(r'^```\w+ title="([\w.-]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-# What a test cannot run: installing, and running the tests.
-OUTSIDE = ("python -m pip", "python -m tox", "tox", "git")
+# What a test cannot run: what needs the network, or other environments.
+OUTSIDE = ("python -m pip", "python -m tox", "tox", "git", "cd")
 
 
 def blocks(language: str) -> list[ParameterSet]:
@@ -58,16 +61,37 @@ def test_python_snippets_run(text: str, files: dict[str, str], tmp_path: Path, m
 def test_commands_run(text: str, files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(tmp_path, files)
     monkeypatch.chdir(tmp_path)
-    commands = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
-    assert commands
-    for command in commands:
+    first, *sessions = re.split(r"^\$ ", text, flags=re.MULTILINE)
+    assert not first
+    assert sessions
+    for session in sessions:
+        command, *promised = session.splitlines()
+        printed: list[str] = []
         for part in command.split("&&"):
             words = shlex.split(part)
             if part.strip().startswith(OUTSIDE):
                 continue
-            assert words[0] == "fredfw", part
-            result = CliRunner().invoke(main, words[1:], catch_exceptions=False)
-            assert result.exit_code == 0, result.output
+            printed += map(collapsed, output_of(words).splitlines())
+        # A page may leave lines out.
+        rest = iter(printed)
+        missing = [line for line in map(collapsed, promised) if line and line not in rest]
+        assert not missing, "\n".join(printed)
+
+
+def output_of(words: list[str]) -> str:
+    if words[:3] == ["python", "-m", "pytest"]:
+        done = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+    assert words[0] == "fredfw", words
+    result = CliRunner().invoke(main, words[1:], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def collapsed(line: str) -> str:
+    """Return a line whose columns are apart by one blank."""
+    return " ".join(line.split())
 
 
 def test_readme_is_covered() -> None:
@@ -114,6 +138,13 @@ def test_every_key_of_an_experiment_is_documented(section: str, tables: dict[str
     page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
     (text,) = (part for part in page.split("\n## ") if part.startswith(f"{section}\n"))
     assert sorted(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE)) == sorted(accepted)
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\.\. auto(?:class|data|function):: (\w+)$", page, re.MULTILINE)
+    documented += re.findall(r"^\.\. automodule:: fredfw\.(\w+)$", page, re.MULTILINE)
+    assert sorted(documented) == sorted({*fredfw.__all__, "cli"} - {"__version__"})
 
 
 def test_every_hook_is_documented() -> None:

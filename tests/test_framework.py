@@ -230,6 +230,7 @@ def test_a_group_of_one_takes_no_time(framework: Framework, fabric: Fabric) -> N
     for algorithm in ("auto", "ring", "direct"):
         result = framework.simulate_collective(fabric, "all-reduce", size=1e6, group=[2], algorithm=algorithm)
         assert (result.duration, result.algbw, result.busbw, result.steps) == (0.0, 0.0, 0.0, 0)
+        assert (result.bound.seconds, result.bound_ratio) == (0.0, 1.0)
         assert not result.link_bytes.any()
 
 

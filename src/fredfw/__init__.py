@@ -43,10 +43,10 @@ from fredfw.fabric import (
     Wait,
 )
 from fredfw.framework import Framework
-from fredfw.plugin import hookimpl
+from fredfw.plugin import CONTRACT_VERSION, hookimpl
 from fredfw.plugin.exporter import Exporter
-from fredfw.plugin.manager import PluginManager
-from fredfw.simulation import FlowNetwork, Incidence, SharingPolicy, Timeline, max_min
+from fredfw.plugin.manager import PluginManager, Switches
+from fredfw.simulation import Bound, FlowNetwork, Incidence, SharingPolicy, Timeline, lower_bound, max_min
 from fredfw.workloads import (
     GraphBuilder,
     MemoryUse,
@@ -62,8 +62,10 @@ from fredfw.workloads import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "CONTRACT_VERSION",
     "Admission",
     "AlwaysStart",
+    "Bound",
     "Capabilities",
     "CollectiveAlgorithm",
     "CollectiveRequest",
@@ -101,6 +103,7 @@ __all__ = [
     "Split",
     "Start",
     "Status",
+    "Switches",
     "System",
     "TaskGraph",
     "TaskKind",
@@ -113,6 +116,7 @@ __all__ = [
     "errors",
     "hookimpl",
     "in_series",
+    "lower_bound",
     "max_min",
     "parallel",
     "pipelined",

@@ -205,6 +205,20 @@ def test_what_configures_nothing() -> None:
         configure.build(Empty, {"x": 1})
 
 
+def test_a_class_that_fails_in_a_way_that_no_value_is_to_blame_for() -> None:
+    @frozen
+    class Careless:
+        size: int
+
+        def __attrs_post_init__(self) -> None:
+            raise KeyError("defect")
+
+    with pytest.raises(
+        PluginError, match=r"Careless cannot be made of {'size': 1}: KeyError: 'defect' \(line \d+ of .*"
+    ):
+        configure.build(Careless, {"size": 1})
+
+
 def test_other_errors_of_a_class_stay_visible_as_the_cause() -> None:
     @frozen
     class Picky:

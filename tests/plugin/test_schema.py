@@ -132,5 +132,14 @@ def test_a_class_that_has_no_schema() -> None:
     class Unresolved:
         path: Path
 
-    with pytest.raises(PluginError, match=r"Unresolved cannot be resolved: name 'Path' is not defined"):
+    with pytest.raises(PluginError, match=r"Unresolved cannot be resolved: NameError: name 'Path' is not defined"):
         schema.fields(Unresolved)
+
+
+def test_a_default_that_cannot_be_made() -> None:
+    @frozen
+    class Careless:
+        sizes: list[float] = Factory(lambda: [1 / 0])
+
+    with pytest.raises(PluginError, match="the default of 'sizes' cannot be made: ZeroDivisionError"):
+        schema.fields(Careless)

@@ -18,6 +18,7 @@ from fredfw.experiment.results import (
     Status,
 )
 from fredfw.fabric import Fabric, NodeKind
+from fredfw.simulation import Bound
 from fredfw.simulation.timeline import Timeline
 from fredfw.workloads import GraphBuilder
 
@@ -156,6 +157,7 @@ def collectives() -> list[CollectiveResult]:
             link_bytes=np.array([size, size, size, 0.0]),
             link_utilization=np.array([0.5, 0.5, 0.5, 0.0]),
             energy=size * 3e-3,
+            bound=Bound(injection=duration / 4, cut=duration / 5, latency=1e-9, seconds=duration / 2.5),
             candidates=candidates,
             figures={"wavelengths": 3.0, "longest arc (m)": size / 3} if candidates else {"wavelengths": 2.0},
             notes=("split",),

@@ -106,9 +106,14 @@ def test_collectives_as_json_and_csv(pair: Fabric, collectives: list[CollectiveR
     assert [one["size"] for one in document["results"]] == [1e6, 1e9]
     assert document["results"][1]["candidates"] == {"ring": 1e-3, "tree": 2e-3}
     assert len(document["results"][0]["links"]) == 3
+    parts = {"injection": 2.5e-4, "ejection": 0.0, "cut": 2e-4, "latency": 1e-9}
+    assert document["results"][1]["bound"] == {**parts, "seconds": 4e-4, "binding": "injection"}
+    assert document["results"][1]["bound_ratio"] == 2.5
     assert [(one["figures"], one["notes"]) for one in document["results"]] == [
         ({"wavelengths": 2.0}, ["split"]),
         ({"wavelengths": 3.0, "longest arc (m)": 1e9 / 3}, ["split"]),
     ]
     rows = list(csv.DictReader(data.collectives_to_csv(collectives).splitlines()))
     assert [float(row["busbw"]) for row in rows] == [5e11, 1e12]
+    assert [float(row["bound_seconds"]) for row in rows] == [8e-7, 4e-4]
+    assert (rows[1]["bound_ratio"], rows[1]["bound_cut"], rows[1]["bound_binding"]) == ("2.5", "0.0002", "injection")

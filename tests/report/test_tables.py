@@ -142,8 +142,8 @@ def test_run_report(run: RunResult) -> None:
 def test_collectives_in_the_terms_of_nccl_tests(pair: Fabric, collectives: list[CollectiveResult]) -> None:
     text = printed(tables.collectives_report(collectives, pair))
     rows = [line.split() for line in text.splitlines()]
-    assert ["1000000", "2.000", "500.00", "500.00", "ring", "2"] in rows
-    assert ["1000000000", "1000.000", "1000.00", "1000.00", "ring", "2"] in rows
+    assert ["1000000", "2.000", "500.00", "500.00", "0.8000", "2.500", "injection", "ring", "2"] in rows
+    assert ["1000000000", "1000.000", "1000.00", "1000.00", "400.0000", "2.500", "injection", "ring", "2"] in rows
     assert "all-reduce on pair, 2 of 2 NPUs" in text
     assert "auto, 1 GB: ring 1 ms, tree 2 ms" in text
     assert "wavelengths  longest arc (m)" in text

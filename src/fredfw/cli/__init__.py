@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from fredfw.cli.commands import calibrate, cells, collective, compare, merge, run
+from fredfw.cli.new import new
 from fredfw.cli.output import Outputs, print_report, table
 from fredfw.cli.parsing import configured
 from fredfw.cli.plugins import plugins
@@ -115,6 +116,14 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
     help="Use the plugins in a Python file, too; may be repeated.",
 )
 @click.option(
+    "--strict-plugins",
+    is_flag=True,
+    callback=_remember,
+    expose_value=False,
+    is_eager=True,  # as above
+    help="A plugin that does not work is an error, not a warning.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",
@@ -136,5 +145,5 @@ def main() -> None:
     """How long does a training iteration take on this fabric, with these collective algorithms, and why?"""
 
 
-for command in (compare, run, cells, merge, collective, calibrate, plugins):
+for command in (compare, run, cells, merge, collective, calibrate, plugins, new):
     main.add_command(command)

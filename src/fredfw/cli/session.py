@@ -24,18 +24,20 @@ class Session:
         log_level: What is logged: this and more severe.
         log_format: ``console`` or ``json``.
         plugin_files: Plugins that are not installed, for this call.
+        strict_plugins: Whether a plugin that cannot be used is an error, not a warning.
     """
 
     log_level: str = "warning"
     log_format: str = "console"
     plugin_files: tuple[str, ...] = ()
+    strict_plugins: bool = False
 
     @cached_property
     def plugins(self) -> PluginManager:
         """All plugins: discovered at the first use, as many commands and their help need none."""
         from fredfw.plugin.manager import PluginManager, Switches
 
-        switches = Switches.from_environment(trace=lambda call: click.echo(call, err=True))
+        switches = Switches.from_environment(strict=self.strict_plugins, trace=lambda call: click.echo(call, err=True))
         plugins = PluginManager.discover(switches)
         for file in self.plugin_files:
             try:
@@ -58,7 +60,7 @@ def open_framework(ctx: click.Context) -> Framework:
 
     Raises:
         InputError: A plugin is named, in an option or the environment, that does not exist.
-        PluginError: A plugin given with ``--plugin`` cannot be used.
+        PluginError: A plugin given with ``--plugin`` cannot be used, or any with ``--strict-plugins``.
     """
     from fredfw.framework import Framework
 

@@ -12,7 +12,7 @@ import attrs
 from attrs import evolve, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, Pattern
-from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
+from fredfw.errors import InputError, PluginError, UnknownNameError, UnsupportedError, nearest
 from fredfw.experiment.naming import fill, listed
 from fredfw.experiment.spec import (
     FIDELITIES,
@@ -66,11 +66,13 @@ def parse(content: Mapping[str, Any], *, file: str | None = None) -> AnyOutline:
 
 
 def configured(outline: AnyOutline, plugins: PluginManager) -> Experiment:
-    """Return the experiment of ``outline``, with its plugins configured.
+    """Return the experiment of ``outline``, with its plugins configured; files that it names are added to ``plugins``.
 
     Raises:
         InputError: A plugin is not installed, or does not accept what its table says; names file, key and value.
+        PluginError: A plugin cannot be used.
     """
+    _load_files(outline, plugins)
     reader = _Reader(plugins)
     try:
         fabrics = tuple(map(reader.fabric, outline.fabrics))
@@ -78,6 +80,20 @@ def configured(outline: AnyOutline, plugins: PluginManager) -> Experiment:
     except InputError as error:
         raise error.at(file=outline.file) from None
     return Experiment(**{**_fields(outline), "fabrics": fabrics, "workloads": workloads})
+
+
+def _load_files(outline: AnyOutline, plugins: PluginManager) -> None:
+    folder = Path(outline.file).parent if outline.file else Path()
+    for index, name in enumerate(outline.plugins):
+        key = f"plugins[{index}]"
+        try:
+            plugins.load_file(folder / name)
+        except InputError as error:
+            message = f"{name!r} {error.message}"
+            raise InputError(message, file=outline.file, key=key, accepted=error.accepted) from None
+        except PluginError as error:
+            place = f"{outline.file}: {key}" if outline.file else key
+            raise PluginError(f"{place}: {error}") from error
 
 
 def _fields(instance: Any) -> dict[str, Any]:
@@ -95,6 +111,7 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         "workloads",
         "references",
         "savings",
+        "plugins",
     )
     _check_keys(content, known, "")
     sections = {
@@ -115,6 +132,7 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         fidelity=_choice(content.get("fidelity", FIDELITIES[0]), FIDELITIES, "fidelity"),
         references=_listed(content, "references", Reference),
         savings=_listed(content, "savings", SavingSpec),
+        plugins=_texts(content.get("plugins", []), "plugins"),
         file=file,
     )
 

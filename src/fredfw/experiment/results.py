@@ -9,6 +9,7 @@ from attrs import asdict, field, frozen
 
 from fredfw.experiment.document import document
 from fredfw.fabric import Fabric
+from fredfw.simulation.bounds import Bound
 from fredfw.simulation.timeline import Timeline
 from fredfw.typing import FloatArray
 
@@ -40,6 +41,7 @@ class CollectiveResult:
         link_bytes: ``(links,)`` bytes that crossed each link.
         link_utilization: ``(links,)`` share of each link's capacity used over the duration.
         energy: Joules spent on links.
+        bound: Seconds that no algorithm can do without, all together and part by part.
         candidates: With ``auto``: seconds of every algorithm that was tried, by name.
         figures: What the fabric's admission counted, for example wavelengths used.
         notes: What a reader must know, for example conflicts that the network met.
@@ -58,9 +60,15 @@ class CollectiveResult:
     link_bytes: FloatArray
     link_utilization: FloatArray
     energy: float
+    bound: Bound
     candidates: dict[str, float] = field(factory=dict)
     figures: dict[str, float] = field(factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def bound_ratio(self) -> float:
+        """Duration over the bound: 1 for an algorithm that no other can beat (and where there is nothing to send)."""
+        return self.duration / self.bound.seconds if self.bound.seconds else 1.0
 
 
 @frozen(eq=False)

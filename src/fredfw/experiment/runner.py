@@ -19,6 +19,7 @@ from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
     Executor,
     FlowNetwork,
+    LowerBounds,
     Lowering,
     Planner,
     RateSolver,
@@ -274,6 +275,7 @@ class Bench:
         self.sharing = sharing
         self.lowering = Lowering(fabric)
         self.solver = RateSolver(fabric, sharing)
+        self.bounds = LowerBounds(fabric)
         candidates = collectives
         if candidates is None:
             candidates = {
@@ -329,6 +331,7 @@ class Bench:
             link_bytes=link_bytes,
             link_utilization=link_bytes / (self.fabric.bandwidths * duration) if duration > 0 else link_bytes,
             energy=float(link_bytes @ self.fabric.energies),
+            bound=self.bounds.of(request, group),
             candidates=dict(plan.candidates),
             figures=_figures(network),
             notes=network.admission.notes(),

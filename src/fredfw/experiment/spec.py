@@ -245,7 +245,8 @@ class Outline(Generic[_Fabric, _Workload]):
         fidelity: ``compressed`` or ``stepwise``.
         references: Published speed-ups.
         savings: What is compared over many cells.
-        file: Where it was read from, for messages.
+        plugins: Files of plugins that are not installed, as written: relative to ``file``.
+        file: Where it was read from.
     """
 
     title: str
@@ -257,6 +258,7 @@ class Outline(Generic[_Fabric, _Workload]):
     fidelity: str = "compressed"
     references: tuple[Reference, ...] = ()
     savings: tuple[SavingSpec, ...] = ()
+    plugins: tuple[str, ...] = ()
     file: str | None = None
 
     @cached_property

@@ -58,15 +58,21 @@ To be found wherever it is installed, it needs an entry point in the group ``fre
     [project.entry-points.fredfw]
     loop = "acme_loop"
 
+and its module says for which version of this contract it is written (``CONTRACT_VERSION``)::
+
+    fredfw_contract = 1
+
 That is all. Numbers in fields are SI (bytes, seconds, bytes per second); fields made with ``fredfw.units`` accept text
 with units too, and refuse what makes no sense with a message that names the key. Names of built-in and installed
-plugins are listed by ``fredfw plugins list``; two plugins that register the same name are an error.
+plugins are listed by ``fredfw plugins list``; the core's names stay its own, and what two plugins register under the
+same name is left out.
 
-All hooks, with when they are called and what they return, are in ``fredfw.plugin.spec``. A plugin that cannot be loaded
-is left out with a warning, and becomes an error when something asks for a name that it might have registered. These
-environment variables help to find out why: ``FREDFW_DISABLE_PLUGINS=name,...`` does not load the plugins named,
-``FREDFW_PLUGINS=name,...`` loads no others beside the core's own, and ``FREDFW_TRACE_HOOKS=1`` makes the command line
-tell of every call of a hook on standard error; programs pass a ``trace`` to ``fredfw.plugin.manager.Switches``.
+All hooks, with when they are called and what they return, are in ``fredfw.plugin.spec``. What does not work of a plugin
+is left out with a warning that names plugin, version, file and cause; it becomes an error when something asks for a
+name that it might have registered, or at once with ``fredfw --strict-plugins``. These environment variables help to
+find out why: ``FREDFW_DISABLE_PLUGINS=name,...`` does not load the plugins named, ``FREDFW_PLUGINS=name,...`` loads no
+others beside the core's own, and ``FREDFW_TRACE_HOOKS=1`` makes the command line tell of every call of a hook on
+standard error; programs pass ``strict`` and a ``trace`` to ``fredfw.plugin.manager.Switches``.
 '''
 
 from __future__ import annotations
@@ -75,4 +81,7 @@ import pluggy
 
 hookimpl = pluggy.HookimplMarker("fredfw")
 
-__all__ = ["hookimpl"]
+CONTRACT_VERSION = 1
+"""Version of what plugins build on; a plugin says which one it is written for with ``fredfw_contract = 1``."""
+
+__all__ = ["CONTRACT_VERSION", "hookimpl"]

@@ -15,8 +15,9 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import attrs
 import numpy as np
 
-from fredfw.errors import InputError, PluginError, nearest
+from fredfw.errors import FredfwError, InputError, PluginError, nearest
 from fredfw.plugin import schema
+from fredfw.plugin.origin import explain
 
 T = TypeVar("T")
 
@@ -86,7 +87,7 @@ def _build(cls: type[T], mapping: Any) -> T:
     arguments = {key: _value(value, settings[key]) for key, value in mapping.items()}
     try:
         return cls(**arguments)
-    except InputError:
+    except FredfwError:
         raise
     except (TypeError, ValueError) as error:  # from validators and converters that are not ours
         reason = str(error.args[0]) if error.args else type(error).__name__
@@ -95,6 +96,9 @@ def _build(cls: type[T], mapping: Any) -> T:
             raise InputError(reason) from error
         message = f"{arguments[culprit]!r} is refused: {reason}"
         raise InputError(message, key=culprit, accepted=settings[culprit].accepted) from error
+    except Exception as error:  # from what cannot mean the value
+        reason = explain(error, cls.__module__)
+        raise PluginError(f"{cls.__qualname__} cannot be made of {arguments!r}: {reason}") from error
 
 
 def _culprit(reason: str, settings: Mapping[str, schema.Setting], arguments: Mapping[str, Any]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import inspect
 import os
@@ -9,33 +10,31 @@ import sys
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.machinery import SourceFileLoader
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
-import pluggy
 from attrs import frozen
 
 from fredfw.collectives import CollectiveAlgorithm
-from fredfw.errors import InputError, PluginError, PluginWarning, UnknownNameError, nearest
+from fredfw.errors import InputError, PluginWarning, UnknownNameError, nearest
 from fredfw.fabric import Router, Topology
-from fredfw.plugin import spec
+from fredfw.plugin.calls import FAILURES, Calls
+from fredfw.plugin.contract import POLICY
 from fredfw.plugin.exporter import Exporter
-from fredfw.plugin.registry import Commands, LeftOut, Plugin, PluginInfo, Registry, canonical
+from fredfw.plugin.lifecycle import LifecycleHooks
+from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical, explain
+from fredfw.plugin.registry import Commands, PluginInfo, Registry
 from fredfw.simulation.sharing import SharingPolicy
 from fredfw.workloads import Placement, Workload
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from fredfw.experiment.results import RunResult
-    from fredfw.experiment.spec import Experiment
-
-__all__ = ["Commands", "LifecycleHooks", "PluginInfo", "PluginManager", "Registry", "Switches"]
+__all__ = ["Commands", "LeftOut", "LifecycleHooks", "PluginInfo", "PluginManager", "Registry", "Switches"]
 
 GROUP = "fredfw"
-# An allow list is about what is installed beside the core.
-_CORE = "fredfw.defaults"
 
 
 @frozen
@@ -58,7 +57,11 @@ class Switches:
 
     @classmethod
     def from_environment(
-        cls, environ: Mapping[str, str] = os.environ, *, trace: Callable[[str], None] | None = None
+        cls,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        strict: bool = False,
+        trace: Callable[[str], None] | None = None,
     ) -> Switches:
         """Read the environment, the only place that does.
 
@@ -67,11 +70,13 @@ class Switches:
 
         Args:
             environ: Variables.
+            strict: As the field; no variable sets it.
             trace: Used if ``FREDFW_TRACE_HOOKS`` is neither empty nor 0.
         """
         allow = _names(environ.get("FREDFW_PLUGINS", ""))
         traced = environ.get("FREDFW_TRACE_HOOKS", "0").strip() not in ("", "0")
         return cls(
+            strict=strict,
             block=_names(environ.get("FREDFW_DISABLE_PLUGINS", "")),
             allow=allow or None,
             trace=trace if traced else None,
@@ -80,19 +85,6 @@ class Switches:
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(name for part in text.split(",") if (name := part.strip()))
-
-
-class LifecycleHooks(Protocol):
-    """The hooks that are called around a run, as ``fredfw.plugin.spec`` describes them."""
-
-    def fredfw_before_run(self, *, experiment: Experiment) -> object:
-        """Call the hook of all plugins."""
-
-    def fredfw_after_run(self, *, result: RunResult) -> object:
-        """Call the hook of all plugins."""
-
-    def fredfw_on_run_error(self, *, experiment: Experiment, error: Exception) -> object:
-        """Call the hook of all plugins."""
 
 
 class PluginManager:
@@ -107,30 +99,22 @@ class PluginManager:
 
     def __init__(self, switches: Switches = Switches()) -> None:
         self._switches = switches
-        self._pluggy = pluggy.PluginManager("fredfw")
-        self._pluggy.add_hookspecs(spec)
-        trace = switches.trace
-        if trace is not None:
-            self._pluggy.trace.root.setwriter(lambda text: trace(text.rstrip("\n")))
-            self._pluggy.enable_tracing()
-        self._plugins: dict[int, Plugin] = {}  # by identity of the module or object
-        self._left_out: list[LeftOut] = []
+        self._calls = Calls(strict=switches.strict, trace=switches.trace)
+        self._files: dict[Path, str] = {}  # digests of those that are loaded
+        self.hook = LifecycleHooks(self._calls)
+        """The hooks around a run; plugins are called in the reverse order of the names of their entry points."""
         self.topologies: Registry[Topology] = self._registry("topology", Topology, "fredfw_topologies")
         self.routers: Registry[Router] = self._registry("router", Router, "fredfw_routers")
         self.collectives: Registry[CollectiveAlgorithm] = self._registry(
-            "collective", CollectiveAlgorithm, "fredfw_collectives"
+            "collective", CollectiveAlgorithm, "fredfw_collectives", optional=True
         )
         self.workloads: Registry[Workload] = self._registry("workload", Workload, "fredfw_workloads")
         self.placements: Registry[Placement] = self._registry("placement", Placement, "fredfw_placements")
         self.sharing_policies: Registry[SharingPolicy] = self._registry(
             "sharing policy", SharingPolicy, "fredfw_sharing_policies"
         )
-        self.exporters: Registry[Exporter] = self._registry("exporter", Exporter, "fredfw_exporters")
-        self.commands = Commands(
-            "command",
-            offers=lambda: self._offers("fredfw_commands", _is_command, "click commands"),
-            left_out=lambda: self._left_out_of("fredfw_commands"),
-        )
+        self.exporters: Registry[Exporter] = self._registry("exporter", Exporter, "fredfw_exporters", optional=True)
+        self.commands = Commands("command", "fredfw_commands", self._calls)
 
     @classmethod
     def discover(cls, switches: Switches | None = None) -> PluginManager:
@@ -149,15 +133,11 @@ class PluginManager:
         manager = cls(Switches.from_environment() if switches is None else switches)
         # Sorted, so that the order of lifecycle hooks does not depend on the order of sys.path.
         points = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
-        manager._check_switches(points)
-        for point in points:
-            manager._load(point)
+        found = [(Plugin(point.name, point.value.partition(":")[0].strip(), point.dist), point) for point in points]
+        manager._check_switches([plugin for plugin, _ in found])
+        for plugin, point in found:
+            manager._load(plugin, point)
         return manager
-
-    @property
-    def hook(self) -> LifecycleHooks:
-        """The hooks around a run; plugins are called in the reverse order of the names of their entry points."""
-        return cast(LifecycleHooks, self._pluggy.hook)
 
     @property
     def registries(self) -> tuple[Registry[Any], ...]:
@@ -175,7 +155,7 @@ class PluginManager:
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
         """The plugins that are installed but not used, so far as is known yet."""
-        return tuple(self._left_out)
+        return self._calls.left_out()
 
     def register(self, implementation: object, name: str) -> None:
         """Add a module or object whose functions implement hooks, for this manager only.
@@ -187,46 +167,62 @@ class PluginManager:
         self._add(Plugin(name, module.__name__ if module else name), implementation)
 
     def load_file(self, path: str | Path) -> None:
-        """Add the plugin in a Python file that is not installed, for this manager only.
+        """Add the plugin in a Python file that is not installed, for this manager only; once, however often asked.
 
         Raises:
-            InputError: There is no such file.
+            InputError: There is no such file, or it has changed since it was added.
             PluginError: It cannot be imported, or breaks the contract.
         """
         file = Path(path).resolve()
         if not file.is_file() or file.suffix != ".py":
             raise InputError("is no Python file", file=str(path), accepted="a file that ends in .py")
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", file=str(path), accepted="a Python file") from None
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        if file in self._files:
+            if self._files[file] != digest:
+                raise InputError("has changed since it was loaded", file=str(path), accepted="a new PluginManager")
+            return
         # The path makes the name unique; a module must be found by name for its annotations to be resolved.
         name = f"fredfw_file_{file.stem}_{zlib.crc32(str(file).encode()):08x}"
-        module_spec = importlib.util.spec_from_file_location(name, file)
-        if module_spec is None or module_spec.loader is None:
+        loader = SourceFileLoader(name, str(file))
+        module_spec = importlib.util.spec_from_file_location(name, file, loader=loader)
+        if module_spec is None:
             raise InputError("cannot be imported", file=str(path), accepted="a Python file")
         module = importlib.util.module_from_spec(module_spec)
         sys.modules[name] = module
+        plugin = Plugin(file.name, name, digest=digest)
         try:
-            module_spec.loader.exec_module(module)
-            self.register(module, file.name)
-        except PluginError:
+            try:
+                # What the digest is of, not what the loader might find in a cache or in the file by now.
+                exec(loader.source_to_code(content, str(file)), vars(module))
+            except FAILURES as error:
+                self._leave_out_import(plugin, error)  # which is an error for one that was given by hand
+            self._add(plugin, module)
+        except BaseException:
             del sys.modules[name]
             raise
-        except (Exception, SystemExit) as error:
-            del sys.modules[name]
-            raise PluginError(f"plugin {str(path)!r} cannot be imported: {_brief(error)}") from error
+        self._files[file] = digest
 
     def versions(self, used: Iterable[type]) -> dict[str, str]:
         """Return the version of each distribution that the classes ``used`` come from, for a result's provenance.
 
-        What is merely installed beside them is not in it. A plugin registered in process is named with the version
-        ``"in process"``, a class from elsewhere by its module with ``"no plugin"``.
+        What is merely installed beside them is not in it. A file has its name and the SHA-256 of its content (of each,
+        where several have one name), another plugin registered in process the version ``"in process"``, and a class
+        from elsewhere its module with ``"no plugin"``.
         """
-        found = {}
+        found: dict[str, set[str]] = {}
         for cls in used:
             plugin = self._owner(cls)
             if plugin is None:
-                found[cls.__module__] = "no plugin"
+                name, version = cls.__module__, "no plugin"
             else:
-                found[plugin.distribution or plugin.name] = plugin.version or "in process"
-        return dict(sorted(found.items()))
+                name = plugin.distribution or plugin.name
+                version = plugin.version or plugin.digest or "in process"
+            found.setdefault(name, set()).add(version)
+        return {name: ", ".join(sorted(versions)) for name, versions in sorted(found.items())}
 
     def _owner(self, cls: type) -> Plugin | None:
         """Return the plugin whose module is nearest to that of ``cls``; what it uses need not be registered."""
@@ -235,43 +231,15 @@ class PluginManager:
             pairs = zip(plugin.module.split("."), cls.__module__.split("."), strict=False)
             return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
-        best = max(self._plugins.values(), key=shared, default=None)
+        best = max(self._calls.plugins, key=shared, default=None)
         return best if best is not None and shared(best) else None
 
-    def _registry(self, kind: str, interface: type, hook: str) -> Registry[Any]:
-        return Registry(
-            kind,
-            interface,
-            offers=lambda: self._offers(hook, _is_class, "classes"),
-            left_out=lambda: self._left_out_of(hook),
-        )
+    def _registry(self, kind: str, interface: type, hook: str, *, optional: bool = False) -> Registry[Any]:
+        return Registry(kind, hook, self._calls, interface, optional=optional)
 
-    def _left_out_of(self, hook: str) -> list[LeftOut]:
-        return [one for one in self._left_out if one.hook in (None, hook)]
-
-    def _offers(self, hook: str, fits: Callable[[object], bool], wanted: str) -> list[tuple[Plugin, Any]]:
-        """Ask the plugins what they register one by one, to know whose is whose."""
-        self._left_out = [one for one in self._left_out if one.hook != hook]
-        owners = [one.plugin for one in getattr(self._pluggy.hook, hook).get_hookimpls()]
-        offered: list[tuple[Plugin, Any]] = []
-        for owner in owners:
-            plugin = self._plugins[id(owner)]
-            call = self._pluggy.subset_hook_caller(hook, [other for other in owners if other is not owner])
-            try:
-                answers = call()
-            except Exception as error:  # whatever a plugin raises must not stop the others
-                self._leave_out(plugin, f"fails in {hook}: {_brief(error)}", error, hook)
-                continue
-            for answer in answers:
-                if isinstance(answer, Sequence) and all(map(fits, answer)):
-                    offered.extend((plugin, one) for one in answer)
-                else:
-                    self._leave_out(plugin, f"returns {answer!r} from {hook}, not a sequence of {wanted}", None, hook)
-        return offered
-
-    def _check_switches(self, points: Sequence[EntryPoint]) -> None:
+    def _check_switches(self, plugins: Sequence[Plugin]) -> None:
         allow, block = self._switches.allow or frozenset(), self._switches.block
-        known = {name for point in points for name in _called(point)} if allow or block else set()
+        known = {name for plugin in plugins for name in _called(plugin)} if allow or block else set()
         for name in sorted(allow):
             if canonical(name) not in known:
                 raise UnknownNameError(
@@ -282,88 +250,39 @@ class PluginManager:
                 message = f"no plugin {name!r} is installed, so none is switched off{nearest(name, known)}"
                 warnings.warn(message, PluginWarning, stacklevel=3)
 
-    def _load(self, point: EntryPoint) -> None:
-        plugin = Plugin(point.name, point.value.partition(":")[0].strip(), point.dist)
-        if self._is_switched_off(point):
-            self._left_out.append(LeftOut(plugin, "is switched off", broken=False))
+    def _is_switched_off(self, plugin: Plugin) -> bool:
+        switches = self._switches
+        if switches.block and _called(plugin) & set(map(canonical, switches.block)):
+            return True
+        # An allow list is about what is installed beside the core.
+        if switches.allow is None or plugin.module == CORE:
+            return False
+        return not _called(plugin) & set(map(canonical, switches.allow))
+
+    def _load(self, plugin: Plugin, point: EntryPoint) -> None:
+        if self._is_switched_off(plugin):
+            self._calls.switch_off(plugin)
             return
         try:
             implementation = point.load()
-        except (Exception, SystemExit) as error:
-            self._leave_out(plugin, f"cannot be imported: {_brief(error)}", error)
+        except FAILURES as error:
+            self._leave_out_import(plugin, error)
             return
-        try:
-            self._add(plugin, implementation)
-        except PluginError as error:
-            self._leave_out(plugin, str(error).removeprefix(f"{plugin} "), error)
+        self._add(plugin, implementation)
 
-    def _is_switched_off(self, point: EntryPoint) -> bool:
-        switches = self._switches
-        if switches.block and _called(point) & set(map(canonical, switches.block)):
-            return True
-        if switches.allow is None or point.value == _CORE:
-            return False
-        return not _called(point) & set(map(canonical, switches.allow))
-
-    def _leave_out(self, plugin: Plugin, cause: str, error: BaseException | None, hook: str | None = None) -> None:
-        """Warn about a plugin that was found; one that was given by hand, or any in strict mode, is an error."""
-        left_out = LeftOut(plugin, cause, hook=hook)
-        if self._switches.strict or plugin.package is None:
-            raise PluginError(str(left_out)) from error
-        self._left_out.append(left_out)
-        warnings.warn(f"{left_out}; it is left out", PluginWarning, stacklevel=2)
+    def _leave_out_import(self, plugin: Plugin, error: BaseException) -> None:
+        cause = f"cannot be imported: {explain(error, plugin.module, plugin.location)}"
+        if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "fredfw":
+            cause += f"; it is written for another version of fredfw, see {POLICY}"
+        self._calls.leave_out(plugin, cause, error)
 
     def _add(self, plugin: Plugin, implementation: object) -> None:
-        self._check_hooks(plugin, implementation)
-        try:
-            self._pluggy.register(implementation)
-        except (ValueError, pluggy.PluginValidationError) as error:
-            # Registered already, or a hook with parameters that the specification does not have; some versions of
-            # pluggy leave half of such a plugin behind.
-            if isinstance(error, pluggy.PluginValidationError) and self._pluggy.is_registered(implementation):
-                self._pluggy.unregister(implementation)
-            raise PluginError(f"{plugin} cannot be registered: {_brief(error)}") from error
-        self._plugins[id(implementation)] = plugin
+        self._calls.add(plugin, implementation)
         for registry in self.registries:
             registry.forget()
         self.commands.forget()
 
-    def _check_hooks(self, plugin: Plugin, implementation: object) -> None:
-        """Raise ``PluginError`` for what pluggy would pass over in silence, or stumble over later."""
-        if type(implementation).__hash__ is None:
-            raise PluginError(f"{plugin} cannot be hashed, so it cannot be told from others")
-        hooks = [name for name in vars(spec) if name.startswith("fredfw_")]
-        implemented = []
-        for name in dir(implementation):
-            options = self._pluggy.parse_hookimpl_opts(implementation, name)
-            if options is None:
-                if name in hooks:
-                    raise PluginError(f"{plugin} defines {name} without @hookimpl")
-            elif name not in hooks:
-                raise PluginError(f"{plugin} implements {name}, which is no hook{nearest(name, hooks)}")
-            elif options["specname"] or options["wrapper"] or options["hookwrapper"]:
-                raise PluginError(f"{plugin} implements {name} under another name or as a wrapper")
-            else:
-                implemented.append(name)
-        if not implemented:
-            raise PluginError(f"{plugin} implements no hook; a function that does is decorated with @hookimpl")
 
-
-def _is_class(one: object) -> bool:
-    return isinstance(one, type)
-
-
-def _is_command(one: object) -> bool:
-    import click  # whoever made a command has imported it already
-
-    return isinstance(one, click.Command)
-
-
-def _called(point: EntryPoint) -> set[str]:
+def _called(plugin: Plugin) -> set[str]:
     """Return the names that a switch may give a plugin."""
-    return {canonical(point.name), canonical(point.dist.name)} if point.dist else {canonical(point.name)}
-
-
-def _brief(error: BaseException) -> str:
-    """Return an error in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return {canonical(plugin.name), canonical(plugin.distribution or plugin.name)}

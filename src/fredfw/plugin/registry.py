@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import attrs
 from attrs import frozen
 
 from fredfw.errors import BrokenPluginError, PluginError, UnknownNameError, nearest
+from fredfw.plugin import schema
+from fredfw.plugin.calls import FAILURES, Calls
+from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical, explain, module_file
 
 if TYPE_CHECKING:
-    from importlib.metadata import Distribution
-
     import click
 
 T = TypeVar("T")
@@ -38,56 +36,6 @@ FIRST_PARTY = {
     ),
     "workload": ("cnn", "microbenchmark", "transformer"),
 }
-
-
-@frozen(eq=False)
-class Plugin:
-    """A module or object that implements hooks, and where it comes from.
-
-    Args:
-        name: Of its entry point, or the one it was registered under.
-        module: Dotted name of the module it is, or is defined in.
-        package: The installed distribution it belongs to; ``None`` if it was registered in process.
-    """
-
-    name: str
-    module: str
-    package: Distribution | None = None
-
-    # Looked up once: each look-up reads all of the distribution's metadata, which takes a millisecond.
-    @cached_property
-    def distribution(self) -> str | None:
-        """Name of its distribution."""
-        return None if self.package is None else self.package.name
-
-    @cached_property
-    def version(self) -> str | None:
-        """Version of its distribution."""
-        return None if self.package is None else self.package.version
-
-    def __str__(self) -> str:
-        origin = "registered in process" if self.package is None else f"{self.distribution} {self.version}"
-        return f"plugin {self.name!r} ({origin})"
-
-
-@frozen
-class LeftOut:
-    """A plugin that is installed but not used, or not for one hook.
-
-    Args:
-        plugin: Which.
-        cause: Why, as the end of a sentence that starts with the plugin.
-        broken: Whether it was to be used.
-        hook: The only hook that is affected; ``None`` for all.
-    """
-
-    plugin: Plugin
-    cause: str
-    broken: bool = True
-    hook: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.plugin} {self.cause}"
 
 
 @frozen
@@ -112,25 +60,31 @@ class PluginInfo:
 class Catalog(ABC, Generic[V]):
     """What is registered of one kind; iterating yields it in the order of the names.
 
-    What plugins offer is asked for at the first look-up and checked then.
+    What plugins offer is asked for at the first look-up and checked then. What breaks the contract is left out alone,
+    and so is a name that several plugins register: which one was meant must not depend on the order of plugins.
 
     Args:
         kind: The kind in words.
-        offers: Returns what the plugins offer now.
-        left_out: Returns the plugins that might have offered more.
+        hook: The hook that registers it.
+        calls: Calls that hook.
     """
 
-    def __init__(
-        self, kind: str, offers: Callable[[], Iterable[tuple[Plugin, Any]]], left_out: Callable[[], Iterable[LeftOut]]
-    ) -> None:
+    wanted: ClassVar[str]
+    """What a hook returns a sequence of, in words."""
+
+    def __init__(self, kind: str, hook: str, calls: Calls) -> None:
         self.kind = kind
-        self._offers = offers
-        self._left_out = left_out
+        self._hook = hook
+        self._calls = calls
         self._known: dict[str, tuple[Plugin, V]] | None = None
 
     @abstractmethod
-    def _check(self, plugin: Plugin, one: Any) -> str:
-        """Return the name of what is offered; raises ``PluginError`` if it breaks the contract."""
+    def _fits(self, one: object) -> bool:
+        """Return whether it is one of ``wanted``."""
+
+    @abstractmethod
+    def _wrong(self, one: Any) -> str | None:
+        """Return how one that fits breaks the contract, as the end of a sentence, or ``None``."""
 
     @abstractmethod
     def _module(self, one: V) -> str | None:
@@ -155,14 +109,15 @@ class Catalog(ABC, Generic[V]):
         Raises:
             UnknownNameError: There is none; gives the nearest known name, and the distribution that would provide it if
                 that is known. It is a ``BrokenPluginError`` where a plugin that might provide it was left out.
-            PluginError: What a plugin registered breaks the contract.
+            PluginError: What a plugin registered breaks the contract, and it was given by hand, or the manager is
+                strict.
         """
         return self._look_up(name)[1]
 
     def info(self, name: str) -> PluginInfo:
         """Return where that which is registered as ``name`` comes from; raises as ``get`` does."""
         plugin, one = self._look_up(name)
-        location = getattr(sys.modules.get(self._module(one) or plugin.module), "__file__", None)
+        location = module_file(self._module(one)) or module_file(plugin.module)
         return PluginInfo(self.kind, name, plugin.distribution, plugin.version, location)
 
     def infos(self) -> tuple[PluginInfo, ...]:
@@ -180,7 +135,7 @@ class Catalog(ABC, Generic[V]):
         message = f"no {self.kind} {name!r}{nearest(name, entries)}"
         known = ", ".join(entries)
         provider = f"fredfw-{self.kind}-{name}" if name in FIRST_PARTY.get(self.kind, ()) else None
-        suspects = [one for one in self._left_out() if self._may_provide(one, name, provider)]
+        suspects = [one for one in self._calls.left_out(self._hook) if self._may_provide(one, name, provider)]
         for one in suspects:
             message += f"; {one}"
         if any(one.broken for one in suspects):
@@ -191,6 +146,8 @@ class Catalog(ABC, Generic[V]):
 
     @staticmethod
     def _may_provide(left_out: LeftOut, name: str, provider: str | None) -> bool:
+        if left_out.name is not None:
+            return left_out.name == name
         plugin = left_out.plugin
         if plugin.name == name:
             return True
@@ -200,17 +157,49 @@ class Catalog(ABC, Generic[V]):
 
     def _entries(self) -> dict[str, tuple[Plugin, V]]:
         if self._known is None:
-            found: dict[str, tuple[Plugin, V]] = {}
-            for plugin, one in self._offers():
-                name = self._check(plugin, one)
-                if name in found:
-                    other, _ = found[name]
-                    raise PluginError(
-                        f"{other} and {plugin} both register the {self.kind} {name!r}; one of them must be switched off"
-                    )
-                found[name] = plugin, one
-            self._known = dict(sorted(found.items()))
+            offered: dict[str, list[tuple[Plugin, V]]] = {}
+            for plugin, one in self._calls.ask(self._hook, self._fits, self.wanted):
+                stated = getattr(one, "name", None)
+                name = stated if isinstance(stated, str) and stated else None
+                wrong = "has no name that is text" if name is None else self._wrong(one)
+                if wrong is None and name is not None:
+                    offered.setdefault(name, []).append((plugin, one))
+                else:
+                    cause = f"registers the {self.kind} {self._described(one, plugin)}, which {wrong}"
+                    self._calls.leave_out(plugin, cause, hook=self._hook, name=name)
+            kept = {name: self._only(name, rivals) for name, rivals in sorted(offered.items())}
+            self._known = {name: one for name, one in kept.items() if one is not None}
         return self._known
+
+    def _described(self, one: V, plugin: Plugin) -> str:
+        """Return something registered in words, with the file it is in where that is not the plugin's own."""
+        text = getattr(one, "__qualname__", repr(one))
+        file = module_file(self._module(one))
+        return text if file in (None, plugin.location) else f"{text} ({file})"
+
+    def _only(self, name: str, rivals: list[tuple[Plugin, V]]) -> tuple[Plugin, V] | None:
+        """Return the only one of that name, or the core's; leave out all others."""
+        own = next((one for one in rivals if one[0].module == CORE), None)
+        # One plugin may be there twice. One that was given by hand makes it an error, so it is the one to blame.
+        plugins = sorted(dict.fromkeys(plugin for plugin, _ in rivals), key=lambda one: (not one.by_hand, one.name))
+        if own is not None:
+            for plugin in plugins:
+                if plugin is not own[0]:
+                    cause = f"registers the {self.kind} {name!r}, a name that {own[0]} has registered"
+                    self._calls.leave_out(plugin, cause, hook=self._hook, name=name)
+            return own
+        if len(rivals) == 1:
+            return rivals[0]
+        first, *others = plugins
+        if others:
+            both = "both" if len(others) == 1 else "all"
+            cause = f"and {' and '.join(map(str, others))} {both} register the {self.kind} {name!r}"
+            cause += ", of which all but one must be switched off"
+        else:
+            classes = " and ".join(self._described(one, first) for _, one in rivals)
+            cause = f"registers the {self.kind} {name!r} more than once: {classes}"
+        self._calls.leave_out(first, cause, hook=self._hook, name=name)
+        return None
 
 
 class Registry(Catalog[type[T]]):
@@ -218,35 +207,39 @@ class Registry(Catalog[type[T]]):
 
     Args:
         kind: The interface in words.
+        hook: The hook that registers them.
+        calls: Calls that hook.
         interface: Base class of all that may be registered.
-        offers: Returns the classes that the plugins offer now.
-        left_out: Returns the plugins that might have offered more.
+        optional: Whether its fields are options, which all have defaults.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        interface: type[T],
-        offers: Callable[[], Iterable[tuple[Plugin, type]]],
-        left_out: Callable[[], Iterable[LeftOut]],
-    ) -> None:
-        super().__init__(kind, offers, left_out)
+    wanted = "classes"
+
+    def __init__(self, kind: str, hook: str, calls: Calls, interface: type[T], *, optional: bool = False) -> None:
+        super().__init__(kind, hook, calls)
         self._interface = interface
+        self._optional = optional
 
-    def _check(self, plugin: Plugin, one: type) -> str:
-        def wrong(what: str) -> PluginError:
-            return PluginError(f"{plugin}: {one.__qualname__}, registered as {self.kind}, {what}")
+    def _fits(self, one: object) -> bool:
+        return isinstance(one, type)
 
+    def _wrong(self, one: type) -> str | None:
         if not issubclass(one, self._interface):
-            raise wrong(f"is no subclass of {self._interface.__name__}")
+            return f"is no subclass of {self._interface.__name__}"
         if undefined := sorted(getattr(one, "__abstractmethods__", ())):
-            raise wrong(f"does not define {', '.join(undefined)}")
+            return f"does not define {', '.join(undefined)}"
         if not attrs.has(one):
-            raise wrong("is no attrs class")
-        name = getattr(one, "name", None)
-        if not isinstance(name, str) or not name:
-            raise wrong("has no name (a class variable, text)")
-        return name
+            return "is no attrs class"
+        try:
+            schema.settings(one)
+        except PluginError as error:
+            return f"cannot be configured: {error}"
+        if self._optional:
+            try:
+                one()
+            except FAILURES as error:
+                return f"cannot be made with its defaults: {explain(error, one.__module__)}"
+        return None
 
     def _module(self, one: type[T]) -> str:
         return one.__module__
@@ -255,16 +248,17 @@ class Registry(Catalog[type[T]]):
 class Commands(Catalog["click.Command"]):
     """The commands of the command line that are registered, those of the core among them."""
 
-    def _check(self, plugin: Plugin, one: click.Command) -> str:
-        if not one.name:
-            raise PluginError(f"{plugin}: {one!r}, registered as {self.kind}, has no name")
-        return one.name
+    wanted = "click commands"
+
+    def _fits(self, one: object) -> bool:
+        import click  # whoever made a command has imported it already
+
+        return isinstance(one, click.Command)
+
+    def _wrong(self, one: click.Command) -> str | None:
+        del one
+        return None  # one that has a name needs nothing more
 
     def _module(self, one: click.Command) -> str | None:
         module: str | None = getattr(one.callback, "__module__", None)
         return module
-
-
-def canonical(name: str) -> str:
-    """Return the normal form of a distribution's name (PyPA specification "Names and normalization")."""
-    return re.sub(r"[-_.]+", "-", name).lower()

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from fredfw import units
 from fredfw.errors import PluginError
+from fredfw.plugin.origin import explain
 
 UNIONS = (Union, UnionType)
 _PHRASES: Mapping[Any, str] = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
@@ -89,9 +90,9 @@ def settings(cls: type) -> dict[str, Setting]:
         raise PluginError(f"{cls.__qualname__} is not an attrs class")
     try:
         hints = get_type_hints(cls)
-    except NameError as error:
+    except Exception as error:  # they are code of the plugin
         raise PluginError(
-            f"the annotations of {cls.__qualname__} cannot be resolved: {error}; "
+            f"the annotations of {cls.__qualname__} cannot be resolved: {explain(error, cls.__module__)}; "
             "what they name must be imported at run time too"
         ) from error
     return {
@@ -156,7 +157,10 @@ def _default(attribute: attrs.Attribute[Any]) -> str | None:
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # typed as a function, it is a class
         if default.takes_self:
             return "computed"
-        default = default.factory()
+        try:
+            default = default.factory()
+        except Exception as error:  # as above
+            raise PluginError(f"the default of {attribute.name!r} cannot be made: {explain(error, '')}") from error
     unit = attribute.metadata.get("unit")
     if unit is not None and default is not None:
         # As many digits as a number may have been written with.

@@ -3,6 +3,9 @@
 The first seven *register classes*: each returns classes of one interface, which are then selected by their ``name``.
 The eighth registers commands of the command line. The last three are called around a run. No result depends on the
 order in which plugins are called.
+
+A plugin that raises an exception in a hook is left out of it with a ``PluginWarning``; what it registers through others
+works. It is a ``PluginError`` in strict mode, and for a plugin that was given by hand.
 """
 
 from __future__ import annotations
@@ -162,7 +165,8 @@ def fredfw_before_run(experiment: Experiment) -> None:
     """Note that an experiment is about to run.
 
     Called before the first simulation of ``Framework.run`` and of ``Framework.compare``, when the experiment has been
-    read and checked. An exception raised here stops the run; ``fredfw_on_run_error`` is not called then.
+    read and checked. A plugin that was registered in process may stop the run with a ``FredfwError``;
+    ``fredfw_on_run_error`` is not called then.
 
     Args:
         experiment: What will run; it cannot be changed.
@@ -180,8 +184,8 @@ def fredfw_before_run(experiment: Experiment) -> None:
 def fredfw_after_run(result: RunResult) -> None:
     """Look at the result of one cell: a workload on a fabric.
 
-    Called when a cell has been simulated and its result is complete, before the next cell starts. An exception raised
-    here fails the run as if the simulation had raised it.
+    Called when a cell has been simulated and its result is complete, before the next cell starts. A ``FredfwError`` of
+    a plugin that was registered in process fails the run as if the simulation had raised it.
 
     Args:
         result: Its arrays are shared with the caller and must not be changed.
@@ -200,7 +204,7 @@ def fredfw_on_run_error(experiment: Experiment, error: Exception) -> None:
     """Note that a run or comparison failed.
 
     Called when ``Framework.run`` or ``Framework.compare`` fails after ``fredfw_before_run``, before the error reaches
-    the caller. An exception raised here takes the place of ``error``, which stays its context.
+    the caller. An exception raised here is always a warning: it must not hide ``error``.
 
     Args:
         experiment: What was running.

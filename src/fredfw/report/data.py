@@ -17,6 +17,7 @@ from attrs import asdict, frozen
 from fredfw.experiment.document import document
 from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
 from fredfw.fabric import Fabric
+from fredfw.simulation.bounds import PARTS
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.typing import FloatArray
 
@@ -129,6 +130,8 @@ def collectives_to_json(results: Sequence[CollectiveResult], fabric: Fabric, pro
     entries = []
     for result in results:
         entry = asdict(result, filter=lambda attribute, _: not attribute.name.startswith("link_"))
+        entry["bound"]["binding"] = result.bound.binding
+        entry["bound_ratio"] = result.bound_ratio
         entry["links"] = [asdict(load) for load in link_loads(fabric, result.link_bytes, result.duration)]
         entries.append(entry)
     return document(
@@ -137,9 +140,16 @@ def collectives_to_json(results: Sequence[CollectiveResult], fabric: Fabric, pro
 
 
 def collectives_to_csv(results: Sequence[CollectiveResult]) -> str:
-    """Return one row per size: bytes, seconds, bytes per second, joules."""
-    columns = ("pattern", "ranks", "size", "duration", "algbw", "busbw", "algorithm", "steps", "energy")
-    return _csv(columns, ([getattr(result, column) for column in columns] for result in results))
+    """Return one row per size: bytes, seconds, bytes per second, joules; the lower bound in seconds, with its parts."""
+    columns = ("pattern", "ranks", "size", "duration", "algbw", "busbw", "algorithm", "steps", "energy", "bound_ratio")
+    bounds = ("seconds", *PARTS, "binding")
+    return _csv(
+        (*columns, *(f"bound_{column}" for column in bounds)),
+        (
+            (*(getattr(result, column) for column in columns), *(getattr(result.bound, column) for column in bounds))
+            for result in results
+        ),
+    )
 
 
 def calibrations_to_json(fits: Sequence[Fit]) -> str:

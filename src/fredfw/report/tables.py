@@ -286,15 +286,18 @@ def _bytes_table(result: RunResult) -> Table:
 
 
 def collectives_report(results: Sequence[CollectiveResult], fabric: Fabric) -> list[RenderableType]:
-    """Return a table in nccl-tests' terms, one row per size; what ``auto`` tried; figures and notes."""
+    """Return a table in nccl-tests' terms, one row per size, with bounds; what ``auto`` tried; figures and notes."""
     first = results[0]
-    table = _table("size (B)", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "algorithm", "steps", right=(0, 1, 2, 3, 5))
+    columns = ("size (B)", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "bound (us)", "time/bound", "bound by")
+    table = _table(*columns, "algorithm", "steps", right=(0, 1, 2, 3, 4, 5, 8))
     times = _aligned([result.duration * 1e6 for result in results])
     algbw = _aligned([result.algbw / 1e9 for result in results])
     busbw = _aligned([result.busbw / 1e9 for result in results])
+    bounds = _aligned([result.bound.seconds * 1e6 for result in results])
     for index, result in enumerate(results):
         size = f"{result.size:.15g}"
-        table.add_row(size, times[index], algbw[index], busbw[index], result.algorithm, str(result.steps))
+        bound = bounds[index], f"{result.bound_ratio:.3f}", result.bound.binding
+        table.add_row(size, times[index], algbw[index], busbw[index], *bound, result.algorithm, str(result.steps))
     report: list[RenderableType] = [
         Text(f"{first.pattern} on {fabric.name}, {first.ranks} of {len(fabric.npus)} NPUs", style="bold"),
         Text(),

@@ -1,5 +1,6 @@
 """The flow-level simulation: bandwidth sharing, the event engine, and the execution of task graphs on it."""
 
+from fredfw.simulation.bounds import Bound, LowerBounds, lower_bound
 from fredfw.simulation.executor import Executor
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork, Statistics
@@ -10,10 +11,12 @@ from fredfw.simulation.sharing import CircuitPreempt, Incidence, MaxMin, Sharing
 from fredfw.simulation.timeline import Timeline
 
 __all__ = [
+    "Bound",
     "CircuitPreempt",
     "Executor",
     "FlowNetwork",
     "Incidence",
+    "LowerBounds",
     "Lowering",
     "MaxMin",
     "Plan",
@@ -24,5 +27,6 @@ __all__ = [
     "Statistics",
     "StrictLinks",
     "Timeline",
+    "lower_bound",
     "max_min",
 ]

@@ -10,6 +10,8 @@ from attrs import frozen
 
 from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Phase, Schedule, hookimpl, in_series
 
+fredfw_contract = 1
+
 
 @frozen
 class Bruck(CollectiveAlgorithm):

@@ -19,6 +19,8 @@ from fredfw import (
     units,
 )
 
+fredfw_contract = 1
+
 
 @frozen
 class HRing(CollectiveAlgorithm):

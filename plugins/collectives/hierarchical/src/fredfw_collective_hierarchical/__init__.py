@@ -24,6 +24,8 @@ from fredfw import (
 )
 from fredfw.typing import FloatArray
 
+fredfw_contract = 1
+
 
 @frozen
 class Hierarchical(CollectiveAlgorithm):

@@ -10,6 +10,8 @@ from attrs import frozen
 
 from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Phase, Schedule, hookimpl, in_series
 
+fredfw_contract = 1
+
 # What the network must be able to do, by its name in ``Capabilities``.
 _NEEDS: dict[Pattern, tuple[str, ...]] = {
     Pattern.ALL_REDUCE: ("reduces", "multicasts"),

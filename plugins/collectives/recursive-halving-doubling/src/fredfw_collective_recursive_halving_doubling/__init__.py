@@ -21,6 +21,8 @@ from fredfw import (
 )
 from fredfw.typing import IntArray
 
+fredfw_contract = 1
+
 
 @frozen
 class RecursiveHalvingDoubling(CollectiveAlgorithm):

@@ -21,6 +21,8 @@ from fredfw import (
     units,
 )
 
+fredfw_contract = 1
+
 
 @frozen
 class Ring(CollectiveAlgorithm):

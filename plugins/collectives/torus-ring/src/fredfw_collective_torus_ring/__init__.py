@@ -24,6 +24,8 @@ from fredfw import (
 from fredfw.typing import FloatArray
 from fredfw_collective_torus_ring.shares import balanced_shares
 
+fredfw_contract = 1
+
 
 @frozen
 class TorusRing(CollectiveAlgorithm):

@@ -22,6 +22,8 @@ from fredfw import (
 )
 from fredfw.typing import IntArray
 
+fredfw_contract = 1
+
 
 @frozen
 class Wrht(CollectiveAlgorithm):

@@ -10,6 +10,8 @@ from fredfw_topology_fat_tree.topology import FatTree
 
 __all__ = ["EcmpRouter", "FatTree", "SprayRouter"]
 
+fredfw_contract = 1
+
 
 @hookimpl
 def fredfw_topologies() -> Sequence[type[Topology]]:

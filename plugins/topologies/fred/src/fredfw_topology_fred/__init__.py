@@ -37,6 +37,8 @@ __all__ = [
     "UpDownRouter",
 ]
 
+fredfw_contract = 1
+
 
 @hookimpl
 def fredfw_topologies() -> Sequence[type[Topology]]:

@@ -10,6 +10,8 @@ from attrs import frozen
 
 from fredfw import Fabric, Level, NodeKind, Topology, hookimpl, units
 
+fredfw_contract = 1
+
 
 @frozen
 class FullyConnected(Topology):

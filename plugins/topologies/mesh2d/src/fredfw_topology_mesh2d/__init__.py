@@ -10,6 +10,8 @@ from fredfw_topology_mesh2d.topology import Mesh2D
 
 __all__ = ["Mesh2D", "XYRouter"]
 
+fredfw_contract = 1
+
 
 @hookimpl
 def fredfw_topologies() -> Sequence[type[Topology]]:

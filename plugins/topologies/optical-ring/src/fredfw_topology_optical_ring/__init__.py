@@ -10,6 +10,8 @@ from fredfw_topology_optical_ring.topology import OpticalRing
 
 __all__ = ["OpticalRing", "ShortestArcRouter"]
 
+fredfw_contract = 1
+
 
 @hookimpl
 def fredfw_topologies() -> Sequence[type[Topology]]:

@@ -12,6 +12,8 @@ from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Router, Rou
 from fredfw.errors import UnsupportedError
 from fredfw.typing import BoolArray, IntArray
 
+fredfw_contract = 1
+
 
 @frozen
 class CrossbarRouter(Router):

@@ -10,6 +10,8 @@ from fredfw_topology_torus.topology import Torus
 
 __all__ = ["DimensionOrderRouter", "Torus"]
 
+fredfw_contract = 1
+
 
 @hookimpl
 def fredfw_topologies() -> Sequence[type[Topology]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fredfw.plugin import hookimpl
-from fredfw.workloads import Workload
+from fredfw import Workload, hookimpl
 from fredfw_workload_cnn.workload import Cnn
 
 __all__ = ["Cnn"]
+
+fredfw_contract = 1
 
 
 @hookimpl

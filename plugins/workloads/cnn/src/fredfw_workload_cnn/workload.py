@@ -8,10 +8,8 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import units
-from fredfw.collectives import Pattern
+from fredfw import GraphBuilder, MemoryUse, Parallelism, Pattern, System, TaskGraph, Workload, units
 from fredfw.typing import IntArray
-from fredfw.workloads import GraphBuilder, MemoryUse, Parallelism, System, TaskGraph, Workload
 from fredfw_workload_cnn.layers import Block
 from fredfw_workload_cnn.networks import NETWORKS
 

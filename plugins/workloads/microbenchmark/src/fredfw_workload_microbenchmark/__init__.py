@@ -7,11 +7,10 @@ from typing import ClassVar
 
 from attrs import frozen
 
-from fredfw import units
-from fredfw.collectives import Pattern
+from fredfw import GraphBuilder, Parallelism, Pattern, System, TaskGraph, Workload, hookimpl, units
 from fredfw.errors import InputError
-from fredfw.plugin import hookimpl
-from fredfw.workloads import GraphBuilder, Parallelism, System, TaskGraph, Workload
+
+fredfw_contract = 1
 
 
 @frozen

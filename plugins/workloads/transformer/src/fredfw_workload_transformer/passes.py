@@ -8,9 +8,8 @@ from itertools import groupby
 import numpy as np
 from attrs import define, field
 
-from fredfw.collectives import Pattern
+from fredfw import GraphBuilder, Parallelism, Pattern
 from fredfw.typing import IntArray
-from fredfw.workloads import GraphBuilder, Parallelism
 from fredfw_workload_transformer.model import FP16, Block, Shape
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from attrs import define, field
 
-from fredfw.collectives import Pattern
+from fredfw import Pattern
 from fredfw_workload_transformer.passes import Passes
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import define, field
 
+from fredfw import Parallelism
 from fredfw.typing import IntArray
-from fredfw.workloads import Parallelism
 from fredfw_workload_transformer.passes import Passes
 
 Group = Sequence[tuple[int, ...]]

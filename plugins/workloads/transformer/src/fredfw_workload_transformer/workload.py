@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 import attrs
 from attrs import frozen
 
-from fredfw import units
+from fredfw import GraphBuilder, MemoryUse, Parallelism, System, TaskGraph, Workload, units
 from fredfw.errors import InputError
-from fredfw.workloads import GraphBuilder, MemoryUse, Parallelism, System, TaskGraph, Workload
 from fredfw_workload_transformer.model import FP16, PRESETS, Block, Shape
 from fredfw_workload_transformer.passes import Passes
 from fredfw_workload_transformer.stationary import add_stationary, in_flight, split_layers

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import fredfw_topology_fat_tree
+from fredfw.testing import RouterTests, TopologyTests
+from fredfw_topology_fat_tree import EcmpRouter, FatTree, SprayRouter
+
+
+class TestFatTree(TopologyTests):
+    plugin = fredfw_topology_fat_tree
+    topologies = (
+        FatTree(),
+        FatTree(radix=4),
+        FatTree(radix=4, npus=13),
+        FatTree(radix=4, npus=1),
+        FatTree(radix=8, levels=2, oversubscription=3.0),
+        FatTree(radix=4, routing="spray"),
+        FatTree(radix=8, npus=100, routing="spray"),
+    )
+
+
+class TestRouters(RouterTests):
+    plugin = fredfw_topology_fat_tree
+    routers = (EcmpRouter(), SprayRouter())
+    fabrics = (FatTree(radix=4).build(), FatTree(radix=6, levels=2, npus=11).build())

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import fredfw_topology_fred
+from fredfw import Parallelism
+from fredfw.testing import PlacementTests, RouterTests, TopologyTests
+from fredfw_topology_fred import Fred, RoutablePlacement, UpDownRouter
+
+DEEP = Fred(arity=(4, 2, 3), bandwidths=(3e12, 12e12, 48e12), io_controllers=0)
+
+
+class TestFred(TopologyTests):
+    plugin = fredfw_topology_fred
+    topologies = (*(Fred(variant=one) for one in "ABCD"), Fred(arity=(1,)), DEEP)
+
+
+class TestUpDown(RouterTests):
+    plugin = fredfw_topology_fred
+    routers = (UpDownRouter(),)
+    fabrics = (Fred().build(), DEEP.build())
+
+
+class TestRoutable(PlacementTests):
+    plugin = fredfw_topology_fred
+    placements = (RoutablePlacement(), RoutablePlacement(seed=1))
+    fabrics = (Fred().build(), Fred(arity=(3, 2), io_controllers=2).build())
+    parallelisms = (Parallelism(1, 1, 1), Parallelism(2, 1, 2), Parallelism(2, 3, 1), Parallelism(4, 5, 1))

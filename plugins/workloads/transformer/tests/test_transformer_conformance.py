@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from functools import partial
+
+import fredfw_workload_transformer
+from fredfw.testing import WorkloadTests
+from fredfw_workload_transformer import Transformer
+
+SMALL = partial(Transformer, layers=8, hidden=1024, sequence=128, heads=16, vocabulary=1000)
+
+
+class TestTransformer(WorkloadTests):
+    plugin = fredfw_workload_transformer
+    workloads = (
+        Transformer(model="transformer-17b", mp=3, dp=3, pp=1),
+        SMALL(mp=2, pp=4, microbatches=4, recompute=True, pp_transfer="multicast"),
+        SMALL(mp=2, dp=2, zero_stage=3, overlap_dp=True, dp_communication="reduce-scatter+all-gather"),
+        SMALL(mp=2, pp=2, execution="streaming", prefetch=2, streams="needed"),
+    )
+
+
+class TestSplits(WorkloadTests):
+    """The same model and global minibatch."""
+
+    plugin = fredfw_workload_transformer
+    workloads = (
+        SMALL(dp=1, minibatch=16),
+        SMALL(dp=16, minibatch=1),
+        SMALL(mp=4, dp=4, minibatch=4),
+        SMALL(mp=2, dp=2, pp=4, minibatch=8, microbatches=4, pipeline="gpipe"),
+        SMALL(mp=1, dp=2, pp=8, minibatch=8, microbatches=8),
+    )
+    conserved = ("flops",)
+
+
+class TestGradients(WorkloadTests):
+    """All replicas together reduce every gradient once, whoever holds it."""
+
+    plugin = fredfw_workload_transformer
+    workloads = (SMALL(dp=2), SMALL(mp=4, dp=2), SMALL(dp=2, pp=4), SMALL(mp=2, dp=2, pp=4), SMALL(mp=2, dp=8))
+    conserved = ("dp",)
+
+
+class TestStreams(WorkloadTests):
+    """Weights come in and gradients go out once per pass, however many workers share them.
+
+    What stays on the wafer between the passes depends on PP, which is therefore the same for all.
+    """
+
+    plugin = fredfw_workload_transformer
+    workloads = tuple(
+        SMALL(mp=mp, dp=dp, pp=2, execution="streaming", streams=streams)
+        for mp, dp, streams in ((1, 1, "all"), (2, 1, "all"), (1, 4, "needed"), (2, 4, "needed"))
+    )
+    conserved = ("stream",)

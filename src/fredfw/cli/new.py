@@ -1,0 +1,46 @@
+"""The command that starts a plugin: new."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from fredfw.cli.session import session
+from fredfw.errors import InputError
+
+
+@click.command(short_help="A package for a plugin of your own.")
+@click.argument("kind")
+@click.argument("name")
+@click.option("--into", default=".", metavar="DIR", show_default=True, help="The folder that the package's is made in.")
+@click.pass_context
+def new(ctx: click.Context, kind: str, name: str, into: str) -> None:
+    """Write a package with a plugin of KIND called NAME.
+
+    KIND is topology, router, collective, workload or placement. The plugin is a small one that works, with the
+    conformance kit as its tests; change it step by step.
+    """
+    from fredfw import scaffold
+    from fredfw.plugin.registry import FIRST_PARTY
+
+    scaffold.check(kind, name)
+    (registry,) = (one for one in session(ctx).plugins.registries if one.kind == kind)
+    if name in registry or name in FIRST_PARTY.get(kind, ()):
+        origin = (registry.info(name).distribution if name in registry else None) or scaffold.distribution(kind, name)
+        raise InputError(f"there is a {kind} {name!r} already, in {origin}", key="NAME", accepted="a name of its own")
+    if not Path(into).is_dir():
+        raise InputError("is no folder", file=into, key="--into", accepted="a folder that is there")
+    folder = Path(into, scaffold.distribution(kind, name))
+    contents = scaffold.render(kind, name)
+    try:
+        scaffold.write(contents, folder)
+    except InputError as error:
+        raise error.at(key="--into") from None
+    click.echo(f"{folder}: the {kind} {name!r}")
+    for path in contents:
+        click.echo(f"  {path}")
+    click.echo("Next:")
+    for command in (f"cd {shlex.quote(str(folder))}", 'python -m pip install --editable ".[test]"', "python -m pytest"):
+        click.echo(f"  {command}")

@@ -1,0 +1,146 @@
+"""Calls the hooks of plugins one by one, so that one that fails is named and left out, and the rest works."""
+
+from __future__ import annotations
+
+import reprlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pluggy
+
+from fredfw.errors import FredfwError, PluginError, PluginWarning
+from fredfw.plugin import contract, spec
+from fredfw.plugin.origin import LeftOut, Plugin, explain
+
+# What a plugin may raise; SystemExit, because it is the host that decides when it ends.
+FAILURES = (Exception, SystemExit)
+
+
+class Calls:
+    """The plugins of one manager, their hooks, and which of them were left out.
+
+    Args:
+        strict: Whether a plugin that cannot be used is an error at once, not a warning.
+        trace: Gets a text for every call of a hook and its result.
+    """
+
+    def __init__(self, *, strict: bool = False, trace: Callable[[str], None] | None = None) -> None:
+        self._strict = strict
+        self._pluggy = pluggy.PluginManager("fredfw")
+        self._pluggy.add_hookspecs(spec)
+        if trace is not None:
+            self._pluggy.trace.root.setwriter(lambda text: trace(text.rstrip("\n")))
+            self._pluggy.enable_tracing()
+        self._plugins: dict[int, Plugin] = {}  # by identity of the module or object
+        self._left_out: list[LeftOut] = []
+
+    @property
+    def plugins(self) -> Iterable[Plugin]:
+        """The plugins in use, in the order in which they were added."""
+        return self._plugins.values()
+
+    def add(self, plugin: Plugin, implementation: object) -> None:
+        """Use the hooks of ``implementation``, a module or object, unless it breaks the contract."""
+        wrong = "; it ".join(contract.violations(implementation, plugin.module, self._pluggy.parse_hookimpl_opts))
+        if wrong:
+            self.leave_out(plugin, wrong)
+            return
+        try:
+            self._pluggy.register(implementation)
+        except (ValueError, pluggy.PluginValidationError) as error:  # registered already, or refused by pluggy
+            self.leave_out(plugin, f"cannot be registered: {explain(error, plugin.module)}", error)
+            return
+        self._plugins[id(implementation)] = plugin
+
+    def ask(self, hook: str, fits: Callable[[object], bool], wanted: str) -> list[tuple[Plugin, Any]]:
+        """Return what the plugins register through ``hook``, and whose it is.
+
+        Args:
+            hook: A registration hook.
+            fits: Whether something may be in its answer.
+            wanted: What that is, in words.
+        """
+        self._left_out = [one for one in self._left_out if one.hook != hook]
+        offered: list[tuple[Plugin, Any]] = []
+        for plugin, call in self._callers(hook):
+            try:
+                answers = call()
+                fitting = [isinstance(one, Sequence) and all(map(fits, one)) for one in answers]
+            except FAILURES as error:
+                self.leave_out(plugin, self._failure(plugin, hook, error), error, hook=hook)
+                continue
+            for answer, fit in zip(answers, fitting, strict=True):
+                if fit:
+                    offered.extend((plugin, one) for one in answer)
+                else:
+                    cause = f"returns {reprlib.repr(answer)} from {hook}, not a sequence of {wanted}"
+                    self.leave_out(plugin, cause, hook=hook)
+        return offered
+
+    def tell(self, hook: str, *, fatal: bool = True, **arguments: object) -> None:
+        """Call a hook around a run; a plugin that fails in it is not called there again.
+
+        Args:
+            hook: A lifecycle hook.
+            fatal: Whether a failure may be an error.
+            **arguments: Its parameters.
+
+        Raises:
+            PluginError: A plugin failed that was given by hand, or any in strict mode.
+            FredfwError: What a plugin given by hand raised on purpose.
+        """
+        for plugin, call in self._callers(hook):
+            if any(one.plugin is plugin and one.hook == hook for one in self._left_out):
+                continue
+            try:
+                call(**arguments)
+            except FAILURES as error:
+                if fatal and plugin.by_hand and isinstance(error, FredfwError):
+                    raise
+                self.leave_out(plugin, self._failure(plugin, hook, error), error, hook=hook, fatal=fatal)
+
+    def left_out(self, hook: str | None = None) -> tuple[LeftOut, ...]:
+        """Return the plugins that are left out so far; with ``hook``, those that it would have called."""
+        return tuple(one for one in self._left_out if hook is None or one.hook in (None, hook))
+
+    def switch_off(self, plugin: Plugin) -> None:
+        """Note that a plugin is not to be used."""
+        self._left_out.append(LeftOut(plugin, "is switched off", broken=False))
+
+    def leave_out(
+        self,
+        plugin: Plugin,
+        cause: str,
+        error: BaseException | None = None,
+        *,
+        hook: str | None = None,
+        name: str | None = None,
+        fatal: bool = True,
+    ) -> None:
+        """Warn about a plugin that was found; one that was given by hand, or any in strict mode, is an error.
+
+        Args:
+            plugin: Which.
+            cause: Why, as the end of a sentence that starts with the plugin.
+            error: What it raised.
+            hook: The only hook that is affected.
+            name: The only name that is affected.
+            fatal: Whether it may be an error.
+        """
+        left_out = LeftOut(plugin, cause, hook=hook, name=name)
+        if fatal and (self._strict or plugin.by_hand):
+            raise PluginError(str(left_out)) from error
+        self._left_out.append(left_out)
+        warnings.warn(f"{left_out}; it is left out", PluginWarning, stacklevel=2)
+
+    def _callers(self, hook: str) -> Iterator[tuple[Plugin, Callable[..., list[Any]]]]:
+        """Yield the plugins that implement ``hook``, in pluggy's order, each with what calls it alone."""
+        owners = [one.plugin for one in reversed(getattr(self._pluggy.hook, hook).get_hookimpls())]
+        for owner in owners:
+            others = [other for other in owners if other is not owner]
+            yield self._plugins[id(owner)], self._pluggy.subset_hook_caller(hook, others)
+
+    @staticmethod
+    def _failure(plugin: Plugin, hook: str, error: BaseException) -> str:
+        return f"fails in {hook}: {explain(error, plugin.module, plugin.location)}"

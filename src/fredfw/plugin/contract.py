@@ -1,0 +1,80 @@
+"""What every plugin must keep to: the version of the contract, and hooks that exist, with their parameters."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from fredfw.errors import nearest
+from fredfw.plugin import CONTRACT_VERSION, spec
+
+# The oldest version whose plugins still work as they did; raised as docs/api-policy.md says.
+OLDEST_CONTRACT = 1
+POLICY = "docs/api-policy.md"
+_DECLARATION = "fredfw_contract"
+_NAMEABLE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def violations(
+    implementation: object, module: str, marked: Callable[[object, str], Mapping[str, Any] | None]
+) -> Iterator[str]:
+    """Yield what is wrong with a plugin, each as the end of a sentence that starts with it.
+
+    That is what pluggy would pass over in silence, or stumble over later.
+
+    Args:
+        implementation: The module or object with the hooks.
+        module: Dotted name of the module it is, or is defined in.
+        marked: Returns what ``@hookimpl`` recorded about an attribute, by name; ``None`` for others.
+    """
+    declared = getattr(implementation, _DECLARATION, getattr(sys.modules.get(module), _DECLARATION, None))
+    mismatch = None if declared is None else _mismatch(declared)
+    if mismatch is not None:
+        yield mismatch  # of another contract, nothing else can be judged
+        return
+    if type(implementation).__hash__ is None:
+        yield "cannot be hashed, so it cannot be told from others"
+    hooks = [name for name in vars(spec) if name.startswith("fredfw_")]
+    tries_any = False
+    for name in dir(implementation):
+        options = marked(implementation, name)
+        if options is None and name not in hooks:
+            continue
+        tries_any = True
+        if options is None:
+            yield f"defines {name} without @hookimpl"
+        elif name not in hooks:
+            yield f"implements {name}, which is no hook{nearest(name, hooks)}"
+        elif options["specname"] or options["wrapper"] or options["hookwrapper"]:
+            yield f"implements {name} under another name or as a wrapper"
+        else:
+            yield from _wrong_parameters(name, getattr(implementation, name))
+    if not tries_any:
+        yield "implements no hook; a function that does is decorated with @hookimpl"
+
+
+def _mismatch(declared: object) -> str | None:
+    if isinstance(declared, bool) or not isinstance(declared, int):
+        return f"declares {_DECLARATION} = {declared!r}, which is no whole number; this is {CONTRACT_VERSION}"
+    if declared > CONTRACT_VERSION:
+        return (
+            f"is written for version {declared} of the plugin contract, and this fredfw has version "
+            f"{CONTRACT_VERSION}: upgrade fredfw, see {POLICY}"
+        )
+    if declared < OLDEST_CONTRACT:
+        return (
+            f"is written for version {declared} of the plugin contract, and the oldest that this fredfw serves is "
+            f"{OLDEST_CONTRACT}: update the plugin, see {POLICY}"
+        )
+    return None
+
+
+def _wrong_parameters(name: str, function: Callable[..., object]) -> Iterator[str]:
+    given = inspect.signature(getattr(spec, name)).parameters
+    taken = inspect.signature(function).parameters
+    # A hook gets what it names, and nothing that has a default or collects the rest.
+    if any(key not in given or one.kind not in _NAMEABLE or one.default is not one.empty for key, one in taken.items()):
+        wanted = ", ".join(map(str, taken.values()))
+        yield f"implements {name}({wanted}), which is called with ({', '.join(given)}) only"

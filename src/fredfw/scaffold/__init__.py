@@ -1,0 +1,108 @@
+"""Writes the package that the author of a plugin starts from: what ``fredfw new`` does.
+
+The templates beside this module are plain files with the placeholders of ``string.Template``.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from fredfw.errors import InputError, UnknownNameError, nearest
+
+KINDS = ("topology", "router", "collective", "workload", "placement")
+"""Kinds of plugins that there are templates for."""
+
+# Path in the package, and the template of what is there; none where it is empty.
+_FILES = {
+    ".gitignore": "gitignore",
+    "README.md": "README.md",
+    "comparison.toml": "$kind.toml",
+    "pyproject.toml": "pyproject.toml",
+    "src/$package/__init__.py": "$kind.py",
+    "src/$package/py.typed": None,
+    "tests/test_$module.py": "test_$kind.py",
+    "tox.ini": "tox.ini",
+}
+_LONGEST = 32  # so that no line of the package is longer than its own style allows
+_ACCEPTED = f"up to {_LONGEST} small letters and digits, the first a letter, with hyphens between words"
+
+
+def check(kind: str, name: str) -> None:
+    """Make sure that there can be a package for a plugin.
+
+    Raises:
+        InputError: There are no templates of that kind, or it is no name.
+    """
+    if kind not in KINDS:
+        raise UnknownNameError(f"no kind {kind!r}{nearest(kind, KINDS)}", key="KIND", accepted=", ".join(KINDS))
+    if not _is_name(name):
+        likely = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()).strip("-")
+        hint = f"; did you mean {likely!r}?" if _is_name(likely) else ""
+        raise InputError(f"{name!r} is no name of a plugin{hint}", key="NAME", accepted=_ACCEPTED)
+
+
+def render(kind: str, name: str) -> dict[str, str]:
+    """Return the files of the package for a plugin: text by path; raises as ``check`` does."""
+    from fredfw import CONTRACT_VERSION, __version__
+
+    check(kind, name)
+    module = name.replace("-", "_")
+    values = {
+        "kind": kind,
+        "name": name,
+        "module": module,
+        "package": f"fredfw_{kind}_{module}",
+        "distribution": distribution(kind, name),
+        "cls": "".join(map(str.capitalize, [*name.split("-"), kind])),
+        "contract": CONTRACT_VERSION,
+        "version": __version__,
+    }
+
+    def filled(text: str) -> str:
+        return Template(text).substitute(values)
+
+    templates = files(__name__) / "templates"
+    return {
+        filled(path): filled((templates / f"{filled(template)}.tmpl").read_text("utf-8")) if template else ""
+        for path, template in _FILES.items()
+    }
+
+
+def distribution(kind: str, name: str) -> str:
+    """Return what the package for a plugin is called."""
+    return f"fredfw-{kind}-{name}"
+
+
+def write(contents: dict[str, str], folder: str | Path) -> None:
+    """Write files, text by path, to a new or empty ``folder``: all of them or none.
+
+    Raises:
+        InputError: The folder is not empty, or cannot be made.
+    """
+    target = Path(folder)
+    aside = target.with_name(f".fredfw-{secrets.token_hex(8)}.tmp")
+    try:
+        if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+            raise InputError("is there already", file=str(folder), accepted="a folder that is not there, or is empty")
+        try:
+            for path, text in contents.items():
+                file = aside / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8", newline="\n")
+            if target.exists():
+                target.rmdir()  # a rename onto a folder is an error on some systems
+            aside.rename(target)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    except OSError as error:
+        accepted = "a place where folders can be made"
+        raise InputError(f"cannot be written: {error.strerror}", file=str(folder), accepted=accepted) from None
+
+
+def _is_name(text: str) -> bool:
+    return len(text) <= _LONGEST and re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", text) is not None

@@ -1,0 +1,296 @@
+"""Lower bounds on the time of a collective: what no algorithm can beat on a given fabric.
+
+They hold for every algorithm that moves, copies and adds bytes (it codes none), over whatever paths, and that leaves
+to the network what the network offers (``Fabric.offers``): then a node that ``reduces`` may combine streams and one
+that ``copies`` may copy them; otherwise only the ranks themselves do. S is the size of a request, n its ranks, T the
+time. What follows holds for each byte of S alone, so that pieces and pipelines make no difference.
+
+**Cuts.** Let nodes be divided into two sides with a and b of the ranks, C the bandwidth of the links from the first
+side to the second. At least V bytes cross them, so T >= V / C: S for an all-reduce (the sum that a rank of the second
+side ends with has the first side's part in it), b S / n for a reduce-scatter, a S / n for an all-gather, a b S / n for
+an all-to-all (all-to-all-v: the sum over pairs), S for a broadcast from the first side and for a reduce to the second,
+b S / n and a S / n for a scatter and a gather likewise (Chan, Heimlich, Purkayastha and van de Geijn, "Collective
+communication: theory, practice, and experience", 2007, section 2, for cuts around one rank; Dally and Towles,
+"Principles and Practices of Interconnection Networks", 2004, section 3.3.1, for the bisection).
+
+**Sums over parts.** Let the ranks be divided into G parts, sets of nodes within which everything is free. An all-reduce
+is gossip: there must be a path in time from every part to every other. Before a first part knows all, the paths to it
+are a tree over all parts, whose every edge is a message received where it is combined: G - 1 of them; the other G - 1
+parts, which do not know all yet, each receive once more. So 2 (G - 1) S bytes are received by parts (Harary and
+Schwenk, "The communication problem on graphs and digraphs", 1974) and, time reversed, sent by them. A network that
+combines is one more part, which makes it no fewer messages. So T >= 2 (G - 1) S / (bandwidth into all parts), which for
+G = n equal ranks and a network that does not combine is the 2 (n - 1) / n x S / B of Patarasuk and Yuan, "Bandwidth
+optimal all-reduce algorithms for clusters of workstations", 2009. A reduce-scatter or a reduce receives (G - 1) S, an
+all-gather or a broadcast sends (G - 1) S, by the trees alone.
+
+**Latency.** Where a byte must get from rank x to rank y, T >= d(x, y), the least latency of all paths. A link that
+such a byte crosses is of use to it for T - d(x, y) at most, for it has to get there and away again. Hence
+T >= V / C + the least d between any two ranks, for all of the above; and T >= V / C + d(x, y) for the V bytes that must
+get from x to y and any cut between the two.
+
+What a fabric's admission adds, such as the time to set up circuits, is left out.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.collectives import CollectiveRequest, Pattern
+from fredfw.fabric import Fabric
+from fredfw.simulation.cuts import Cuts, Halves, Parts, across
+from fredfw.typing import BoolArray, FloatArray, IntArray
+
+PARTS = ("injection", "ejection", "cut", "latency")
+"""What a bound is made of, by the names of its fields."""
+
+_FROM_ROOT = (Pattern.BROADCAST, Pattern.SCATTER, Pattern.POINT_TO_POINT)
+_TO_ROOT = (Pattern.REDUCE, Pattern.GATHER)
+# All of S must get from one rank to another; in the other patterns it is a block of S / n.
+_WHOLE = (Pattern.ALL_REDUCE, Pattern.BROADCAST, Pattern.REDUCE, Pattern.POINT_TO_POINT)
+# Sums over parts: how often (G - 1) S is received by parts, and sent by them.
+_RECEIVED = {Pattern.ALL_REDUCE: 2, Pattern.REDUCE_SCATTER: 1, Pattern.REDUCE: 1}
+_SENT = {Pattern.ALL_REDUCE: 2, Pattern.ALL_GATHER: 1, Pattern.BROADCAST: 1}
+
+
+@frozen
+class Bound:
+    """The least time that a collective takes, in seconds; the docstring of the module says why.
+
+    Args:
+        injection: For what ranks must send, over the links that leave them.
+        ejection: For what they must receive, over the links that enter them.
+        cut: For what must cross any other cut that was looked at.
+        latency: From a rank to the farthest one that it has bytes for.
+        seconds: All together: no less than any of them, no more than the largest of the first three and the last added.
+    """
+
+    injection: float = 0.0
+    ejection: float = 0.0
+    cut: float = 0.0
+    latency: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def binding(self) -> str:
+        """Name of the largest part, the first of equal ones."""
+        return max(PARTS, key=lambda part: float(getattr(self, part)))
+
+
+def lower_bound(fabric: Fabric, request: CollectiveRequest, members: IntArray) -> Bound:
+    """Return the least time that any algorithm needs for ``request`` among the NPUs numbered ``members``.
+
+    Cuts are tried, not searched for: around every rank, between positions of every level, between runs of NPU numbers.
+    Two ranks far from each other are found in two steps. Others than these could only raise the bound.
+
+    Args:
+        fabric: The network, otherwise idle.
+        request: What is to be done.
+        members: ``(ranks,)`` NPU number of each rank.
+
+    Returns:
+        The bound: 0 where there is nothing to send, infinite where no links lead to where bytes must get.
+    """
+    return LowerBounds(fabric).of(request, members)
+
+
+class LowerBounds:
+    """The lower bounds on one fabric; keeps what does not depend on what is sent.
+
+    Args:
+        fabric: The network.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self._groups: dict[bytes, _Group] = {}
+        self._latencies: dict[tuple[int, bool], FloatArray] = {}
+
+    def of(self, request: CollectiveRequest, members: IntArray) -> Bound:
+        """Return what ``lower_bound`` does."""
+        start = _first_source(request)
+        if start is None:
+            return Bound()
+        group = self._group(members)
+        injection, ejection = _part_times(request, group.ends)
+        times = [max(_part_times(request, one)) for one in group.parts]
+        cut = max([*times, *(_half_time(request, one) for one in group.halves)])
+        source, destination, latency = self._far_pair(request, group.nodes, start)
+        stream = float(_seconds(_bytes_between(request, source, destination), group.rate(source, destination)))
+        seconds = max(max(injection, ejection, cut) + group.latency, stream + latency)
+        return Bound(injection, ejection, cut, latency, seconds)
+
+    @cached_property
+    def _cuts(self) -> Cuts:
+        return Cuts(self._fabric)
+
+    def _group(self, members: IntArray) -> _Group:
+        key = members.tobytes()
+        if key not in self._groups:
+            self._groups[key] = _Group.of(self._fabric, self._cuts, self._fabric.npus[members])
+        return self._groups[key]
+
+    def _far_pair(self, request: CollectiveRequest, nodes: IntArray, start: int) -> tuple[int, int, float]:
+        """Return two ranks far from each other, one with bytes for the other, and the least latency of all paths.
+
+        The rank farthest from ``start`` and the one farthest from that: in trees and grids no two are farther apart.
+        """
+        ranks = np.arange(len(nodes))
+        source = destination = start
+        seconds = 0.0
+        if request.pattern not in _TO_ROOT:
+            there = np.where(_bytes_between(request, source, ranks) > 0, self._latency(nodes[source])[nodes], -1.0)
+            destination = int(there.argmax())
+            seconds = float(there[destination])
+        if request.pattern not in _FROM_ROOT:
+            back = self._latency(nodes[destination], reverse=True)[nodes]
+            back = np.where(_bytes_between(request, ranks, destination) > 0, back, -1.0)
+            source = int(back.argmax())
+            seconds = float(back[source])
+        return source, destination, seconds
+
+    def _latency(self, node: int, *, reverse: bool = False) -> FloatArray:
+        key = int(node), reverse
+        if key not in self._latencies:
+            self._latencies[key] = _latencies(self._fabric, node, reverse=reverse)
+        return self._latencies[key]
+
+
+@frozen(eq=False)
+class _Group:
+    """What is known of the ranks on ``nodes``.
+
+    Args:
+        nodes: ``(ranks,)`` where they are.
+        ends: Each as a part.
+        parts: The other partitions.
+        halves: The cuts in two.
+        latency: No more than the latency of any path between two of them.
+    """
+
+    nodes: IntArray
+    ends: Parts
+    parts: tuple[Parts, ...]
+    halves: tuple[Halves, ...]
+    latency: float
+
+    @classmethod
+    def of(cls, fabric: Fabric, cuts: Cuts, nodes: IntArray) -> _Group:
+        """Try all cuts; a path has one link that joins two ranks, or a first and a last one."""
+        among = np.zeros(len(fabric.kinds), dtype=bool)
+        among[nodes] = True
+        leaves, enters = among[fabric.sources], among[fabric.destinations]
+        first, last, direct = (
+            float(fabric.latencies[links].min(initial=np.inf)) for links in (leaves, enters, leaves & enters)
+        )
+        latency = min(direct, first + last)
+        return cls(nodes, cuts.ends(nodes), tuple(cuts.parts(nodes)), tuple(cuts.halves(nodes)), latency)
+
+    def rate(self, source: int, destination: int) -> float:
+        """Return the bytes per second that can get from one rank to another through all cuts between them."""
+        cuts: list[Parts | Halves] = [self.ends, *self.parts, *self.halves]
+        return min(cut.between(source, destination) for cut in cuts)
+
+
+def _first_source(request: CollectiveRequest) -> int | None:
+    """Return a rank that has bytes for another one, the root if that is special; ``None`` if there are none."""
+    if request.sizes is not None:
+        return int(_exchanged(request.sizes).any(axis=1).argmax()) if _exchanged(request.sizes).any() else None
+    return request.root if request.ranks > 1 and request.size > 0 else None
+
+
+def _exchanged(sizes: FloatArray) -> FloatArray:
+    """Return all-to-all-v ``sizes`` without what stays where it is."""
+    return np.where(np.eye(len(sizes), dtype=bool), 0.0, sizes)
+
+
+def _bytes_between(request: CollectiveRequest, source: IntArray | int, destination: IntArray | int) -> FloatArray:
+    """Return the bytes that must get from one rank to another, in whatever form and combined with whatever else."""
+    wanted = np.not_equal(source, destination)
+    if request.pattern in _FROM_ROOT:
+        wanted &= np.equal(source, request.root)
+    elif request.pattern in _TO_ROOT:
+        wanted &= np.equal(destination, request.root)
+    block = request.size if request.pattern in _WHOLE else request.size / request.ranks
+    return np.where(wanted, block if request.sizes is None else request.sizes[source, destination], 0.0)
+
+
+def _bytes_across(request: CollectiveRequest, inside: IntArray, with_root: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Return the bytes that must leave and that must enter sets of ``inside`` ranks, of which some hold the root."""
+    a, b = inside.astype(float), (request.ranks - inside).astype(float)
+    block = request.size / request.ranks
+    match request.pattern:
+        case Pattern.REDUCE_SCATTER | Pattern.SCATTER:
+            leave, enter = b * block, a * block
+        case Pattern.ALL_GATHER | Pattern.GATHER:
+            leave, enter = a * block, b * block
+        case Pattern.ALL_TO_ALL:
+            leave = enter = a * b * block
+        case _:
+            leave = enter = np.full(inside.shape, request.size)
+    divides = (a > 0) & (b > 0)
+    out, into = divides, divides
+    if request.pattern in _FROM_ROOT:
+        out, into = divides & with_root, divides & ~with_root
+    elif request.pattern in _TO_ROOT:
+        out, into = divides & ~with_root, divides & with_root
+    return np.where(out, leave, 0.0), np.where(into, enter, 0.0)
+
+
+def _part_times(request: CollectiveRequest, parts: Parts) -> tuple[float, float]:
+    """Return the seconds for what parts must send, and for what they must receive: each, and all together."""
+    count = len(parts.enter)
+    if request.sizes is None:
+        inside = np.bincount(parts.part, minlength=count)
+        leave, enter = _bytes_across(request, inside, np.arange(count) == parts.part[request.root])
+    else:
+        pair = parts.part[:, None] * count + parts.part
+        # NumPy's stub knows ``bincount`` only without weights, as integers.
+        table = np.bincount(pair.ravel(), request.sizes.ravel(), count**2).reshape(count, count).astype(float)
+        leave, enter = (_exchanged(table).sum(axis=axis) for axis in (1, 0))
+    sent, received = ((count - 1) * request.size * times.get(request.pattern, 0) for times in (_SENT, _RECEIVED))
+    return (
+        max(float(_seconds(leave, parts.leave).max()), float(_seconds(sent, parts.send))),
+        max(float(_seconds(enter, parts.enter).max()), float(_seconds(received, parts.receive))),
+    )
+
+
+def _half_time(request: CollectiveRequest, halves: Halves) -> float:
+    """Return the most seconds for what must cross any of the cuts, either way."""
+    count, position = len(halves.up), halves.position
+    if request.sizes is None:
+        inside = np.cumsum(np.bincount(position, minlength=count + 1))[:count]
+        up, down = _bytes_across(request, inside, position[request.root] <= np.arange(count))
+    else:
+        source, destination = np.nonzero(request.sizes)
+        amounts = request.sizes[source, destination]
+        up, down = across(position[source], position[destination], amounts, count + 1)
+    return float(np.maximum(_seconds(up, halves.up), _seconds(down, halves.down)).max(initial=0.0))
+
+
+def _seconds(amount: FloatArray | float, rate: FloatArray | float) -> FloatArray:
+    """Return ``amount / rate``; 0 where nothing is sent, infinite where it cannot be."""
+    amount, rate = np.broadcast_arrays(amount, rate)
+    return np.divide(amount, rate, out=np.where(amount > 0, np.inf, 0.0), where=rate > 0)
+
+
+def _latencies(fabric: Fabric, node: int, *, reverse: bool = False) -> FloatArray:
+    """Return the ``(nodes,)`` least latency of all paths from ``node`` to each (``reverse``: from each to it).
+
+    Bellman-Ford, which goes on only from nodes that came closer: about one pass per hop.
+    """
+    near, far = (fabric.destinations, fabric.sources) if reverse else (fabric.sources, fabric.destinations)
+    seconds = np.full(len(fabric.kinds), np.inf)
+    seconds[node] = 0.0
+    closer = np.zeros(len(seconds), dtype=bool)
+    closer[node] = True
+    while closer.any():
+        links = np.flatnonzero(closer[near])
+        arrival, ends = seconds[near[links]] + fabric.latencies[links], far[links]
+        sooner = arrival < seconds[ends]
+        closer[:] = False
+        closer[ends[sooner]] = True
+        np.minimum.at(seconds, ends[sooner], arrival[sooner])
+    return seconds

@@ -1,0 +1,168 @@
+"""Candidate cuts of a fabric for a group of NPUs, from the positions of its NPUs, and what their links carry at most.
+
+Every set of nodes is a valid side of a cut, so nothing here has to be right to be valid; good candidates are merely
+tight. NPUs are cut by their positions in each level and by their numbers; any other node goes with the NPUs that are
+nearest to it in hops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.fabric import Fabric
+from fredfw.typing import BoolArray, FloatArray, IntArray
+
+_POSITIONS = 128
+"""Positions along a dimension that are told apart where it is cut in two; longer ones are taken in runs."""
+
+
+@frozen(eq=False)
+class Parts:
+    """Disjoint sets of nodes, each with one or more ranks of a group.
+
+    Args:
+        part: ``(ranks,)`` part of each rank, ``0 .. count - 1``.
+        enter: ``(count,)`` bytes per second that links carry into each part.
+        leave: ``(count,)`` bytes per second that links carry out of each part.
+        receive: ``enter`` of all parts together, and that of all other nodes that may combine streams, as one.
+        send: ``leave`` of all parts together, and that of all other nodes that may copy streams, as one.
+    """
+
+    part: IntArray
+    enter: FloatArray
+    leave: FloatArray
+    receive: float
+    send: float
+
+    @classmethod
+    def of(cls, fabric: Fabric, label: IntArray, nodes: IntArray) -> Parts:
+        """Return the parts of nodes with equal ``(nodes,)`` ``label``, -1 for none, that hold ``nodes`` of ranks."""
+        labels, ranks = np.unique(label[nodes], return_inverse=True)
+        place = np.minimum(np.searchsorted(labels, label), len(labels) - 1)
+        part = np.where(labels[place] == label, place, -1)
+        start, end = part[fabric.sources], part[fabric.destinations]
+        into, out = (start != end) & (end >= 0), (start != end) & (start >= 0)
+        enter = np.bincount(end[into], fabric.bandwidths[into], len(labels)).astype(float)
+        leave = np.bincount(start[out], fabric.bandwidths[out], len(labels)).astype(float)
+        combining = (part < 0) & fabric.reduces & fabric.offers.reduces
+        copying = (part < 0) & fabric.copies & fabric.offers.multicasts
+        return cls(
+            ranks.reshape(nodes.shape),
+            enter,
+            leave,
+            float(enter.sum()) + _between(fabric, ~combining, combining),
+            float(leave.sum()) + _between(fabric, copying, ~copying),
+        )
+
+    def between(self, source: int, destination: int) -> float:
+        """Return the bytes per second that can get from one rank to another, infinite if they are in one part."""
+        here, there = self.part[source], self.part[destination]
+        return np.inf if here == there else float(min(self.leave[here], self.enter[there]))
+
+
+@frozen(eq=False)
+class Halves:
+    """Cuts in two along one dimension; cut ``p`` is between positions below ``p + 1`` and all others.
+
+    Args:
+        position: ``(ranks,)`` of each rank, ``0 .. cuts``.
+        up: ``(cuts,)`` bytes per second that links carry from below each cut to above it.
+        down: ``(cuts,)`` bytes per second the other way.
+    """
+
+    position: IntArray
+    up: FloatArray
+    down: FloatArray
+
+    def between(self, source: int, destination: int) -> float:
+        """Return the bytes per second that can get from one rank to another, infinite if no cut lies between them."""
+        here, there = self.position[source], self.position[destination]
+        return float(np.concatenate([self.up[here:there], self.down[there:here]]).min(initial=np.inf))
+
+
+class Cuts:
+    """The candidates of one fabric.
+
+    Args:
+        fabric: The network.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        numbers = np.arange(len(fabric.npus))[:, None]
+        # The last dimension is the number of the NPU, which is all there is to go by on a fabric without levels.
+        self._positions = numbers if fabric.coordinates is None else np.hstack([fabric.coordinates, numbers])
+        self._low, self._high = _extents(fabric, self._positions)
+
+    def ends(self, nodes: IntArray) -> Parts:
+        """Return each rank as a part, with the other nodes that only lead to it."""
+        return self._parts([self._positions.shape[1] - 1], nodes)
+
+    def parts(self, nodes: IntArray) -> Iterator[Parts]:
+        """Yield the parts of equal position in one level, and in one level and all that are further out."""
+        levels = self._positions.shape[1] - 1
+        for first in range(levels):
+            yield self._parts([first], nodes)
+            if 0 < first < levels - 1:
+                yield self._parts(list(range(first, levels)), nodes)
+
+    def halves(self, nodes: IntArray) -> Iterator[Halves]:
+        """Yield the cuts in two along every dimension."""
+        fabric = self._fabric
+        for dimension in range(self._positions.shape[1]):
+            size = int(self._positions[:, dimension].max()) + 1
+            # A node in the middle of a dimension goes with the larger share of its NPUs, if they are spread evenly.
+            middle = (self._low[:, dimension] + self._high[:, dimension] + 1) // 2
+            runs = min(size, _POSITIONS)
+            position = middle * runs // size
+            ends = position[fabric.sources], position[fabric.destinations]
+            yield Halves(position[nodes], *across(*ends, fabric.bandwidths, runs))
+
+    def _parts(self, dimensions: list[int], nodes: IntArray) -> Parts:
+        low, high = self._low[:, dimensions], self._high[:, dimensions]
+        label = np.ravel_multi_index(tuple(low.T), tuple(self._positions[:, dimensions].max(axis=0) + 1))
+        return Parts.of(self._fabric, np.where((low == high).all(axis=1), label, -1), nodes)
+
+
+def across(starts: IntArray, ends: IntArray, amounts: FloatArray, positions: int) -> tuple[FloatArray, FloatArray]:
+    """Return what crosses each of the ``positions - 1`` cuts between positions, upwards and downwards.
+
+    Only sums of amounts, no differences: what is left of a large number may be no more than its rounding.
+
+    Args:
+        starts: ``(k,)`` position that each amount comes from.
+        ends: ``(k,)`` position that it goes to.
+        amounts: ``(k,)`` what is summed.
+        positions: How many there are.
+    """
+    table = np.bincount(starts * positions + ends, amounts, positions**2).reshape(positions, positions)
+    cut = np.arange(positions - 1)
+    up, down = (one.cumsum(axis=0)[:, ::-1].cumsum(axis=1)[:, ::-1][cut, cut + 1] for one in (table, table.T))
+    return up, down
+
+
+def _between(fabric: Fabric, starts: BoolArray, ends: BoolArray) -> float:
+    """Return the bytes per second of all links that lead from one of the nodes ``starts`` to one of ``ends``."""
+    return float(fabric.bandwidths[starts[fabric.sources] & ends[fabric.destinations]].sum())
+
+
+def _extents(fabric: Fabric, positions: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the ``(nodes, dimensions)`` lowest and highest position of the NPUs nearest to each node."""
+    nodes = len(fabric.kinds)
+    low = np.zeros((nodes, positions.shape[1]), dtype=np.intp)
+    high = low.copy()
+    low[fabric.npus] = high[fabric.npus] = positions
+    known = np.zeros(nodes, dtype=bool)
+    known[fabric.npus] = True
+    near = np.concatenate([fabric.sources, fabric.destinations])
+    far = np.concatenate([fabric.destinations, fabric.sources])
+    while (steps := known[near] & ~known[far]).any():
+        here, there = near[steps], far[steps]
+        low[there] = np.iinfo(np.intp).max
+        np.minimum.at(low, there, low[here])
+        np.maximum.at(high, there, high[here])
+        known[there] = True
+    return low, high

@@ -1,0 +1,412 @@
+"""What is checked of a collective algorithm: what its schedules do, alone and on fabrics, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, check
+from fredfw.collectives.schedule import Phase, carried
+from fredfw.errors import ScheduleError, UnsupportedError
+from fredfw.fabric import AlwaysStart, Fabric, GroupView
+from fredfw.simulation import lower_bound
+from fredfw.testing.common import COMMON, Case, twin
+from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
+from fredfw.testing.fabrics import standard
+from fredfw.testing.process import digest, same_elsewhere
+from fredfw.testing.timing import Run, expected_link_bytes, scaled, simulate
+from fredfw.testing.views import views
+from fredfw.typing import FloatArray, IntArray
+
+_EXACT = 1e-9
+RANKS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17)
+"""Group sizes that schedules are replayed for: odd, even, prime, powers of two and products among them."""
+_SIZE = 1e6
+_SMALL_SIZES = (0.0, 1.0)
+
+
+@frozen(eq=False)
+class Question:
+    """A request to an algorithm, and the group it is for.
+
+    Args:
+        request: What is asked.
+        view: The group as the algorithm sees it.
+        place: The group in words.
+    """
+
+    request: CollectiveRequest
+    view: GroupView
+    place: str
+
+    def __str__(self) -> str:
+        request = self.request
+        root = f", root {request.root}" if request.pattern.rooted else ""
+        size = "uneven sizes" if request.sizes is not None else f"{request.size:g} B"
+        return f"{request.pattern} among {request.ranks} ranks {self.place}{root}, {size}"
+
+
+@frozen(eq=False)
+class Trial:
+    """A request that an algorithm serves on a fabric.
+
+    Args:
+        fabric: The network.
+        members: ``(ranks,)`` NPU number of each rank.
+        question: The request and the group.
+        schedule: What the algorithm writes.
+    """
+
+    fabric: Fabric
+    members: IntArray
+    question: Question
+    schedule: Schedule
+
+    def __str__(self) -> str:
+        return str(self.question)
+
+    @cached_property
+    def run(self) -> Run:
+        """The simulation, compressed."""
+        return simulate(self.fabric, self.schedule, self.members)
+
+
+@frozen(eq=False, kw_only=True)
+class CollectiveCase(Case[CollectiveAlgorithm]):
+    """An algorithm, and where it is tried.
+
+    Args:
+        ranks: Group sizes for which schedules are replayed.
+        fabrics: Fabrics on which they are simulated, among all NPUs; small ones.
+    """
+
+    ranks: Sequence[int]
+    fabrics: Sequence[Fabric]
+
+    @cached_property
+    def questions(self) -> tuple[Question, ...]:
+        """All that the algorithm is asked: every pattern, in groups of every size and shape and parts of fabrics."""
+        groups = [(view, place) for ranks in self.ranks for place, view in views(ranks)]
+        for fabric in self.fabrics:
+            npus = np.arange(len(fabric.npus))
+            parts = (npus, npus[::-1], npus[::2], npus[: len(npus) // 2])
+            groups += [(fabric.view(one), f"on NPUs {one.tolist()} of a {fabric.name}") for one in parts if len(one)]
+        seen: set[int] = set()
+        found = []
+        for number, (view, place) in enumerate(groups):
+            requests = _requests(view.size, None if view.size not in seen else number % view.size)
+            seen.add(view.size)
+            found += [Question(request, view, place) for request in requests]
+        return tuple(found)
+
+    @cached_property
+    def refusals(self) -> tuple[str | None, ...]:
+        """What the algorithm says to each of the ``questions``."""
+        return tuple(self.subject.refusal(one.request, one.view) for one in self.questions)
+
+    @cached_property
+    def answers(self) -> tuple[tuple[Question, Schedule], ...]:
+        """Its schedules; of equal ones the first."""
+        return _answers(self.subject, self.questions)
+
+    @cached_property
+    def trials(self) -> tuple[Trial, ...]:
+        """What it does on the fabrics."""
+        return tuple(
+            Trial(fabric, members, question, _plan(self.subject, question))
+            for fabric, members, question in self.asked()
+            if self.subject.refusal(question.request, question.view) is None
+        )
+
+    def asked(self) -> Iterator[tuple[Fabric, IntArray, Question]]:
+        """Yield what it is asked on the fabrics, whether it serves it or not."""
+        for fabric in self.fabrics:
+            for pattern in sorted(self.subject.patterns):
+                npus = len(fabric.npus)
+                pair = pattern is Pattern.POINT_TO_POINT
+                members = np.array([0, npus - 1]) if pair else np.arange(npus)
+                request = CollectiveRequest(pattern, len(members), _SIZE, root=1 if pattern.rooted and npus > 1 else 0)
+                yield fabric, members, Question(request, fabric.view(members), f"on a {fabric.name}")
+
+
+def schedules_do_what_they_promise(case: CollectiveCase) -> None:
+    """Replayed, every schedule carries out its pattern: each contribution once, every chunk where it must be."""
+    for question, schedule in case.answers:
+        _replay(question, schedule)
+
+
+def one_rank_needs_nothing(case: CollectiveCase) -> None:
+    """The schedule of a group of one has no phases."""
+    for question, schedule in case.answers:
+        if question.request.ranks == 1 and schedule.phases:
+            raise ConformanceError(f"{question}: the schedule has {len(schedule.phases)} phases; leave plan() as it is")
+
+
+def what_it_supports_is_served(case: CollectiveCase) -> None:
+    """Every pattern in ``patterns`` is served in some group, and on one of the fabrics."""
+    served = {
+        one.request.pattern
+        for one, refusal in zip(case.questions, case.refusals, strict=True)
+        if refusal is None and one.request.ranks > 1
+    }
+    tried = {one.question.request.pattern for one in case.trials}
+    for pattern in sorted(case.subject.patterns):
+        if pattern not in served:
+            reasons = {
+                refusal: None
+                for one, refusal in zip(case.questions, case.refusals, strict=True)
+                if one.request.pattern is pattern and one.request.ranks > 1
+            }
+            raise ConformanceError(
+                f"{pattern} is in patterns, yet refused in every group of {list(case.ranks)} ranks: "
+                f"{'; '.join(map(str, list(reasons)[:3]))}; take it out of patterns, or give ranks= where it is served"
+            )
+        if pattern not in tried:
+            raise ConformanceError(
+                f"{pattern} is in patterns, yet refused on {', '.join(one.name for one in case.fabrics)}; give "
+                "fabrics= on which it is served, so that it can be timed"
+            )
+
+
+def refusals_have_reasons(case: CollectiveCase) -> None:
+    """What is not in ``patterns`` is refused, and every refusal says why."""
+    for question, refusal in zip(case.questions, case.refusals, strict=True):
+        if refusal is None:
+            if question.request.pattern not in case.subject.patterns:
+                raise ConformanceError(
+                    f"{question}: not refused, yet {question.request.pattern} is not in patterns; end refusal() with "
+                    "return super().refusal(request, view)"
+                )
+        elif not str(refusal).strip():
+            raise ConformanceError(f"{question}: refusal() returns no text; a reason in words, or None to serve it")
+    for question, refusal in zip(case.questions, case.refusals, strict=True):
+        if refusal is not None:
+            try:
+                case.subject.plan(question.request, question.view)
+            except UnsupportedError:
+                return
+            raise ConformanceError(f"{question}: refused, yet plan() returns a schedule; leave plan() as it is")
+
+
+def is_deterministic(case: CollectiveCase) -> None:
+    """The same request in the same group gives the same schedule, also from an equal instance."""
+    equal = twin(case.subject)
+    for seed, (question, schedule) in enumerate(case.answers):
+        with seeded(seed):
+            again = _plan(equal, question)
+        if again.key != schedule.key:
+            raise ConformanceError(
+                f"{question}: asked twice, the schedules differ; they may depend on the request, the view and the "
+                "fields alone"
+            )
+
+
+def is_the_same_in_another_process(case: CollectiveCase) -> None:
+    """Schedules are the same in another process, with another hash seed."""
+    same_elsewhere(case.subject, observed, "a schedule")
+
+
+def observed(algorithm: CollectiveAlgorithm) -> str:
+    """Return a digest of some schedules."""
+    case = CollectiveCase(subject=algorithm, ranks=(2, 3, 6, 8), fabrics=())
+    return digest(schedule.key for _, schedule in case.answers)
+
+
+def variants_are_valid(case: CollectiveCase) -> None:
+    """What ``auto`` tries for a pattern is different algorithms of this class, which do what they promise."""
+    for pattern in sorted(case.subject.patterns):
+        variants = type(case.subject).variants(pattern)
+        names = [str(one) for one in variants]
+        if not variants or len(set(names)) < len(names):
+            raise ConformanceError(f"variants({pattern}) are {names}; one or more, all of them different")
+        for variant in variants:
+            if not isinstance(variant, type(case.subject)):
+                raise ConformanceError(
+                    f"variants({pattern}) has {variant} in it, which is no {type(case.subject).__qualname__}"
+                )
+            if variant != case.subject:
+                few = [
+                    one
+                    for one in case.questions
+                    if one.request.pattern is pattern and one.request.ranks in _FOR_VARIANTS
+                ]
+                for question, schedule in _answers(variant, few):
+                    _replay(question, schedule, f"variant {variant}, ")
+
+
+_FOR_VARIANTS = (3, 6)
+
+
+def bytes_are_conserved(case: CollectiveCase) -> None:
+    """What crosses each link is what the rows of the schedule say, chunk by chunk."""
+    for trial in case.trials:
+        if trial.fabric.admission is not AlwaysStart:
+            continue  # others may carry streams as something else
+        wanted = expected_link_bytes(trial.fabric, trial.schedule, trial.members)
+        moved = trial.run.link_bytes
+        for link in np.flatnonzero(~np.isclose(moved, wanted, rtol=_EXACT, atol=_EXACT))[:1]:
+            raise ConformanceError(
+                f"{trial}: {moved[link]:g} B cross {trial.fabric.link_name(int(link))}, the rows of the schedule say "
+                f"{wanted[link]:g} B"
+            )
+
+
+def stepwise_takes_as_long(case: CollectiveCase) -> None:
+    """Alone on a fabric, a schedule takes as long step by step as compressed."""
+    for trial in case.trials:
+        stepwise = simulate(trial.fabric, trial.schedule, trial.members, stepwise=True).seconds
+        if not np.isclose(stepwise, trial.run.seconds, rtol=_EXACT, atol=0):
+            raise ConformanceError(
+                f"{trial}: {trial.run.seconds:g} s, and {stepwise:g} s step by step; phases that repeat beside each "
+                "other drift apart, so have them take turns on a channel, or say in expected_failures why that is meant"
+            )
+
+
+def no_bound_is_beaten(case: CollectiveCase) -> None:
+    """No schedule is faster than the links allow."""
+    for trial in case.trials:
+        bound = lower_bound(trial.fabric, trial.question.request, trial.members).seconds
+        if trial.run.seconds < bound * (1 - _EXACT):
+            raise ConformanceError(
+                f"{trial}: {trial.run.seconds:g} s, although no algorithm takes less than {bound:g} s; does it move "
+                "too few bytes?"
+            )
+
+
+def more_bandwidth_is_not_slower(case: CollectiveCase) -> None:
+    """With twice the bandwidth everywhere nothing takes longer."""
+    for trial in case.trials:
+        fabric = scaled(trial.fabric, 2.0)
+        question = evolve(trial.question, view=fabric.view(trial.members))
+        faster = simulate(fabric, _plan(case.subject, question), trial.members).seconds
+        if faster > trial.run.seconds * (1 + _EXACT):
+            raise ConformanceError(
+                f"{trial}: {trial.run.seconds:g} s, and {faster:g} s with twice the bandwidth everywhere"
+            )
+
+
+def more_bytes_are_not_faster(case: CollectiveCase) -> None:
+    """Twice the size takes no less time, and half the size no more."""
+    for trial in case.trials:
+        for factor in (0.5, 2.0):
+            request = evolve(trial.question.request, size=trial.question.request.size * factor)
+            question = evolve(trial.question, request=request)
+            seconds = simulate(trial.fabric, _plan(case.subject, question), trial.members).seconds
+            if (seconds - trial.run.seconds) * (factor - 1) < -_EXACT * trial.run.seconds:
+                raise ConformanceError(
+                    f"{trial}: {trial.run.seconds:g} s, and {seconds:g} s with {factor:g} times the bytes"
+                )
+
+
+COLLECTIVE: Sequence[Check[CollectiveCase]] = (
+    *COMMON,
+    what_it_supports_is_served,
+    refusals_have_reasons,
+    schedules_do_what_they_promise,
+    one_rank_needs_nothing,
+    is_deterministic,
+    is_the_same_in_another_process,
+    variants_are_valid,
+    bytes_are_conserved,
+    stepwise_takes_as_long,
+    no_bound_is_beaten,
+    more_bandwidth_is_not_slower,
+    more_bytes_are_not_faster,
+)
+
+
+def check_collective(
+    algorithm: CollectiveAlgorithm,
+    *,
+    ranks: Sequence[int] = RANKS,
+    fabrics: Sequence[Fabric] = (),
+    plugin: object = None,
+    expected_failures: Mapping[str, str] = NOTHING,
+) -> None:
+    """Check a configured algorithm: its schedules, how long they take, and what it refuses; see ``check_topology``.
+
+    Args:
+        algorithm: What to check.
+        ranks: Group sizes for which schedules are replayed, in groups of many shapes.
+        fabrics: Small fabrics on which they are simulated; by default a switch, a ring, a mesh and a torus of the kit.
+        plugin: See ``check_topology``.
+        expected_failures: See ``check_topology``.
+
+    Raises:
+        ConformanceError: It breaks the contract.
+    """
+    case = CollectiveCase(subject=algorithm, plugin=plugin, ranks=ranks, fabrics=fabrics or standard())
+    check_all(f"collective {case}", case, COLLECTIVE, expected_failures)
+
+
+def _requests(ranks: int, root: int | None) -> Iterator[CollectiveRequest]:
+    """Yield a request of every pattern, with the given ``root``; with ``None``, several roots and sizes."""
+    for pattern in Pattern:
+        if pattern is Pattern.POINT_TO_POINT and ranks > 2:
+            continue
+        roots = sorted({0, ranks // 2, ranks - 1}) if root is None else [root]
+        for one in roots if pattern.rooted else [0]:
+            yield CollectiveRequest(pattern, ranks, _SIZE, one)
+        if root is None:
+            yield from (CollectiveRequest(pattern, ranks, size) for size in _SMALL_SIZES)
+    if root is None:
+        # Some pairs have nothing for each other.
+        sizes: FloatArray = _SIZE * np.random.default_rng(ranks).integers(0, 3, (ranks, ranks)).astype(np.float64)
+        yield CollectiveRequest(Pattern.ALL_TO_ALL, ranks, _SIZE, sizes=sizes)
+
+
+def _plan(algorithm: CollectiveAlgorithm, question: Question) -> Schedule:
+    try:
+        return algorithm.plan(question.request, question.view)
+    except ScheduleError as error:
+        raise ConformanceError(f"{question}: no valid schedule: {error}") from error
+
+
+def _answers(algorithm: CollectiveAlgorithm, questions: Sequence[Question]) -> tuple[tuple[Question, Schedule], ...]:
+    """Return the schedules of what ``algorithm`` does not refuse; of equal ones the first."""
+    found: dict[object, tuple[Question, Schedule]] = {}
+    for question in questions:
+        request = question.request
+        if algorithm.refusal(request, question.view) is None:
+            schedule = _plan(algorithm, question)
+            sizes = None if request.sizes is None else request.sizes.tobytes()
+            found.setdefault((schedule.key, request.size, sizes), (question, schedule))
+    return tuple(found.values())
+
+
+def _replay(question: Question, schedule: Schedule, who: str = "") -> None:
+    try:
+        check(schedule, question.request)
+    except ScheduleError as error:
+        raise ConformanceError(f"{who}{question}: {error}{_hint(schedule)}") from error
+
+
+def _hint(schedule: Schedule) -> str:
+    """Return, for the author of a wrong schedule, where a phase passes on what arrives only at its end."""
+    for index, phase in enumerate(schedule.phases):
+        for repetition in range(phase.repeat):
+            cell = _passed_on(schedule, phase, repetition)
+            if cell is not None:
+                return (
+                    f"; phase {index} reads chunk {cell[1]} of rank {cell[0]} and writes it in the same repetition "
+                    f"({repetition}), where all reads come before the writes: what arrives is not in what is passed "
+                    "on, so that the contribution is lost; make it two phases, the second after the first"
+                )
+    return ""
+
+
+def _passed_on(schedule: Schedule, phase: Phase, repetition: int) -> tuple[int, int] | None:
+    """Return rank and chunk of something that arrives while it is sent on to somebody else than where it came from."""
+    row, chunk = carried(phase, repetition)
+    source, destination = phase.source[row], phase.destination[row]
+    arrives = destination * schedule.chunks + chunk
+    leaves = source * schedule.chunks + chunk
+    for at in np.flatnonzero(np.isin(leaves, arrives)):
+        origins = source[arrives == leaves[at]]
+        # Partners that exchange what they have both read and write it, as they should.
+        if (origins != destination[at]).all() and not (phase.stream is not None and phase.stream[row[at]] >= 0):
+            return int(source[at]), int(chunk[at])
+    return None

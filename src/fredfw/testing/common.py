@@ -1,0 +1,111 @@
+"""What is checked of every plugin: its name, its documentation, its configuration and its registration."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from attrs import frozen
+
+from fredfw.plugin import configure, schema
+from fredfw.plugin.manager import PluginManager
+from fredfw.testing.conformance import Check, ConformanceError, describe
+
+S = TypeVar("S")
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+@frozen(eq=False, kw_only=True)
+class Case(Generic[S]):
+    """What the checks of a plugin are given.
+
+    Args:
+        subject: A configured instance.
+        plugin: The module (or object) whose hooks register its class; ``None`` if that is not to be checked.
+    """
+
+    subject: S
+    plugin: object = None
+
+    def __str__(self) -> str:
+        return describe(self.subject)
+
+
+def name_is_valid(case: Case[Any]) -> None:
+    """The class has a name of small letters, digits and hyphens."""
+    name = getattr(type(case.subject), "name", None)
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ConformanceError(
+            f"{type(case.subject).__qualname__}.name is {name!r}; give the class a variable name: ClassVar[str] of "
+            "small letters and digits, with hyphens between words, such as 'fat-tree'"
+        )
+
+
+def is_documented(case: Case[Any]) -> None:
+    """The class has a docstring and every field a help text: what ``fredfw plugins show`` prints."""
+    cls = type(case.subject)
+    if not (inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]):
+        raise ConformanceError(f"{cls.__qualname__} has no docstring; its first line is what lists and helps show")
+    silent = [one.name for one in schema.fields(cls) if not one.help.strip()]
+    if silent:
+        raise ConformanceError(
+            f"the fields {', '.join(silent)} do not say what they mean; declare them with help=..., as in "
+            "units.option(4, help='NPUs in a row')"
+        )
+
+
+def configuration_round_trips(case: Case[Any]) -> None:
+    """The configuration can be written as TOML, and gives an equal instance when it is read."""
+    cls, plain = type(case.subject), configure.unstructure(case.subject)
+    settings = schema.settings(cls)
+    text = ""
+    for key, value in plain.items():
+        if value is not None:
+            text += f"{json.dumps(key)} = {_toml(value)}\n"
+        elif settings[key].attribute.default is not None:
+            raise ConformanceError(f"field {key!r} is None, which TOML cannot say, and None is not its default")
+    again = configure.build(cls, tomllib.loads(text))
+    compares = "__eq__" in vars(cls)
+    if configure.unstructure(again) != plain or (compares and again != case.subject):
+        raise ConformanceError(
+            f"written as TOML and read again, {case} is {describe(again)}; converters must accept what they return, "
+            "and fields must be annotated with the type they hold (a tuple is written as a list)"
+        )
+
+
+def is_registered(case: Case[Any]) -> None:
+    """The plugin implements known hooks only, and registers the class under its name."""
+    if case.plugin is None:
+        return
+    manager = PluginManager()
+    manager.register(case.plugin, getattr(case.plugin, "__name__", type(case.plugin).__name__))
+    cls = type(case.subject)
+    if not any(cls in registry for registry in map(tuple, manager.registries)):
+        raise ConformanceError(
+            f"no hook of the plugin returns {cls.__qualname__}; for example: @hookimpl def fredfw_topologies(): "
+            "return [MyTopology]"
+        )
+
+
+def twin(subject: S) -> S:
+    """Return an equal instance, made from the configuration."""
+    return configure.build(type(subject), configure.unstructure(subject))
+
+
+COMMON: Sequence[Check[Case[Any]]] = (name_is_valid, is_documented, configuration_round_trips, is_registered)
+
+
+def _toml(value: Any) -> str:
+    """Return plain data as a TOML value."""
+    if isinstance(value, bool | str):
+        return json.dumps(value)  # the escapes of JSON are those of TOML
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return repr(value)

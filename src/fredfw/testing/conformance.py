@@ -1,0 +1,114 @@
+"""How checks are run and reported, whatever they are about."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from inspect import getfile
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar
+
+import attrs
+import numpy as np
+
+from fredfw.errors import nearest
+
+C = TypeVar("C")
+Check: TypeAlias = Callable[[C], None]
+"""A test of one property of a case: returns if it holds, and raises if not. Its name is the property."""
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+"""No expected failures."""
+# A plugin's author can do nothing about what is below these.
+_NOT_THE_AUTHORS = tuple(str(Path(file).parent) for file in (Path(__file__).parent, np.__file__, getfile(attrs.evolve)))
+
+
+class ConformanceError(AssertionError):
+    """A plugin breaks the contract; the message lists every check that fails, with what to mend."""
+
+
+def check_all(title: str, case: C, checks: Sequence[Check[C]], expected_failures: Mapping[str, str]) -> None:
+    """Run ``checks`` on ``case``.
+
+    Args:
+        title: What is checked, for the message.
+        case: What the checks are given.
+        checks: All of them are run.
+        expected_failures: By the name of a check, why it cannot hold.
+
+    Raises:
+        ConformanceError: A check fails that is not expected to, or does not fail that is, or an expectation has no
+            reason or no check.
+    """
+    names: dict[str, list[str]] = {}  # by message: what one fault makes of several checks is told once
+    for message in misuses(checks, expected_failures):
+        names.setdefault(message, []).append("expected_failures")
+    for check in checks:
+        fault = outcome(check, case)
+        if check.__name__ in expected_failures:
+            fault = None if fault else PASSES
+        if fault:
+            names.setdefault(fault, []).append(check.__name__)
+    if names:
+        lines = [f"{', '.join(failed)}: {message}" for message, failed in names.items()]
+        count = sum(map(len, names.values()))
+        raise ConformanceError(f"{title} fails {count} of {len(checks)} checks:\n  " + "\n  ".join(lines))
+
+
+PASSES = "holds after all; take it out of expected_failures"
+
+
+def misuses(checks: Sequence[Check[Any]], expected_failures: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is wrong with ``expected_failures`` themselves."""
+    known = [check.__name__ for check in checks]
+    for name, reason in expected_failures.items():
+        if name not in known:
+            yield f"there is no check {name!r}{nearest(name, known)} (accepted: {', '.join(known)})"
+        if not reason.strip():
+            yield f"{name!r} has no reason; write down why this cannot hold"
+
+
+def outcome(check: Check[C], case: C) -> str | None:
+    """Return why ``check`` fails, or ``None`` if it does not."""
+    try:
+        check(case)
+    except ConformanceError as failure:
+        return str(failure)
+    except Exception as error:  # whatever the plugin raises is what its author must see
+        text = f"raises {type(error).__name__}: {' '.join(str(error).split())}"
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if not frame.filename.startswith(("<", *_NOT_THE_AUTHORS))
+        ]
+        return f"{text} (at {frames[-1].filename}:{frames[-1].lineno})" if frames else text
+    return None
+
+
+def describe(instance: Any) -> str:
+    """Return the name of a plugin's instance, with the fields that are not at their defaults."""
+    cls = type(instance)
+    name = getattr(cls, "name", cls.__qualname__)
+    fields = [one for one in attrs.fields(cls) if one.init]
+    try:
+        usual = {one.name: getattr(cls(), one.name) for one in fields}
+    except (TypeError, ValueError):  # a field without a default
+        usual = {one.name: one.default for one in fields}
+    told = [f"{one}={getattr(instance, one)!r}" for one, value in usual.items() if getattr(instance, one) != value]
+    return f"{name}({', '.join(told)})" if told else str(name)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed the global random generators, which no plugin may depend on, and put them back afterwards."""
+    before = random.getstate(), np.random.get_state()
+    random.seed(seed)
+    np.random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])

@@ -1,0 +1,96 @@
+"""Small fabrics that need no plugin: the neutral ground on which algorithms, workloads and policies are checked."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.fabric import Capabilities, Fabric, Level, NodeKind, Operation, Router, Routes
+from fredfw.typing import IntArray
+
+BANDWIDTH = 100e9
+"""Bytes per second of every link."""
+LATENCY = 1e-6
+"""Seconds of every link."""
+
+
+@frozen
+class StarRouter(Router):
+    """Up to the switch and down again; many-ended flows likewise, except from a multicast's source to itself."""
+
+    name: ClassVar[str] = "star"
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        """See ``Router.route``."""
+        ways = np.stack([2 * sources, 2 * destinations + 1], axis=1)
+        apart = sources != destinations
+        return fabric.paths(np.concatenate([[0], np.cumsum(2 * apart)]), ways[apart].ravel())
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        """See ``Router.tree``."""
+        if operation is Operation.MULTICAST:
+            destinations = destinations[destinations != sources[0]]
+        links = np.concatenate([2 * sources, 2 * destinations + 1])
+        return Routes.of([links], [2 * float(fabric.latencies[links].max())])
+
+
+def star(npus: int, controllers: int = 0) -> Fabric:
+    """Return NPUs and I/O controllers around a switch that carries out collectives.
+
+    The switch is the last node; link ``2 i`` leads up from node ``i``, link ``2 i + 1`` down to it.
+    """
+    ends = npus + controllers
+    kinds = np.repeat([NodeKind.NPU, NodeKind.CONTROLLER, NodeKind.SWITCH], [npus, controllers, 1])
+    node, switch = np.arange(ends), np.full(ends, ends)
+    return Fabric(
+        name=f"star of {npus}",
+        kinds=kinds,
+        sources=np.stack([node, switch], axis=1).ravel(),
+        destinations=np.stack([switch, node], axis=1).ravel(),
+        bandwidths=BANDWIDTH,
+        latencies=LATENCY,
+        energies=0.0,
+        levels=(Level(npus, "switch", BANDWIDTH, 2 * LATENCY),),
+        coordinates=np.arange(npus)[:, None],
+        offers=Capabilities(reduces=True, multicasts=True),
+        copies=kinds == NodeKind.SWITCH,
+        reduces=kinds == NodeKind.SWITCH,
+        router=StarRouter(),
+    )
+
+
+def grid(*sizes: int, closed: bool = False) -> Fabric:
+    """Return NPUs on a line, a mesh, or (``closed``) a ring or torus; links each way between neighbours."""
+    npus = np.arange(np.prod(sizes))
+    coordinates = np.stack(np.unravel_index(npus, sizes, order="F"), axis=1)
+    near, far = [], []
+    for dimension, size in enumerate(sizes):
+        x = coordinates[:, dimension]
+        # A pair has one link each way even where it is closed.
+        starts = npus[(x < size - 1) | (closed and size > 2)]
+        moved = coordinates[starts].copy()
+        moved[:, dimension] = (moved[:, dimension] + 1) % size
+        near.append(starts)
+        far.append(np.ravel_multi_index(tuple(moved.T), sizes, order="F"))
+    one, other = np.concatenate(near), np.concatenate(far)
+    what = ("ring" if len(sizes) == 1 else "torus") if closed else ("line" if len(sizes) == 1 else "mesh")
+    return Fabric(
+        name=f"{what} of {'x'.join(map(str, sizes))}",
+        kinds=np.full(len(npus), NodeKind.NPU),
+        sources=np.concatenate([one, other]),
+        destinations=np.concatenate([other, one]),
+        bandwidths=BANDWIDTH,
+        latencies=LATENCY,
+        energies=0.0,
+        levels=tuple(Level(size, "ring" if closed and size > 2 else "line", BANDWIDTH, LATENCY) for size in sizes),
+        coordinates=coordinates,
+        copies=True,
+        reduces=True,
+    )
+
+
+def standard() -> tuple[Fabric, ...]:
+    """Return one of each kind: a switch, a ring, a mesh and a torus."""
+    return star(8), grid(8, closed=True), grid(4, 2), grid(3, 3, closed=True)

@@ -1,0 +1,132 @@
+"""What is checked of a placement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.errors import FredfwError, InputError
+from fredfw.fabric import Fabric
+from fredfw.testing.common import COMMON, Case
+from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
+from fredfw.testing.fabrics import standard
+from fredfw.testing.process import digest, same_elsewhere
+from fredfw.workloads import Parallelism, Placement
+
+
+@frozen(eq=False, kw_only=True)
+class PlacementCase(Case[Placement]):
+    """A placement and the fabrics on which it is to place workers.
+
+    Args:
+        fabrics: With any number of NPUs.
+        parallelisms: Workers to place where there are NPUs for them.
+    """
+
+    fabrics: Sequence[Fabric]
+    parallelisms: Sequence[Parallelism]
+
+    def asked(self) -> Iterator[tuple[Fabric, Parallelism, str]]:
+        """Yield what the placement is asked, and that in words."""
+        for fabric in self.fabrics:
+            for one in self.parallelisms:
+                if one.workers <= len(fabric.npus):
+                    yield fabric, one, f"{one} on {fabric.name}"
+
+
+def no_npu_is_used_twice(case: PlacementCase) -> None:
+    """Every worker gets an NPU of its own that exists."""
+    for fabric, parallelism, what in case.asked():
+        npus = case.subject.order(fabric, parallelism)
+        if npus.ndim != 1 or not np.issubdtype(npus.dtype, np.integer) or len(npus) < parallelism.workers:
+            raise ConformanceError(
+                f"{what}: order() returns {npus.dtype} of shape {npus.shape}; NPU numbers, one for each of "
+                f"{parallelism.workers} workers or more"
+            )
+        numbers, counts = np.unique(npus, return_counts=True)
+        if (counts > 1).any():
+            raise ConformanceError(
+                f"{what}: NPU {numbers[counts > 1][0]} is used twice; order() returns {npus.tolist()}"
+            )
+        if numbers[0] < 0 or numbers[-1] >= len(fabric.npus):
+            raise ConformanceError(f"{what}: order() returns {npus.tolist()}, there are {len(fabric.npus)} NPUs")
+
+
+def too_many_workers_are_refused(case: PlacementCase) -> None:
+    """More workers than NPUs are an ``InputError``."""
+    for fabric in case.fabrics:
+        too_many = Parallelism(mp=1, dp=len(fabric.npus) + 1, pp=1)
+        try:
+            case.subject.assign(fabric, too_many)
+        except InputError:
+            continue
+        raise ConformanceError(f"{too_many} is placed on {fabric.name} all the same; leave that to Placement.assign")
+
+
+def is_deterministic(case: PlacementCase) -> None:
+    """Asked again, it gives the same NPUs."""
+    for seed, (fabric, parallelism, what) in enumerate(case.asked()):
+        first = case.subject.order(fabric, parallelism)
+        with seeded(seed):
+            second = case.subject.order(fabric, parallelism)
+        if not np.array_equal(first, second):
+            raise ConformanceError(
+                f"{what}: order() returns {first.tolist()} and then {second.tolist()}; random numbers need a seed that "
+                "is a field"
+            )
+
+
+def is_the_same_in_another_process(case: PlacementCase) -> None:
+    """On the kit's own fabrics it gives the same NPUs in another process, with another hash seed."""
+    same_elsewhere(case.subject, observed, "where workers go")
+
+
+def observed(placement: Placement) -> str:
+    """Return a digest of where workers go on the kit's own fabrics."""
+    case = PlacementCase(subject=placement, fabrics=standard(), parallelisms=PARALLELISMS)
+    places: list[object] = []
+    for fabric, parallelism, _ in case.asked():
+        try:
+            places.append(placement.order(fabric, parallelism))
+        except FredfwError as error:  # a placement may be for certain fabrics
+            places.append(str(error))
+    return digest(places)
+
+
+PARALLELISMS = (
+    Parallelism(1, 1, 1),
+    Parallelism(2, 1, 1),
+    Parallelism(1, 3, 1),
+    Parallelism(2, 1, 2),
+    Parallelism(2, 2, 2),
+    Parallelism(1, 8, 1),
+    Parallelism(3, 3, 1),
+    Parallelism(4, 1, 5),
+)
+
+PLACEMENT: Sequence[Check[PlacementCase]] = (
+    *COMMON,
+    no_npu_is_used_twice,
+    too_many_workers_are_refused,
+    is_deterministic,
+    is_the_same_in_another_process,
+)
+
+
+def check_placement(
+    placement: Placement,
+    *,
+    fabrics: Sequence[Fabric] = (),
+    parallelisms: Sequence[Parallelism] = PARALLELISMS,
+    plugin: object = None,
+    expected_failures: Mapping[str, str] = NOTHING,
+) -> None:
+    """Check a configured placement, on ``fabrics`` or else on small ones of the kit; see ``check_topology``.
+
+    Raises:
+        ConformanceError: It breaks the contract.
+    """
+    case = PlacementCase(subject=placement, plugin=plugin, fabrics=fabrics or standard(), parallelisms=parallelisms)
+    check_all(f"placement {case}", case, PLACEMENT, expected_failures)

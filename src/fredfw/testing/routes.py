@@ -1,0 +1,380 @@
+"""What is checked of routes and trees: those of a router on a fabric, or of a topology's own router."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.errors import UnsupportedError
+from fredfw.fabric import Fabric, NodeKind, Operation, Router, Routes
+from fredfw.testing.common import COMMON, Case, S
+from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, describe, seeded
+from fredfw.testing.trees import TreeReport
+from fredfw.typing import FloatArray, IntArray
+
+_EXACT = 1e-9
+# All pairs of so many NPUs, or as many pairs of more.
+_ALL_PAIRS = 64
+_SAMPLE = _ALL_PAIRS**2 // 2
+_SINGLES = 128
+_CELLS = 1 << 21
+
+
+@frozen(eq=False)
+class AskedTree:
+    """A many-ended flow that a router was asked for, and what it said."""
+
+    operation: Operation
+    sources: IntArray
+    destinations: IntArray
+    offered: bool
+    answer: Routes | UnsupportedError
+
+
+@frozen(eq=False, kw_only=True)
+class RoutedCase(Case[S], ABC):
+    """A case with a fabric and a router on it."""
+
+    @property
+    @abstractmethod
+    def fabric(self) -> Fabric:
+        """The network."""
+
+    @property
+    @abstractmethod
+    def router(self) -> Router:
+        """What is asked for routes on it."""
+
+    @cached_property
+    def pairs(self) -> tuple[IntArray, IntArray]:
+        """``(F,)`` nodes each way: NPUs with each other and themselves, NPUs with controllers and memories."""
+        kinds, npus = self.fabric.kinds, self.fabric.npus
+        gates = np.flatnonzero((kinds == NodeKind.CONTROLLER) | (kinds == NodeKind.MEMORY))
+        random = np.random.default_rng(0)
+        if len(npus) <= _ALL_PAIRS:
+            x, y = (npus[one] for one in np.triu_indices(len(npus)))
+        else:
+            x, y = random.choice(npus, (2, _SAMPLE))
+        gate, npu = (one.ravel() for one in np.meshgrid(gates, npus))
+        if len(gate) > _SAMPLE:
+            chosen = random.choice(len(gate), _SAMPLE, replace=False)
+            gate, npu = gate[chosen], npu[chosen]
+        one, other = np.concatenate([x, gate]), np.concatenate([y, npu])
+        return np.concatenate([one, other]), np.concatenate([other, one])
+
+    @cached_property
+    def routes(self) -> Routes:
+        """The routes of all ``pairs``."""
+        return self.ask(*self.pairs)
+
+    def ask(self, sources: IntArray, destinations: IntArray) -> Routes:
+        """Return what the router says; it is given copies."""
+        return self.router.route(self.fabric, sources.copy(), destinations.copy())
+
+    @cached_property
+    def trees(self) -> tuple[AskedTree, ...]:
+        """Multicasts, reductions and all-reduces among some groups of NPUs, and with a controller at the other end."""
+        fabric = self.fabric
+        asked: list[tuple[Operation, IntArray, IntArray, bool]] = []
+        npus = fabric.npus[:_ALL_PAIRS]
+        random = np.random.default_rng(0)
+        shuffled = random.permutation(npus)
+        can = {
+            Operation.MULTICAST: fabric.offers.multicasts,
+            Operation.REDUCE: fabric.offers.reduces,
+            Operation.ALL_REDUCE: fabric.offers.multicasts and fabric.offers.reduces,
+        }
+        for group in (npus, npus[:2], npus[::2], shuffled, shuffled[: len(npus) // 2 + 1]):
+            if len(group) > 1:
+                first, others = group[:1], group[1:]
+                asked += [
+                    (Operation.MULTICAST, first, others, can[Operation.MULTICAST]),
+                    (Operation.REDUCE, others, first, can[Operation.REDUCE]),
+                    (Operation.REDUCE, group, first, can[Operation.REDUCE]),
+                    (Operation.ALL_REDUCE, group, group, can[Operation.ALL_REDUCE]),
+                ]
+        for gate in fabric.controllers[:1], fabric.controllers[-1:]:
+            if len(gate) and len(npus):
+                asked += [(Operation.MULTICAST, gate, npus, False), (Operation.REDUCE, npus, gate, False)]
+        return tuple(AskedTree(*one, self._tree(*one[:3])) for one in asked)
+
+    def _tree(self, operation: Operation, sources: IntArray, destinations: IntArray) -> Routes | UnsupportedError:
+        try:
+            return self.router.tree(self.fabric, sources.copy(), destinations.copy(), operation)
+        except UnsupportedError as error:
+            return error
+
+    @cached_property
+    def reports(self) -> tuple[tuple[AskedTree, Routes, TreeReport], ...]:
+        """What the trees are that the router knows."""
+        return tuple(
+            (
+                one,
+                one.answer,
+                TreeReport.of(self.fabric, one.answer.links, one.sources, one.destinations, one.operation),
+            )
+            for one in self.trees
+            if isinstance(one.answer, Routes)
+        )
+
+    def pair(self, flow: int) -> str:
+        """Return the ends of pair ``flow`` in words."""
+        return " to ".join(self.fabric.node_name(int(ends[flow])) for ends in self.pairs)
+
+    def links(self, routes: Routes, flow: int) -> str:
+        """Return the links of a flow in words."""
+        links = routes.links[routes.offsets[flow] : routes.offsets[flow + 1]].tolist()
+        names = ", ".join(map(self.fabric.link_name, links[:8])) or "no link"
+        return f"{names} and {len(links) - 8} more" if len(links) > 8 else names
+
+    def tree_name(self, tree: AskedTree) -> str:
+        """Return a tree in words."""
+        ends = []
+        for nodes in (tree.sources, tree.destinations):
+            names = ", ".join(self.fabric.node_name(int(node)) for node in nodes[:4])
+            ends.append(f"{names} and {len(nodes) - 4} more" if len(nodes) > 4 else names)
+        return f"the {tree.operation.value} from {ends[0]} to {ends[1]}"
+
+
+def routes_exist(case: RoutedCase[Any]) -> None:
+    """There is a well-formed route for every pair of end points."""
+    sources, destinations = case.pairs
+    routes = case.routes
+    counts = np.diff(routes.offsets)
+    if len(routes) != len(sources) or routes.latencies.shape != sources.shape:
+        raise ConformanceError(
+            f"{len(sources)} pairs were asked for, {len(routes)} routes came back; one for each pair"
+        )
+    if routes.offsets[0] != 0 or (counts < 0).any() or routes.offsets[-1] != len(routes.links):
+        raise ConformanceError(
+            "the offsets of the routes must begin with 0, never fall, and end with the number of links"
+        )
+    outside = routes.links[(routes.links < 0) | (routes.links >= len(case.fabric.sources))]
+    if outside.size:
+        raise ConformanceError(f"a route uses link {outside[0]}, there are {len(case.fabric.sources)} links")
+    for flow in np.flatnonzero((counts == 0) & (sources != destinations))[:1]:
+        raise ConformanceError(f"the route from {case.pair(flow)} has no links; every pair of end points needs some")
+
+
+def routes_lead_from_source_to_destination(case: RoutedCase[Any]) -> None:
+    """What leaves the source arrives at the destination, and every node between passes on what it gets."""
+    fabric, routes, (sources, destinations) = case.fabric, case.routes, case.pairs
+    nodes = len(fabric.kinds)
+    share = _shares(routes)
+    if ((share <= 0) | (share > 1 + _EXACT)).any():
+        raise ConformanceError("a coefficient of a route is not in (0, 1]; it is the share of the flow on that link")
+    block = max(1, _CELLS // nodes)
+    for low in range(0, len(routes), block):
+        part = slice(routes.offsets[low], routes.offsets[min(low + block, len(routes))])
+        flow = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))[part] - low
+        flows = min(block, len(routes) - low)
+        gone, come = (
+            np.bincount(flow * nodes + ends[routes.links[part]], share[part], flows * nodes).reshape(flows, nodes)
+            for ends in (fabric.sources, fabric.destinations)
+        )
+        wanted = np.zeros((flows, nodes))
+        row = np.arange(flows)
+        wanted[row, sources[low : low + flows]] += 1
+        wanted[row, destinations[low : low + flows]] -= 1
+        for index, node in np.argwhere(np.abs(gone - come - wanted) > _EXACT)[:1]:
+            flow_number = low + int(index)
+            role = {1.0: "the source, which sends 1", -1.0: "the destination, which gets 1"}
+            raise ConformanceError(
+                f"the route from {case.pair(flow_number)} is {case.links(routes, flow_number)}: "
+                f"{come[index, node]:g} of the flow enters {fabric.node_name(int(node))} and {gone[index, node]:g} "
+                f"leaves it, {role.get(wanted[index, node], 'which must pass on what it gets')}"
+            )
+
+
+def routes_have_no_loops(case: RoutedCase[Any]) -> None:
+    """No route comes back to where it was."""
+    fabric, routes = case.fabric, case.routes
+    nodes = len(fabric.kinds)
+    flow = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
+    leaves, enters = flow * nodes + fabric.sources[routes.links], flow * nodes + fabric.destinations[routes.links]
+    entered = np.zeros(len(routes) * nodes, dtype=bool)
+    # Links that nothing leads to are taken away, again and again; what is left in the end is on a loop or behind one.
+    while leaves.size:
+        entered[enters] = True
+        kept = entered[leaves]
+        entered[enters] = False
+        if kept.all():
+            stuck = int(leaves[0] // nodes)
+            raise ConformanceError(
+                f"the route from {case.pair(stuck)} is {case.links(routes, stuck)}, which goes round in a circle"
+            )
+        leaves, enters = leaves[kept], enters[kept]
+
+
+def routes_to_oneself_are_empty(case: RoutedCase[Any]) -> None:
+    """A route from a node to itself has no links and takes no time."""
+    sources, destinations = case.pairs
+    own = sources == destinations
+    wrong = own & ((np.diff(case.routes.offsets) > 0) | (case.routes.latencies != 0))
+    for flow in np.flatnonzero(wrong)[:1]:
+        raise ConformanceError(
+            f"the route from {case.pair(flow)} has {case.links(case.routes, flow)} and takes "
+            f"{case.routes.latencies[flow]:g} s; what stays where it is crosses nothing"
+        )
+
+
+def routes_take_as_long_as_their_links(case: RoutedCase[Any]) -> None:
+    """The latency of a route is at least that of its links together (where it is split, of the mean path)."""
+    fabric, routes = case.fabric, case.routes
+    if not (np.isfinite(routes.latencies) & (routes.latencies >= 0)).all():
+        raise ConformanceError("the latency of a route is negative or not finite; it is in seconds")
+    least = _by_flow(routes, _shares(routes) * fabric.latencies[routes.links])
+    for flow in np.flatnonzero(routes.latencies < least * (1 - _EXACT))[:1]:
+        raise ConformanceError(
+            f"the route from {case.pair(flow)} takes {routes.latencies[flow]:g} s, its links "
+            f"({case.links(routes, flow)}) take {least[flow]:g} s; Fabric.paths adds them up for routes that are paths"
+        )
+
+
+def routes_do_not_depend_on_the_batch(case: RoutedCase[Any]) -> None:
+    """A pair is routed alike whatever it is routed with."""
+    sources, destinations = case.pairs
+    for flow in np.linspace(0, len(sources) - 1, min(len(sources), _SINGLES)).astype(np.intp):
+        alone = case.ask(sources[flow : flow + 1], destinations[flow : flow + 1])
+        if not _equal(alone, case.routes.select(np.array([flow]))):
+            raise ConformanceError(
+                f"alone, the route from {case.pair(flow)} is {case.links(alone, 0)}; beside {len(sources) - 1} others "
+                f"it is {case.links(case.routes, flow)}; choose by the two ends alone, for example by a hash of them"
+            )
+
+
+def routes_are_deterministic(case: RoutedCase[Any]) -> None:
+    """Asked again, a router says the same, and it leaves what it is given as it is."""
+    sources, destinations = (ends.copy() for ends in case.pairs)
+    with seeded(1):
+        again = case.router.route(case.fabric, sources, destinations)
+    if not all(np.array_equal(one, other) for one, other in zip((sources, destinations), case.pairs, strict=True)):
+        raise ConformanceError("route() changes the arrays it is given; copy what has to change")
+    if _equal(again, case.routes):
+        return
+    for flow in range(len(sources)):
+        one = np.array([flow])
+        if not _equal(again.select(one), case.routes.select(one)):
+            raise ConformanceError(
+                f"asked twice, the route from {case.pair(flow)} is {case.links(case.routes, flow)} and "
+                f"{case.links(again, flow)}; a router has no state and no random numbers, because routes are kept"
+            )
+
+
+def trees_exist_where_offered(case: RoutedCase[Any]) -> None:
+    """The router has every tree that the fabric offers collectives."""
+    for tree in case.trees:
+        if tree.offered and not isinstance(tree.answer, Routes):
+            raise ConformanceError(
+                f"the fabric offers {case.fabric.offers}, yet the router refuses {case.tree_name(tree)}: {tree.answer}"
+            )
+        if isinstance(tree.answer, Routes) and len(tree.answer) != 1:
+            raise ConformanceError(f"{case.tree_name(tree)} is {len(tree.answer)} flows; a tree is one")
+
+
+def trees_reach_exactly_their_leaves(case: RoutedCase[Any]) -> None:
+    """Every tree joins all its sources, reaches all its destinations, and does nothing else."""
+    for tree, answer, report in case.reports:
+        if report.faults:
+            more = f" (and {len(report.faults) - 1} more faults)" if len(report.faults) > 1 else ""
+            raise ConformanceError(
+                f"{case.tree_name(tree)} is {case.links(answer, 0)}: {report.faults[0]}{more}; a tree leads from each "
+                "source by one path to one node, and from there by one path to each destination"
+            )
+
+
+def trees_branch_only_where_they_can(case: RoutedCase[Any]) -> None:
+    """A tree joins only where the fabric says that a node ``reduces``, and branches only where it ``copies``."""
+    for tree, answer, report in case.reports:
+        if report.stuck:
+            raise ConformanceError(
+                f"{case.tree_name(tree)} is {case.links(answer, 0)}, but {report.stuck[0]}; say so in the fabric's "
+                "copies and reduces, or raise UnsupportedError for the tree"
+            )
+
+
+def trees_take_as_long_as_their_deepest_branch(case: RoutedCase[Any]) -> None:
+    """The latency of a tree is at least that of its longest way up and its longest way down."""
+    for tree, answer, report in case.reports:
+        if not report.faults and answer.latencies[0] < report.latency * (1 - _EXACT):
+            raise ConformanceError(
+                f"{case.tree_name(tree)} takes {answer.latencies[0]:g} s; its deepest branch takes {report.latency:g} s"
+            )
+
+
+ROUTES: Sequence[Check[RoutedCase[Any]]] = (
+    routes_exist,
+    routes_lead_from_source_to_destination,
+    routes_have_no_loops,
+    routes_to_oneself_are_empty,
+    routes_take_as_long_as_their_links,
+    routes_do_not_depend_on_the_batch,
+    routes_are_deterministic,
+    trees_exist_where_offered,
+    trees_reach_exactly_their_leaves,
+    trees_branch_only_where_they_can,
+    trees_take_as_long_as_their_deepest_branch,
+)
+
+
+@frozen(eq=False, kw_only=True)
+class RouterCase(RoutedCase[Router]):
+    """A router and a fabric that it is to route.
+
+    Args:
+        network: The fabric.
+    """
+
+    network: Fabric
+
+    @property
+    def fabric(self) -> Fabric:
+        """See ``RoutedCase.fabric``."""
+        return self.network
+
+    @property
+    def router(self) -> Router:
+        """See ``RoutedCase.router``."""
+        return self.subject
+
+    def __str__(self) -> str:
+        return f"{describe(self.subject)} on {self.network.name}"
+
+
+ROUTER: Sequence[Check[RouterCase]] = (*COMMON, *ROUTES)
+
+
+def check_router(
+    router: Router, fabric: Fabric, *, plugin: object = None, expected_failures: Mapping[str, str] = NOTHING
+) -> None:
+    """Check ``router`` on ``fabric``; see ``check_topology``.
+
+    Raises:
+        ConformanceError: It breaks the contract.
+    """
+    case = RouterCase(subject=router, network=fabric, plugin=plugin)
+    check_all(f"router {case}", case, ROUTER, expected_failures)
+
+
+def _shares(routes: Routes) -> FloatArray:
+    return np.ones(len(routes.links)) if routes.coefficients is None else routes.coefficients
+
+
+def _by_flow(routes: Routes, values: FloatArray) -> FloatArray:
+    """Return the sum of ``values``, one per link of a flow, of each flow."""
+    flow = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
+    return np.bincount(flow, values, len(routes)).astype(np.float64, copy=False)
+
+
+def _equal(one: Routes, other: Routes) -> bool:
+    return (
+        np.array_equal(one.offsets, other.offsets)
+        and np.array_equal(one.links, other.links)
+        and np.allclose(one.latencies, other.latencies, rtol=_EXACT, atol=0)
+        and np.allclose(_shares(one), _shares(other), rtol=_EXACT, atol=0)
+    )

@@ -1,0 +1,244 @@
+"""What is checked of a bandwidth-sharing policy, on random flows from a fixed seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.fabric import Fabric
+from fredfw.simulation import Incidence, SharingPolicy
+from fredfw.testing.common import COMMON, Case
+from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
+from fredfw.testing.fabrics import standard
+from fredfw.testing.process import digest, same_elsewhere
+from fredfw.typing import BoolArray, FloatArray, IntArray
+
+_EXACT = 1e-9
+_ROUNDS = 20
+_FLOWS = 24
+_CLASSES = 3
+
+
+@frozen(eq=False)
+class Shared:
+    """Some flows on a fabric, and the rates that a policy gives them."""
+
+    fabric: Fabric
+    incidence: Incidence
+    rates: FloatArray
+
+    @property
+    def name(self) -> str:
+        """What it is, for messages."""
+        return f"{len(self.incidence)} flows on a {self.fabric.name}"
+
+    @cached_property
+    def load(self) -> FloatArray:
+        """``(links,)`` bytes per second on each link."""
+        return self.incidence.load(self.rates, len(self.fabric.bandwidths))
+
+
+@frozen(eq=False, kw_only=True)
+class SharingCase(Case[SharingPolicy]):
+    """A policy and the fabrics whose links it is to share.
+
+    Args:
+        fabrics: Small ones, with routes between all NPUs.
+    """
+
+    fabrics: Sequence[Fabric]
+
+    @cached_property
+    def shared(self) -> tuple[Shared, ...]:
+        """Flows, and what the policy makes of them."""
+        return tuple(
+            Shared(fabric, incidence, self.rates(incidence, fabric))
+            for fabric in self.fabrics
+            for incidence in _incidences(fabric)
+        )
+
+    def rates(self, incidence: Incidence, fabric: Fabric) -> FloatArray:
+        """Return what the policy says; it is given copies of the arrays that one might change."""
+        return self.subject.rates(incidence, fabric.bandwidths.copy(), fabric)
+
+
+def rates_are_numbers(case: SharingCase) -> None:
+    """There is a rate for every flow, not negative; finite where it has links, else its cap."""
+    for one in case.shared:
+        crosses = np.diff(one.incidence.offsets) > 0
+        if (
+            one.rates.shape != (len(one.incidence),)
+            or (one.rates < 0).any()
+            or not np.isfinite(one.rates[crosses]).all()
+        ):
+            raise ConformanceError(f"{one.name} get the rates {one.rates}; one each, finite and not negative")
+        if not np.array_equal(one.rates[~crosses], _caps(one.incidence)[~crosses]):
+            raise ConformanceError("a flow without links runs at its cap, or at an infinite rate where it has none")
+
+
+def capacity_is_never_exceeded(case: SharingCase) -> None:
+    """No link carries more than its capacity, and no flow is faster than its cap."""
+    for one in case.shared:
+        for link in np.flatnonzero(one.load > one.fabric.bandwidths * (1 + _EXACT))[:1]:
+            raise ConformanceError(
+                f"of {one.name}, {_crossing(one, link)} cross {one.fabric.link_name(int(link))} and put "
+                f"{one.load[link]:g} B/s on its {one.fabric.bandwidths[link]:g} B/s; a flow loads a link with its rate "
+                "times its coefficient"
+            )
+        for flow in np.flatnonzero(one.rates > _caps(one.incidence) * (1 + _EXACT))[:1]:
+            raise ConformanceError(f"flow {flow} runs at {one.rates[flow]:g} B/s, over its cap in Incidence.caps")
+
+
+def no_capacity_is_wasted(case: SharingCase) -> None:
+    """No flow could be faster: a link on its way is full, or it is at its cap, or it makes way for a higher class."""
+    for one in case.shared:
+        incidence = one.incidence
+        full = one.load >= one.fabric.bandwidths * (1 - _EXACT)
+        held = np.bincount(incidence.flows, full[incidence.links], len(incidence)) > 0
+        held |= one.rates >= _caps(incidence) * (1 - _EXACT)
+        held |= _makes_way(one)
+        for flow in np.flatnonzero(~held)[:1]:
+            raise ConformanceError(
+                f"of {one.name}, flow {flow} (class {incidence.priorities[flow]}) runs at {one.rates[flow]:g} B/s and "
+                "could be faster: no link on its way is full, it is below its cap, and it does not stand still for a "
+                "running flow of a higher class that it meets"
+            )
+
+
+def somebody_moves(case: SharingCase) -> None:
+    """Where there are flows, one of them has a rate: otherwise the simulation would never end."""
+    for one in case.shared:
+        if not (one.rates > 0).any():
+            raise ConformanceError(f"of {one.name}, none has a rate; they would wait for ever")
+
+
+def order_does_not_matter(case: SharingCase) -> None:
+    """The same flows in another order get the same rates."""
+    random = np.random.default_rng(1)
+    for one in case.shared:
+        order = random.permutation(len(one.incidence))
+        rates = case.rates(_permuted(one.incidence, order), one.fabric)
+        for place in np.flatnonzero(~np.isclose(rates, one.rates[order], rtol=_EXACT, atol=0))[:1]:
+            raise ConformanceError(
+                f"of {one.name}, flow {order[place]} gets {one.rates[order][place]:g} B/s, and {rates[place]:g} B/s "
+                "where the same flows come in another order; rates must not depend on their numbers"
+            )
+
+
+def is_deterministic(case: SharingCase) -> None:
+    """Asked again, the policy says the same, and it leaves what it is given as it is."""
+    for seed, one in enumerate(case.shared):
+        incidence = one.incidence
+        given: list[Any] = [
+            one.fabric.bandwidths.copy(),
+            incidence.links.copy(),
+            incidence.offsets.copy(),
+            incidence.priorities.copy(),
+        ]
+        with seeded(seed):
+            again = case.subject.rates(incidence, given[0], one.fabric)
+        kept = (one.fabric.bandwidths, incidence.links, incidence.offsets, incidence.priorities)
+        if not np.array_equal(again, one.rates):
+            raise ConformanceError(f"asked twice, {one.name} get different rates; a policy keeps nothing between calls")
+        if not all(np.array_equal(*pair) for pair in zip(given, kept, strict=True)):
+            raise ConformanceError("rates() changes the arrays it is given; copy what has to change")
+
+
+def is_the_same_in_another_process(case: SharingCase) -> None:
+    """The rates are the same in another process, with another hash seed."""
+    same_elsewhere(case.subject, observed, "what flows get")
+
+
+def observed(policy: SharingPolicy) -> str:
+    """Return a digest of the rates that a policy gives."""
+    return digest(one.rates for one in SharingCase(subject=policy, fabrics=standard()).shared)
+
+
+SHARING: Sequence[Check[SharingCase]] = (
+    *COMMON,
+    rates_are_numbers,
+    capacity_is_never_exceeded,
+    no_capacity_is_wasted,
+    somebody_moves,
+    order_does_not_matter,
+    is_deterministic,
+    is_the_same_in_another_process,
+)
+
+
+def check_sharing_policy(
+    policy: SharingPolicy,
+    *,
+    fabrics: Sequence[Fabric] = (),
+    plugin: object = None,
+    expected_failures: Mapping[str, str] = NOTHING,
+) -> None:
+    """Check a configured sharing policy, on ``fabrics`` or else on small ones of the kit; see ``check_topology``.
+
+    Raises:
+        ConformanceError: It breaks the contract.
+    """
+    case = SharingCase(subject=policy, plugin=plugin, fabrics=fabrics or standard())
+    check_all(f"sharing policy {case}", case, SHARING, expected_failures)
+
+
+def _incidences(fabric: Fabric) -> Iterator[Incidence]:
+    """Yield flows between pairs of NPUs and over any links, of several classes, some with caps and coefficients."""
+    random = np.random.default_rng(0)
+    everywhere = np.arange(len(fabric.bandwidths))
+    for number in range(_ROUNDS):
+        count = int(random.integers(1, _FLOWS))
+        ends = random.choice(fabric.npus, (2, count))
+        routes = fabric.router.route(fabric, *ends)
+        ways = [routes.links[routes.offsets[one] : routes.offsets[one + 1]] for one in range(count)]
+        if number % 3 == 0:  # some trees
+            ways += [random.choice(everywhere, min(4, len(everywhere)), replace=False) for _ in range(3)]
+        lengths = [len(way) for way in ways]
+        links = np.concatenate(ways).astype(np.intp)
+        yield Incidence(
+            np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp),
+            links,
+            random.choice([0.25, 0.5, 1.0], len(links)) if number % 4 == 1 else None,
+            random.choice([0.01, 0.1, np.inf], len(ways)) * fabric.bandwidths.max() if number % 4 >= 2 else None,
+            random.integers(0, _CLASSES, len(ways)) if number % 2 else np.zeros(len(ways), dtype=np.intp),
+        )
+
+
+def _permuted(incidence: Incidence, order: IntArray) -> Incidence:
+    pairs = np.concatenate([np.arange(incidence.offsets[one], incidence.offsets[one + 1]) for one in order])
+    return Incidence(
+        np.concatenate([[0], np.cumsum(np.diff(incidence.offsets)[order])]).astype(np.intp),
+        incidence.links[pairs],
+        None if incidence.coefficients is None else incidence.coefficients[pairs],
+        None if incidence.caps is None else incidence.caps[order],
+        incidence.priorities[order],
+    )
+
+
+def _caps(incidence: Incidence) -> FloatArray:
+    return np.full(len(incidence), np.inf) if incidence.caps is None else incidence.caps
+
+
+def _crossing(one: Shared, link: int) -> str:
+    flows = one.incidence.flows[one.incidence.links == link].tolist()
+    return f"flow{'s' if len(flows) > 1 else ''} {', '.join(map(str, flows))}"
+
+
+def _makes_way(one: Shared) -> BoolArray:
+    """Return which flows stand still while one of a higher class runs through a node on their way."""
+    incidence, fabric = one.incidence, one.fabric
+    nodes = len(fabric.kinds)
+    waits = np.zeros(len(incidence), dtype=bool)
+    ends = fabric.sources[incidence.links], fabric.destinations[incidence.links]
+    for priority in range(1, _CLASSES):
+        runs = (incidence.priorities < priority) & (one.rates > 0)
+        taken = np.zeros(nodes, dtype=bool)
+        for end in ends:
+            taken[end[runs[incidence.flows]]] = True
+        meets = np.bincount(incidence.flows, taken[ends[0]] | taken[ends[1]], len(incidence)) > 0
+        waits |= meets & (incidence.priorities == priority) & (one.rates == 0)
+    return waits

@@ -1,0 +1,249 @@
+"""What is checked of a topology: that it builds one network, a sound one, and that its own router can route it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.collectives import CollectiveRequest, Pattern, ring_schedule
+from fredfw.fabric import Fabric, NodeKind, Router, Topology
+from fredfw.plugin import configure
+from fredfw.simulation import lower_bound
+from fredfw.testing.common import COMMON, twin
+from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
+from fredfw.testing.process import digest, same_elsewhere
+from fredfw.testing.routes import ROUTES, RoutedCase
+from fredfw.testing.timing import simulate
+from fredfw.typing import BoolArray, IntArray
+
+_EXACT = 1e-9
+_ARRAYS = (
+    "kinds",
+    "sources",
+    "destinations",
+    "bandwidths",
+    "latencies",
+    "energies",
+    "coordinates",
+    "copies",
+    "reduces",
+)
+_TRIED = 16
+
+
+@frozen(eq=False, kw_only=True)
+class TopologyCase(RoutedCase[Topology]):
+    """A topology, built once."""
+
+    @cached_property
+    def fabric(self) -> Fabric:
+        """What it builds."""
+        return self.subject.build()
+
+    @property
+    def router(self) -> Router:
+        """The fabric's own."""
+        return self.fabric.router
+
+
+def build_is_pure(case: TopologyCase) -> None:
+    """Two builds, also of an equal instance, give equal fabrics and change nothing."""
+    before = configure.unstructure(case.subject)
+    for seed, topology in enumerate((case.subject, twin(case.subject))):
+        with seeded(seed):
+            again = topology.build()
+        for name in _ARRAYS:
+            one, other = getattr(case.fabric, name), getattr(again, name)
+            if not np.array_equal(one, other):
+                raise ConformanceError(f"two builds differ in their {name}{_where(one, other)}; {_PURE}")
+        for name in ("name", "levels", "offers", "sharing"):
+            if getattr(case.fabric, name) != getattr(again, name):
+                raise ConformanceError(
+                    f"two builds differ in their {name}: {getattr(case.fabric, name)!r} and {getattr(again, name)!r}; "
+                    f"{_PURE}"
+                )
+    if configure.unstructure(case.subject) != before:
+        raise ConformanceError(f"build() changes the fields of the topology; {_PURE}")
+
+
+_PURE = "build() may depend on the fields alone: no random numbers without a fixed seed, nothing kept between calls"
+
+
+def is_the_same_in_another_process(case: TopologyCase) -> None:
+    """A build in another process, with another hash seed, gives an equal fabric and equal routes."""
+    same_elsewhere(case.subject, observed, "the fabric that is built")
+
+
+def observed(topology: Topology) -> str:
+    """Return a digest of what a topology builds and how that is routed."""
+    case = TopologyCase(subject=topology)
+    fabric, routes = case.fabric, case.routes
+    names = [fabric.node_name(node) for node in range(min(len(fabric.kinds), _TRIED))]
+    arrays = [getattr(fabric, name) for name in _ARRAYS]
+    return digest(
+        [*arrays, fabric.name, fabric.levels, fabric.offers, fabric.sharing, names, routes.offsets, routes.links]
+    )
+
+
+def capacities_are_positive_and_finite(case: TopologyCase) -> None:
+    """Every link has a positive, finite bandwidth, and a finite latency and energy that are not negative."""
+    fabric = case.fabric
+    for what, values, fine in (
+        ("bandwidth", fabric.bandwidths, fabric.bandwidths > 0),
+        ("latency", fabric.latencies, fabric.latencies >= 0),
+        ("energy", fabric.energies, fabric.energies >= 0),
+    ):
+        for link in np.flatnonzero(~(fine & np.isfinite(values)))[:1]:
+            raise ConformanceError(
+                f"{fabric.link_name(int(link))} has {what} {values[link]}; leave a link out that carries nothing"
+            )
+
+
+def is_connected(case: TopologyCase) -> None:
+    """There is a directed path from every NPU, controller and memory to every other."""
+    fabric = case.fabric
+    if not len(fabric.npus):
+        raise ConformanceError("there is no NPU; give nodes that compute the kind NodeKind.NPU")
+    ends = np.flatnonzero(fabric.kinds != NodeKind.SWITCH)
+    start = int(fabric.npus[0])
+    for near, far, lost in (
+        (fabric.sources, fabric.destinations, "there is no path from {start} to {end}"),
+        (fabric.destinations, fabric.sources, "there is no path from {end} to {start}"),
+    ):
+        missing = ends[~_reached(len(fabric.kinds), near, far, start)[ends]]
+        if missing.size:
+            names = {"start": fabric.node_name(start), "end": fabric.node_name(int(missing[0]))}
+            more = f" (nor for {len(missing) - 1} other nodes)" if len(missing) > 1 else ""
+            raise ConformanceError(f"{lost.format(**names)}{more}; links are directed, a cable is one each way")
+
+
+def capacity_is_symmetric(case: TopologyCase) -> None:
+    """Two neighbours have the same bandwidth each way."""
+    fabric = case.fabric
+    nodes = len(fabric.kinds)
+    keys, link = np.unique(fabric.sources * nodes + fabric.destinations, return_inverse=True)
+    capacity = np.bincount(link, fabric.bandwidths, len(keys))
+    source, destination = np.divmod(keys, nodes)
+    back = destination * nodes + source
+    place = np.minimum(np.searchsorted(keys, back), len(keys) - 1)
+    backward = np.where(keys[place] == back, capacity[place], 0.0)
+    for one in np.flatnonzero(~np.isclose(capacity, backward, rtol=_EXACT, atol=0))[:1]:
+        names = fabric.node_name(int(source[one])), fabric.node_name(int(destination[one]))
+        raise ConformanceError(
+            f"{names[0]} sends {capacity[one]:g} B/s to {names[1]} and gets {backward[one]:g} B/s back; {_ON_PURPOSE}"
+        )
+
+
+def latency_is_symmetric(case: TopologyCase) -> None:
+    """The route there takes as long as the route back."""
+    latencies = case.routes.latencies
+    there, back = latencies[: len(latencies) // 2], latencies[len(latencies) // 2 :]
+    for flow in np.flatnonzero(~np.isclose(there, back, rtol=_EXACT, atol=0))[:1]:
+        raise ConformanceError(
+            f"from {case.pair(int(flow))} a route takes {there[flow]:g} s, back it takes {back[flow]:g} s; "
+            f"{_ON_PURPOSE}"
+        )
+
+
+_ON_PURPOSE = "where that is on purpose, say why in expected_failures"
+
+
+def levels_are_a_full_product(case: TopologyCase) -> None:
+    """The NPUs fill all positions of the levels, and each level makes sense."""
+    fabric = case.fabric
+    if (fabric.coordinates is None) != (not fabric.levels):
+        given = "levels without coordinates" if fabric.levels else "coordinates without levels"
+        raise ConformanceError(f"there are {given}, of which algorithms see nothing; give both or neither")
+    sizes = [level.size for level in fabric.levels]
+    if sizes and int(np.prod(sizes)) != len(fabric.npus):
+        raise ConformanceError(
+            f"levels of {sizes} have {int(np.prod(sizes))} positions for {len(fabric.npus)} NPUs; give no levels where "
+            "the NPUs do not fill them"
+        )
+    for level in fabric.levels:
+        numbers = level.bandwidth > 0 and level.latency >= 0 and np.isfinite([level.bandwidth, level.latency]).all()
+        if level.kind not in ("ring", "line", "switch") or level.size < 1 or level.lanes < 1 or not numbers:
+            raise ConformanceError(f"{level} makes no sense; its docstring says what may be in it")
+
+
+def levels_promise_no_more_than_the_links(case: TopologyCase) -> None:
+    """No level has more bandwidth per member than the links of an NPU."""
+    fabric = case.fabric
+    for number, level in enumerate(fabric.levels):
+        if level.size < 2:
+            continue
+        for ends, verb in ((fabric.sources, "send"), (fabric.destinations, "receive")):
+            own = np.bincount(ends, fabric.bandwidths, len(fabric.kinds))[fabric.npus]
+            for npu in np.flatnonzero(own < level.bandwidth * (1 - _EXACT))[:1]:
+                raise ConformanceError(
+                    f"level {number} promises each member {level.bandwidth:g} B/s, but the links of "
+                    f"{fabric.node_name(int(fabric.npus[npu]))} together {verb} {own[npu]:g} B/s"
+                )
+
+
+def carries_a_collective(case: TopologyCase) -> None:
+    """A ring all-gather among the first NPUs ends, admitted and shared as the fabric wants, and beats no bound."""
+    members: IntArray = np.arange(min(len(case.fabric.npus), _TRIED))
+    if len(members) < 2:
+        return
+    request = CollectiveRequest(Pattern.ALL_GATHER, len(members), 1e9)
+    schedule = ring_schedule(request.pattern, request.size, members[:, None])
+    seconds = simulate(case.fabric, schedule, members).seconds
+    bound = lower_bound(case.fabric, request, members).seconds
+    if not bound * (1 - _EXACT) <= seconds < np.inf:
+        raise ConformanceError(f"a ring all-gather takes {seconds:g} s, no algorithm takes less than {bound:g} s")
+
+
+TOPOLOGY: Sequence[Check[TopologyCase]] = (
+    *COMMON,
+    build_is_pure,
+    is_the_same_in_another_process,
+    capacities_are_positive_and_finite,
+    is_connected,
+    capacity_is_symmetric,
+    *ROUTES,
+    latency_is_symmetric,
+    levels_are_a_full_product,
+    levels_promise_no_more_than_the_links,
+    carries_a_collective,
+)
+
+
+def check_topology(
+    topology: Topology, *, plugin: object = None, expected_failures: Mapping[str, str] = NOTHING
+) -> None:
+    """Check a configured topology: what it builds, the routes through it, and what it says of itself.
+
+    Args:
+        topology: What to check.
+        plugin: The module or object whose hooks register it, to check that as well.
+        expected_failures: By the name of a check, the reason why it cannot hold. No reason, a check that holds after
+            all, or one that does not exist is a failure, too.
+
+    Raises:
+        ConformanceError: It breaks the contract; the message lists every check that fails, with what to mend.
+    """
+    case = TopologyCase(subject=topology, plugin=plugin)
+    check_all(f"topology {case}", case, TOPOLOGY, expected_failures)
+
+
+def _where(one: object, other: object) -> str:
+    """Return the first place at which two arrays differ, in words."""
+    if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)):
+        return f": {one} and {other}"
+    if one.shape != other.shape:
+        return f": {len(one)} and {len(other)} of them"
+    at = tuple(int(index) for index in np.argwhere(one != other)[0])
+    return f": {one[at]} and {other[at]} at {list(at) if len(at) > 1 else at[0]}"
+
+
+def _reached(nodes: int, near: IntArray, far: IntArray, start: int) -> BoolArray:
+    """Return ``(nodes,)`` whether each node can be reached from ``start`` over links from ``near`` to ``far``."""
+    reached: BoolArray = np.arange(nodes) == start
+    count = 0
+    while count < (count := int(reached.sum())):
+        reached[far[reached[near]]] = True
+    return reached

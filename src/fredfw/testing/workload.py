@@ -1,0 +1,221 @@
+"""What is checked of a workload: the graph of its tasks, the work in it, and that it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from attrs import asdict, frozen
+
+from fredfw.collectives.direct import DirectAlgorithm
+from fredfw.fabric import Fabric
+from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, Timeline
+from fredfw.testing.common import COMMON, Case
+from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, describe, seeded
+from fredfw.testing.fabrics import star
+from fredfw.testing.process import digest, same_elsewhere
+from fredfw.workloads import Npu, System, TaskGraph, TaskKind, Workload
+
+_EXACT = 1e-9
+SYSTEM = System(npus=16, controllers=4)
+"""The machine that workloads run on unless told otherwise: NPUs and controllers around a switch."""
+FLOPS, MEMORY = "flops", "bytes"
+
+
+@frozen(eq=False, kw_only=True)
+class WorkloadCase(Case[Workload]):
+    """A workload and the machine it is for.
+
+    Args:
+        system: The machine.
+        splits: Other configurations that do the same work, split among workers in another way.
+        conserved: Totals that all of them must agree on, as ``totals`` names them.
+    """
+
+    system: System
+    splits: Sequence[Workload]
+    conserved: Sequence[str]
+
+    @cached_property
+    def graph(self) -> TaskGraph:
+        """One iteration."""
+        return self.subject.graph(self.system)
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """One iteration on a star, with direct algorithms."""
+        fabric: Fabric = star(self.system.npus, self.system.controllers)
+        network, lowering, sharing = FlowNetwork(fabric, MaxMin()), Lowering(fabric), MaxMin()
+        return Executor(
+            self.graph,
+            fabric=fabric,
+            network=network,
+            placement=np.arange(self.graph.ranks),
+            planner=Planner(fabric, sharing, lowering, {None: (DirectAlgorithm(),)}),
+            lowering=lowering,
+            compute_seconds=Npu().seconds,
+        ).run()
+
+    def task(self, number: int) -> str:
+        """Return a task in words."""
+        return f"task {number} ({self.graph.names[number]!r})"
+
+
+def totals(graph: TaskGraph) -> dict[str, float]:
+    """Return the work in an iteration: ``flops`` and local ``bytes`` of all ranks, and by label what is communicated.
+
+    The last is the sum of the sizes of collectives, transfers and streams over their groups.
+    """
+    sums = {FLOPS: 0.0, MEMORY: 0.0}
+    for task in range(len(graph)):
+        times = int(graph.repeats[task])
+        table = graph.tables[graph.members[task]]
+        if graph.kinds[task] == TaskKind.COMPUTE:
+            sums[FLOPS] += float(graph.flops[task]) * len(table) * times
+            sums[MEMORY] += float(graph.bytes[task]) * len(table) * times
+        else:
+            label = graph.label(task)
+            sums[label] = sums.get(label, 0.0) + float(graph.bytes[task]) * len(table) * times
+    return sums
+
+
+def is_acyclic(case: WorkloadCase) -> None:
+    """Every task comes after those it depends on."""
+    graph = case.graph
+    for task in range(len(graph)):
+        late = graph.after(task)[(graph.after(task) >= task) | (graph.after(task) < 0)]
+        if late.size:
+            raise ConformanceError(
+                f"{case.task(task)} depends on task {late[0]}, which does not come before it; add tasks with "
+                "GraphBuilder"
+            )
+
+
+def workers_fit_the_system(case: WorkloadCase) -> None:
+    """The graph has the workers that ``parallelism`` says, and there are NPUs for them."""
+    workers = case.subject.parallelism(case.system).workers
+    if case.graph.ranks != workers:
+        raise ConformanceError(f"parallelism() says {workers} workers, graph() has {case.graph.ranks} ranks")
+    if workers > case.system.npus:
+        raise ConformanceError(f"there are {workers} workers for {case.system.npus} NPUs; give a larger system=")
+
+
+def all_ranks_take_part(case: WorkloadCase) -> None:
+    """Every rank does something."""
+    busy = {int(rank) for members in case.graph.tables for rank in np.ravel(members)}
+    idle = sorted(set(range(case.graph.ranks)) - busy)
+    if idle:
+        raise ConformanceError(
+            f"rank {idle[0]} has no part in any task (in all, {len(idle)} of {case.graph.ranks} ranks)"
+        )
+
+
+def amounts_are_not_negative(case: WorkloadCase) -> None:
+    """FLOPs, bytes and seconds of every task are finite and not negative, and some task does something."""
+    graph = case.graph
+    for what in ("flops", "bytes", "seconds"):
+        values = getattr(graph, what)
+        known = ~np.isnan(values) if what == "seconds" else np.ones(len(values), dtype=bool)
+        for task in np.flatnonzero(known & ~(np.isfinite(values) & (values >= 0)))[:1]:
+            raise ConformanceError(f"{case.task(int(task))} has {what} {values[task]}; finite, and not negative")
+    if not len(graph):
+        raise ConformanceError("the graph has no tasks")
+
+
+def memory_is_not_negative(case: WorkloadCase) -> None:
+    """What the fullest NPU needs is finite and not negative."""
+    for part, size in asdict(case.subject.memory(case.system)).items():
+        if not np.isfinite(size) or size < 0:
+            raise ConformanceError(f"memory() says {size} bytes of {part}; finite, and not negative")
+
+
+def work_is_conserved(case: WorkloadCase) -> None:
+    """However the work is split among workers, it is the same work."""
+    own = totals(case.graph)
+    for other in case.splits:
+        theirs = totals(other.graph(case.system))
+        for name in case.conserved:
+            if name not in own or name not in theirs:
+                known = ", ".join(sorted(own if name not in own else theirs))
+                raise ConformanceError(f"nothing is called {name!r} in {case}; conserved= may have {known}")
+            if not np.isclose(own[name], theirs[name], rtol=_EXACT, atol=0):
+                raise ConformanceError(
+                    f"{case} has {own[name]:.12g} {name} in all, {describe(other)} has {theirs[name]:.12g}; they are "
+                    "to do the same work"
+                )
+
+
+def runs_to_the_end(case: WorkloadCase) -> None:
+    """On a small fabric the iteration ends, and the time of every rank is accounted for."""
+    timeline = case.timeline
+    for rank, seconds in enumerate(np.sum(list(timeline.breakdown_by_rank.values()), axis=0)):
+        if not np.isclose(seconds, timeline.duration, rtol=_EXACT, atol=0):
+            raise ConformanceError(f"of {timeline.duration:g} s, {seconds:g} s of rank {rank} are accounted for")
+
+
+def is_deterministic(case: WorkloadCase) -> None:
+    """Asked again, it describes the same iteration."""
+    before = _content(case.graph)
+    with seeded(1):
+        again = _content(case.subject.graph(case.system))
+    if before != again:
+        raise ConformanceError("asked twice, graph() differs; it may depend on the fields and the system alone")
+
+
+def is_the_same_in_another_process(case: WorkloadCase) -> None:
+    """The iteration is the same in another process, with another hash seed; for the kit's own system."""
+    if case.system == SYSTEM:
+        same_elsewhere(case.subject, observed, "the graph")
+
+
+def observed(workload: Workload) -> str:
+    """Return a digest of an iteration on the kit's own system."""
+    return _content(workload.graph(SYSTEM))
+
+
+WORKLOAD: Sequence[Check[WorkloadCase]] = (
+    *COMMON,
+    is_acyclic,
+    workers_fit_the_system,
+    all_ranks_take_part,
+    amounts_are_not_negative,
+    memory_is_not_negative,
+    work_is_conserved,
+    runs_to_the_end,
+    is_deterministic,
+    is_the_same_in_another_process,
+)
+
+
+def check_workload(
+    workload: Workload,
+    *,
+    system: System = SYSTEM,
+    splits: Sequence[Workload] = (),
+    conserved: Sequence[str] = (FLOPS,),
+    plugin: object = None,
+    expected_failures: Mapping[str, str] = NOTHING,
+) -> None:
+    """Check a configured workload; see ``check_topology``.
+
+    Args:
+        workload: What to check.
+        system: The machine that it runs on.
+        splits: Other configurations that do the same work with other (MP, DP, PP).
+        conserved: Totals that must agree with theirs: ``flops``, ``bytes`` (of local memory), or a label for the bytes
+            that are communicated under it.
+        plugin: See ``check_topology``.
+        expected_failures: See ``check_topology``.
+
+    Raises:
+        ConformanceError: It breaks the contract.
+    """
+    case = WorkloadCase(subject=workload, plugin=plugin, system=system, splits=splits, conserved=conserved)
+    check_all(f"workload {case}", case, WORKLOAD, expected_failures)
+
+
+def _content(graph: TaskGraph) -> str:
+    columns = ("kinds", "labels", "flops", "bytes", "seconds", "members", "controllers", "dependency_offsets")
+    arrays = [getattr(graph, name) for name in (*columns, "dependencies", "blocks", "repeats")]
+    return digest([*arrays, *graph.tables, *graph.controller_tables, graph.names, graph.label_names, graph.patterns])

@@ -1,0 +1,132 @@
+"""Plugins that an experiment brings along."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from fredfw import Framework
+from fredfw.errors import InputError, PluginError
+from fredfw.report.data import run_to_json
+
+PLUGIN = '''
+from typing import ClassVar
+import numpy as np
+from attrs import frozen
+from fredfw import Fabric, NodeKind, Topology, hookimpl
+
+@frozen
+class Pair(Topology):
+    """Two NPUs, a link each way."""
+    name: ClassVar[str] = "pair"
+    def build(self) -> Fabric:
+        return Fabric("pair", np.full(2, NodeKind.NPU), [0, 1], [1, 0], {rate}, 0.0, 0.0)
+
+@hookimpl
+def fredfw_topologies():
+    return [Pair]
+'''
+EXPERIMENT = """
+plugins = ["fabrics/pair.py"]
+fabrics.pair = { topology = "pair", collectives = { default = "direct" } }
+workloads.sum = { workload = { name = "microbenchmark", size = "1 GB" } }
+workloads.more = { workload = { name = "microbenchmark", size = "2 GB" } }
+"""
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    file = tmp_path / "pair.toml"
+    file.write_text(EXPERIMENT)
+    (tmp_path / "fabrics").mkdir()
+    write(file, 1e9)
+    return file
+
+
+def write(experiment: Path, rate: float) -> str:
+    """Write the plugin; return what it must be recorded as."""
+    file = experiment.parent / "fabrics" / "pair.py"
+    file.write_text(PLUGIN.format(rate=rate))
+    return f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
+
+
+def test_a_file_beside_the_experiment_is_used_and_recorded(experiment: Path) -> None:
+    digest = write(experiment, 2e9)
+    result = Framework().run(experiment, workload="sum")
+    # Each sends half of 1 GB, then half of it again, at 2 GB/s.
+    assert result.seconds == pytest.approx(0.5)
+    assert result.provenance["versions"]["pair.py"] == digest
+    assert str(experiment.parent) not in str(result.provenance)
+
+
+def test_the_same_file_may_be_loaded_again(experiment: Path) -> None:
+    framework = Framework()
+    framework.plugins.load_file(experiment.parent / "fabrics" / "pair.py")  # as with --plugin
+    first = framework.run(experiment, workload="sum")
+    assert framework.run(experiment, workload="sum").seconds == first.seconds
+    assert len(framework.compare(experiment).rows) == 2
+
+
+def test_a_changed_file_needs_a_new_framework(experiment: Path) -> None:
+    framework = Framework()
+    framework.load_experiment(experiment)
+    write(experiment, 4e9)
+    with pytest.raises(InputError, match=r"'fabrics/pair\.py' has changed since it was loaded") as refused:
+        framework.load_experiment(experiment)
+    assert (refused.value.file, refused.value.key) == (str(experiment), "plugins[0]")
+    assert Framework().run(experiment, workload="sum").seconds == pytest.approx(0.25)
+
+
+def test_nothing_is_loaded_where_nothing_is_configured(experiment: Path) -> None:
+    (experiment.parent / "fabrics" / "pair.py").unlink()
+    outline = Framework().outline(experiment)
+    assert outline.plugins == ("fabrics/pair.py",)
+    assert outline.select(workloads=["sum"]).plugins == outline.plugins
+
+
+def test_tables_without_a_file_are_relative_to_the_current_folder(
+    experiment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(experiment.parent)
+    tables = {
+        "plugins": ["fabrics/pair.py"],
+        "fabrics": {"pair": {"topology": "pair"}},
+        "workloads": {"sum": {"workload": "microbenchmark"}},
+    }
+    assert Framework().load_experiment(tables).plugins == ("fabrics/pair.py",)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "key", "message"),
+    [
+        ('["absent.py"]', "plugins[0]", "'absent.py' is no Python file"),
+        ('["fabrics/pair.py", "pair.toml"]', "plugins[1]", "'pair.toml' is no Python file"),
+        ('"fabrics/pair.py"', "plugins", "'fabrics/pair.py' is not a list"),
+        ("[1]", "plugins", "1 is not text"),
+    ],
+)
+def test_what_is_no_plugin_file(experiment: Path, plugins: str, key: str, message: str) -> None:
+    experiment.write_text(EXPERIMENT.replace('["fabrics/pair.py"]', plugins))
+    with pytest.raises(InputError) as refused:
+        Framework().load_experiment(experiment)
+    error = refused.value
+    assert (error.file, error.key, error.message) == (str(experiment), key, message)
+    assert error.accepted
+
+
+def test_a_broken_file_is_named_with_file_and_key(experiment: Path) -> None:
+    (experiment.parent / "fabrics" / "pair.py").write_text("import no_such_module")
+    with pytest.raises(PluginError, match=r"pair\.toml: plugins\[0\]: plugin 'pair\.py' .* cannot be imported: "):
+        Framework().load_experiment(experiment)
+
+
+def test_cells_run_with_different_files_are_not_compared(experiment: Path) -> None:
+    stored = []
+    for workload, rate in (("sum", 1e9), ("more", 2e9)):
+        write(experiment, rate)
+        stored.append(experiment.with_name(f"{workload}.json"))
+        stored[-1].write_text(run_to_json(Framework().run(experiment, workload=workload)))
+    with pytest.raises(InputError, match=r"was run with pair\.py sha256:\w+, sum on pair with sha256:\w+"):
+        Framework().merge(experiment, stored)

@@ -1,0 +1,195 @@
+"""Every first-party algorithm against the lower bounds of every first-party topology; latencies left out unless named.
+
+S is the per-rank buffer, B the bandwidth of a link, n the NPUs, k those along a dimension.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, reject, settings
+from hypothesis import strategies as st
+
+from fredfw import CollectiveRequest, Fabric, Framework, Pattern
+from fredfw.errors import UnsupportedError
+from fredfw.experiment.runner import Bench, sharing_of
+from fredfw.simulation import Bound, lower_bound
+
+FRAMEWORK = Framework()
+S = 1e9
+B = 750e9
+
+
+def build(name: str, **fields: Any) -> Fabric:
+    return FRAMEWORK.topology(name, **fields).build()
+
+
+def bound(fabric: Fabric, pattern: str) -> Bound:
+    everyone = np.arange(len(fabric.npus))
+    return lower_bound(fabric, CollectiveRequest(Pattern(pattern), len(everyone), S), everyone)
+
+
+PLAIN = {"link_bandwidth": B, "link_latency": 0.0}
+
+
+def test_mesh() -> None:
+    fabric = build("mesh2d", rows=8, columns=8, io_controllers=False, **PLAIN)
+    # 32 x 32 pairs cross the 8 links of the bisection each way; a corner has two links.
+    assert bound(fabric, "all-to-all").cut == pytest.approx(32 * 32 / 64 / 8 * S / B)
+    assert bound(fabric, "all-to-all").injection == pytest.approx(63 / 64 / 2 * S / B)
+    # 2 x 63 S are received over 2 x 2 x 8 x 7 links.
+    assert bound(fabric, "all-reduce").ejection == pytest.approx(2 * 63 / 224 * S / B)
+    assert bound(fabric, "broadcast").ejection == pytest.approx(S / B / 2)
+
+
+def test_controllers_of_a_mesh_do_not_count() -> None:
+    for pattern in ("all-reduce", "all-to-all", "broadcast"):
+        alone, attached = (
+            bound(build("mesh2d", rows=4, columns=5, io_controllers=given), pattern) for given in (False, True)
+        )
+        assert attached == alone
+
+
+def test_latency_is_that_of_the_longest_of_the_shortest_paths() -> None:
+    fabrics = {
+        7 + 4: build("mesh2d", rows=8, columns=5, link_latency=1e-6),
+        4 + 2 + 2: build("torus", dimensions=[8, 5, 4], link_latency=1e-6),
+        5: build("optical-ring", npus=10, hop_latency=1e-6),
+        2 + 2: build("fred", link_latency=1e-6),
+    }
+    for hops, fabric in fabrics.items():
+        for pattern in ("all-gather", "reduce", "scatter"):
+            assert bound(fabric, pattern).latency == pytest.approx(hops * 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("topology", "fields", "pattern", "algorithm"),
+    [
+        ("torus", {"dimensions": [8, 8], **PLAIN}, "all-reduce", "torus-ring"),
+        ("torus", {"dimensions": [5, 5, 5], **PLAIN}, "all-reduce", "torus-ring"),
+        ("torus", {"dimensions": [8], "bidirectional": False, **PLAIN}, "all-reduce", "ring"),
+        ("torus", {"dimensions": [8, 8], **PLAIN}, "all-to-all", "direct"),
+        ("mesh2d", {"rows": 8, "columns": 8, **PLAIN}, "all-to-all", "direct"),
+        ("switch", {"npus": 9}, "all-to-all", "direct"),
+        ("switch", {"npus": 9}, "gather", "direct"),
+        ("switch", {"npus": 9, "in_network": True}, "all-reduce", "in-network"),
+        ("fred", {"variant": "D"}, "all-reduce", "in-network"),
+        ("fred", {"variant": "B"}, "all-reduce", "in-network"),
+        ("fred", {"variant": "D"}, "broadcast", "in-network"),
+        ("fred", {"variant": "C", "link_latency": 0.0}, "all-reduce", "ring"),
+        ("fred", {"variant": "A", "link_latency": 0.0}, "all-to-all", "direct"),
+        ("fully-connected", {"npus": 6, "link_latency": 0.0}, "all-reduce", "direct"),
+        ("fat-tree", {"npus": 16, "radix": 4, "routing": "spray", "link_latency": 0.0}, "all-to-all", "direct"),
+    ],
+)
+def test_the_best_algorithms_reach_it(topology: str, fields: dict[str, Any], pattern: str, algorithm: str) -> None:
+    fabric = build(topology, **fields)
+    duration = FRAMEWORK.simulate_collective(fabric, pattern, size=S, algorithm=algorithm).duration
+    assert duration / bound(fabric, pattern).seconds == pytest.approx(1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("variant", "AB")
+def test_thin_uplinks_bind(variant: str) -> None:
+    # Groups of 4 behind 1.5 TB/s: as ends they exchange 2 x 4 / 5 x S, in the network S goes up and down once.
+    crossing = {"A": 2 * 4 / 5 * S, "B": S}[variant]
+    found = bound(build("fred", variant=variant), "all-reduce")
+    assert found.cut == pytest.approx(crossing / 1.5e12)
+    assert found.binding == "cut"
+
+
+@pytest.mark.parametrize(
+    ("topology", "fields"),
+    [
+        ("torus", {"dimensions": [64, 64]}),
+        ("mesh2d", {"rows": 64, "columns": 64}),
+        ("fat-tree", {"npus": 4096}),
+        ("fred", {"arity": [16, 16, 16], "bandwidths": ["3 TB/s", "12 TB/s", "24 TB/s"], "io_controllers": 0}),
+    ],
+)
+def test_it_is_quick_for_thousands_of_npus(topology: str, fields: dict[str, Any]) -> None:
+    fabric = build(topology, **fields)
+    bound(fabric, "all-reduce")
+    start = time.process_time()
+    bound(fabric, "all-to-all")
+    assert time.process_time() - start < 0.5  # ten times what was measured
+
+
+LATENCIES = st.sampled_from(["0 s", "100 ns", "30 us"])
+BANDWIDTHS = st.sampled_from(["1 GB/s", "750 GB/s"])
+TREE_BANDWIDTHS = ["1 TB/s", "3 TB/s", "8 TB/s"]
+
+
+@st.composite
+def fabrics(draw: st.DrawFn) -> Fabric:
+    name = draw(st.sampled_from(["mesh2d", "torus", "switch", "fully-connected", "fred", "fat-tree", "optical-ring"]))
+    fields: dict[str, Any] = {"link_latency": draw(LATENCIES)}
+    match name:
+        case "mesh2d":
+            fields |= {"rows": draw(st.integers(1, 4)), "columns": draw(st.integers(2, 4))}
+        case "torus":
+            sizes = draw(st.lists(st.integers(2, 4), min_size=1, max_size=2))
+            fields = {
+                "dimensions": sizes,
+                "link_bandwidth": [draw(BANDWIDTHS) for _ in sizes],
+                "link_latency": [draw(LATENCIES) for _ in sizes],
+                "bidirectional": draw(st.booleans()),
+            }
+        case "switch":
+            fields |= {"npus": draw(st.integers(2, 8)), "in_network": draw(st.booleans())}
+        case "fully-connected":
+            fields |= {"npus": draw(st.integers(2, 7)), "link_bandwidth": draw(BANDWIDTHS)}
+        case "fred":
+            arity = [draw(st.integers(2, 4)), *draw(st.lists(st.integers(1, 3), max_size=2))]
+            fields |= {
+                "variant": draw(st.sampled_from("ABCD")),
+                "arity": arity,
+                "bandwidths": [draw(st.sampled_from(TREE_BANDWIDTHS)) for _ in arity],
+                "on_conflict": draw(st.sampled_from(["block", "decompose"])),
+            }
+        case "fat-tree":
+            fields |= {
+                "npus": draw(st.integers(2, 12)),
+                "radix": 4,
+                "oversubscription": draw(st.sampled_from([1, 3])),
+                "routing": draw(st.sampled_from(["ecmp", "spray"])),
+            }
+        case "optical-ring":
+            fields = {
+                "npus": draw(st.integers(2, 9)),
+                "wavelengths": draw(st.sampled_from([1, 4, 64])),
+                "hop_latency": draw(LATENCIES),
+                "reconfiguration": draw(st.sampled_from(["0 s", "25 us"])),
+                "stripe": draw(st.booleans()),
+            }
+    return build(name, **fields)
+
+
+@settings(max_examples=200, deadline=None)  # a simulation in many steps takes longer than others
+@given(fabrics(), st.sampled_from(list(Pattern)), st.sampled_from([1.0, 1e6, 1e9]), st.booleans(), st.data())
+def test_no_algorithm_is_faster(
+    fabric: Fabric, pattern: Pattern, size: float, stepwise: bool, data: st.DataObject
+) -> None:
+    npus = len(fabric.npus)
+    ranks = 2 if pattern is Pattern.POINT_TO_POINT else data.draw(st.sampled_from([npus, 2, max(2, npus - 1)]))
+    group = np.array(data.draw(st.permutations(range(npus))))[:ranks]
+    root = data.draw(st.integers(0, ranks - 1)) if pattern.rooted else 0
+    sizes = None
+    if pattern is Pattern.ALL_TO_ALL and data.draw(st.booleans()):
+        factors = data.draw(st.lists(st.sampled_from([0, 1, 5]), min_size=ranks**2, max_size=ranks**2))
+        sizes = size * np.array(factors).reshape(ranks, ranks)
+    request = CollectiveRequest(pattern, ranks, size, root, sizes)
+    least = lower_bound(fabric, request, group).seconds
+    assume(least > 0)
+    view = fabric.view(group)
+    able = [cls for cls in FRAMEWORK.plugins.collectives if cls().refusal(request, view) is None]
+    algorithm = data.draw(st.sampled_from(list(data.draw(st.sampled_from(able)).variants(pattern))))
+    sharing = sharing_of(fabric, FRAMEWORK.plugins)
+    bench = Bench(fabric, sharing, {None: (algorithm,)}, FRAMEWORK.plugins, fastest=False)
+    try:
+        result = bench.collective(request, group, stepwise=stepwise)
+    except UnsupportedError:
+        reject()  # a variant that does not fit the group, or what the fabric's admission or router cannot carry
+    assert result.duration >= least * (1 - 1e-9)

@@ -1,0 +1,28 @@
+"""Measure what the tests reach of the core and all first-party plugins together, and list what they do not.
+
+Run by the tox environment ``coverage``: ``python tests/measure_coverage.py [ARGUMENT OF PYTEST ...]``.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def coverage(*arguments: str) -> int:
+    return subprocess.run([sys.executable, "-m", "coverage", *arguments], check=False, cwd=ROOT).returncode
+
+
+def main(*arguments: str) -> int:
+    sources = [path.relative_to(ROOT).as_posix() for path in (ROOT / "src", *sorted(ROOT.glob("plugins/*/*/src")))]
+    # The modules of this checkout, not the installed ones, so that the report names files that one can open.
+    here = f"pythonpath={' '.join(sources)}"
+    tests = coverage("run", f"--source={','.join(sources)}", "-m", "pytest", "-o", here, *arguments)
+    return coverage("report") or tests
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, combinations, permutations
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw.collectives import CollectiveRequest, Pattern
+from fredfw.fabric import Capabilities, Fabric, Level, NodeKind
+from fredfw.simulation import Bound, LowerBounds, lower_bound
+
+S = 1e9
+B = 100.0
+ALPHA = 0.25
+
+
+def star(npus: int, *, reduces: bool = False, multicasts: bool = False) -> Fabric:
+    """NPUs around a switch with a link each way, without levels."""
+    leaves, hub = np.arange(npus), np.full(npus, npus)
+    kinds = np.append(np.full(npus, NodeKind.NPU), NodeKind.SWITCH)
+    switch = kinds == NodeKind.SWITCH
+    return Fabric(
+        "star",
+        kinds,
+        np.concatenate([leaves, hub]),
+        np.concatenate([hub, leaves]),
+        B,
+        ALPHA,
+        0.0,
+        offers=Capabilities(reduces=reduces, multicasts=multicasts),
+        copies=switch,
+        reduces=switch,
+    )
+
+
+def one_way_ring(npus: int) -> Fabric:
+    here = np.arange(npus)
+    return Fabric("ring", np.zeros(npus), here, (here + 1) % npus, B, ALPHA, 0.0)
+
+
+def bound(fabric: Fabric, pattern: Pattern, size: float = S, members: Any = None, **fields: Any) -> Bound:
+    group = np.arange(len(fabric.npus)) if members is None else np.asarray(members)
+    return lower_bound(fabric, CollectiveRequest(pattern, len(group), size, **fields), group)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "injection", "ejection"),
+    [
+        (Pattern.ALL_REDUCE, 2 * 7 / 8, 2 * 7 / 8),  # Patarasuk and Yuan, 2009
+        (Pattern.REDUCE_SCATTER, 7 / 8, 7 / 8),
+        (Pattern.ALL_GATHER, 7 / 8, 7 / 8),
+        (Pattern.ALL_TO_ALL, 7 / 8, 7 / 8),
+        (Pattern.BROADCAST, 1, 1),
+        (Pattern.REDUCE, 1, 1),
+        (Pattern.SCATTER, 7 / 8, 1 / 8),
+        (Pattern.GATHER, 1 / 8, 7 / 8),
+    ],
+)
+def test_what_the_ends_of_a_switch_must_send_and_receive(pattern: Pattern, injection: float, ejection: float) -> None:
+    found = bound(star(8), pattern)
+    assert (found.injection, found.ejection) == pytest.approx((injection * S / B, ejection * S / B))
+    # All latencies are equal, so that the one bound comes on top of the other.
+    assert found.latency == 2 * ALPHA
+    assert found.seconds == pytest.approx(max(injection, ejection) * S / B + 2 * ALPHA)
+
+
+@pytest.mark.parametrize("pattern", [Pattern.ALL_REDUCE, Pattern.REDUCE, Pattern.BROADCAST])
+def test_with_a_switch_that_combines_and_copies_everyone_sends_and_receives_once(pattern: Pattern) -> None:
+    found = bound(star(8, reduces=True, multicasts=True), pattern)
+    assert max(found.injection, found.ejection, found.cut) == pytest.approx(S / B)
+    assert found.seconds == pytest.approx(S / B + 2 * ALPHA)
+
+
+def test_a_switch_that_only_copies_does_not_spare_the_receivers() -> None:
+    # Nobody but the ranks adds, so what they receive is that of a network without any help.
+    found = bound(star(8, multicasts=True), Pattern.ALL_REDUCE)
+    assert found.ejection == pytest.approx(2 * 7 / 8 * S / B)
+    assert found.injection == pytest.approx(S / B)
+
+
+def test_a_point_to_point_is_as_fast_as_its_thinnest_end() -> None:
+    fabric = star(3)
+    bandwidths = fabric.bandwidths.copy()
+    bandwidths[4] = B / 4  # down to NPU 1
+    found = bound(evolve(fabric, bandwidths=bandwidths), Pattern.POINT_TO_POINT, members=[2, 1])
+    assert (found.injection, found.ejection) == pytest.approx((S / B, 4 * S / B))
+    assert found.seconds == pytest.approx(4 * S / B + 2 * ALPHA)
+    assert found.binding == "ejection"
+
+
+def test_groups_behind_a_thin_link() -> None:
+    # Two switches of three NPUs, one link of B each way between them: in an all-reduce each half gives and gets S.
+    kinds = [NodeKind.NPU] * 6 + [NodeKind.SWITCH] * 2
+    leaves, switches = np.arange(6), np.repeat([6, 7], 3)
+    up, down = np.append(leaves, 6), np.append(switches, 7)
+    fabric = Fabric("dumbbell", kinds, np.append(up, down), np.append(down, up), B, ALPHA, 0.0)
+    assert bound(fabric, Pattern.ALL_TO_ALL).cut == pytest.approx(3 * 3 / 6 * S / B)
+    assert bound(fabric, Pattern.ALL_REDUCE).cut == pytest.approx(S / B)
+    assert bound(fabric, Pattern.ALL_REDUCE).latency == 3 * ALPHA
+    levels = (Level(3, "switch", B, 2 * ALPHA), Level(2, "switch", B, 3 * ALPHA))
+    coordinates = np.stack([leaves % 3, leaves // 3], axis=1)
+    assert bound(evolve(fabric, levels=levels, coordinates=coordinates), Pattern.ALL_REDUCE).cut == pytest.approx(S / B)
+
+
+def test_groups_of_a_tree_exchange_partial_sums_as_ranks_do() -> None:
+    # 4 switches of 2 NPUs below a root, links up of B: 2 x (4 - 1) S in all enter the four groups.
+    kinds = [NodeKind.NPU] * 8 + [NodeKind.SWITCH] * 5
+    lower, upper = np.arange(12), np.append(np.repeat(np.arange(8, 12), 2), [12] * 4)
+    fabric = Fabric(
+        "tree",
+        kinds,
+        np.append(lower, upper),
+        np.append(upper, lower),
+        B,
+        ALPHA,
+        0.0,
+        levels=(Level(2, "switch", B), Level(4, "switch", B / 2)),
+        coordinates=np.stack([np.arange(8) % 2, np.arange(8) // 2], axis=1),
+    )
+    assert bound(fabric, Pattern.ALL_REDUCE).cut == pytest.approx(2 * 3 / 4 * S / B)
+    assert bound(fabric, Pattern.BROADCAST, members=[0, 2, 4, 6]).latency == 4 * ALPHA
+
+
+def test_all_to_all_v_counts_what_the_pairs_exchange() -> None:
+    sizes = np.array([[9.0, 1.0, 2.0], [0.0, 9.0, 4.0], [0.0, 0.0, 9.0]]) * S
+    found = bound(star(3), Pattern.ALL_TO_ALL, sizes=sizes)
+    assert (found.injection, found.ejection) == pytest.approx((4 * S / B, 6 * S / B))
+    assert found.seconds == pytest.approx(6 * S / B + 2 * ALPHA)
+
+
+@pytest.mark.parametrize("pattern", list(Pattern))
+def test_nothing_to_send_takes_no_time(pattern: Pattern) -> None:
+    pair = star(2)
+    assert bound(pair, pattern, 0.0) == Bound()
+    assert bound(pair, pattern, members=[1]) == Bound()
+    if pattern is Pattern.ALL_TO_ALL:
+        assert bound(pair, pattern, sizes=np.diag([S, S])) == Bound()
+
+
+def test_no_way_is_an_infinite_bound() -> None:
+    pipe = Fabric("pipe", np.zeros(2), np.array([0]), np.array([1]), B, ALPHA, 0.0)
+    there, back = (bound(pipe, Pattern.POINT_TO_POINT, members=group) for group in ([0, 1], [1, 0]))
+    assert there.seconds == S / B + ALPHA
+    assert back.seconds == back.injection == back.latency == np.inf
+
+
+def test_a_ring_of_one_way_has_its_end_far_away() -> None:
+    found = bound(one_way_ring(6), Pattern.ALL_GATHER, 6.0)
+    assert found.latency == 5 * ALPHA
+    assert found.injection == pytest.approx(5 / B)
+    assert found.binding == "latency"
+    # The last byte that leaves a rank still has all the way to go.
+    assert found.seconds == pytest.approx(5 * ALPHA + 1 / B)
+
+
+def test_the_largest_part_binds_and_the_first_of_equal_ones() -> None:
+    assert Bound(1.0, 2.0, 3.0, 2.5, 3.2).binding == "cut"
+    assert Bound(2.0, 2.0, 1.0, 2.0, 2.5).binding == "injection"
+
+
+def test_what_is_kept_for_later_calls_changes_nothing() -> None:
+    fabric = star(5)
+    bounds = LowerBounds(fabric)
+    for size in (S, 2.0):
+        for pattern in (Pattern.ALL_REDUCE, Pattern.GATHER, Pattern.BROADCAST, Pattern.ALL_TO_ALL):
+            for members in (np.arange(5), np.array([3, 1, 4])):
+                request = CollectiveRequest(pattern, len(members), size)
+                assert bounds.of(request, members) == lower_bound(fabric, request, members)
+
+
+def messages(members: int, helpers: int) -> int:
+    """Return the fewest messages after which all members know of all, searched through all states of knowledge."""
+    nodes = range(members + helpers)
+    everything = (1 << members) - 1
+    states = {tuple(1 << node if node < members else 0 for node in nodes)}
+    count = 0
+    while not any(all(known == everything for known in state[:members]) for state in states):
+        states = {
+            (*state[:there], state[there] | state[here], *state[there + 1 :])
+            for state in states
+            for here, there in permutations(nodes, 2)
+        }
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize(("members", "helpers"), [(2, 0), (3, 0), (4, 0), (2, 1), (3, 1)])
+def test_gossip_takes_two_messages_for_each_member_but_one(members: int, helpers: int) -> None:
+    assert messages(members, helpers) == 2 * (members - 1)
+
+
+# What must get where, from first principles: bytes, who has a part in them, who needs them.
+Need = tuple[float, set[int], set[int]]
+
+
+def needs(pattern: Pattern, n: int, root: int) -> list[Need]:
+    everyone = set(range(n))
+    match pattern:
+        case Pattern.ALL_REDUCE:
+            return [(S, everyone, everyone)]
+        case Pattern.BROADCAST | Pattern.POINT_TO_POINT:
+            return [(S, {root}, everyone)]
+        case Pattern.REDUCE:
+            return [(S, everyone, {root})]
+        case Pattern.REDUCE_SCATTER:
+            return [(S / n, everyone, {rank}) for rank in everyone]
+        case Pattern.ALL_GATHER:
+            return [(S / n, {rank}, everyone) for rank in everyone]
+        case Pattern.GATHER:
+            return [(S / n, {rank}, {root}) for rank in everyone]
+        case Pattern.SCATTER:
+            return [(S / n, {root}, {rank}) for rank in everyone]
+        case _:
+            return [(S / n, {x}, {y}) for x, y in permutations(everyone, 2)]
+
+
+def best_cut(fabric: Fabric, wanted: list[Need], members: Sequence[int]) -> float:
+    """Return the most seconds that any cut at all asks for; NPUs are the first nodes."""
+    best = 0.0
+    nodes = range(len(fabric.kinds))
+    for side in map(set, chain.from_iterable(combinations(nodes, size) for size in nodes)):
+        inside = {rank for rank, npu in enumerate(members) if npu in side}
+        crossing = sum(size for size, sources, ends in wanted if sources & inside and ends - inside)
+        if crossing:
+            out = [
+                bandwidth
+                for source, end, bandwidth in zip(fabric.sources, fabric.destinations, fabric.bandwidths, strict=True)
+                if source in side and end not in side
+            ]
+            best = max(best, crossing / sum(out) if out else np.inf)
+    return best
+
+
+def partitions(nodes: Sequence[int]) -> Iterator[list[list[int]]]:
+    if not nodes:
+        yield []
+        return
+    for rest in partitions(nodes[1:]):
+        yield [[nodes[0]], *rest]
+        for index, part in enumerate(rest):
+            yield [*rest[:index], [nodes[0], *part], *rest[index + 1 :]]
+
+
+def best_sum(fabric: Fabric, times: int) -> float:
+    """Return the most seconds that the messages between parts take, over all partitions of a fabric of NPUs alone."""
+    best = 0.0
+    for parts in partitions(range(len(fabric.kinds))):
+        part = {node: index for index, nodes in enumerate(parts) for node in nodes}
+        ends = zip(fabric.sources, fabric.destinations, fabric.bandwidths, strict=True)
+        total = sum(bandwidth for source, end, bandwidth in ends if part[source] != part[end])
+        if len(parts) > 1:
+            best = max(best, times * (len(parts) - 1) * S / total if total else np.inf)
+    return best
+
+
+@st.composite
+def fabrics(draw: st.DrawFn, *, switches: int) -> Fabric:
+    """Any links between a few NPUs and switches, over a ring that joins them all one way."""
+    npus = draw(st.integers(2, 5))
+    nodes = npus + draw(st.integers(0, switches))
+    pairs = draw(st.lists(st.sampled_from(list(permutations(range(nodes), 2))), max_size=10))
+    pairs += [(node, (node + 1) % nodes) for node in range(nodes)]
+    kinds = [NodeKind.NPU] * npus + [NodeKind.SWITCH] * (nodes - npus)
+    numbers = st.lists(st.sampled_from([1.0, 2.0, 5.0]), min_size=len(pairs), max_size=len(pairs))
+    sources, destinations = np.array(pairs).T
+    fabric = Fabric("any", kinds, sources, destinations, draw(numbers), draw(numbers), 0.0)
+    if draw(st.booleans()):
+        coordinates = np.stack([np.arange(npus) % 2, np.arange(npus) // 2], axis=1)
+        fabric = evolve(fabric, levels=(Level(2, "line", 1.0), Level(3, "line", 1.0)), coordinates=coordinates)
+    return fabric
+
+
+@given(fabrics(switches=2), st.sampled_from(list(Pattern)), st.data())
+def test_cuts_and_latencies_are_those_of_real_cuts_and_paths(
+    fabric: Fabric, pattern: Pattern, data: st.DataObject
+) -> None:
+    npus = len(fabric.npus)
+    size = 2 if pattern is Pattern.POINT_TO_POINT else data.draw(st.integers(2, npus))
+    members = data.draw(st.permutations(range(npus)))[:size]
+    root = data.draw(st.integers(0, size - 1)) if pattern.rooted else 0
+    found = bound(fabric, pattern, members=members, root=root)
+    wanted = needs(pattern, size, root)
+    if pattern in (Pattern.ALL_TO_ALL, Pattern.SCATTER, Pattern.GATHER, Pattern.POINT_TO_POINT):
+        best = best_cut(fabric, wanted, members)
+        assert max(found.injection, found.ejection, found.cut) <= best * (1 + 1e-12)
+    lengths = dict(nx.all_pairs_dijkstra_path_length(fabric.to_networkx(), weight="latency"))
+    distances = [
+        lengths[members[x]][members[y]] for _, sources, ends in wanted for x in sources for y in ends if x != y
+    ]
+    assert found.latency in distances
+    assert found.latency <= found.seconds
+    assert found.seconds <= max(found.injection, found.ejection, found.cut) + max(distances) + 1e-9
+
+
+@given(fabrics(switches=0), st.sampled_from(list(Pattern)))
+def test_sums_are_those_of_real_parts(fabric: Fabric, pattern: Pattern) -> None:
+    npus = len(fabric.npus)
+    if pattern is Pattern.POINT_TO_POINT and npus > 2:
+        return
+    times = {Pattern.ALL_REDUCE: 2, Pattern.ALL_TO_ALL: 0, Pattern.SCATTER: 0, Pattern.GATHER: 0}.get(pattern, 1)
+    best = max(best_cut(fabric, needs(pattern, npus, 0), range(npus)), best_sum(fabric, times))
+    found = bound(fabric, pattern)
+    assert max(found.injection, found.ejection, found.cut) <= best * (1 + 1e-12)

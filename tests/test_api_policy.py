@@ -1,0 +1,335 @@
+"""What docs/api-policy.md calls public changes only with an entry in the changelog.
+
+``tests/api-snapshot.txt`` holds the public API of the last release, or, before the first one, of the state in which it
+was written. Every name that has come, gone or changed since then must be mentioned as code in a fragment in
+``changelog.d`` or in the section "Unreleased" of ``CHANGELOG.md``. With a release the snapshot is brought up to date::
+
+    python tests/test_api_policy.py --write
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import attrs
+import click
+
+from fredfw.cli import main
+from fredfw.experiment import document
+from fredfw.plugin import manager, schema, spec
+from fredfw.plugin.registry import FIRST_PARTY
+
+ROOT = Path(__file__).resolve().parents[1]
+SNAPSHOT = Path(__file__).with_name("api-snapshot.txt")
+CHANGELOG = ROOT / "CHANGELOG.md"
+MODULES = ("fredfw", "fredfw.cli", "fredfw.errors", "fredfw.testing", "fredfw.typing", "fredfw.units")
+PLAIN = (str, int, float, bool, type(None))
+Api = dict[str, str]
+
+
+# --- the API, as text
+
+
+class Verbatim:
+    """Text that appears in a signature as it is."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def annotation(hint: Any) -> Verbatim:
+    return Verbatim(hint if isinstance(hint, str) else inspect.formatannotation(hint))
+
+
+def default(value: Any) -> Verbatim:
+    return Verbatim(repr(value) if type(value) in PLAIN else "...")  # others look different from version to version
+
+
+def signature(function: Any) -> str:
+    found = inspect.signature(function)
+    parameters = [
+        one.replace(
+            annotation=one.empty if one.annotation is one.empty else annotation(one.annotation),
+            default=one.empty if one.default is one.empty else default(one.default),
+        )
+        for one in found.parameters.values()
+    ]
+    returned = found.return_annotation
+    end = found.empty if returned is found.empty else annotation(returned)
+    return str(found.replace(parameters=parameters, return_annotation=end))
+
+
+def fields(cls: type) -> str:
+    """Return the parameters of an attrs class; how ``__init__`` looks depends on the version of attrs."""
+    given = [one for one in attrs.fields(cls) if one.init]
+    texts = {
+        keyword: [
+            f"{one.alias}: {annotation(one.type)!r}"
+            f"{'' if one.default is attrs.NOTHING else f' = {default(one.default)!r}'}"
+            for one in given
+            if one.kw_only is keyword
+        ]
+        for keyword in (False, True)
+    }
+    return f"({', '.join([*texts[False], *(['*', *texts[True]] if texts[True] else [])])})"
+
+
+def assigned(cls: type) -> list[str]:
+    """Return the public attributes that the constructor of a class sets."""
+    initial = vars(cls).get("__init__")
+    if attrs.has(cls) or not isinstance(initial, FunctionType):
+        return []
+    return re.findall(r"^ +self\.([a-z]\w*)(?:: .*)? = ", inspect.getsource(initial), re.MULTILINE)
+
+
+def class_text(cls: type) -> str:
+    bases = [base.__name__ for base in cls.__bases__ if base.__module__ not in ("abc", "typing") and base is not object]
+    text = f"class of {', '.join(bases)}" if bases else "class"
+    if issubclass(cls, Enum):
+        return text
+    if attrs.has(cls):
+        return f"{text} {fields(cls)}"
+    initial = next((vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base)), None)
+    return f"{text} {signature(initial)}" if isinstance(initial, FunctionType) else text
+
+
+def members(cls: type, public: frozenset[type]) -> Iterator[tuple[str, str]]:
+    """Yield the public members of a class, those of bases that are not public themselves included."""
+    if issubclass(cls, Enum):
+        yield from ((one.name, f"= {one.value!r}" if type(one.value) in PLAIN else "member") for one in cls)
+    configured = {one.name for one in attrs.fields(cls) if one.init} if attrs.has(cls) else set()
+    for base in cls.__mro__:
+        if not base.__module__.startswith("fredfw") or (base is not cls and base in public):
+            continue
+        own = {**inspect.get_annotations(base), **vars(base)}
+        for name, value in own.items():
+            if name.startswith("_") or name in configured or (issubclass(cls, Enum) and name in cls.__members__):
+                continue
+            if isinstance(value, classmethod | staticmethod):
+                yield name, f"{type(value).__name__} {signature(value.__func__)}"
+            elif isinstance(value, FunctionType):
+                yield name, f"method {signature(value)}"
+            elif isinstance(value, property | cached_property):
+                function = value.fget if isinstance(value, property) else value.func
+                yield name, f"property {signature(function)}"
+            elif name in vars(base) or "ClassVar" in str(value):
+                yield name, "attribute"
+        yield from ((name, "attribute") for name in assigned(base))
+
+
+def names(module: ModuleType) -> list[str]:
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    annotated = inspect.get_annotations(module)
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and (name in annotated or getattr(value, "__module__", None) == module.__name__)
+    ]
+
+
+def python_api() -> Api:
+    found: dict[str, Any] = {}
+    for path in MODULES:
+        module = importlib.import_module(path)
+        found |= {f"{path}.{name}": getattr(module, name) for name in names(module)}
+    public = frozenset(one for one in found.values() if isinstance(one, type))
+    api: Api = {}
+    for name, one in found.items():
+        if isinstance(one, type):
+            api[name] = class_text(one)
+            api |= {f"{name}.{member}": text for member, text in members(one, public)}
+        elif isinstance(one, FunctionType):
+            api[name] = f"function {signature(one)}"
+        elif isinstance(one, ModuleType):
+            api[name] = "module"
+        elif name == "fredfw.CONTRACT_VERSION":
+            api[name] = f"= {one}"
+        else:
+            api[name] = "value"
+    return api
+
+
+def hook_api() -> Api:
+    hooks = {name: hook for name, hook in vars(spec).items() if name.startswith("fredfw_")}
+    return {name: f"hook {signature(hook)}" for name, hook in hooks.items()}
+
+
+def command_api() -> Api:
+    """Return the commands of the core with their arguments and options."""
+
+    def walk(path: str, command: click.Command) -> Iterator[tuple[str, str]]:
+        yield path, "command"
+        for parameter in command.params:
+            kind = "argument" if isinstance(parameter, click.Argument) else "option"
+            option_names = [*parameter.opts, *parameter.secondary_opts]
+            for name in option_names if kind == "option" else [str(parameter.name).upper()]:
+                yield f"{path} {name}", kind
+        for name, inner in command.commands.items() if isinstance(command, click.Group) else ():
+            yield from walk(f"{path} {name}", inner)
+
+    return dict(walk("fredfw", main))
+
+
+def configuration_api() -> Api:
+    """Return the fields of what the core and the first-party plugins register."""
+    first_party = {f"fredfw-{kind}-{name}" for kind, names in FIRST_PARTY.items() for name in names}
+    api: Api = {}
+    for registry in manager.PluginManager.discover(manager.Switches()).registries:
+        for info in registry.infos():
+            if info.distribution not in {"fredfw", *first_party}:
+                continue
+            name = f"{registry.kind.replace(' ', '-')} {info.name}"
+            api[name] = "registered name"
+            for one in schema.fields(registry.get(info.name)):
+                api[f"{name} {one.name}"] = f"field {one.type}{'' if one.required else f' = {one.default}'}"
+    return api
+
+
+def public_api() -> Api:
+    other = {"entry-point group": manager.GROUP, "JSON documents": f"version {document.VERSION}"}
+    return dict(sorted((python_api() | hook_api() | command_api() | configuration_api() | other).items()))
+
+
+# --- the rule
+
+
+def written(api: Mapping[str, str]) -> str:
+    return "".join(f"{name}: {text}\n" for name, text in api.items())
+
+
+def read(text: str) -> Api:
+    return dict(line.split(": ", 1) for line in text.splitlines())
+
+
+def unreleased(changelog: str) -> str:
+    (section,) = re.findall(r"^## \[Unreleased\]$(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
+    return str(section)
+
+
+def entries() -> str:
+    """Return what is announced for the next release: the changelog's section, and the fragments that will join it."""
+    fragments = sorted((ROOT / "changelog.d").glob("*.*.md"))
+    return "\n".join([unreleased(CHANGELOG.read_text("utf-8")), *(one.read_text("utf-8") for one in fragments)])
+
+
+def parent(name: str) -> str:
+    """Return what a name is a part of: a class, command or plugin."""
+    return re.split(r"[. ](?=[^. ]*$)", name)[0]
+
+
+def spoken(name: str) -> str:
+    """Return a name as the changelog must have it: ``Framework.run``, ``units.size``, ``--json``, ``link_latency``."""
+    return name.rpartition(" ")[2].removeprefix("fredfw.")
+
+
+def unannounced(before: Mapping[str, str], now: Mapping[str, str], announced: str) -> list[str]:
+    """Return what has come, gone or changed and is no word of any piece of code in the entries."""
+    code = " ".join(re.findall(r"`([^`]+)`", announced))
+    different = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+    moved = {name for name in different if name not in before or name not in now}
+    return [
+        f"{name}: was {before.get(name, 'absent')!r}, is {now.get(name, 'absent')!r}; not mentioned: `{spoken(name)}`"
+        for name in different
+        if parent(name) not in moved or parent(name) == name  # what comes or goes takes its parts along
+        if not re.search(rf"(?<![\w-]){re.escape(spoken(name))}(?![\w-])", code)
+    ]
+
+
+def test_every_change_of_the_public_api_is_in_the_changelog() -> None:
+    found = unannounced(read(SNAPSHOT.read_text("utf-8")), public_api(), entries())
+    assert not found, "\n".join(["missing in changelog.d and under Unreleased in CHANGELOG.md:", *found])
+
+
+# --- the rule is one
+
+BEFORE = {
+    "fredfw.Fabric": "class (name: str)",
+    "fredfw.Fabric.npus": "property",
+    "fredfw.Fabric.npus_in": "property",
+    "fredfw_routers": "hook ()",
+    "fredfw run --json": "option",
+}
+
+
+def changed(**changes: str | None) -> Api:
+    """Return ``BEFORE`` with changes; ``None`` removes."""
+    both = {**BEFORE, **{name.replace("__", "."): text for name, text in changes.items()}}
+    return {name: text for name, text in both.items() if text is not None}
+
+
+def test_no_change_needs_no_entry() -> None:
+    assert unannounced(BEFORE, BEFORE, "") == []
+
+
+def test_each_kind_of_change_needs_an_entry_that_names_it() -> None:
+    for now, name in (
+        (changed(fredfw__Fabric="class (title: str)"), "Fabric"),
+        (changed(fredfw__Fabric__npus=None), "Fabric.npus"),
+        (changed(fredfw__Fabric__links="property"), "Fabric.links"),
+        (changed(fredfw_routers="hook (fabric)"), "fredfw_routers"),
+        (changed(fredfw_dreams="hook ()"), "fredfw_dreams"),
+        ({**BEFORE, "fredfw run --csv": "option"}, "--csv"),
+        ({**BEFORE, "topology mesh2d rows": "field int"}, "rows"),
+    ):
+        (line,) = unannounced(BEFORE, now, f"- Words about {name}, `{name}_in`, `x-{name}` and `more`.")
+        assert f"not mentioned: `{name}`" in line
+        assert unannounced(BEFORE, now, f"- `fredfw.{name}(...)` is `another`.") == []
+
+
+def test_what_comes_or_goes_takes_its_parts_along() -> None:
+    gone = {name: text for name, text in BEFORE.items() if "Fabric" not in name}
+    for before, now in ((BEFORE, gone), (gone, BEFORE)):
+        (line,) = unannounced(before, now, "")
+        assert line.startswith("fredfw.Fabric: ")
+
+
+def test_only_the_unreleased_entries_count() -> None:
+    text = "# Changelog\n\n## [Unreleased]\n\n- `new`\n\n## [0.1.0] - some day\n\n- `old`\n"
+    assert unreleased(text).strip() == "- `new`"
+    assert unreleased("## [Unreleased]\n- `new`\n").strip() == "- `new`"
+
+
+def test_the_api_has_all_kinds_of_names() -> None:
+    api = public_api()
+    assert read(written(api)) == api
+    for name, start in (
+        ("fredfw.Framework.run", "method (self, experiment: Experiment | str | Path, *, workload: str | None = None, "),
+        ("fredfw.Topology.build", "method (self) -> Fabric"),
+        ("fredfw.Topology.name", "attribute"),
+        ("fredfw.Framework.plugins", "attribute"),
+        ("fredfw.Level", "class (size: int, kind: "),
+        ("fredfw.Pattern.ALL_REDUCE", "= 'all-reduce'"),
+        ("fredfw.errors.UnknownNameError", "class of InputError"),
+        ("fredfw.units.bandwidth", "function (default: object = ..., *, help: str = '') -> Any"),
+        ("fredfw.typing.FloatArray", "value"),
+        ("fredfw.cli.open_framework", "function (ctx: click.Context) -> Framework"),
+        ("fredfw_before_run", "hook (experiment: Experiment) -> None"),
+        ("fredfw collective --topology", "option"),
+        ("fredfw plugins show NAME", "argument"),
+        ("placement linear", "registered name"),
+    ):
+        assert api[name].startswith(start), (name, api[name])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit(f"usage: python {sys.argv[0]} --write")
+    current = public_api()
+    if SNAPSHOT.exists():  # what was not announced must not be written off
+        missing = unannounced(read(SNAPSHOT.read_text("utf-8")), current, entries())
+        if missing:
+            sys.exit("\n".join(["missing in changelog.d and under Unreleased in CHANGELOG.md:", *missing]))
+    SNAPSHOT.write_text(written(current), encoding="utf-8")

@@ -1,0 +1,60 @@
+"""First-party plugins use what every plugin may use: the top-level package, its public modules, and no private name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fredfw
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = sorted(ROOT.glob("plugins/*/*/src/**/*.py"))
+# ``fredfw.cli`` is for plugins with commands, as docs/plugins.md says.
+MODULES = {"fredfw", "fredfw.cli", "fredfw.errors", "fredfw.typing", "fredfw.units"}
+
+
+def imported(path: Path) -> Iterator[tuple[str, str | None]]:
+    """Yield module and name of everything that a file imports; without a name the module itself."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: relative import"
+            yield from ((node.module or "", alias.name) for alias in node.names)
+
+
+def private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "plugins")))
+def test_imports_are_public(path: Path) -> None:
+    for module, name in imported(path):
+        if module.split(".")[0] != "fredfw":
+            continue
+        assert module in MODULES, f"{path} imports {module}"
+        if name is not None:
+            assert not private(name), f"{path} imports {name} from {module}"
+            if module == "fredfw":
+                assert name in fredfw.__all__, f"{path} imports {name} from fredfw, which does not export it"
+        else:
+            assert module == "fredfw", f"{path} imports {module}; from fredfw import ..."
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "plugins")))
+def test_no_private_attribute_of_somebody_else(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    own |= {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and private(node.attr) and node.attr not in own:
+            line = f"{path}:{node.lineno} uses {node.attr}"
+            assert isinstance(node.value, ast.Name), line
+            assert node.value.id in ("self", "cls"), line
+
+
+def test_there_are_plugins_to_look_at() -> None:
+    assert len({path.relative_to(ROOT).parts[2] for path in FILES}) >= 19

@@ -1,0 +1,163 @@
+"""What ``fredfw new`` writes; ``tests/run_scaffolds.py`` runs it all the way, with style, types and wheels."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import fredfw
+from fredfw import Framework, scaffold
+from fredfw.cli import main
+from fredfw.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[1]
+LONGEST = "abcdefghijklmnopqrstuvwxyz-01234"
+
+
+def new(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["new", *map(str, arguments)], catch_exceptions=False)
+
+
+def written(kind: str, name: str, into: Path) -> Path:
+    result = new(kind, name, "--into", into)
+    assert result.exit_code == 0, result.output
+    return into / f"fredfw-{kind}-{name}"
+
+
+def is_refused(*arguments: str | Path) -> str:
+    result = new(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    return str(line).removeprefix("fredfw: error: ")
+
+
+@pytest.mark.parametrize("kind", scaffold.KINDS)
+def test_the_package_passes_its_own_tests(kind: str, tmp_path: Path) -> None:
+    package = written(kind, "my-own", tmp_path)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package / "src"), *sys.path])}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, check=False, cwd=package, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # None skipped, and none expected to fail.
+    assert re.fullmatch(r"=+ \d+ passed in .*", done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("kind", scaffold.KINDS)
+def test_the_comparison_has_a_row_of_it(kind: str, tmp_path: Path) -> None:
+    package = written(kind, "my-own", tmp_path)
+    framework = Framework()
+    framework.plugins.load_file(package / "src" / f"fredfw_{kind}_my_own" / "__init__.py")
+    rows = framework.compare(package / "comparison.toml").rows
+    assert len({row.fabric for row in rows}) == 2
+    assert any("my-own" in (row.fabric, row.workload) for row in rows)
+
+
+@pytest.mark.parametrize("kind", scaffold.KINDS)
+def test_names_and_versions(kind: str) -> None:
+    contents = scaffold.render(kind, "my-own")
+    project = tomllib.loads(contents["pyproject.toml"])["project"]
+    assert project["name"] == f"fredfw-{kind}-my-own"
+    assert project["entry-points"] == {"fredfw": {"my-own": f"fredfw_{kind}_my_own"}}
+    assert f"fredfw>={fredfw.__version__}" in project["dependencies"]
+    module = contents[f"src/fredfw_{kind}_my_own/__init__.py"]
+    assert f"\nfredfw_contract = {fredfw.CONTRACT_VERSION}\n" in module
+    assert f"\nclass MyOwn{kind.title()}(" in module
+    assert not [path for path, text in contents.items() if "${" in text or "$kind" in text]
+
+
+@pytest.mark.parametrize("kind", scaffold.KINDS)
+def test_no_name_makes_a_line_too_long(kind: str) -> None:
+    contents = scaffold.render(kind, LONGEST)
+    assert max(len(line) for path in contents if path.endswith(".py") for line in contents[path].splitlines()) <= 120
+
+
+def test_every_template_is_used() -> None:
+    templates = {one.name for one in (files(scaffold) / "templates").iterdir()}
+    ours = {"README.md", "gitignore", "pyproject.toml", "tox.ini"}
+    ours |= {name for kind in scaffold.KINDS for name in (f"{kind}.py", f"test_{kind}.py", f"{kind}.toml")}
+    assert templates == {f"{name}.tmpl" for name in ours}
+
+
+def test_style_and_types_are_checked_with_our_versions() -> None:
+    pins = [
+        sorted(re.findall(r"^ *((?:ruff|mypy)==\S+)$", text, re.MULTILINE))
+        for text in ((ROOT / "tox.ini").read_text(), scaffold.render("topology", "my-own")["tox.ini"])
+    ]
+    assert len(pins[0]) == 2
+    assert pins[0] == pins[1]
+
+
+def test_it_says_what_it_wrote_and_what_comes_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = new("router", "my-own")
+    listed = {line[2:] for line in result.stdout.splitlines() if line.startswith("  ")}
+    package = tmp_path / "fredfw-router-my-own"
+    there = {path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()}
+    assert listed - there == {
+        "cd fredfw-router-my-own",
+        'python -m pip install --editable ".[test]"',
+        "python -m pytest",
+    }
+    assert there < listed
+    assert list(tmp_path.iterdir()) == [package]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "message"),
+    [
+        ("topolgy", "x", "KIND: no kind 'topolgy'; did you mean 'topology'? (accepted: topology, router"),
+        ("exporter", "x", "KIND: no kind 'exporter' (accepted: topology, router"),
+        ("topology", "MyRing", "NAME: 'MyRing' is no name of a plugin; did you mean 'my-ring'? (accepted: "),
+        ("topology", "my_ring", "NAME: 'my_ring' is no name of a plugin; did you mean 'my-ring'? (accepted: "),
+        ("topology", "2d", "NAME: '2d' is no name of a plugin (accepted: "),
+        ("topology", "ring\n", "NAME: 'ring\\n' is no name of a plugin; did you mean 'ring'? (accepted: "),
+        ("topology", "../x", "NAME: '../x' is no name of a plugin; did you mean 'x'? (accepted: "),
+        ("topology", f"{LONGEST}5", f"NAME: '{LONGEST}5' is no name of a plugin (accepted: up to 32 "),
+        ("topology", "", "NAME: '' is no name of a plugin (accepted: "),
+        ("topology", "mesh2d", "NAME: there is a topology 'mesh2d' already, in fredfw-topology-mesh2d (accepted: "),
+        ("placement", "linear", "NAME: there is a placement 'linear' already, in fredfw (accepted: "),
+    ],
+)
+def test_what_cannot_be_a_plugin(kind: str, name: str, message: str, tmp_path: Path) -> None:
+    assert is_refused(kind, name, "--into", tmp_path).startswith(message)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_of_first_party_plugins_are_taken_even_where_they_are_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FREDFW_PLUGINS", "core")
+    message = is_refused("collective", "ring", "--into", tmp_path)
+    assert message.startswith("NAME: there is a collective 'ring' already, in fredfw-collective-ring (")
+    assert written("topology", "ring", tmp_path).is_dir()  # a name is taken for its kind alone
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+    package = tmp_path / "fredfw-topology-my-own"
+    package.mkdir()
+    (package / "notes.txt").write_text("mine")
+    assert "--into: is there already (accepted: " in is_refused("topology", "my-own", "--into", tmp_path)
+    assert [path.name for path in tmp_path.rglob("*")] == ["fredfw-topology-my-own", "notes.txt"]
+    (package / "notes.txt").unlink()
+    assert (written("topology", "my-own", tmp_path) / "tox.ini").is_file()
+
+
+def test_where_no_folder_can_be_made(tmp_path: Path) -> None:
+    assert "absent: --into: is no folder (accepted: " in is_refused("topology", "x", "--into", tmp_path / "absent")
+    (tmp_path / "fredfw-topology-x").write_text("a file")
+    assert "--into: is there already" in is_refused("topology", "x", "--into", tmp_path)
+
+
+def test_nothing_is_left_of_a_package_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="package: cannot be written: "):
+        scaffold.write({"file": "", "file/inside": ""}, tmp_path / "package")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,122 @@
+"""The test classes as an author uses them, in a pytest of their own; and the calls without any pytest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fredfw.simulation import MaxMin
+from fredfw.testing import (
+    CollectiveTests,
+    PlacementTests,
+    RouterTests,
+    SharingPolicyTests,
+    TopologyTests,
+    WorkloadTests,
+)
+from fredfw.testing.classes import _Tests
+
+MODULE = '''
+from attrs import frozen
+from fredfw.testing import SharingPolicyTests
+from fredfw.simulation import MaxMin
+
+@frozen
+class Half(MaxMin):
+    """Half of what there is."""
+    name = "half"
+    def rates(self, incidence, capacities, fabric):
+        return super().rates(incidence, capacities / 2, fabric)
+
+class TestRight(SharingPolicyTests):
+    policies = [MaxMin()]
+
+class TestWrong(SharingPolicyTests):
+    policies = [Half()]
+
+class TestExpected(SharingPolicyTests):
+    policies = [Half()]
+    expected_failures = {
+        "no_capacity_is_wasted": "the other half is kept for emergencies",
+        "rates_are_numbers": "they are",
+        "no_capacity_is_lost": "",
+    }
+'''
+
+
+def run(tmp_path: Path, source: str, *options: str) -> list[str]:
+    (tmp_path / "test_policies.py").write_text(source, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *options, "test_policies.py"]
+    wide = {**os.environ, "COLUMNS": "300"}  # so that no line is cut
+    done = subprocess.run(command, cwd=tmp_path, env=wide, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()
+
+
+def test_one_test_per_check_and_configuration(tmp_path: Path) -> None:
+    lines = run(tmp_path, MODULE)
+    passed = [line for line in lines if line.startswith("PASSED test_policies.py::TestRight::")]
+    assert len(passed) == len(SharingPolicyTests.checks) + 1  # and one for expected_failures
+    assert "PASSED test_policies.py::TestRight::test_no_capacity_is_wasted[max-min]" in passed
+    failed = [line for line in lines if line.startswith("FAILED test_policies.py::TestWrong::")]
+    assert len(failed) == 1
+    assert failed[0].startswith(
+        "FAILED test_policies.py::TestWrong::test_no_capacity_is_wasted[half] - fredfw.testing."
+    )
+    assert any(
+        line.startswith(
+            "XFAIL test_policies.py::TestExpected::test_no_capacity_is_wasted[half] - the other half is kept"
+        )
+        for line in lines
+    )
+    wrong = [line.partition(" - ")[0] for line in lines if line.startswith("FAILED test_policies.py::TestExpected::")]
+    assert wrong == [
+        "FAILED test_policies.py::TestExpected::test_expected_failures",
+        "FAILED test_policies.py::TestExpected::test_rates_are_numbers[half]",
+    ]
+    assert any("rates_are_numbers holds after all; take it out of expected_failures" in line for line in lines)
+    assert any(
+        "there is no check 'no_capacity_is_lost'; did you mean 'no_capacity_is_wasted'?" in line for line in lines
+    )
+
+
+def test_a_class_that_tests_nothing_is_an_error(tmp_path: Path) -> None:
+    lines = run(tmp_path, "from fredfw.testing import TopologyTests\n\nclass TestMine(TopologyTests):\n    pass\n")
+    assert any("TestMine names nothing to test; the docstring of its base class says how" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "cls", [CollectiveTests, PlacementTests, RouterTests, SharingPolicyTests, TopologyTests, WorkloadTests]
+)
+def test_every_check_is_a_documented_test(cls: type[_Tests]) -> None:
+    assert len({check.__name__ for check in cls.checks}) == len(cls.checks) > 4
+    for check in cls.checks:
+        assert getattr(cls, f"test_{check.__name__}").__doc__ == check.__doc__
+        assert check.__doc__
+
+
+def test_what_a_case_has_found_out_serves_all_tests() -> None:
+    class Some(SharingPolicyTests):
+        policies = [MaxMin()]  # noqa: RUF012  (as an author would write it)
+
+    class More(Some):
+        policies = [MaxMin(), MaxMin()]  # noqa: RUF012  (as above)
+
+    assert Some._kept_cases() is Some._kept_cases()
+    assert [len(cls._kept_cases()) for cls in (Some, More)] == [1, 2]
+
+
+def test_the_calls_need_no_pytest_and_fredfw_no_kit() -> None:
+    script = """
+import sys
+import fredfw
+assert "fredfw.testing" not in sys.modules
+sys.modules["pytest"] = None
+from fredfw.simulation import MaxMin
+from fredfw.testing import check_sharing_policy
+check_sharing_policy(MaxMin())
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from attrs import frozen
+
+from fredfw import testing, units
+from fredfw.testing.conformance import ConformanceError, check_all, describe, outcome, seeded
+
+
+def holds(case: int) -> None:
+    pass
+
+
+def fails(case: int) -> None:
+    raise ConformanceError(f"{case} is wrong; make it right")
+
+
+def fails_alike(case: int) -> None:
+    fails(case)
+
+
+def breaks(case: int) -> None:
+    raise ZeroDivisionError(f"by\n{case}")
+
+
+CHECKS = (holds, fails, fails_alike, breaks)
+
+
+def failures(**expected: str) -> str:
+    with pytest.raises(ConformanceError) as caught:
+        check_all("thing", 3, CHECKS, expected)
+    return str(caught.value)
+
+
+def test_all_failures_are_listed_and_one_fault_is_told_once() -> None:
+    lines = failures().splitlines()
+    assert lines[:2] == ["thing fails 3 of 4 checks:", "  fails, fails_alike: 3 is wrong; make it right"]
+    assert lines[2].startswith(f"  breaks: raises ZeroDivisionError: by 3 (at {__file__}:")
+    assert len(lines) == 3
+    check_all("thing", 3, (holds,), {})
+
+
+def test_expected_failures_must_be_expected_for_a_reason() -> None:
+    check_all("thing", 3, CHECKS, {"fails": "so", "fails_alike": "so", "breaks": "so"})
+    assert "  holds: holds after all; take it out of expected_failures" in failures(holds="it does not")
+    assert "  expected_failures: 'fails' has no reason; write down why this cannot hold" in failures(fails=" ")
+    assert (
+        "expected_failures: there is no check 'brakes'; did you mean 'breaks'? (accepted: holds, fails, fails_alike, "
+        "breaks)"
+    ) in failures(brakes="typo")
+
+
+def test_an_error_of_the_librarys_own_is_placed_where_the_author_called_it() -> None:
+    def asks(case: int) -> None:
+        units.parse("3 bananas", units.Unit.BYTES)
+
+    message = outcome(asks, 1)
+    assert message is not None
+    assert message.startswith("raises InputError: '3 bananas' has the unit 'bananas', not B")
+    assert __file__ in message
+
+
+@frozen
+class Plain:
+    name = "plain"
+    size: float = units.size("1 MB", help="of it")
+    count: int = 3
+
+
+@frozen
+class Demanding:
+    size: float
+    count: int = 3
+
+
+def test_instances_are_described_by_what_is_special() -> None:
+    assert describe(Plain()) == "plain"
+    assert describe(Plain(size="2 MB", count=4)) == "plain(size=2000000.0, count=4)"  # type: ignore[arg-type]  # text is parsed
+    assert describe(Demanding(1.0)) == "Demanding(size=1.0)"
+
+
+def test_global_generators_are_seeded_and_put_back() -> None:
+    random.seed(5)
+    np.random.seed(5)
+    expected = random.random(), np.random.random()
+    random.seed(5)
+    np.random.seed(5)
+    seen = []
+    for seed in (1, 2, 1):
+        with seeded(seed):
+            seen.append((random.random(), np.random.random()))
+    assert seen[0] == seen[2] != seen[1]
+    assert (random.random(), np.random.random()) == expected
+
+
+def test_the_kit_has_what_it_says() -> None:
+    assert sorted(testing.__all__) == testing.__all__
+    for name in testing.__all__:
+        assert getattr(testing, name).__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'TopologyTest'"):
+        testing.TopologyTest  # noqa: B018  (looking it up is what is tested)

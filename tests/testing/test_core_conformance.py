@@ -1,0 +1,39 @@
+"""What the core registers itself goes through the same kit as everybody's."""
+
+from __future__ import annotations
+
+from fredfw import ShortestPathRouter, defaults
+from fredfw.collectives.direct import DirectAlgorithm
+from fredfw.simulation import CircuitPreempt, MaxMin, StrictLinks
+from fredfw.testing import CollectiveTests, PlacementTests, RouterTests, SharingPolicyTests
+from fredfw.testing.fabrics import StarRouter, grid, standard, star
+from fredfw.workloads import LinearPlacement, SnakePlacement
+
+
+class TestShortestPath(RouterTests):
+    plugin = defaults
+    routers = (ShortestPathRouter(),)
+    fabrics = (grid(7), grid(6, closed=True), grid(3, 4), grid(2, 3, 2), grid(5, 3, closed=True))
+
+
+class TestDirect(CollectiveTests):
+    plugin = defaults
+    algorithms = (DirectAlgorithm(),)
+
+
+class TestPlacements(PlacementTests):
+    plugin = defaults
+    placements = (LinearPlacement(), SnakePlacement())
+    fabrics = (*standard(), grid(2, 3, 2), grid(5))
+
+
+class TestSharing(SharingPolicyTests):
+    plugin = defaults
+    policies = (MaxMin(), StrictLinks(), CircuitPreempt())
+
+
+class TestStar(RouterTests):
+    """The kit's own router."""
+
+    routers = (StarRouter(),)
+    fabrics = (star(1), star(2, 1), star(9, 3))

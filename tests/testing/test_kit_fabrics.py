@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fredfw.collectives import CollectiveRequest, Pattern, ring_schedule
+from fredfw.collectives.direct import DirectAlgorithm
+from fredfw.fabric import Fabric, GroupView, Operation
+from fredfw.testing.fabrics import BANDWIDTH, LATENCY, grid, standard, star
+from fredfw.testing.timing import expected_link_bytes, scaled, simulate
+from fredfw.testing.trees import TreeReport
+from fredfw.testing.views import views
+
+NODES = {"npu0": 0, "npu1": 1, "npu2": 2, "npu3": 3, "switch0": 4}
+
+
+@pytest.mark.parametrize(
+    ("fabric", "links"),
+    [
+        (star(5, 2), 2 * 7),
+        (grid(5), 2 * 4),
+        (grid(5, closed=True), 2 * 5),
+        (grid(2, closed=True), 2),
+        (grid(3, 4), 2 * (2 * 4 + 3 * 3)),
+        (grid(3, 4, closed=True), 2 * 2 * 12),
+        (grid(2, 2, 2, closed=True), 2 * 12),
+    ],
+)
+def test_number_of_links(fabric: Fabric, links: int) -> None:
+    assert len(fabric.sources) == links
+    assert sorted(zip(fabric.sources, fabric.destinations, strict=True)) == sorted(
+        zip(fabric.destinations, fabric.sources, strict=True)
+    )
+
+
+def test_a_grid_joins_neighbours() -> None:
+    fabric = grid(3, 2)
+    assert fabric.coordinates is not None
+    steps = np.abs(fabric.coordinates[fabric.sources] - fabric.coordinates[fabric.destinations])
+    assert (steps.sum(axis=1) == 1).all()
+
+
+def links(*names: str) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    """Return links of the star of 4 by their ends: up from NPU i is 2 i, down to it 2 i + 1."""
+    return np.array(
+        [
+            2 * NODES[name.split(">")[0]] if name.endswith("switch0") else 2 * NODES[name.split(">")[1]] + 1
+            for name in names
+        ]
+    )
+
+
+ALL_UP = ("npu0>switch0", "npu1>switch0", "npu2>switch0", "npu3>switch0")
+ALL_DOWN = ("switch0>npu0", "switch0>npu1", "switch0>npu2", "switch0>npu3")
+
+
+@pytest.mark.parametrize(
+    ("operation", "sources", "destinations", "names", "fault"),
+    [
+        (Operation.MULTICAST, [0], [1, 2, 3], (ALL_UP[0], *ALL_DOWN[1:]), None),
+        (Operation.MULTICAST, [0], [0, 1], (ALL_UP[0], ALL_DOWN[1]), None),  # the source has it
+        (Operation.MULTICAST, [0], [1, 2, 3], (ALL_UP[0], *ALL_DOWN[1:3]), "nothing gets from npu0 to npu3"),
+        (Operation.MULTICAST, [0], [1, 2], (ALL_UP[0], *ALL_DOWN[1:]), "nobody wants what enters npu3"),
+        (Operation.MULTICAST, [0], [1, 2], ALL_DOWN[1:3], "nothing gets from npu0 to npu1"),
+        (Operation.REDUCE, [1, 2, 3], [0], (*ALL_UP[1:], ALL_DOWN[0]), None),
+        (Operation.REDUCE, [0, 1, 2, 3], [0], (*ALL_UP, ALL_DOWN[0]), None),  # its own part turns at the switch
+        (Operation.REDUCE, [1, 2], [0], (*ALL_UP[1:], ALL_DOWN[0]), "nobody sends what leaves npu3"),
+        (Operation.REDUCE, [1, 2, 3], [0], (*ALL_UP[1:3], ALL_DOWN[0]), "nothing gets from npu3 to"),
+        (Operation.ALL_REDUCE, [0, 1, 2, 3], [0, 1, 2, 3], (*ALL_UP, *ALL_DOWN), None),
+        (Operation.ALL_REDUCE, [0, 1, 2], [0, 1, 2], (*ALL_UP[:3], *ALL_DOWN), "nobody wants what enters npu3"),
+        (Operation.ALL_REDUCE, [0, 1], [0, 1], (*ALL_UP[:2], ALL_DOWN[0], ALL_DOWN[0]), "nothing gets from"),
+    ],
+)
+def test_trees_on_a_star(
+    operation: Operation, sources: list[int], destinations: list[int], names: tuple[str, ...], fault: str | None
+) -> None:
+    report = TreeReport.of(star(4), links(*names), np.array(sources), np.array(destinations), operation)
+    if fault is None:
+        assert report == TreeReport((), (), 2 * LATENCY) or (report.faults, report.stuck) == ((), ())
+        assert report.latency == pytest.approx(2 * LATENCY)
+    else:
+        assert any(one.startswith(fault) for one in report.faults)
+
+
+def test_a_chain_combines_on_its_way() -> None:
+    # On a line of 3, NPU 1 adds its part to what passes.
+    fabric = grid(3)
+    back = fabric.links_between(np.array([2, 1]), np.array([1, 0]))
+    ends = np.array([1, 2]), np.array([0])
+    assert TreeReport.of(fabric, back, *ends, Operation.REDUCE).stuck == ()
+    unable = Fabric("line", fabric.kinds, fabric.sources, fabric.destinations, 1.0, 0.0, 0.0)
+    assert TreeReport.of(unable, back, *ends, Operation.REDUCE).stuck == ("npu1 cannot combine streams",)
+    # Without a part of its own it only passes on.
+    assert TreeReport.of(unable, back, np.array([2]), np.array([0]), Operation.REDUCE).stuck == ()
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 6, 7, 12])
+def test_views_are_full_products_of_the_ranks(ranks: int) -> None:
+    found = dict(views(ranks))
+    assert all(view.size == ranks for view in found.values())
+    for view in found.values():
+        if view.coordinates is not None:
+            sizes = tuple(level.size for level in view.levels)
+            assert np.prod(sizes) == ranks
+            assert len(np.unique(np.ravel_multi_index(tuple(view.coordinates.T), sizes))) == ranks
+    factors = {tuple(level.size for level in view.levels) for view in found.values()}
+    expected = {
+        1: {()},
+        2: {(), (2,)},
+        6: {(), (6,), (2, 3), (3, 2)},
+        7: {(), (7,)},
+        12: {(), (12,), (2, 6), (6, 2), (3, 4), (4, 3), (2, 2, 3), (2, 3, 2), (3, 2, 2)},
+    }
+    assert factors == expected[ranks]
+
+
+@pytest.mark.parametrize("fabric", standard(), ids=lambda fabric: str(fabric.name))
+def test_link_bytes_and_time_of_a_ring(fabric: Fabric) -> None:
+    n, size = len(fabric.npus), 1e6
+    members = np.arange(n)
+    schedule = ring_schedule(Pattern.ALL_GATHER, size, members[:, None])
+    run = simulate(fabric, schedule, members)
+    np.testing.assert_allclose(run.link_bytes, expected_link_bytes(fabric, schedule, members), rtol=1e-12)
+    faster = simulate(scaled(fabric, 2.0), schedule, members).seconds
+    if fabric.name in ("star of 8", "ring of 8"):
+        # n - 1 steps of a block of S / n over own links, two of them in a row on the star.
+        hops = 2 if fabric.name.startswith("star") else 1
+        assert run.seconds == pytest.approx((n - 1) * (size / n / BANDWIDTH + hops * LATENCY), rel=1e-9)
+        assert faster == pytest.approx((n - 1) * (size / n / BANDWIDTH / 2 + hops * LATENCY), rel=1e-9)
+        assert run.link_bytes.sum() == pytest.approx(hops * (n - 1) * size, rel=1e-12)
+
+
+def test_link_bytes_of_a_stream() -> None:
+    # An all-reduce in the network crosses every link of the star once.
+    from fredfw.collectives import Phase, Schedule
+
+    fabric, members = star(4), np.arange(4)
+    phase = Phase.of(members, members, 0, stream=0)
+    schedule = Schedule(Pattern.ALL_REDUCE, 4, 1e6, 1, [phase])
+    np.testing.assert_allclose(expected_link_bytes(fabric, schedule, members), 1e6)
+    np.testing.assert_allclose(simulate(fabric, schedule, members).link_bytes, 1e6)
+
+
+def test_one_rank_is_simulated_too() -> None:
+    schedule = DirectAlgorithm().plan(CollectiveRequest(Pattern.ALL_REDUCE, 1, 1e6), GroupView(1))
+    assert simulate(star(2), schedule, np.array([1])).seconds == 0

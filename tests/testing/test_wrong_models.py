@@ -1,0 +1,215 @@
+"""Workloads, placements and sharing policies that are wrong on purpose: the kit finds each and says what to mend."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from attrs import evolve, frozen
+
+from fredfw import (
+    Fabric,
+    GraphBuilder,
+    Incidence,
+    MemoryUse,
+    Parallelism,
+    Pattern,
+    Placement,
+    SharingPolicy,
+    System,
+    TaskGraph,
+    Workload,
+    max_min,
+    units,
+)
+from fredfw.testing import ConformanceError, check_placement, check_sharing_policy, check_workload
+from fredfw.typing import FloatArray, IntArray
+
+
+@frozen
+class Steps(Workload):
+    """Computation and an all-reduce, with one fault or none."""
+
+    name: ClassVar[str] = "steps"
+
+    dp: int = units.option(4, validator=units.whole(1), help="workers")
+    fault: str = units.option("none", help="which")
+
+    def parallelism(self, system: System) -> Parallelism:
+        return Parallelism(dp=self.dp)
+
+    def memory(self, system: System) -> MemoryUse:
+        return MemoryUse(weights=-1.0 if self.fault == "memory" else 1e9)
+
+    def graph(self, system: System) -> TaskGraph:
+        workers = self.dp - (self.fault == "idle")
+        builder = GraphBuilder(self.dp + (self.fault == "ranks"))
+        everybody = np.arange(workers)
+        share = 1.0 if self.fault == "copies" else 1 / workers
+        seconds = float(np.random.random()) if self.fault == "moody" else None
+        with builder.repeated(3):
+            first = builder.compute("layer", everybody, flops=1e12 * share, bytes=1e9 * share, seconds=seconds)
+        builder.collective("sum", Pattern.ALL_REDUCE, everybody[None, :], 1e9, label="dp", after=[first])
+        graph = builder.build()
+        if self.fault == "circle":
+            return evolve(graph, dependency_offsets=np.array([0, 1, 2]), dependencies=np.array([1, 0]))
+        if self.fault == "negative":
+            return evolve(graph, flops=-graph.flops)
+        return graph
+
+
+def workload_failures(workload: Workload, **more: object) -> str:
+    with pytest.raises(ConformanceError) as caught:
+        check_workload(workload, **more)  # type: ignore[arg-type]  # the callers give what it takes
+    return str(caught.value)
+
+
+def test_a_sound_workload_passes() -> None:
+    check_workload(Steps(), splits=[Steps(1), Steps(2), Steps(16)], conserved=["flops", "bytes", "dp"])
+    check_workload(Steps(64), system=System(npus=64))
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (
+            "circle",
+            "is_acyclic: task 0 ('layer') depends on task 1, which does not come before it; add tasks with Graph",
+        ),
+        ("ranks", "workers_fit_the_system: parallelism() says 4 workers, graph() has 5 ranks"),
+        ("idle", "all_ranks_take_part: rank 3 has no part in any task (in all, 1 of 4 ranks)"),
+        ("negative", "amounts_are_not_negative: task 0 ('layer') has flops -250000000000.0; finite, and not negative"),
+        ("memory", "memory_is_not_negative: memory() says -1.0 bytes of weights"),
+        ("moody", "is_deterministic: asked twice, graph() differs; it may depend on the fields and the system alone"),
+    ],
+)
+def test_wrong_workloads(fault: str, expected: str) -> None:
+    assert expected in workload_failures(Steps(fault=fault))
+
+
+def test_work_that_is_not_conserved() -> None:
+    message = workload_failures(Steps(4, "copies"), splits=[Steps(2, "copies")])
+    # Three repetitions of 1e12 FLOP on each of four workers, and of two.
+    assert (
+        "work_is_conserved: steps(fault='copies') has 1.2e+13 flops in all, steps(dp=2, fault='copies') has 6e+12; "
+        "they are to do the same work"
+    ) in message
+    message = workload_failures(Steps(), splits=[Steps(2)], conserved=["mp"])
+    assert "nothing is called 'mp' in steps; conserved= may have bytes, dp, flops" in message
+
+
+def test_a_workload_that_needs_more() -> None:
+    assert "there are 17 workers for 16 NPUs; give a larger system=" in workload_failures(Steps(17))
+
+
+@frozen
+class Wrong(Placement):
+    """NPU order, with one fault."""
+
+    name: ClassVar[str] = "wrong"
+
+    fault: str = units.option("none", help="which")
+
+    def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+        order = np.arange(len(fabric.npus))
+        match self.fault:
+            case "twice":
+                order[-1] = order[0]
+            case "beyond":
+                order += 1
+            case "few":
+                return order[: parallelism.workers - 1]
+            case "moody":
+                return np.random.permutation(order)
+        return order
+
+    def assign(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+        if self.fault == "any":
+            return self.order(fabric, parallelism)
+        return super().assign(fabric, parallelism)
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("twice", "no_npu_is_used_twice: MP(1)-DP(1)-PP(1) on star of 8: NPU 0 is used twice; order() returns [0, 1, "),
+        (
+            "beyond",
+            "no_npu_is_used_twice: MP(1)-DP(1)-PP(1) on star of 8: order() returns [1, 2, 3, 4, 5, 6, 7, 8], there",
+        ),
+        ("few", "order() returns int64 of shape (0,); NPU numbers, one for each of 1 workers or more"),
+        ("moody", "is_deterministic: MP(1)-DP(1)-PP(1) on star of 8: order() returns ["),
+        ("any", "too_many_workers_are_refused: MP(1)-DP(9)-PP(1) is placed on star of 8 all the same; leave that to"),
+    ],
+)
+def test_wrong_placements(fault: str, expected: str) -> None:
+    with pytest.raises(ConformanceError) as caught:
+        check_placement(Wrong(fault))
+    assert expected in str(caught.value)
+
+
+def test_sound_ones_pass() -> None:
+    check_placement(Wrong())
+    check_sharing_policy(Unfair())
+
+
+@frozen
+class Unfair(SharingPolicy):
+    """Max-min, with one fault."""
+
+    name: ClassVar[str] = "unfair"
+
+    fault: str = units.option("none", help="which")
+
+    def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
+        rates = max_min(incidence, capacities)
+        finite = np.isfinite(rates)
+        match self.fault:
+            case "overload":
+                rates[finite] *= 1.5
+            case "waste":
+                rates[finite] *= 0.5
+            case "nobody":
+                rates[:] = 0.0
+            case "first come":
+                # All that it can get, one flow after the other.
+                return self._greedy(incidence, capacities)
+            case "negative":
+                rates[:1] = -1.0
+            case "spoiler":
+                capacities /= 2
+            case "moody":
+                return rates * np.random.uniform(0.9, 1.0)
+            case "caps":
+                rates[np.diff(incidence.offsets) == 0] = 7.0
+        return rates
+
+    @staticmethod
+    def _greedy(incidence: Incidence, capacities: FloatArray) -> FloatArray:
+        rates = np.zeros(len(incidence))
+        left = capacities.copy()
+        for flow in range(len(incidence)):
+            one = incidence.select(np.arange(len(incidence)) == flow)
+            rates[flow] = max_min(one, left)[0]
+            left = np.maximum(left - one.load(np.nan_to_num(rates[flow : flow + 1], posinf=0.0), len(left)), 0.0)
+        return rates
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("overload", "a flow loads a link with its rate times its coefficient"),
+        ("waste", "could be faster: no link on its way is full, it is below its cap"),
+        ("nobody", "somebody_moves: of "),
+        ("first come", "order_does_not_matter: of "),
+        ("negative", "rates_are_numbers: "),
+        ("spoiler", "is_deterministic: rates() changes the arrays it is given; copy what has to change"),
+        ("moody", "is_deterministic: asked twice, "),
+        ("caps", "a flow without links runs at its cap, or at an infinite rate where it has none"),
+    ],
+)
+def test_wrong_sharing_policies(fault: str, expected: str) -> None:
+    with pytest.raises(ConformanceError) as caught:
+        check_sharing_policy(Unfair(fault))
+    assert expected in str(caught.value)

@@ -1,0 +1,429 @@
+"""Topologies and routers that are wrong on purpose: the kit finds each, and its message says what to mend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from attrs import evolve, field, frozen
+
+import fredfw
+from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Router, Routes, ShortestPathRouter, Topology, units
+from fredfw.testing import ConformanceError, check_router, check_topology
+from fredfw.testing.fabrics import StarRouter, grid, star
+from fredfw.typing import IntArray
+
+
+@frozen
+class Loop(Topology):
+    """NPUs in a ring; right in every respect."""
+
+    name: ClassVar[str] = "loop"
+
+    npus: int = units.option(6, validator=units.whole(2), help="how many NPUs there are")
+    link_bandwidth: float = units.bandwidth("100 GB/s", help="of each link")
+
+    def build(self) -> Fabric:
+        here = np.arange(self.npus)
+        following = (here + 1) % self.npus
+        return Fabric(
+            f"loop of {self.npus}",
+            np.full(self.npus, NodeKind.NPU),
+            np.concatenate([here, following]),
+            np.concatenate([following, here]),
+            self.link_bandwidth,
+            1e-6,
+            0.0,
+            levels=(Level(self.npus, "ring", self.link_bandwidth, 1e-6),),
+            coordinates=here[:, None],
+        )
+
+
+def failures(topology: Topology, **more: object) -> str:
+    with pytest.raises(ConformanceError) as caught:
+        check_topology(topology, **more)  # type: ignore[arg-type]  # the callers give what it takes
+    return str(caught.value)
+
+
+def test_a_sound_topology_passes() -> None:
+    check_topology(Loop())
+    check_topology(Loop(npus=2, link_bandwidth=1.0))
+
+
+@frozen
+class Asymmetric(Loop):
+    """The way back is narrower and takes longer."""
+
+    def build(self) -> Fabric:
+        fabric = super().build()
+        back = np.arange(2 * self.npus) >= self.npus
+        bandwidths, latencies = np.where(back, 50e9, 100e9), np.where(back, 3e-6, 1e-6)
+        levels = (evolve(fabric.levels[0], bandwidth=50e9),)
+        return evolve(fabric, bandwidths=bandwidths, latencies=latencies, levels=levels)
+
+
+def test_asymmetric() -> None:
+    message = failures(Asymmetric())
+    assert "topology loop fails 2 of 24 checks" in message
+    assert "capacity_is_symmetric: npu0 sends 1e+11 B/s to npu1 and gets 5e+10 B/s back" in message
+    assert "latency_is_symmetric: from npu0 to npu1 a route takes 1e-06 s, back it takes 3e-06 s" in message
+    assert "where that is on purpose, say why in expected_failures" in message
+    why = "what is downloaded is more than what is uploaded"
+    check_topology(Asymmetric(), expected_failures={"capacity_is_symmetric": why, "latency_is_symmetric": why})
+
+
+@frozen
+class Disconnected(Loop):
+    """Two halves."""
+
+    def build(self) -> Fabric:
+        fabric = super().build()
+        half = self.npus // 2
+        kept = (fabric.sources < half) == (fabric.destinations < half)
+        columns = ("sources", "destinations", "bandwidths", "latencies", "energies")
+        return evolve(fabric, **{name: getattr(fabric, name)[kept] for name in columns})
+
+
+def test_disconnected() -> None:
+    message = failures(Disconnected())
+    assert "is_connected: there is no path from npu0 to npu3 (nor for 2 other nodes); links are directed" in message
+    # What follows from it is told once, for all checks that need routes.
+    assert "routes_exist, routes_lead_from_source_to_destination, " in message
+    assert message.count("raises UnsupportedError: fabric 'loop of 6' has no path from npu0 to npu3") == 1
+
+
+@frozen
+class OneWayOut(Loop):
+    """NPU 0 can be reached, but reaches nobody."""
+
+    def build(self) -> Fabric:
+        fabric = super().build()
+        kept = fabric.sources != 0
+        columns = ("sources", "destinations", "bandwidths", "latencies", "energies")
+        return evolve(fabric, **{name: getattr(fabric, name)[kept] for name in columns})
+
+
+def test_links_of_one_direction_only() -> None:
+    assert "is_connected: there is no path from npu0 to npu1 (nor for 4 other nodes)" in failures(OneWayOut())
+
+
+@frozen
+class Random(Loop):
+    """Latencies from the global random generator."""
+
+    def build(self) -> Fabric:
+        latency = np.random.random(self.npus)
+        return evolve(super().build(), latencies=np.tile(latency, 2))
+
+
+@frozen
+class RandomWires(Loop):
+    """An unseeded generator decides how many links there are."""
+
+    def build(self) -> Fabric:
+        fabric = super().build()
+        more = int(np.random.default_rng().integers(1, 2**30))
+        return evolve(fabric, bandwidths=fabric.bandwidths + more)
+
+
+@pytest.mark.parametrize(("topology", "what"), [(Random(), "latencies"), (RandomWires(), "bandwidths")])
+def test_not_deterministic(topology: Topology, what: str) -> None:
+    message = failures(topology)
+    assert f"build_is_pure: two builds differ in their {what}: " in message
+    assert "at 0; build() may depend on the fields alone: no random numbers without a fixed seed" in message
+
+
+@frozen
+class HashOrder(Loop):
+    """Wires in the order of a set of names, which differs from process to process."""
+
+    def build(self) -> Fabric:
+        order = [int(name) for name in {str(npu) for npu in range(self.npus)}]
+        fabric = super().build()
+        links = np.concatenate([order, np.array(order) + self.npus])
+        return evolve(fabric, sources=fabric.sources[links], destinations=fabric.destinations[links])
+
+
+def test_different_in_another_process() -> None:
+    message = failures(HashOrder(npus=32))
+    assert "fails 1 of 24 checks" in message
+    assert "is_the_same_in_another_process: the fabric that is built differs in another process" in message
+    assert "no iteration over a set" in message
+
+
+@frozen
+class Growing(Loop):
+    """Every build has another name."""
+
+    builds: ClassVar[list[int]] = []
+
+    def build(self) -> Fabric:
+        self.builds.append(0)
+        return evolve(super().build(), name=f"build {len(self.builds)}")
+
+
+def test_state_between_builds() -> None:
+    assert "build_is_pure: two builds differ in their name: 'build " in failures(Growing())
+
+
+@frozen
+class Nothing(Loop):
+    def build(self) -> Fabric:
+        return Fabric("nothing", [NodeKind.SWITCH], [], [], 1.0, 0.0, 0.0)
+
+
+def test_no_npus_and_no_docstring() -> None:
+    message = failures(Nothing())
+    assert "is_connected: there is no NPU; give nodes that compute the kind NodeKind.NPU" in message
+    assert "is_documented: Nothing has no docstring; its first line is what lists and helps show" in message
+
+
+@frozen
+class Unfinished(Loop):
+    """It cannot be built."""
+
+    def build(self) -> Fabric:
+        raise NotImplementedError("later")
+
+
+def test_an_exception_is_told_once_with_its_place() -> None:
+    message = failures(Unfinished())
+    assert message.count("raises NotImplementedError: later (at ") == 1
+    assert f"{__file__}:" in message
+
+
+@frozen
+class Levels(Loop):
+    """Levels of one's own."""
+
+    sizes: tuple[int, ...] = units.sizes((6,), help="of the levels")
+    share: float = units.bandwidth("100 GB/s", help="that the levels promise")
+    coordinates: bool = units.flag(True, help="whether there are any")
+
+    def build(self) -> Fabric:
+        levels = tuple(Level(size, "ring", self.share) for size in self.sizes)
+        places = np.stack(np.unravel_index(np.arange(self.npus), self.sizes), axis=1)
+        return evolve(super().build(), levels=levels, coordinates=places if self.coordinates else None)
+
+
+def test_levels() -> None:
+    assert "levels of [4, 2] have 8 positions for 6 NPUs; give no levels" in failures(Levels(sizes=(4, 2)))
+    assert "levels without coordinates, of which algorithms see nothing" in failures(Levels(coordinates=False))
+    assert (
+        "levels_promise_no_more_than_the_links: level 0 promises each member 3e+11 B/s, but the links of npu0 together "
+        "send 2e+11 B/s"
+    ) in failures(Levels(share=300e9))
+    check_topology(Levels(share=200e9))
+
+
+def _longer(value: list[int]) -> list[int]:
+    return [*value, 1]
+
+
+@frozen
+class Undescribed(Loop):
+    """Fields that are no configuration."""
+
+    name: ClassVar[str] = "Un described"
+
+    silent: int = 3
+    listed: list[int] = field(factory=list, converter=_longer, metadata={"help": "grows"})
+
+
+def test_name_help_and_configuration() -> None:
+    message = failures(Undescribed())
+    assert "name_is_valid: Undescribed.name is 'Un described'; give the class a variable name" in message
+    assert "is_documented: the fields silent do not say what they mean; declare them with help=" in message
+    assert "configuration_round_trips: written as TOML and read again, " in message
+    assert "converters must accept what they return" in message
+
+
+class Misspelt:
+    @fredfw.hookimpl
+    def fredfw_topology(self) -> list[type[Topology]]:
+        return [Loop]
+
+
+class Forgetful:
+    @fredfw.hookimpl
+    def fredfw_topologies(self) -> list[type[Topology]]:
+        return [Asymmetric]
+
+
+class Sound:
+    @fredfw.hookimpl
+    def fredfw_topologies(self) -> list[type[Topology]]:
+        return [Loop]
+
+
+def test_registration() -> None:
+    assert "fredfw_topology, which is no hook; did you mean 'fredfw_topologies'?" in failures(Loop(), plugin=Misspelt())
+    assert "is_registered: no hook of the plugin returns Loop; for example: @hookimpl" in failures(
+        Loop(), plugin=Forgetful()
+    )
+    check_topology(Loop(), plugin=Sound())
+
+
+# Routers, on a ring of 6 and a star of 8.
+
+Route = Callable[[Fabric, IntArray, IntArray], Routes]
+
+
+@frozen
+class Wrong(Router):
+    """A shortest-path router with one fault."""
+
+    name: ClassVar[str] = "wrong"
+
+    fault: str = units.option("none", help="which")
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        routes = ShortestPathRouter().route(fabric, sources, destinations)
+        lists = np.split(routes.links, routes.offsets[1:-1])
+        match self.fault:
+            case "gap":
+                return fabric.paths(*_csr([one[:-1] if len(one) > 1 else one for one in lists]))
+            case "detour":
+                there = fabric.links_between(np.array([0]), np.array([1]))
+                back = fabric.links_between(np.array([1]), np.array([0]))
+                return fabric.paths(*_csr([np.concatenate([one, there, back]) if len(one) else one for one in lists]))
+            case "self":
+                first = np.zeros(1, dtype=np.intp)
+                return fabric.paths(*_csr([one if len(one) else first for one in lists]))
+            case "free":
+                return evolve(routes, latencies=routes.latencies / 2)
+            case "batch":
+                # In a batch, every other flow goes the long way round.
+                odd = len(sources) > 1
+                lists = [_around(fabric, one) if odd and at % 2 else one for at, one in enumerate(lists)]
+                return fabric.paths(*_csr(lists))
+            case "moody":
+                random = np.random.random(len(lists)) < 0.5
+                return fabric.paths(
+                    *_csr([_around(fabric, one) if r else one for r, one in zip(random, lists, strict=True)])
+                )
+            case "greedy":
+                sources[:] = 0
+            case "half":
+                return evolve(routes, coefficients=np.full(len(routes.links), 0.5))
+            case "few":
+                return routes.select(np.arange(len(routes) - 1))
+        return routes
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        return ShortestPathRouter().tree(fabric, sources, destinations, operation)
+
+
+def _csr(lists: list[IntArray]) -> tuple[IntArray, IntArray]:
+    routes = Routes.of(lists, np.zeros(len(lists)))
+    return routes.offsets, routes.links
+
+
+def _around(fabric: Fabric, links: IntArray) -> IntArray:
+    """Return the other way round the ring of 6."""
+    if not len(links):
+        return links
+    start, end = int(fabric.sources[links[0]]), int(fabric.destinations[links[-1]])
+    step = 1 if (end - start) % 6 > 3 or links[0] >= 6 else -1
+    node = (start + step * np.arange((end - start) * step % 6)) % 6
+    return fabric.links_between(node, (node + step) % 6)
+
+
+def router_failures(router: Router, fabric: Fabric) -> str:
+    with pytest.raises(ConformanceError) as caught:
+        check_router(router, fabric)
+    return str(caught.value)
+
+
+RING = grid(6, closed=True)
+
+
+def test_a_sound_router_passes() -> None:
+    check_router(Wrong(), RING)
+    check_router(StarRouter(), star(5, 2))
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (
+            "gap",
+            "routes_lead_from_source_to_destination: the route from npu0 to npu2 is npu0->npu1: 1 of the flow enters "
+            "npu1 and 0 leaves it, which must pass on what it gets",
+        ),
+        (
+            "detour",
+            "routes_have_no_loops: the route from npu0 to npu1 is npu0->npu1, npu0->npu1, npu1->npu0, which goes",
+        ),
+        ("self", "routes_to_oneself_are_empty: the route from npu0 to npu0 has npu0->npu1 and takes 1e-06 s"),
+        (
+            "free",
+            "routes_take_as_long_as_their_links: the route from npu0 to npu1 takes 5e-07 s, its links (npu0->npu1) "
+            "take 1e-06 s; Fabric.paths adds them up",
+        ),
+        (
+            "batch",
+            "routes_do_not_depend_on_the_batch: alone, the route from npu0 to npu1 is npu0->npu1; beside 41 others",
+        ),
+        ("moody", "routes_are_deterministic: asked twice, the route from npu"),
+        ("greedy", "routes_are_deterministic: route() changes the arrays it is given; copy what has to change"),
+        ("half", "0 of the flow enters npu0 and 0.5 leaves it, the source, which sends 1"),
+        ("few", "routes_exist: 42 pairs were asked for, 41 routes came back; one for each pair"),
+    ],
+)
+def test_wrong_routes(fault: str, expected: str) -> None:
+    assert expected in router_failures(Wrong(fault), RING)
+
+
+@frozen
+class WrongTrees(StarRouter):
+    """Trees with one fault, on the star of 4."""
+
+    name: ClassVar[str] = "wrong-trees"
+
+    fault: str = units.option("none", help="which")
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        tree = super().tree(fabric, sources, destinations, operation)
+        match self.fault:
+            case "leaf":
+                return Routes.of([tree.links[:-1]], tree.latencies)
+            case "twig":
+                missing = np.setdiff1d(2 * np.arange(4) + 1, tree.links)[:1]
+                return Routes.of([np.concatenate([tree.links, missing])], tree.latencies)
+            case "twice":
+                return Routes.of([np.concatenate([tree.links, tree.links[:1]])], tree.latencies)
+            case "free":
+                return evolve(tree, latencies=tree.latencies / 2)
+            case "refused":
+                raise fredfw.errors.UnsupportedError("no trees here")
+        return tree
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("leaf", "trees_reach_exactly_their_leaves: the multicast from npu0 to npu1, npu2, npu3 is npu0->switch0, "),
+        ("leaf", "switch0->npu1, switch0->npu2: nothing gets from npu0 to npu3; a tree leads from each source"),
+        ("twig", "switch0->npu3, switch0->npu0: switch0->npu0 is one too many; a tree leads from each source"),
+        ("twice", "switch0->npu3, npu0->switch0: npu0->switch0 is crossed twice; a tree leads from each source"),
+        (
+            "free",
+            "trees_take_as_long_as_their_deepest_branch: the multicast from npu0 to npu1, npu2, npu3 takes 1e-06 s; ",
+        ),
+        ("refused", "trees_exist_where_offered: the fabric offers Capabilities(reduces=True, multicasts=True, "),
+    ],
+)
+def test_wrong_trees(fault: str, expected: str) -> None:
+    assert expected in router_failures(WrongTrees(fault), star(4))
+
+
+def test_trees_through_nodes_that_cannot() -> None:
+    fabric = evolve(star(4), copies=False, reduces=False)
+    message = router_failures(StarRouter(), fabric)
+    assert "trees_branch_only_where_they_can: the multicast from npu0 to npu1, npu2, npu3 is " in message
+    assert "but switch0 cannot copy streams; say so in the fabric's copies and reduces" in message
+    # A fabric that offers nothing need not have trees, but those that it has must be right.
+    check_router(WrongTrees("refused"), evolve(star(4), offers=Capabilities()))
