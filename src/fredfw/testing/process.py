@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from fredfw.testing.conformance import ConformanceError
 
 _UNKNOWN = "unknown"
 _SECONDS = 60
+# Whether this is the other process. A module that checks its plugins when it is imported must not go on for ever there.
+_answering = False
 
 
 def digest(parts: Iterable[object]) -> str:
@@ -36,7 +39,8 @@ def digest(parts: Iterable[object]) -> str:
 def same_elsewhere(instance: Any, observe: Callable[[Any], str], what: str) -> None:
     """Make sure that an equal instance looks the same in another process.
 
-    A class that no other process can import (of an interactive session, or inside a function) is passed over.
+    A class that no other process can import (of an interactive session, or inside a function) is passed over. Its
+    module is imported there, so a script that does more than define the class should do that as ``__main__`` only.
 
     Args:
         instance: Of a plugin's class.
@@ -56,7 +60,7 @@ def same_elsewhere(instance: Any, observe: Callable[[Any], str], what: str) -> N
 
 def _ask(instance: Any, observe: Callable[[Any], str]) -> str:
     cls = type(instance)
-    if cls.__module__ == "__main__" or "<locals>" in cls.__qualname__:
+    if _answering or cls.__module__ == "__main__" or "<locals>" in cls.__qualname__:
         return _UNKNOWN
     question = {
         "module": cls.__module__,
@@ -71,29 +75,31 @@ def _ask(instance: Any, observe: Callable[[Any], str]) -> str:
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     command = [sys.executable, "-c", f"from {__name__} import answer; answer()"]
-    done = subprocess.run(
-        command,
-        check=False,
-        input=json.dumps(question),
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-    )
+    text = json.dumps(question)
+    try:
+        done = subprocess.run(
+            command, check=False, input=text, env=environment, capture_output=True, text=True, timeout=_SECONDS
+        )
+    except subprocess.TimeoutExpired:  # importing the module does more than define the class
+        return _UNKNOWN
     return done.stdout.strip() if done.returncode == 0 else _UNKNOWN
 
 
 def answer() -> None:
     """Answer, on standard output, the question on standard input: this is what runs in the other process."""
+    global _answering  # noqa: PLW0603  (a property of the whole process)
+    _answering = True
     question = json.load(sys.stdin)
-    cls: Any = _import(question["module"], question["file"])
-    for name in question["class"].split("."):
-        cls = getattr(cls, name)
-    module, function = question["observe"]
-    try:
-        sys.stdout.write(getattr(importlib.import_module(module), function)(configure.build(cls, question["fields"])))
-    except Exception as error:  # the digest is made in the first process, too, where this is reported
-        sys.stdout.write(f"{type(error).__name__}: {error}")
+    with redirect_stdout(sys.stderr):  # whatever the author's module prints is no part of the answer
+        cls: Any = _import(question["module"], question["file"])
+        for name in question["class"].split("."):
+            cls = getattr(cls, name)
+        module, function = question["observe"]
+        try:
+            text = getattr(importlib.import_module(module), function)(configure.build(cls, question["fields"]))
+        except Exception as error:  # the digest is made in the first process, too, where this is reported
+            text = f"{type(error).__name__}: {error}"
+    sys.stdout.write(text)
 
 
 def _import(module: str, file: str | None) -> object:
