@@ -584,12 +584,92 @@ def fredfw_topologies():
 
 def test_files_that_are_no_plugins(experiment: str, tmp_path: Path) -> None:
     del experiment  # only its empty directory is needed
-    assert is_refused("--plugin", "absent.py", "plugins", "list").startswith("absent.py: --plugin: is no Python file")
+    assert is_refused("--plugin", "absent.py", "plugins", "list").startswith("absent.py: --plugin: does not exist")
     (tmp_path / "bad.py").write_text("1 / 0")
     result = fredfw("--plugin", "bad.py", "plugins", "list")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("fredfw: error: plugin 'bad.py' (registered in process, ")
+    assert result.stderr.startswith(f"fredfw: error: plugin 'bad.py' ({tmp_path}")
     assert "bad.py) cannot be imported: ZeroDivisionError" in result.stderr
+
+
+FAULTY = """
+from typing import ClassVar
+import numpy as np
+from attrs import frozen
+from fredfw import CollectiveAlgorithm, Pattern, Topology, hookimpl, ring_schedule, units
+
+@frozen
+class Nothing(Topology):
+    name: ClassVar[str] = "nothing"
+    def build(self):
+        return None
+
+@frozen
+class Quarter(CollectiveAlgorithm):
+    name: ClassVar[str] = "quarter"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE})
+    nothing: bool = False
+    def schedule(self, request, view):
+        rank = np.arange(request.ranks)[:, None]
+        return None if self.nothing else ring_schedule(request.pattern, request.size / 4, rank)
+
+@hookimpl
+def fredfw_topologies():
+    return [Nothing]
+
+@hookimpl
+def fredfw_collectives():
+    return [Quarter]
+"""
+FAULTY_EXPERIMENT = """
+plugins = ["faulty.py"]
+[fabrics.ring]
+topology = { name = "torus", dimensions = [40], link_bandwidth = "100 GB/s", link_latency = 0 }
+collectives = { all-reduce = "quarter" }
+[fabrics.nothing]
+topology = "nothing"
+[workloads.reduce]
+workload = { name = "microbenchmark", pattern = "all-reduce", size = "1 GB" }
+"""
+NO_FABRIC = "fredfw: error: None is no fabric; Nothing.build() must return a fredfw.Fabric\n"
+
+
+def test_plugins_that_return_nothing_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("faulty.py").write_text(FAULTY)
+    Path("faulty.toml").write_text(FAULTY_EXPERIMENT)
+    collective = ("--plugin", "faulty.py", "collective", "all-reduce", "--topology")
+    for arguments in ((*collective, "nothing"), ("run", "faulty.toml", "--fabric", "nothing")):
+        result = fredfw(*arguments)
+        assert (result.exit_code, result.stdout, result.stderr) == (1, "", NO_FABRIC)
+    result = fredfw(*collective, "torus", "--algorithm", "quarter", "--option", "nothing=true")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "fredfw: error: None is no schedule; Quarter.schedule() must return a fredfw.Schedule\n"
+
+
+def test_a_wrong_algorithm_is_never_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("faulty.py").write_text(FAULTY)
+    Path("faulty.toml").write_text(FAULTY_EXPERIMENT)
+    torus = ("--plugin", "faulty.py", "collective", "all-reduce", "--topology", "torus", "--size", "1GB")
+    # It sends a quarter of what it should, and so takes the least time; for few ranks its schedule is replayed.
+    result = fredfw(*torus, "--set", "dimensions=[8]")
+    assert (result.exit_code, result.stdout) == (1, "")
+    wrong = "fredfw: error: algorithm 'quarter' does no all-reduce among 8 NPUs: the chunks sum to 250000000.0 bytes, "
+    assert result.stderr.startswith(wrong)
+    # For more, time and bound are compared. There are 2 x 39 steps of 1 GB / 4 / 40 over links of 100 GB/s; each NPU
+    # must send 2 x 39/40 GB over two links.
+    note = (
+        "algorithm 'quarter' takes 4.875 ms for all-reduce of 1 GB among 40 NPUs, faster than any algorithm can be "
+        "(9.75 ms): its schedule is wrong, or the bound is; check it with fredfw.check or the conformance kit"
+    )
+    ring = ("--set", "dimensions=[40]", "--set", "link_bandwidth=100 GB/s", "--set", "link_latency=0")
+    assert f"note: {note}" in " ".join(succeeds(*torus, *ring).split())
+    assert f"note: {note}" in " ".join(succeeds("run", "faulty.toml", "--fabric", "ring").split())
+    assert note in " ".join(succeeds("compare", "faulty.toml", "--fabric", "ring").split())
+    assert json.loads(succeeds(*torus, *ring, "--json", "-"))["results"][0]["notes"] == [note]
+    (row,) = json.loads(succeeds("compare", "faulty.toml", "--fabric", "ring", "--json", "-"))["rows"]
+    assert row["notes"] == [note]
 
 
 def test_switching_off_what_is_not_installed_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

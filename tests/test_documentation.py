@@ -28,7 +28,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A file that the commands of its page use.
 FILE = re.compile(r'^```\w+ title="([\w.-]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 # What a test cannot run: what needs the network, or other environments.
-OUTSIDE = ("python -m pip", "python -m tox", "tox", "git", "cd")
+OUTSIDE = ("python -m pip", "python -m tox", "tox", "git", "cd", "export")
 
 
 def blocks(language: str) -> list[ParameterSet]:
@@ -144,7 +144,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     documented = re.findall(r"^\.\. auto(?:class|data|function):: (\w+)$", page, re.MULTILINE)
     documented += re.findall(r"^\.\. automodule:: fredfw\.(\w+)$", page, re.MULTILINE)
-    assert sorted(documented) == sorted({*fredfw.__all__, "cli"} - {"__version__"})
+    assert sorted(documented) == sorted({*fredfw.__all__, "cli", "embed"} - {"__version__"})
 
 
 def test_every_hook_is_documented() -> None:

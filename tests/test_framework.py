@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fredfw import Comparison, Experiment, Fabric, Framework, RunResult, hookimpl
+from fredfw import Comparison, Experiment, Fabric, Framework, NodeKind, RunResult, hookimpl
 from fredfw.errors import FredfwError, InputError, SimulationError, UnknownNameError, UnsupportedError
 from fredfw.plugin.manager import PluginManager, Switches
 
@@ -180,6 +180,8 @@ def test_compare_refuses_an_unknown_fidelity(framework: Framework) -> None:
         ({"algorithm": "in-network"}, "algorithm"),
         ({"pattern": "broadcast", "algorithm": "hierarchical"}, "algorithm"),
         ({"chunks": 2}, "algorithm"),
+        ({"algorithm": {"name": "ring", "chunks": 2}}, "algorithm"),
+        ({"algorithm": None}, "algorithm"),
         ({"algorithm": "ring", "chunks": 0}, "chunks"),
         ({"algorithm": "ring", "chunk": 1}, "chunk"),
     ],
@@ -200,6 +202,13 @@ def test_an_algorithm_that_cannot_is_told_with_those_that_can(framework: Framewo
     assert {"direct", "ring"} <= able
     # The mesh does not copy streams for its NPUs, so in-network cannot either.
     assert not {"hierarchical", "in-network"} & able
+
+
+def test_a_fabric_in_pieces_is_not_the_algorithms_fault(framework: Framework) -> None:
+    pieces = Fabric("islands", [NodeKind.NPU] * 4, [0, 1, 2, 3], [1, 0, 3, 2], 1e9, 0.0, 0.0)
+    for algorithm in ("auto", "ring"):
+        with pytest.raises(UnsupportedError, match=r"^fabric 'islands' has no path from npu"):
+            framework.simulate_collective(pieces, "all-reduce", size=1e6, algorithm=algorithm)
 
 
 def test_unknown_names(framework: Framework, fabric: Fabric) -> None:

@@ -1,4 +1,4 @@
-"""First-party plugins use what every plugin may use: the top-level package, its public modules, and no private name."""
+"""Plugins and examples use what everybody may use: the top-level package, its public modules, and no private name."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import pytest
 import fredfw
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = sorted(ROOT.glob("plugins/*/*/src/**/*.py"))
+PLUGINS = sorted(ROOT.glob("plugins/*/*/src/**/*.py"))
+EXAMPLES = sorted(ROOT.glob("examples/**/*.py"))
 # ``fredfw.cli`` is for plugins with commands, as docs/plugins.md says.
 MODULES = {"fredfw", "fredfw.cli", "fredfw.errors", "fredfw.typing", "fredfw.units"}
+# These are for those who use plugins, and for tests.
+MORE = {"fredfw.embed", "fredfw.embed.simpy", "fredfw.testing"}
 
 
 def imported(path: Path) -> Iterator[tuple[str, str | None]]:
@@ -30,12 +33,12 @@ def private(name: str) -> bool:
     return name.startswith("_") and not name.endswith("__")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "plugins")))
+@pytest.mark.parametrize("path", [*PLUGINS, *EXAMPLES], ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_are_public(path: Path) -> None:
     for module, name in imported(path):
         if module.split(".")[0] != "fredfw":
             continue
-        assert module in MODULES, f"{path} imports {module}"
+        assert module in MODULES or (path in EXAMPLES and module in MORE), f"{path} imports {module}"
         if name is not None:
             assert not private(name), f"{path} imports {name} from {module}"
             if module == "fredfw":
@@ -44,7 +47,7 @@ def test_imports_are_public(path: Path) -> None:
             assert module == "fredfw", f"{path} imports {module}; from fredfw import ..."
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "plugins")))
+@pytest.mark.parametrize("path", [*PLUGINS, *EXAMPLES], ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_private_attribute_of_somebody_else(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
@@ -57,4 +60,8 @@ def test_no_private_attribute_of_somebody_else(path: Path) -> None:
 
 
 def test_there_are_plugins_to_look_at() -> None:
-    assert len({path.relative_to(ROOT).parts[2] for path in FILES}) >= 19
+    assert len({path.relative_to(ROOT).parts[2] for path in PLUGINS}) >= 19
+    assert {path.relative_to(ROOT).parts[2] for path in EXAMPLES if "third-party" in path.parts} >= {
+        "fredfw-collective-scatter-allgather",
+        "fredfw-topology-dragonfly",
+    }

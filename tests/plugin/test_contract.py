@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+from attrs import frozen
 
 import fredfw
+from fredfw import CollectiveAlgorithm, Pattern
 from fredfw.errors import PluginError, PluginWarning
 from fredfw.plugin import contract, hookimpl
 from fredfw.plugin.manager import PluginManager, Switches
@@ -62,6 +66,88 @@ def test_another_contract_says_what_to_do(install: Install, version: object, cau
         assert "fredfw_dreams" not in str(warning.message)
         with pytest.raises(PluginError, match=cause):
             PluginManager.discover(Switches(allow=frozenset({name}), strict=True))
+
+
+@frozen
+class Right(CollectiveAlgorithm):
+    """One that keeps to the interface."""
+
+    name: ClassVar[str] = "right"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.BROADCAST})
+
+    def schedule(self, request: Any, view: Any) -> Any:
+        """Nothing, as only the parameters count."""
+
+
+def takes(*names: str) -> Any:
+    return eval(f"lambda {', '.join(names)}: None")
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {},
+        {"schedule": takes("self", "what", "where", "more=0")},
+        {"schedule": takes("*everything")},
+        {"schedule": staticmethod(takes("request", "view"))},
+        {"schedule": cache(takes("self", "request", "view"))},
+        {"variants": classmethod(takes("cls", "pattern"))},
+        {"refusal": print},  # of what is written in C nothing is known
+        {"plan": takes("self", "request", "view=None")},
+        {"helper": takes()},
+    ],
+)
+def test_methods_that_can_be_called_as_the_interface_says(members: dict[str, Any]) -> None:
+    assert list(contract.class_violations(type("Mine", (Right,), members), CollectiveAlgorithm)) == []
+
+
+@pytest.mark.parametrize(
+    ("members", "wrong"),
+    [
+        ({"schedule": takes("self", "request")}, "defines schedule(request), which is called with (request, view)"),
+        (
+            {"schedule": takes("self", "request", "view", "chunks")},
+            "defines schedule(request, view, chunks), which is called with (request, view)",
+        ),
+        ({"schedule": takes("self", "*", "request", "view")}, "defines schedule(*, request, view), which is called "),
+        ({"schedule": takes()}, "defines schedule without self"),
+        ({"schedule": property(takes("self"))}, "defines schedule as a property, which is no method"),
+        ({"variants": classmethod(takes("cls"))}, "defines variants(), which is called with (pattern)"),
+    ],
+)
+def test_methods_that_cannot(members: dict[str, Any], wrong: str) -> None:
+    (violation,) = contract.class_violations(type("Mine", (Right,), members), CollectiveAlgorithm)
+    assert violation.startswith(wrong)
+
+
+@pytest.mark.parametrize("interface", [one.interface for one in PluginManager().registries])
+def test_every_interface_has_methods_with_parameters_to_compare(interface: type) -> None:
+    undefined = interface.__abstractmethods__  # type: ignore[attr-defined]  # all interfaces are abstract
+    mine = type("Mine", (interface,), {"name": "mine", "patterns": (), **{name: takes() for name in undefined}})
+    assert set(contract.class_violations(mine, interface)) == {f"defines {name} without self" for name in undefined}
+
+
+def test_a_class_that_breaks_its_interface_is_not_registered() -> None:
+    @frozen
+    class Undecided(CollectiveAlgorithm):
+        name: ClassVar[str] = "undecided"
+
+        def schedule(self, request: Any) -> Any:  # type: ignore[override]  # that is the fault
+            """Nothing."""
+
+    class Plugin:
+        @hookimpl
+        def fredfw_collectives(self) -> list[type]:
+            return [Undecided]
+
+    manager = PluginManager()
+    manager.register(Plugin(), "mine")
+    with pytest.raises(PluginError) as refused:
+        manager.collectives.names()
+    assert str(refused.value).endswith(
+        "Undecided, which has no patterns; define `patterns: ClassVar[frozenset[Pattern]]`; it defines "
+        "schedule(request), which is called with (request, view)"
+    )
 
 
 @pytest.mark.skipif(not (REPOSITORY / "plugins").is_dir(), reason="the first-party plugins are not beside the tests")

@@ -298,7 +298,8 @@ def test_a_name_registered_twice_is_nobodys_in_any_order(
     files = {name: install(name, topology("good-ring" if name == "good" else "same")) for name in order}
     both = (
         f"plugin 'one' (one 1.0, {files['one']}) and plugin 'two' (two 1.0, {files['two']}) "
-        "both register the topology 'same', of which all but one must be switched off"
+        "both register the topology 'same', of which all but one must be switched off: "
+        "FREDFW_DISABLE_PLUGINS=one or two"
     )
     manager = PluginManager.discover(only(*order))
     with pytest.warns(PluginWarning) as caught:
@@ -333,8 +334,13 @@ def test_a_plugin_given_by_hand_may_not_take_a_name(install: Install, topology: 
     file.write_text(topology("same"))
     manager = PluginManager.discover(only("acme"))
     manager.load_file(file)
-    with pytest.raises(PluginError, match=r"'mine\.py' .* and plugin 'acme' .* both register the topology 'same'"):
+    with pytest.raises(
+        PluginError, match=r"'mine\.py' .* and plugin 'acme' .* both register the topology 'same'"
+    ) as both:
         manager.topologies.names()
+    assert str(both.value).endswith(
+        "must be switched off: FREDFW_DISABLE_PLUGINS=acme, or drop mine.py from `plugins` and --plugin"
+    )
 
 
 def test_a_name_of_the_core_stays_with_the_core(install: Install) -> None:
@@ -644,14 +650,19 @@ def test_files_of_one_name_are_both_recorded(tmp_path: Path, topology: Source) -
 
 
 def test_a_file_that_is_no_plugin(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"absent\.py: is no Python file"):
+    with pytest.raises(InputError, match=r"absent\.py: does not exist"):
         PluginManager().load_file(tmp_path / "absent.py")
+    with pytest.raises(InputError, match="is no Python file"):
+        PluginManager().load_file(tmp_path)
     (tmp_path / "bad.py").write_text("1 / 0")
     before = set(sys.modules)
     with pytest.raises(PluginError, match=r"'bad\.py' \(.*bad\.py\) cannot be imported: .*\(line 1\)"):
         PluginManager().load_file(tmp_path / "bad.py")
+    (tmp_path / "misspelt.py").write_text("from fredfw import hookimp")
+    with pytest.raises(PluginError, match=r"cannot import name 'hookimp' .*\(line 1\); did you mean 'hookimpl'\?$"):
+        PluginManager().load_file(tmp_path / "misspelt.py")
     (tmp_path / "empty.py").write_text("")
-    with pytest.raises(PluginError, match=r"'empty\.py' \(registered in process, .*empty\.py\) implements no"):
+    with pytest.raises(PluginError, match=r"'empty\.py' \(/.*empty\.py\) implements no"):
         PluginManager().load_file(tmp_path / "empty.py")
     assert not {name for name in set(sys.modules) - before if name.startswith("fredfw_file")}
 

@@ -219,7 +219,7 @@ class WrongVariant(Rings):
 
 def test_a_wrong_variant() -> None:
     message = failures(WrongVariant())
-    assert "fails 1 of 16 checks" in message
+    assert "fails 1 of 17 checks" in message
     assert "variants_are_valid: variant rings(fault=twice), all-reduce among 3 ranks without levels" in message
 
 
@@ -264,7 +264,61 @@ class Drifting(CollectiveAlgorithm):
 
 def test_phases_that_drift_apart() -> None:
     message = failures(Drifting())
-    assert "fails 1 of 16 checks" in message
+    assert "fails 1 of 17 checks" in message
     assert "stepwise_takes_as_long: all-reduce among 8 ranks on a star of 8, 1e+06 B: " in message
     assert "have them take turns on a channel, or say in expected_failures why that is meant" in message
     check_collective(Drifting(), expected_failures={"stepwise_takes_as_long": "the small part is not worth a channel"})
+
+
+@frozen
+class Rootless(CollectiveAlgorithm):
+    """Rank 0 sends to all others, or gets from them, whoever is the root."""
+
+    name: ClassVar[str] = "rootless"
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        others = np.arange(1, request.ranks)
+        sends = Phase.of(others, 0, 0, reduce=True)
+        if request.pattern is Pattern.BROADCAST:
+            sends = Phase.of(0, others, 0)
+        return Schedule(request.pattern, request.ranks, request.size, 1, [sends])
+
+
+@pytest.mark.parametrize("pattern", [Pattern.BROADCAST, Pattern.REDUCE])
+def test_the_root_is_ignored(pattern: Pattern) -> None:
+    # All roots get one schedule, which is right for the first of them.
+    wrong = type("Rootless", (Rootless,), {"patterns": frozenset({pattern}), "__doc__": "One of them."})
+    assert (
+        f"schedules_do_what_they_promise: {pattern} among 2 ranks without levels, root 1, 1e+06 B: root is 0, the "
+        "request's is 1"
+    ) in failures(frozen(wrong)())
+
+
+@frozen
+class Empty(Rings):
+    """Forgets to return what it made."""
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        return None  # type: ignore[return-value]  # that is the fault
+
+
+def test_what_all_checks_stumble_over_is_told_once() -> None:
+    message = failures(Empty())
+    (line,) = (line for line in message.splitlines() if "no schedule" in line)
+    assert line == "  None is no schedule; Empty.schedule() must return a fredfw.Schedule"
+    assert "\n    in what_it_supports_is_served, schedules_do_what_they_promise, one_rank_needs_nothing, " in message
+
+
+@frozen
+class Undecided(CollectiveAlgorithm):
+    """Does not say what it is for."""
+
+    name: ClassVar[str] = "undecided"
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        return rings(request.pattern, request.size, np.arange(request.ranks)[:, None])
+
+
+def test_the_contract_comes_first() -> None:
+    first = failures(Undecided()).splitlines()[1]
+    assert first == ("  keeps_the_contract: Undecided has no patterns; define `patterns: ClassVar[frozenset[Pattern]]`")

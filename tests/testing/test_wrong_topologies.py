@@ -66,7 +66,7 @@ class Asymmetric(Loop):
 
 def test_asymmetric() -> None:
     message = failures(Asymmetric())
-    assert "topology loop fails 2 of 24 checks" in message
+    assert "topology loop fails 2 of 25 checks" in message
     assert "capacity_is_symmetric: npu0 sends 1e+11 B/s to npu1 and gets 5e+10 B/s back" in message
     assert "latency_is_symmetric: from npu0 to npu1 a route takes 1e-06 s, back it takes 3e-06 s" in message
     assert "where that is on purpose, say why in expected_failures" in message
@@ -148,7 +148,7 @@ class HashOrder(Loop):
 
 def test_different_in_another_process() -> None:
     message = failures(HashOrder(npus=32))
-    assert "fails 1 of 24 checks" in message
+    assert "fails 1 of 25 checks" in message
     assert "is_the_same_in_another_process: the fabric that is built differs in another process" in message
     assert "no iteration over a set" in message
 
@@ -178,6 +178,34 @@ def test_no_npus_and_no_docstring() -> None:
     message = failures(Nothing())
     assert "is_connected: there is no NPU; give nodes that compute the kind NodeKind.NPU" in message
     assert "is_documented: Nothing has no docstring; its first line is what lists and helps show" in message
+
+
+@frozen
+class Silent(Loop):
+    unsaid: int = 3
+
+
+def test_what_is_not_documented_is_told_together() -> None:
+    message = failures(Silent())
+    assert (
+        "is_documented: Silent has no docstring; its first line is what lists and helps show; and the fields "
+        in message
+    )
+    assert "unsaid do not say what they mean" in message
+
+
+@frozen
+class Void(Loop):
+    """It forgets to return what it made."""
+
+    def build(self) -> Fabric:
+        return None  # type: ignore[return-value]  # that is the fault
+
+
+def test_no_fabric() -> None:
+    message = failures(Void())
+    assert message.count("None is no fabric; Void.build() must return a fredfw.Fabric\n    in build_is_pure, ") == 1
+    assert message.count("no fabric") == 1
 
 
 @frozen

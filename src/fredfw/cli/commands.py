@@ -268,11 +268,12 @@ def collective(
     option_texts = parse_assignments(options, "--option")
     framework = open_framework(ctx)
     from fredfw.plugin import configure
+    from fredfw.plugin.contract import built
 
     registries = framework.plugins
     cls = _named("--topology", registries.topologies, topology)
     chosen_topology = configured(cls, fields, "--set")
-    fabric = chosen_topology.build()
+    fabric = built(chosen_topology)
     members = None if group is None else parse_group(group, len(fabric.npus))
     chosen: dict[str, Any] = {}
     if option_texts and algorithm == "auto":

@@ -1,13 +1,16 @@
-"""What every plugin must keep to: the version of the contract, and hooks that exist, with their parameters."""
+"""What every plugin must keep to: the version of the contract, hooks that exist, and the interfaces of classes."""
 
 from __future__ import annotations
 
 import inspect
+import reprlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType
 from typing import Any
 
-from fredfw.errors import nearest
+from fredfw.errors import PluginError, nearest
+from fredfw.fabric import Fabric, Topology
 from fredfw.plugin import CONTRACT_VERSION, spec
 
 # The oldest version whose plugins still work as they did; raised as docs/api-policy.md says.
@@ -15,6 +18,7 @@ OLDEST_CONTRACT = 1
 POLICY = "docs/api-policy.md"
 _DECLARATION = "fredfw_contract"
 _NAMEABLE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_METHODS = (FunctionType, classmethod, staticmethod)
 
 
 def violations(
@@ -53,6 +57,55 @@ def violations(
             yield from _wrong_parameters(name, getattr(implementation, name))
     if not tries_any:
         yield "implements no hook; a function that does is decorated with @hookimpl"
+
+
+def class_violations(cls: type, interface: type) -> Iterator[str]:
+    """Yield how ``cls`` does not keep to ``interface``, which it derives from, each as the end of a sentence."""
+    for name, annotation in inspect.get_annotations(interface).items():
+        if not hasattr(cls, name):
+            yield f"has no {name}; define `{name}: {annotation}`"
+    for name, method in vars(interface).items():
+        if not name.startswith("_") and isinstance(method, _METHODS):
+            own = inspect.getattr_static(cls, name)
+            if own is not method:
+                yield from _misfit(name, own, inspect.signature(_bound(method)))
+
+
+def _misfit(name: str, own: Any, called: inspect.Signature) -> Iterator[str]:
+    """Yield how the method ``own`` cannot be called as its interface's is, with ``called``."""
+    if not callable(own) and not isinstance(own, _METHODS):
+        yield f"defines {name} as a {type(own).__name__}, which is no method"
+        return
+    try:
+        taken = inspect.signature(_bound(own))
+    except ValueError:  # it is written in C, or else has no parameter for the instance
+        if isinstance(own, FunctionType):
+            yield f"defines {name} without self"
+        return
+    try:
+        taken.bind(*called.parameters)
+    except TypeError:
+        bare = [one.replace(annotation=one.empty) for one in taken.parameters.values()]
+        yield f"defines {name}{inspect.Signature(bare)}, which is called with ({', '.join(called.parameters)})"
+
+
+def _bound(method: Any) -> Callable[..., object]:
+    """Return a method as it is called on an instance, whatever that is."""
+    found: Callable[..., object] = method.__get__(object()) if hasattr(method, "__get__") else method
+    return found
+
+
+def built(topology: Topology) -> Fabric:
+    """Return what ``topology`` builds.
+
+    Raises:
+        PluginError: It is no fabric.
+    """
+    fabric: object = topology.build()
+    if not isinstance(fabric, Fabric):
+        what = f"{type(topology).__qualname__}.build() must return a fredfw.Fabric"
+        raise PluginError(f"{reprlib.repr(fabric)} is no fabric; {what}")
+    return fabric
 
 
 def _mismatch(declared: object) -> str | None:

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import warnings
 import zlib
@@ -174,6 +175,8 @@ class PluginManager:
             PluginError: It cannot be imported, or breaks the contract.
         """
         file = Path(path).resolve()
+        if not file.exists():
+            raise InputError("does not exist", file=str(path), accepted="a Python file")
         if not file.is_file() or file.suffix != ".py":
             raise InputError("is no Python file", file=str(path), accepted="a file that ends in .py")
         try:
@@ -273,7 +276,7 @@ class PluginManager:
     def _leave_out_import(self, plugin: Plugin, error: BaseException) -> None:
         cause = f"cannot be imported: {explain(error, plugin.module, plugin.location)}"
         if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "fredfw":
-            cause += f"; it is written for another version of fredfw, see {POLICY}"
+            cause += _misspelt(error) or f"; it is written for another version of fredfw, see {POLICY}"
         self._calls.leave_out(plugin, cause, error)
 
     def _add(self, plugin: Plugin, implementation: object) -> None:
@@ -286,3 +289,9 @@ class PluginManager:
 def _called(plugin: Plugin) -> set[str]:
     """Return the names that a switch may give a plugin."""
     return {canonical(plugin.name), canonical(plugin.distribution or plugin.name)}
+
+
+def _misspelt(error: ImportError) -> str:
+    """Return, for the message, what of fredfw was meant by a name that cannot be imported, if anything was."""
+    name = re.match(r"cannot import name '(\w+)'", error.msg)
+    return nearest(name[1], getattr(sys.modules.get(error.name or ""), "__all__", ())) if name else ""

@@ -68,10 +68,9 @@ class Plugin:
 
     def __str__(self) -> str:
         installed = f"{self.distribution or 'unnamed'} {self.version or 'without a version'}"
-        origin = "registered in process" if self.by_hand else installed
-        return (
-            f"plugin {self.name!r} ({origin}, {self.location})" if self.location else f"plugin {self.name!r} ({origin})"
-        )
+        by_hand = "" if self.digest else "registered in process"  # its file says where it is from
+        known = ", ".join(filter(None, (by_hand if self.by_hand else installed, self.location)))
+        return f"plugin {self.name!r} ({known})" if known else f"plugin {self.name!r}"
 
 
 @frozen

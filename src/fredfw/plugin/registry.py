@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import attrs
@@ -12,6 +12,7 @@ from attrs import frozen
 from fredfw.errors import BrokenPluginError, PluginError, UnknownNameError, nearest
 from fredfw.plugin import schema
 from fredfw.plugin.calls import FAILURES, Calls
+from fredfw.plugin.contract import class_violations
 from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical, explain, module_file
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Catalog(ABC, Generic[V]):
         """Return whether it is one of ``wanted``."""
 
     @abstractmethod
-    def _wrong(self, one: Any) -> str | None:
+    def wrong(self, one: Any) -> str | None:
         """Return how one that fits breaks the contract, as the end of a sentence, or ``None``."""
 
     @abstractmethod
@@ -161,7 +162,7 @@ class Catalog(ABC, Generic[V]):
             for plugin, one in self._calls.ask(self._hook, self._fits, self.wanted):
                 stated = getattr(one, "name", None)
                 name = stated if isinstance(stated, str) and stated else None
-                wrong = "has no name that is text" if name is None else self._wrong(one)
+                wrong = "has no name that is text" if name is None else self.wrong(one)
                 if wrong is None and name is not None:
                     offered.setdefault(name, []).append((plugin, one))
                 else:
@@ -194,7 +195,7 @@ class Catalog(ABC, Generic[V]):
         if others:
             both = "both" if len(others) == 1 else "all"
             cause = f"and {' and '.join(map(str, others))} {both} register the {self.kind} {name!r}"
-            cause += ", of which all but one must be switched off"
+            cause += f", of which all but one must be switched off{_switches(plugins)}"
         else:
             classes = " and ".join(self._described(one, first) for _, one in rivals)
             cause = f"registers the {self.kind} {name!r} more than once: {classes}"
@@ -217,17 +218,20 @@ class Registry(Catalog[type[T]]):
 
     def __init__(self, kind: str, hook: str, calls: Calls, interface: type[T], *, optional: bool = False) -> None:
         super().__init__(kind, hook, calls)
-        self._interface = interface
+        self.interface = interface
         self._optional = optional
 
     def _fits(self, one: object) -> bool:
         return isinstance(one, type)
 
-    def _wrong(self, one: type) -> str | None:
-        if not issubclass(one, self._interface):
-            return f"is no subclass of {self._interface.__name__}"
+    def wrong(self, one: type) -> str | None:
+        """Return how a class breaks the contract, as the end of a sentence, or ``None``."""
+        if not issubclass(one, self.interface):
+            return f"is no subclass of {self.interface.__name__}"
         if undefined := sorted(getattr(one, "__abstractmethods__", ())):
             return f"does not define {', '.join(undefined)}"
+        if violations := "; it ".join(class_violations(one, self.interface)):
+            return violations
         if not attrs.has(one):
             return "is no attrs class"
         try:
@@ -255,10 +259,19 @@ class Commands(Catalog["click.Command"]):
 
         return isinstance(one, click.Command)
 
-    def _wrong(self, one: click.Command) -> str | None:
+    def wrong(self, one: click.Command) -> str | None:
+        """See ``Catalog.wrong``."""
         del one
         return None  # one that has a name needs nothing more
 
     def _module(self, one: click.Command) -> str | None:
         module: str | None = getattr(one.callback, "__module__", None)
         return module
+
+
+def _switches(plugins: Sequence[Plugin]) -> str:
+    """Return, in words, how any of ``plugins`` is switched off."""
+    installed = [one.distribution for one in plugins if one.distribution is not None]
+    ways = [f"FREDFW_DISABLE_PLUGINS={' or '.join(installed)}"] if installed else []
+    ways += [f"drop {one.name} from `plugins` and --plugin" for one in plugins if one.digest is not None]
+    return f": {', or '.join(ways)}" if ways else ""

@@ -13,6 +13,7 @@ from fredfw.collectives.schedule import Phase, carried
 from fredfw.errors import ScheduleError, UnsupportedError
 from fredfw.fabric import AlwaysStart, Fabric, GroupView
 from fredfw.simulation import lower_bound
+from fredfw.simulation.planner import schedule_of
 from fredfw.testing.common import COMMON, Case, twin
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
 from fredfw.testing.fabrics import standard
@@ -109,7 +110,7 @@ class CollectiveCase(Case[CollectiveAlgorithm]):
 
     @cached_property
     def answers(self) -> tuple[tuple[Question, Schedule], ...]:
-        """Its schedules; of equal ones the first."""
+        """Its schedules; of equal ones for equal requests the first."""
         return _answers(self.subject, self.questions)
 
     @cached_property
@@ -360,20 +361,21 @@ def _requests(ranks: int, root: int | None) -> Iterator[CollectiveRequest]:
 
 def _plan(algorithm: CollectiveAlgorithm, question: Question) -> Schedule:
     try:
-        return algorithm.plan(question.request, question.view)
+        return schedule_of(algorithm, question.request, question.view)
     except ScheduleError as error:
         raise ConformanceError(f"{question}: no valid schedule: {error}") from error
 
 
 def _answers(algorithm: CollectiveAlgorithm, questions: Sequence[Question]) -> tuple[tuple[Question, Schedule], ...]:
-    """Return the schedules of what ``algorithm`` does not refuse; of equal ones the first."""
+    """Return the schedules of what ``algorithm`` does not refuse; of equal ones for equal requests the first."""
     found: dict[object, tuple[Question, Schedule]] = {}
     for question in questions:
         request = question.request
         if algorithm.refusal(request, question.view) is None:
             schedule = _plan(algorithm, question)
             sizes = None if request.sizes is None else request.sizes.tobytes()
-            found.setdefault((schedule.key, request.size, sizes), (question, schedule))
+            asked = request.pattern, request.ranks, request.root, request.size, sizes
+            found.setdefault((schedule.key, asked), (question, schedule))
     return tuple(found.values())
 
 

@@ -36,6 +36,15 @@ class Case(Generic[S]):
         return describe(self.subject)
 
 
+def keeps_the_contract(case: Case[Any]) -> None:
+    """The class can be registered: it has what its interface asks for, with the parameters that it is called with."""
+    cls = type(case.subject)
+    for registry in PluginManager().registries:
+        wrong = registry.wrong(cls) if isinstance(case.subject, registry.interface) else None
+        if wrong is not None:
+            raise ConformanceError(f"{cls.__qualname__} {wrong}")
+
+
 def name_is_valid(case: Case[Any]) -> None:
     """The class has a name of small letters, digits and hyphens."""
     name = getattr(type(case.subject), "name", None)
@@ -49,14 +58,17 @@ def name_is_valid(case: Case[Any]) -> None:
 def is_documented(case: Case[Any]) -> None:
     """The class has a docstring and every field a help text: what ``fredfw plugins show`` prints."""
     cls = type(case.subject)
+    missing = []
     if not (inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]):
-        raise ConformanceError(f"{cls.__qualname__} has no docstring; its first line is what lists and helps show")
+        missing.append(f"{cls.__qualname__} has no docstring; its first line is what lists and helps show")
     silent = [one.name for one in schema.fields(cls) if not one.help.strip()]
     if silent:
-        raise ConformanceError(
+        missing.append(
             f"the fields {', '.join(silent)} do not say what they mean; declare them with help=..., as in "
             "units.option(4, help='NPUs in a row')"
         )
+    if missing:
+        raise ConformanceError("; and ".join(missing))
 
 
 def configuration_round_trips(case: Case[Any]) -> None:
@@ -97,7 +109,13 @@ def twin(subject: S) -> S:
     return configure.build(type(subject), configure.unstructure(subject))
 
 
-COMMON: Sequence[Check[Case[Any]]] = (name_is_valid, is_documented, configuration_round_trips, is_registered)
+COMMON: Sequence[Check[Case[Any]]] = (
+    keeps_the_contract,
+    name_is_valid,
+    is_documented,
+    configuration_round_trips,
+    is_registered,
+)
 
 
 def _toml(value: Any) -> str:

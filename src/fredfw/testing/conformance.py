@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 import attrs
 import numpy as np
 
-from fredfw.errors import nearest
+from fredfw.errors import PluginError, nearest
 
 C = TypeVar("C")
 Check: TypeAlias = Callable[[C], None]
@@ -53,7 +53,10 @@ def check_all(title: str, case: C, checks: Sequence[Check[C]], expected_failures
         if fault:
             names.setdefault(fault, []).append(check.__name__)
     if names:
-        lines = [f"{', '.join(failed)}: {message}" for message, failed in names.items()]
+        lines = [
+            f"{failed[0]}: {message}" if len(failed) == 1 else f"{message}\n    in {', '.join(failed)}"
+            for message, failed in names.items()
+        ]
         count = sum(map(len, names.values()))
         raise ConformanceError(f"{title} fails {count} of {len(checks)} checks:\n  " + "\n  ".join(lines))
 
@@ -75,7 +78,7 @@ def outcome(check: Check[C], case: C) -> str | None:
     """Return why ``check`` fails, or ``None`` if it does not."""
     try:
         check(case)
-    except ConformanceError as failure:
+    except (ConformanceError, PluginError) as failure:
         return str(failure)
     except Exception as error:  # whatever the plugin raises is what its author must see
         text = f"raises {type(error).__name__}: {' '.join(str(error).split())}"

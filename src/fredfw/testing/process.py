@@ -18,7 +18,6 @@ import numpy as np
 from fredfw.plugin import configure
 from fredfw.testing.conformance import ConformanceError
 
-_UNKNOWN = "unknown"
 _SECONDS = 60
 # Whether this is the other process. A module that checks its plugins when it is imported must not go on for ever there.
 _answering = False
@@ -39,8 +38,8 @@ def digest(parts: Iterable[object]) -> str:
 def same_elsewhere(instance: Any, observe: Callable[[Any], str], what: str) -> None:
     """Make sure that an equal instance looks the same in another process.
 
-    A class that no other process can import (of an interactive session, or inside a function) is passed over. Its
-    module is imported there, so a script that does more than define the class should do that as ``__main__`` only.
+    The file of the class runs there as a module, so a script that does more than define the class should do that as
+    ``__main__`` only.
 
     Args:
         instance: Of a plugin's class.
@@ -48,10 +47,13 @@ def same_elsewhere(instance: Any, observe: Callable[[Any], str], what: str) -> N
         what: What that is.
 
     Raises:
-        ConformanceError: It does not look the same.
+        ConformanceError: It does not look the same, or cannot be made there: nobody else can import a class of an
+            interactive session, or inside a function.
     """
-    there = _ask(instance, observe)
-    if there not in (_UNKNOWN, observe(instance)):
+    if _answering:
+        return
+    here = observe(instance)
+    if _ask(instance, observe) != here:
         raise ConformanceError(
             f"{what} differs in another process; results must depend on the fields alone: no iteration over a set, no "
             f"hash() of text, no random numbers without a fixed seed, no clock, no environment"
@@ -60,11 +62,10 @@ def same_elsewhere(instance: Any, observe: Callable[[Any], str], what: str) -> N
 
 def _ask(instance: Any, observe: Callable[[Any], str]) -> str:
     cls = type(instance)
-    if _answering or cls.__module__ == "__main__" or "<locals>" in cls.__qualname__:
-        return _UNKNOWN
+    module, file = _origin(cls)
     question = {
-        "module": cls.__module__,
-        "file": getattr(sys.modules.get(cls.__module__), "__file__", None),
+        "module": module,
+        "file": file,
         "class": cls.__qualname__,
         "fields": configure.unstructure(instance),
         "observe": [observe.__module__, observe.__qualname__],
@@ -80,9 +81,34 @@ def _ask(instance: Any, observe: Callable[[Any], str]) -> str:
         done = subprocess.run(
             command, check=False, input=text, env=environment, capture_output=True, text=True, timeout=_SECONDS
         )
-    except subprocess.TimeoutExpired:  # importing the module does more than define the class
-        return _UNKNOWN
-    return done.stdout.strip() if done.returncode == 0 else _UNKNOWN
+    except subprocess.TimeoutExpired:
+        reason = (
+            f"importing {file or module} takes more than {_SECONDS} s; what else it does belongs under "
+            "if __name__ == '__main__'"
+        )
+        raise _unchecked(cls, reason) from None
+    if done.returncode or not done.stdout:
+        raise _unchecked(cls, (done.stderr.strip().splitlines() or ["it ends early"])[-1])
+    return done.stdout
+
+
+def _origin(cls: type) -> tuple[str, str | None]:
+    """Return the module that another process finds ``cls`` in, and its file."""
+    main = sys.modules[cls.__module__]
+    file: str | None = getattr(main, "__file__", None)
+    if "<locals>" in cls.__qualname__:
+        raise _unchecked(cls, "it is defined in a function; move it to the top level of a module")
+    if cls.__module__ != "__main__":
+        return cls.__module__, file
+    if file is None or not os.path.isfile(file):
+        raise _unchecked(cls, "it is defined in no file; move it to one")
+    # ``python -m package.module`` has a name for it, ``python file.py`` has none.
+    spec = main.__spec__
+    return ("fredfw_main" if spec is None else spec.name), file
+
+
+def _unchecked(cls: type, reason: str) -> ConformanceError:
+    return ConformanceError(f"{cls.__qualname__} cannot be checked in another process: {reason}")
 
 
 def answer() -> None:
@@ -91,28 +117,33 @@ def answer() -> None:
     _answering = True
     question = json.load(sys.stdin)
     with redirect_stdout(sys.stderr):  # whatever the author's module prints is no part of the answer
-        cls: Any = _import(question["module"], question["file"])
-        for name in question["class"].split("."):
+        outer, *inner = question["class"].split(".")
+        cls: Any = _find(outer, question["module"], question["file"])
+        for name in inner:
             cls = getattr(cls, name)
         module, function = question["observe"]
-        try:
-            text = getattr(importlib.import_module(module), function)(configure.build(cls, question["fields"]))
-        except Exception as error:  # the digest is made in the first process, too, where this is reported
-            text = f"{type(error).__name__}: {error}"
+        text = getattr(importlib.import_module(module), function)(configure.build(cls, question["fields"]))
     sys.stdout.write(text)
 
 
-def _import(module: str, file: str | None) -> object:
+def _find(name: str, module: str, file: str | None) -> object:
+    """Return what has a name in the module that is known by a name of its own and in a file."""
     try:
-        return importlib.import_module(module)
-    except ImportError:
+        found = importlib.import_module(module)
+        if file is None or os.path.realpath(found.__file__ or "") == os.path.realpath(file):
+            return getattr(found, name)
+    except (Exception, SystemExit):
         if file is None:
             raise
-    # A local file, or a test module that pytest has imported under a name of its own.
+    # A script, a local file, or a test module that pytest has imported under a name of its own.
     spec = importlib.util.spec_from_file_location(module, file)
     if spec is None or spec.loader is None:
         raise ImportError(file)
     loaded = importlib.util.module_from_spec(spec)
     sys.modules[module] = loaded
-    spec.loader.exec_module(loaded)
-    return loaded
+    try:
+        spec.loader.exec_module(loaded)
+    except (Exception, SystemExit):  # such as a check that fails, after which nothing more is needed
+        if not hasattr(loaded, name):
+            raise
+    return getattr(loaded, name)

@@ -11,6 +11,7 @@ from attrs import frozen
 from fredfw.collectives import CollectiveRequest, Pattern, ring_schedule
 from fredfw.fabric import Fabric, NodeKind, Router, Topology
 from fredfw.plugin import configure
+from fredfw.plugin.contract import built
 from fredfw.simulation import lower_bound
 from fredfw.testing.common import COMMON, twin
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
@@ -41,7 +42,7 @@ class TopologyCase(RoutedCase[Topology]):
     @cached_property
     def fabric(self) -> Fabric:
         """What it builds."""
-        return self.subject.build()
+        return built(self.subject)
 
     @property
     def router(self) -> Router:
@@ -54,7 +55,7 @@ def build_is_pure(case: TopologyCase) -> None:
     before = configure.unstructure(case.subject)
     for seed, topology in enumerate((case.subject, twin(case.subject))):
         with seeded(seed):
-            again = topology.build()
+            again = built(topology)
         for name in _ARRAYS:
             one, other = getattr(case.fabric, name), getattr(again, name)
             if not np.array_equal(one, other):
