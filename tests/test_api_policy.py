@@ -31,7 +31,16 @@ from fredfw.plugin.registry import FIRST_PARTY
 ROOT = Path(__file__).resolve().parents[1]
 SNAPSHOT = Path(__file__).with_name("api-snapshot.txt")
 CHANGELOG = ROOT / "CHANGELOG.md"
-MODULES = ("fredfw", "fredfw.cli", "fredfw.errors", "fredfw.testing", "fredfw.typing", "fredfw.units")
+MODULES = (
+    "fredfw",
+    "fredfw.cli",
+    "fredfw.embed",
+    "fredfw.embed.simpy",
+    "fredfw.errors",
+    "fredfw.testing",
+    "fredfw.typing",
+    "fredfw.units",
+)
 PLAIN = (str, int, float, bool, type(None))
 Api = dict[str, str]
 

@@ -2,8 +2,8 @@
 
 This is the public API. Programs start with ``Framework``. Plugins derive from the interfaces (``Topology``,
 ``Router``, ``CollectiveAlgorithm``, ``Workload``, ``Placement``, ``SharingPolicy``, ``Exporter``) and register their
-classes with ``hookimpl``. The modules ``errors``, ``units``, ``typing``, ``testing`` (the conformance kit) and ``cli``
-(what commands of plugins need) are public as well.
+classes with ``hookimpl``. The modules ``errors``, ``units``, ``typing``, ``testing`` (the conformance kit), ``cli``
+(what commands of plugins need) and ``embed`` (the network for other simulators) are public as well.
 """
 
 from fredfw import errors, typing, units

@@ -73,14 +73,19 @@ class Framework:
         """
         if not isinstance(fabric, Fabric):
             raise InputError(f"{fabric!r} is no fabric", key="fabric", accepted="what a topology's build() returns")
+        if not isinstance(algorithm, str):
+            raise InputError(
+                f"{algorithm!r} is no name", key="algorithm", accepted="a name; options are keyword arguments"
+            )
         members = _members(group, fabric)
         request = CollectiveRequest(_pattern(pattern), len(members), _size(size), root)
         _check_fidelity(fidelity)
         bench = self._bench(fabric, algorithm, options)
         try:
-            return bench.collective(request, members, stepwise=fidelity == "stepwise")
+            bench.planner.able(request, fabric.view(members))
         except UnsupportedError as error:
             raise error.at(key="algorithm") from None
+        return bench.collective(request, members, stepwise=fidelity == "stepwise")
 
     def _bench(self, fabric: Fabric, algorithm: str, options: dict[str, Any]) -> Bench:
         key = f"{algorithm} {sorted(options.items())}"

@@ -117,6 +117,31 @@ def test_a_schedule_refuses_columns_of_another_length_and_owners_outside_the_gro
         Schedule(Pattern.SCATTER, 2, 1.0, 2, (), owner=np.array([0, 2]))
 
 
+def test_the_key_tells_apart_whatever_differs() -> None:
+    one: dict[str, Any] = {"source": [0, 1], "destination": [1, 0], "chunk": [0, 1], "modulus": 4, "repeat": 2}
+    others: list[dict[str, Any]] = [
+        {"source": [1, 0]},
+        {"destination": 1},
+        {"chunk": [1, 0]},
+        {"base": [0, 1]},
+        {"stride": 1},
+        {"modulus": 3},
+        {"count": 2},
+        {"reduce": True},
+        {"stream": 0},
+        {"stream": [0, 1]},
+        {"repeat": 3},
+        {"channel": 0},
+    ]
+    phases = [Phase.of(**one | other) for other in [{}, *others]]
+    schedules = [Schedule(Pattern.BROADCAST, 2, 1.0, 5, (phase,)) for phase in phases]
+    schedules += [Schedule(Pattern.BROADCAST, 2, size, 5, (phases[0],)) for size in (2.0, np.arange(5.0))]
+    schedules += [Schedule(Pattern.BROADCAST, 2, 1.0, 5, (phases[0],), root=1), Schedule(Pattern.REDUCE, 2, 1.0, 5, ())]
+    schedules += [Schedule(Pattern.BROADCAST, 2, 1.0, 5, (phases[0], evolve(phases[0], after=(0,))))]
+    assert len({schedule.key for schedule in schedules}) == len(schedules)
+    assert Schedule(Pattern.BROADCAST, 2, 1.0, 5, (Phase.of(**one),)).key == schedules[0].key
+
+
 def test_sequence_starts_the_second_when_all_of_the_first_is_done() -> None:
     gather = pipelined(ring(Pattern.ALL_GATHER, 3), 2)
     whole = sequence(pipelined(ring(Pattern.REDUCE_SCATTER, 3), 2), gather, Pattern.ALL_REDUCE)

@@ -101,7 +101,7 @@ def test_tables_without_a_file_are_relative_to_the_current_folder(
 @pytest.mark.parametrize(
     ("plugins", "key", "message"),
     [
-        ('["absent.py"]', "plugins[0]", "'absent.py' is no Python file"),
+        ('["absent.py"]', "plugins[0]", "'absent.py' does not exist"),
         ('["fabrics/pair.py", "pair.toml"]', "plugins[1]", "'pair.toml' is no Python file"),
         ('"fabrics/pair.py"', "plugins", "'fabrics/pair.py' is not a list"),
         ("[1]", "plugins", "1 is not text"),

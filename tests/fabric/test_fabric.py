@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 from attrs import frozen
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fredfw.errors import InputError
 from fredfw.fabric import Capabilities, Fabric, Level, NodeKind, Routes, ShortestPathRouter
@@ -99,6 +102,39 @@ def test_a_group_must_name_npus_once(group: list[int], message: str) -> None:
         build().view(group)
     assert caught.value.key == "group"
     assert caught.value.accepted
+
+
+def test_links_are_found_by_the_nodes_that_they_leave_and_enter() -> None:
+    fabric = build()
+    for (offsets, links), ends in ((fabric.leaving, fabric.sources), (fabric.entering, fabric.destinations)):
+        assert offsets.shape == (5,)
+        for node in range(4):
+            assert links[offsets[node] : offsets[node + 1]].tolist() == np.flatnonzero(ends == node).tolist()
+
+
+def test_what_is_derived_is_worked_out_once_for_a_fabric() -> None:
+    fabric, asked = build(), []
+
+    def links(of: Fabric) -> int:
+        asked.append(of)
+        return len(of.sources)
+
+    assert [fabric.derived(links), fabric.derived(links), build().derived(links)] == [7, 7, 7]
+    assert len(asked) == 2
+
+
+@given(st.integers(1, 4), st.randoms(use_true_random=False))
+def test_groups_that_look_alike_share_the_view_that_each_would_have(size: int, random: Random) -> None:
+    levels = (Level(4, "ring", 1.0), Level(3, "line", 1.0))
+    npus = np.arange(12)
+    place = np.stack([npus % 4, npus // 4], axis=1)
+    for given_levels, coordinates in ((levels, place), ((), None)):
+        fabric = Fabric("grid", np.zeros(12), npus, npus, 1.0, 0.0, 0.0, levels=given_levels, coordinates=coordinates)
+        groups = np.array([random.sample(range(12), size) for _ in range(20)])
+        views = fabric.views(groups)
+        assert sorted(index for _, indices in views for index in indices) == list(range(20))
+        for view, indices in views:
+            assert {fabric.view(groups[index]).key for index in indices} == {view.key}
 
 
 def test_views_carry_what_the_fabric_offers() -> None:

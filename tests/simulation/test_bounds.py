@@ -307,3 +307,11 @@ def test_sums_are_those_of_real_parts(fabric: Fabric, pattern: Pattern) -> None:
     best = max(best_cut(fabric, needs(pattern, npus, 0), range(npus)), best_sum(fabric, times))
     found = bound(fabric, pattern)
     assert max(found.injection, found.ejection, found.cut) <= best * (1 + 1e-12)
+
+
+@given(fabrics(switches=2), st.sampled_from(list(Pattern)), st.floats(0, 1e9))
+def test_no_bound_is_above_its_ceiling(fabric: Fabric, pattern: Pattern, size: float) -> None:
+    members = np.arange(2 if pattern is Pattern.POINT_TO_POINT else len(fabric.npus))
+    request = CollectiveRequest(pattern, len(members), size)
+    bounds = LowerBounds(fabric)
+    assert bounds.of(request, members).seconds <= bounds.ceiling(request, members)

@@ -72,6 +72,18 @@ def test_built_once_and_scaled_by_bytes() -> None:
     assert (large.volumes == 2 * small.volumes).all()
 
 
+def test_more_flow_sets_than_it_keeps_are_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fredfw.simulation.lowering._CAPACITY", 3)
+    lowering, plan, groups = Lowering(star(4)), schedule(Phase.of([0, 1], [1, 0], [0, 1])), np.arange(4)[None, :]
+    first = lowering.phase(plan, 0, groups)
+    assert lowering.phase(plan, 0, groups) is first
+    lowering.phase(plan, 0, groups, label="other")
+    again = lowering.phase(plan, 0, groups)
+    assert again is not first
+    assert again.volumes.tolist() == first.volumes.tolist()
+    assert again.routes is first.routes
+
+
 def test_controller_streams() -> None:
     flows = Lowering(star(4)).stream(np.array([[0], [1]]), np.array([[2, 3], [2, 3]]), Operation.MULTICAST, 5.0)
     assert flows.volumes.tolist() == [5.0, 5.0]

@@ -18,6 +18,7 @@ from fredfw import (
     GroupView,
     NodeKind,
     Pattern,
+    Phase,
     Refuse,
     Schedule,
     Start,
@@ -25,7 +26,7 @@ from fredfw import (
     ring_schedule,
 )
 from fredfw.collectives.direct import DirectAlgorithm
-from fredfw.errors import RefusedError, UnsupportedError
+from fredfw.errors import PluginError, RefusedError, ScheduleError, UnsupportedError
 from fredfw.simulation import Lowering, Planner
 from fredfw.simulation.sharing import MaxMin
 
@@ -55,11 +56,11 @@ class Never(Admission):
         return Wait("for something that never comes")
 
 
-def ring(admission: type[Admission]) -> Fabric:
-    here, there = np.arange(4), (np.arange(4) + 1) % 4
+def ring(admission: type[Admission], npus: int = 4) -> Fabric:
+    here, there = np.arange(npus), (np.arange(npus) + 1) % npus
     return Fabric(
         name="ring",
-        kinds=[NodeKind.NPU] * 4,
+        kinds=[NodeKind.NPU] * npus,
         sources=np.concatenate([here, there]),
         destinations=np.concatenate([there, here]),
         bandwidths=1e9,
@@ -112,3 +113,52 @@ def test_a_single_candidate_is_not_tried() -> None:
 def test_first_takes_the_first_that_can_serve() -> None:
     plan = planner(ring(OneHop), DirectAlgorithm(), Neighbours(), fastest=False).plan(REQUEST, MEMBERS)
     assert plan.algorithm == "direct"
+
+
+@frozen
+class Hasty(Neighbours):
+    """Half of the bytes, the root ignored, nothing at all, or chunks that there are not."""
+
+    name: ClassVar[str] = "hasty"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.BROADCAST})
+    fault: str = "half"
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        others = np.arange(1, request.ranks)
+        match self.fault:
+            case "nothing":
+                return None  # type: ignore[return-value]  # that is the fault
+            case "chunks":
+                return Schedule(request.pattern, request.ranks, request.size, 1, [Phase.of(0, others, 1)])
+            case "root":
+                return Schedule(request.pattern, request.ranks, request.size, 1, [Phase.of(0, others, 0)])
+        return ring_schedule(request.pattern, request.size / 2, np.arange(request.ranks)[:, None])
+
+
+def test_a_wrong_schedule_is_an_error_that_names_the_algorithm() -> None:
+    # It wins, being twice as fast.
+    with pytest.raises(ScheduleError) as wrong:
+        planner(ring(AlwaysStart), Neighbours(), Hasty()).plan(REQUEST, MEMBERS)
+    assert str(wrong.value) == (
+        "algorithm 'hasty' does no all-reduce among 4 NPUs: the chunks sum to 2000000000.0 bytes, not to the "
+        "4000000000.0 of the request"
+    )
+    with pytest.raises(ScheduleError, match=r"algorithm 'hasty\(fault=chunks\)': phase 0 has a chunk outside 0\.\.0"):
+        planner(ring(AlwaysStart), Hasty("chunks")).plan(REQUEST, MEMBERS)
+    with pytest.raises(PluginError, match=r"^None is no schedule; Hasty\.schedule\(\) must return a fredfw\.Schedule$"):
+        planner(ring(AlwaysStart), Hasty("nothing")).plan(REQUEST, MEMBERS)
+
+
+def test_a_schedule_is_replayed_for_every_request_that_it_answers() -> None:
+    plans = planner(ring(AlwaysStart), Hasty("root"))
+    plans.plan(CollectiveRequest(Pattern.BROADCAST, 4, 4e9), MEMBERS)
+    for _ in range(2):  # what was refused once is not taken the second time
+        with pytest.raises(ScheduleError, match="root is 0, the request's is 2"):
+            plans.plan(CollectiveRequest(Pattern.BROADCAST, 4, 4e9, root=2), MEMBERS)
+
+
+def test_what_would_take_long_is_not_replayed() -> None:
+    plans = planner(ring(AlwaysStart, 33), Hasty())
+    assert plans.plan(CollectiveRequest(Pattern.ALL_REDUCE, 33, 4e9), np.arange(33)).algorithm == "hasty"
+    with pytest.raises(ScheduleError):
+        plans.plan(CollectiveRequest(Pattern.ALL_REDUCE, 32, 4e9), np.arange(32))

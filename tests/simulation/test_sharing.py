@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from attrs import evolve
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fredfw.fabric import Fabric
 from fredfw.simulation import CircuitPreempt, Incidence, MaxMin, SharingPolicy, StrictLinks, max_min
+from fredfw.simulation.sharing import Effort
 from fredfw.typing import FloatArray
 
 LINKS = 6
@@ -88,6 +90,29 @@ def problems(draw: st.DrawFn) -> tuple[Incidence, FloatArray]:
 def test_max_min_equals_textbook_water_filling(problem: tuple[Incidence, FloatArray]) -> None:
     flows, capacities = problem
     np.testing.assert_allclose(max_min(flows, capacities), water_filling(flows, capacities), rtol=1e-7)
+
+
+@settings(deadline=None)  # the first call may compile
+@given(problems())
+def test_the_compiled_loop_gives_the_same_bits_in_as_many_passes(problem: tuple[Incidence, FloatArray]) -> None:
+    pytest.importorskip("numba")
+    flows, capacities = problem
+    compiled = evolve(flows, effort=Effort(10**6))
+    expected = max_min(flows, capacities)
+    assert max_min(compiled, capacities).tobytes() == expected.tobytes()
+    assert compiled.effort.passes - 10**6 == flows.effort.passes
+
+
+@given(problems())
+def test_what_a_change_does_not_reach_keeps_its_rate_to_the_last_bit(problem: tuple[Incidence, FloatArray]) -> None:
+    flows, capacities = problem
+    before = max_min(flows, capacities)
+    disturbed = np.zeros(LINKS, dtype=bool)
+    disturbed[flows.links[:1]] = True
+    reached = flows.reach(disturbed)
+    mine, others = (set(flows.links[np.isin(flows.flows, np.flatnonzero(mask))]) for mask in (reached, ~reached))
+    assert not mine & others
+    assert max_min(flows.select(reached), capacities).tobytes() == before[reached].tobytes()
 
 
 @given(problems())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from fredfw.collectives.pattern import Pattern
-from fredfw.collectives.schedule import Phase, Schedule, in_series, sequence
+from fredfw.collectives.schedule import Phase, Schedule, in_series
 from fredfw.errors import ScheduleError
 from fredfw.typing import IntArray
 
@@ -40,51 +41,45 @@ def ring_schedule(
     Raises:
         ScheduleError: Another pattern, or coordinates that are no full product.
     """
+    if pattern not in (Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER):
+        raise ScheduleError(f"rings do no {pattern}")
     n, dimensions = coordinates.shape
     order = range(dimensions) if order is None else order
-    if pattern is Pattern.ALL_REDUCE:
-        first, second = (
-            ring_schedule(half, size, coordinates, order, step=step, channels=channels)
-            for half in (Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER)
-        )
-        return sequence(first, second, pattern)
-    if pattern not in (Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER):
-        raise ScheduleError(f"rings do no {pattern}")
-    reduce = pattern is Pattern.REDUCE_SCATTER
     sizes = coordinates.max(axis=0) + 1
-    if int(np.prod(sizes)) != n or len(np.unique(np.ravel_multi_index(tuple(coordinates.T), tuple(sizes)))) != n:
+    place = np.ravel_multi_index(tuple(coordinates.T), tuple(sizes))
+    if int(np.prod(sizes)) != n or np.bincount(place).max() > 1:
         raise ScheduleError(f"{n} ranks are no full product of {sizes.tolist()} positions")
+    rank = np.arange(n)
     rank_at = np.empty(sizes, dtype=np.intp)
-    rank_at[tuple(coordinates.T)] = np.arange(n)
+    rank_at.ravel()[place] = rank
     # The blocks are numbered by coordinates, those of the first dimension most significant: what a dimension still has
     # to scatter is then always one run of chunks from ``base``, cut into one block per position.
     base = np.zeros(n, dtype=np.intp)
     block = n
-    phases = []
+    scatters, gathers = [], []
     for dimension in order:
         positions = int(sizes[dimension])
         if positions == 1:
             continue
         block //= positions
         x = coordinates[:, dimension]
-        neighbour = coordinates.copy()
-        neighbour[:, dimension] = (x + step) % positions
-        phases.append(
-            Phase.of(
-                np.arange(n),
-                rank_at[tuple(neighbour.T)],
-                # A block that is reduced starts its way just behind its owner, so that it gets there last.
-                (x - step if reduce else x) % positions * block,
-                base=base,
-                count=block,
-                stride=-step * block,
-                modulus=positions * block,
-                reduce=reduce,
-                repeat=positions - 1,
-                channel=dimension if channels else -1,
-            )
+        ring = partial(
+            Phase.of,
+            rank,
+            np.roll(rank_at, -step, axis=dimension).ravel()[place],
+            base=base,
+            count=block,
+            stride=-step * block,
+            modulus=positions * block,
+            repeat=positions - 1,
+            channel=dimension if channels else -1,
         )
-        base = base + x * block
-    if not reduce:
-        phases.reverse()
-    return Schedule(pattern, n, size / n, n, in_series(phases), owner=rank_at.transpose(tuple(order)).ravel())
+        own = x * block
+        if pattern is not Pattern.ALL_GATHER:
+            # A block that is reduced starts its way just behind its owner, so that it gets there last.
+            scatters.append(ring((x - step) % positions * block, reduce=True))
+        if pattern is not Pattern.REDUCE_SCATTER:
+            gathers.append(ring(own))
+        base = base + own
+    owner = None if pattern is Pattern.ALL_REDUCE else rank_at.transpose(tuple(order)).ravel()
+    return Schedule(pattern, n, size / n, n, in_series(scatters + gathers[::-1]), owner=owner)

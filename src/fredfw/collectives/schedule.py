@@ -7,8 +7,9 @@ other chunks, so that a ring over 100,000 ranks is one phase and not 99,999. Pha
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from fredfw.collectives.pattern import Pattern
 from fredfw.errors import ScheduleError
-from fredfw.typing import AnyArray, BoolArray, FloatArray, IntArray
+from fredfw.typing import BoolArray, FloatArray, IntArray
 
 
 @frozen(eq=False)
@@ -90,16 +91,15 @@ class Phase:
         after: tuple[int, ...] = (),
         channel: int = -1,
     ) -> Phase:
-        """Build a phase, broadcasting scalars over the rows.
+        """Build a phase, broadcasting scalars over the rows; arrays are kept, not copied.
 
         ``chunk`` is the first chunk of repetition 0, relative to ``base``. Without ``modulus`` nothing wraps.
         """
         if modulus is None:
             modulus = np.asarray(chunk) + np.asarray(count) + np.maximum(stride, 0) * (repeat - 1)
-        rows = [source, destination, base, chunk, stride, modulus, count]
-        arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(row, dtype=np.intp)) for row in rows))
-        src, dst, base_, offset, stride_, modulus_, count_ = (np.array(array) for array in arrays)
-        shape = src.shape
+        rows = [np.asarray(row, np.intp) for row in (source, destination, base, chunk, stride, modulus, count)]
+        shape = np.broadcast_shapes((1,), *(row.shape for row in rows))
+        src, dst, base_, offset, stride_, modulus_, count_ = (np.broadcast_to(row, shape) for row in rows)
         return cls(
             src,
             dst,
@@ -108,8 +108,8 @@ class Phase:
             stride_,
             modulus_,
             count_,
-            np.array(np.broadcast_to(np.asarray(reduce, dtype=bool), shape)),
-            None if stream is None else np.array(np.broadcast_to(np.asarray(stream, dtype=np.intp), shape)),
+            np.broadcast_to(np.asarray(reduce, dtype=bool), shape),
+            None if stream is None else np.broadcast_to(np.asarray(stream, dtype=np.intp), shape),
             repeat,
             after,
             channel,
@@ -185,20 +185,17 @@ class Schedule:
                     raise ScheduleError(f"phase {index} has a {what} outside 0..{limit - 1}")
 
     @cached_property
-    def key(self) -> Hashable:
-        """Equal for schedules that do the same."""
-
-        def content(array: AnyArray | None) -> bytes | None:
-            return None if array is None else array.tobytes()
-
-        sizes = self.chunk_bytes if isinstance(self.chunk_bytes, float) else self.chunk_bytes.tobytes()
+    def key(self) -> str:
+        """Equal for schedules that do the same; as short for large ones as for small ones."""
         columns = ("source", "destination", "base", "offset", "stride", "modulus", "count", "reduce", "stream")
-        phases = tuple(
-            (*(content(getattr(phase, column)) for column in columns), phase.repeat, phase.after, phase.channel)
-            for phase in self.phases
-        )
-        owners = content(self.owner), content(self.origin), self.root
-        return self.pattern, self.ranks, self.chunks, sizes, owners, phases
+        parts = [str(self.pattern), self.ranks, self.chunks, self.chunk_bytes, self.owner, self.origin, self.root]
+        for phase in self.phases:
+            parts += [len(phase), *(getattr(phase, column) for column in columns)]
+            parts += [phase.repeat, phase.after, phase.channel]
+        content = sha256()
+        for part in parts:
+            content.update(np.ascontiguousarray(part).data if isinstance(part, np.ndarray) else f"{part};".encode())
+        return content.hexdigest()
 
     @property
     def size(self) -> float:
@@ -233,7 +230,9 @@ class Schedule:
     def _even(self, phase: Phase) -> bool:
         """Return whether the chunks of each row's block are equal."""
         runs = self._runs
-        return runs is None or bool((runs[phase.base] == runs[phase.base + phase.modulus - 1]).all())
+        if runs is None or not len(phase) or runs[phase.base.min()] == runs[(phase.base + phase.modulus).max() - 1]:
+            return True
+        return bool((runs[phase.base] == runs[phase.base + phase.modulus - 1]).all())
 
     @cached_property
     def _runs(self) -> IntArray | None:

@@ -43,6 +43,7 @@ class CollectiveResult:
         energy: Joules spent on links.
         bound: Seconds that no algorithm can do without, all together and part by part.
         candidates: With ``auto``: seconds of every algorithm that was tried, by name.
+        statistics: Counters of the engine: events, solves, cache hits, waits, splits.
         figures: What the fabric's admission counted, for example wavelengths used.
         notes: What a reader must know, for example conflicts that the network met.
     """
@@ -62,6 +63,7 @@ class CollectiveResult:
     energy: float
     bound: Bound
     candidates: dict[str, float] = field(factory=dict)
+    statistics: dict[str, int] = field(factory=dict)
     figures: dict[str, float] = field(factory=dict)
     notes: tuple[str, ...] = ()
 

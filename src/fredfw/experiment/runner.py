@@ -15,6 +15,7 @@ from fredfw.experiment.results import CollectiveResult, RunResult
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.fabric import Fabric
 from fredfw.plugin import configure
+from fredfw.plugin.contract import built
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
     Executor,
@@ -27,6 +28,7 @@ from fredfw.simulation import (
     SharingPolicy,
     Statistics,
 )
+from fredfw.simulation.planner import too_fast
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, render
@@ -102,7 +104,7 @@ class Runner:
             provenance=self._provenance(workload, fabric, cell.placement, bench, fidelity),
             statistics=network.statistics.as_dict(),
             figures=_figures(network),
-            notes=self._memory_notes(memory) + network.admission.notes(),
+            notes=(*self._memory_notes(memory), *network.admission.notes(), *executor.notes.values()),
         )
 
     def _cell(self, workload: WorkloadSpec, fabric: FabricSpec) -> _Cell:
@@ -146,6 +148,7 @@ class Runner:
             compute_seconds=lambda flops, moved: workload.compute_scale * experiment.npu.seconds(flops, moved),
             priorities={label: rank for rank, label in enumerate(experiment.priorities)},
             stepwise=stepwise,
+            bounds=cell.bench.bounds,
         )
 
     @contextmanager
@@ -159,7 +162,7 @@ class Runner:
     def _bench_of(self, spec: FabricSpec) -> Bench:
         bench = self._bench.get(spec.name)
         if bench is None:
-            fabric = spec.topology.build().with_defaults(name=spec.name, router=spec.router)
+            fabric = built(spec.topology).with_defaults(name=spec.name, router=spec.router)
             sharing = spec.sharing or sharing_of(fabric, self._plugins)
             bench = Bench(fabric, sharing, spec.collectives, self._plugins, fastest=spec.fastest)
             self._bench[spec.name] = bench
@@ -297,6 +300,7 @@ class Bench:
 
         Raises:
             UnsupportedError: No algorithm can serve it.
+            ScheduleError: What the algorithm wrote is no valid schedule, or does something else.
             SimulationError: It sent nothing although it had to.
         """
         plan = self.planner.plan(request, group)
@@ -319,6 +323,8 @@ class Bench:
             raise SimulationError(f"algorithm {plan.algorithm!r} sends nothing for {label}")
         duration = network.now
         algbw = request.size / duration if duration > 0 else 0.0
+        bound = self.bounds.of(request, group)
+        note = too_fast(plan.algorithm, request, duration, bound.seconds)
         return CollectiveResult(
             pattern=label,
             algorithm=plan.algorithm,
@@ -331,10 +337,11 @@ class Bench:
             link_bytes=link_bytes,
             link_utilization=link_bytes / (self.fabric.bandwidths * duration) if duration > 0 else link_bytes,
             energy=float(link_bytes @ self.fabric.energies),
-            bound=self.bounds.of(request, group),
+            bound=bound,
             candidates=dict(plan.candidates),
+            statistics=network.statistics.as_dict(),
             figures=_figures(network),
-            notes=network.admission.notes(),
+            notes=network.admission.notes() + (() if note is None else (note,)),
         )
 
 
@@ -354,9 +361,8 @@ def describe(plugin: Any) -> dict[str, Any]:
 
 
 def merged(counters: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the sums of the engine's counters."""
-    sums = Statistics().as_dict()
+    """Return the engine's counters over several simulations."""
+    total = Statistics()
     for one in counters:
-        for name in sums:
-            sums[name] += one[name]
-    return sums
+        total = total + Statistics(**one)
+    return total.as_dict()

@@ -3,7 +3,7 @@
 from fredfw.fabric.admission import Admission, AlwaysStart, Decision, Decompose, Refuse, Split, Start, Wait
 from fredfw.fabric.fabric import Capabilities, Fabric, Level, NodeKind, Topology
 from fredfw.fabric.flows import FlowSet, Operation, Routes
-from fredfw.fabric.routing import Router, ShortestPathRouter
+from fredfw.fabric.routing import LiveRouter, Router, ShortestPathRouter
 from fredfw.fabric.view import GroupView
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "FlowSet",
     "GroupView",
     "Level",
+    "LiveRouter",
     "NodeKind",
     "Operation",
     "Refuse",

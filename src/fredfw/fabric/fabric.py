@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import networkx
 
 __all__ = ["Capabilities", "Fabric", "Level", "NodeKind", "Topology"]
+
+_T = TypeVar("_T")
 
 
 class NodeKind(IntEnum):
@@ -112,10 +114,10 @@ class Fabric:
         nodes = len(self.kinds)
         if len(self.destinations) != len(self.sources):
             raise InputError(f"fabric {self.name!r}: {len(self.sources)} link sources, {len(self.destinations)} ends")
-        ends = np.concatenate([self.sources, self.destinations])
-        outside = ends[(ends < 0) | (ends >= nodes)]
-        if outside.size:
-            raise InputError(f"fabric {self.name!r}: a link ends at node {outside[0]}, there are {nodes} nodes")
+        for ends in (self.sources, self.destinations):
+            if ends.size and not 0 <= ends.min() <= ends.max() < nodes:
+                outside = ends[(ends < 0) | (ends >= nodes)][0]
+                raise InputError(f"fabric {self.name!r}: a link ends at node {outside}, there are {nodes} nodes")
         for what, values, positive in (
             ("bandwidth", self.bandwidths, True),
             ("latency", self.latencies, False),
@@ -135,7 +137,7 @@ class Fabric:
         sizes = [level.size for level in self.levels]
         if ((coordinates < 0) | (coordinates >= sizes)).any():
             raise InputError(f"fabric {self.name!r}: coordinates outside the levels' sizes {sizes}")
-        if len(np.unique(coordinates, axis=0)) != len(coordinates):
+        if _repeated(coordinates @ np.cumprod([1, *sizes])[:-1]).size:
             raise InputError(f"fabric {self.name!r}: two NPUs have the same coordinates")
 
     @cached_property
@@ -147,6 +149,27 @@ class Fabric:
     def controllers(self) -> IntArray:
         """Node of each I/O controller."""
         return np.flatnonzero(self.kinds == NodeKind.CONTROLLER)
+
+    @cached_property
+    def leaving(self) -> tuple[IntArray, IntArray]:
+        """``(nodes + 1,)`` offsets and ``(links,)`` ids: the links that leave each node, lowest first."""
+        return _grouped(self.sources, len(self.kinds))
+
+    @cached_property
+    def entering(self) -> tuple[IntArray, IntArray]:
+        """The same for the links that enter each node."""
+        return _grouped(self.destinations, len(self.kinds))
+
+    @cached_property
+    def _derived(self) -> dict[Callable[[Fabric], Any], Any]:
+        return {}
+
+    def derived(self, derive: Callable[[Fabric], _T]) -> _T:
+        """Return ``derive(fabric)``, worked out once: for what a router must know of the structure of the network."""
+        if derive not in self._derived:
+            self._derived[derive] = derive(self)
+        known: _T = self._derived[derive]
+        return known
 
     @cached_property
     def _link_keys(self) -> tuple[IntArray, IntArray]:
@@ -202,11 +225,24 @@ class Fabric:
         missing = members[(members < 0) | (members >= npus)]
         if missing.size:
             raise InputError(f"NPU {missing[0]} is not in {self.name!r}", key="group", accepted=f"0 to {npus - 1}")
-        numbers, counts = np.unique(members, return_counts=True)
-        if len(numbers) < len(members):
-            twice = numbers[counts > 1][0]
-            raise InputError(f"NPU {twice} is in the group more than once", key="group", accepted="each NPU once")
+        twice = _repeated(members)
+        if twice.size:
+            raise InputError(f"NPU {twice[0]} is in the group more than once", key="group", accepted="each NPU once")
         return GroupView.of(members, self.levels, self.coordinates, self.offers)
+
+    def views(self, groups: IntArray) -> list[tuple[GroupView, IntArray]]:
+        """Return the different views of ``(G, n)`` groups, each with the indices of the groups that look like that.
+
+        How a group looks does not change when all of it moves along the levels.
+        """
+        shape = groups[:, :0]
+        if self.coordinates is not None:
+            place = self.coordinates[groups]
+            shape = place - place.min(axis=1, keepdims=True)
+        alike: dict[bytes, list[int]] = {}
+        for index, one in enumerate(shape):
+            alike.setdefault(one.tobytes(), []).append(index)
+        return [(self.view(groups[indices[0]]), np.array(indices)) for indices in alike.values()]
 
     def with_defaults(self, *, name: str | None = None, router: Router | None = None) -> Fabric:
         """Return the same network under another name or with another router."""
@@ -229,6 +265,20 @@ class Fabric:
                 energy=float(self.energies[link]),
             )
         return graph
+
+
+def _grouped(nodes: IntArray, count: int) -> tuple[IntArray, IntArray]:
+    """Return the offsets and the indices of ``nodes`` in the order of their numbers, ``0 .. count - 1``."""
+    offsets = np.zeros(count + 1, dtype=np.intp)
+    np.cumsum(np.bincount(nodes, minlength=count), out=offsets[1:])
+    return offsets, np.argsort(nodes, kind="stable")
+
+
+def _repeated(numbers: IntArray) -> IntArray:
+    """Return those of ``numbers`` that have come before."""
+    ordered = np.sort(numbers, kind="stable")  # one pass where they are in order, as they mostly are
+    again: IntArray = ordered[1:][ordered[1:] == ordered[:-1]]
+    return again
 
 
 class Topology(ABC):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import evolve, frozen
 
+from fredfw.errors import UnsupportedError
 from fredfw.typing import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fredfw.fabric.routing import Router
 
 
 class Operation(Enum):
@@ -76,6 +82,24 @@ class Routes:
             coefficients,
         )
 
+    @classmethod
+    def choose(cls, chosen: BoolArray, these: Routes, others: Routes) -> Routes:
+        """Return ``F`` routes: of ``these`` where ``(F,)`` ``chosen`` is true, of ``others`` elsewhere."""
+        both = cls.concatenate([these, others])
+        return both.select(np.arange(len(others)) + np.where(chosen, 0, len(these)))
+
+    def links_of(self, flows: IntArray) -> IntArray:
+        """Return the links of ``(k,)`` ``flows``, one flow after the other."""
+        if len(flows) == 1:
+            return self.links[self.offsets[flows[0]] : self.offsets[flows[0] + 1]]
+        return self.links[self._pairs(flows)]
+
+    def _pairs(self, flows: IntArray) -> IntArray:
+        counts = np.diff(self.offsets)[flows]
+        ends = np.cumsum(counts)
+        within: IntArray = np.repeat(self.offsets[flows] - ends + counts, counts)
+        return within + np.arange(len(within))
+
     # Rates are remembered by the identity of routes, so a selection is made once.
     @cached_property
     def _selections(self) -> dict[bytes, Routes]:
@@ -89,7 +113,7 @@ class Routes:
             counts = np.diff(self.offsets)[flows]
             offsets = np.zeros(len(flows) + 1, dtype=np.intp)
             np.cumsum(counts, out=offsets[1:])
-            pairs = np.arange(offsets[-1]) + np.repeat(self.offsets[flows] - offsets[:-1], counts)
+            pairs = self._pairs(flows)
             coefficients = None if self.coefficients is None else self.coefficients[pairs]
             known = Routes(offsets, self.links[pairs], self.latencies[flows], coefficients)
             self._selections[key] = known
@@ -112,6 +136,7 @@ class FlowSet:
         priority: Class of all these flows for the sharing policy; 0 is the highest.
         label: What the bytes are accounted to.
         takes_turns: Whether other flows run between two repetitions, so that setting up is never paid just once.
+        again: Returns their routes by another router, where links are closed; without it they cannot go another way.
     """
 
     routes: Routes
@@ -125,15 +150,14 @@ class FlowSet:
     priority: int = 0
     label: str = ""
     takes_turns: bool = False
+    again: Callable[[Router], Routes] | None = None
 
-    # A flow set is started many times, so what follows from it is kept.
-
-    @cached_property
+    @property
     def totals(self) -> FloatArray:
         """``(F,)`` bytes of all repetitions."""
         return self.volumes * self.repeat
 
-    @cached_property
+    @property
     def delays(self) -> FloatArray:
         """``(F,)`` seconds of latency of all repetitions."""
         return self.routes.latencies * self.repeat
@@ -148,6 +172,16 @@ class FlowSet:
         """``(F,)`` whether a flow has nothing to send, or no link to send it over."""
         unhindered: BoolArray = (self.volumes <= 0) | (np.diff(self.routes.offsets) == 0)
         return unhindered
+
+    def routed(self, router: Router) -> Routes:
+        """Return the routes of these flows by ``router``.
+
+        Raises:
+            UnsupportedError: There are none, or nobody has said where the flows begin and end.
+        """
+        if self.again is None:
+            raise UnsupportedError(f"{self.label or 'flows'} cannot be routed again")
+        return self.again(router)
 
     @cached_property
     def _parts(self) -> dict[bytes, FlowSet]:
@@ -168,5 +202,10 @@ class FlowSet:
                 activity=self.activity[flows],
                 caps=None if self.caps is None else self.caps[flows],
                 takes_turns=True,
+                again=None if self.again is None else partial(_part_again, self.again, flows),
             )
         return known
+
+
+def _part_again(again: Callable[[Router], Routes], flows: IntArray, router: Router) -> Routes:
+    return again(router).select(flows)

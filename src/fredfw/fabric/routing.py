@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw.errors import UnsupportedError
 from fredfw.fabric.flows import Operation, Routes
-from fredfw.typing import IntArray
+from fredfw.typing import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from fredfw.fabric.fabric import Fabric
@@ -68,7 +68,7 @@ class ShortestPathRouter(Router):
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         offsets = _offsets(sorted_counts[back])
-        return fabric.paths(offsets, np.concatenate(links)[_ranges(starts[back], sorted_counts[back])])
+        return fabric.paths(offsets, np.concatenate(links)[ranges(starts[back], sorted_counts[back])])
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``; the union of shortest paths that branch only where a node may copy or reduce."""
@@ -93,6 +93,65 @@ class ShortestPathRouter(Router):
         return Routes.of([links], [float(paths.latencies.max(initial=0.0))])
 
 
+class LiveRouter(Router):
+    """Routes as a rule says, and over the fewest live links what would cross a dead one.
+
+    Args:
+        rule: The router whose rule it is.
+        live: ``(links,)`` whether a link may be used.
+
+    Attributes:
+        left: How many routes and trees did not follow the rule.
+    """
+
+    name: ClassVar[str] = "live"
+
+    def __init__(self, rule: Router, live: BoolArray) -> None:
+        self.rule = rule
+        self.left = 0
+        self._live = live
+        self._links = np.flatnonzero(live)
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        """See ``Router.route``.
+
+        Raises:
+            UnsupportedError: No live links lead from a source to its destination.
+        """
+        ruled = self.rule.route(fabric, sources, destinations)
+        dead = np.repeat(np.arange(len(ruled)), np.diff(ruled.offsets))[~self._live[ruled.links]]
+        if not len(dead):
+            return ruled
+        flows = np.unique(dead)
+        around = ShortestPathRouter().route(self._remains(fabric), sources[flows], destinations[flows])
+        self.left += len(flows)
+        chosen = np.zeros(len(ruled), dtype=bool)
+        chosen[flows] = True
+        place = np.zeros(len(ruled), dtype=np.intp)
+        place[flows] = np.arange(len(flows))
+        return Routes.choose(chosen, self._of_whole(around).select(place), ruled)
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        """See ``Router.tree``."""
+        ruled = self.rule.tree(fabric, sources, destinations, operation)
+        if self._live[ruled.links].all():
+            return ruled
+        around = ShortestPathRouter().tree(self._remains(fabric), sources, destinations, operation)
+        self.left += 1
+        return self._of_whole(around)
+
+    def _remains(self, fabric: Fabric) -> Fabric:
+        """Return ``fabric`` with its live links alone."""
+        arrays = {name: getattr(fabric, name)[self._links] for name in _OF_LINKS}
+        return evolve(fabric, **arrays)
+
+    def _of_whole(self, routes: Routes) -> Routes:
+        """Return ``routes`` over live links by their numbers in the whole fabric."""
+        return evolve(routes, links=self._links[routes.links])
+
+
+_OF_LINKS = ("sources", "destinations", "bandwidths", "latencies", "energies")
+
 _SEARCH_CELLS = 1 << 22
 """Nodes times sources searched at once: bounds the memory to some 40 MB."""
 
@@ -101,8 +160,8 @@ def _shortest(
     fabric: Fabric, roots: IntArray, rows: IntArray, leaves: IntArray, *, reverse: bool = False
 ) -> tuple[IntArray, IntArray]:
     """Return offsets and links of the shortest paths from ``roots[rows[f]]`` to ``leaves[f]`` (``reverse``: back)."""
-    near, far = (fabric.destinations, fabric.sources) if reverse else (fabric.sources, fabric.destinations)
-    reached = _search(len(fabric.kinds), near, far, roots, rows, leaves)
+    near = fabric.destinations if reverse else fabric.sources
+    reached = _search(fabric, roots, rows, leaves, reverse=reverse)
     flows, nodes = np.arange(len(rows)), leaves
     steps: list[tuple[IntArray, IntArray]] = []
     hops = np.zeros(len(rows), dtype=np.intp)
@@ -128,21 +187,21 @@ def _shortest(
     return offsets, path
 
 
-def _search(nodes: int, near: IntArray, far: IntArray, roots: IntArray, rows: IntArray, leaves: IntArray) -> IntArray:
+def _search(fabric: Fabric, roots: IntArray, rows: IntArray, leaves: IntArray, *, reverse: bool) -> IntArray:
     """Return the ``(roots, nodes)`` link by which breadth-first searches first reached each node, -1 where none did.
 
-    Links lead from ``near`` to ``far``. The searches end once each has found its leaves (``leaves[f]`` from
+    Links are followed backwards if ``reverse``. The searches end once each has found its leaves (``leaves[f]`` from
     ``roots[rows[f]]``), so that traffic among neighbours stays cheap on a large fabric.
     """
-    order = np.argsort(near, kind="stable")
-    start = np.searchsorted(near[order], np.arange(nodes + 1))
+    nodes = len(fabric.kinds)
+    far, (start, order) = (fabric.sources, fabric.entering) if reverse else (fabric.destinations, fabric.leaving)
     reached = np.full((len(roots), nodes), -1, dtype=np.intp)
     seen = np.zeros(reached.shape, dtype=bool)
     row, node = np.arange(len(roots)), roots
     seen[row, node] = True
     while node.size and not seen[rows, leaves].all():
         degree = start[node + 1] - start[node]
-        links = order[_ranges(start[node], degree)]
+        links = order[ranges(start[node], degree)]
         cell = np.repeat(row, degree) * nodes + far[links]
         fresh = ~seen.ravel()[cell]
         # The frontier is sorted, so the first link into a cell comes from the lowest node and is its lowest.
@@ -160,7 +219,7 @@ def _offsets(counts: IntArray) -> IntArray:
     return offsets
 
 
-def _ranges(starts: IntArray, counts: IntArray) -> IntArray:
+def ranges(starts: IntArray, counts: IntArray) -> IntArray:
     """Return ``starts[i], starts[i] + 1, ...``, ``counts[i]`` numbers for each ``i``, one after the other."""
     total = np.cumsum(counts)
     return np.repeat(starts - total + counts, counts) + np.arange(total[-1] if len(total) else 0)

@@ -81,11 +81,14 @@ class GroupView:
         inverse = np.empty((len(members), len(levels)), dtype=np.intp)
         cut = []
         for column, level in enumerate(levels):
-            positions, inverse[:, column] = np.unique(coordinates[members, column], return_inverse=True)
-            cut.append(_cut(level, positions))
+            place = coordinates[members, column]
+            taken = np.zeros(level.size, dtype=bool)
+            taken[place] = True
+            inverse[:, column] = (np.cumsum(taken) - 1)[place]
+            cut.append(_cut(level, np.flatnonzero(taken)))
         sizes = tuple(level.size for level in cut)
         product = int(np.prod(sizes))
-        if product != len(members) or len(np.unique(np.ravel_multi_index(tuple(inverse.T), sizes))) != product:
+        if product != len(members) or np.bincount(np.ravel_multi_index(tuple(inverse.T), sizes)).max() > 1:
             return cls(len(members), (), None, capabilities)
         used = [column for column, one in enumerate(sizes) if one > 1]
         return cls(len(members), tuple(cut[column] for column in used), inverse[:, used], capabilities)

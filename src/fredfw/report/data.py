@@ -129,7 +129,7 @@ def collectives_to_json(results: Sequence[CollectiveResult], fabric: Fabric, pro
     """
     entries = []
     for result in results:
-        entry = asdict(result, filter=lambda attribute, _: not attribute.name.startswith("link_"))
+        entry = asdict(result, filter=lambda attribute, _: not attribute.name.startswith(("link_", "statistics")))
         entry["bound"]["binding"] = result.bound.binding
         entry["bound_ratio"] = result.bound_ratio
         entry["links"] = [asdict(load) for load in link_loads(fabric, result.link_bytes, result.duration)]

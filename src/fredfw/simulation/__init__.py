@@ -3,12 +3,13 @@
 from fredfw.simulation.bounds import Bound, LowerBounds, lower_bound
 from fredfw.simulation.executor import Executor
 from fredfw.simulation.lowering import Lowering
-from fredfw.simulation.network import FlowNetwork, Statistics
+from fredfw.simulation.network import FlowNetwork, Rerouting
 from fredfw.simulation.planner import Plan, Planner
 from fredfw.simulation.progress import ScheduleRun
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.sharing import CircuitPreempt, Incidence, MaxMin, SharingPolicy, StrictLinks, max_min
 from fredfw.simulation.timeline import Timeline
+from fredfw.simulation.traffic import Statistics
 
 __all__ = [
     "Bound",
@@ -22,6 +23,7 @@ __all__ = [
     "Plan",
     "Planner",
     "RateSolver",
+    "Rerouting",
     "ScheduleRun",
     "SharingPolicy",
     "Statistics",

@@ -40,6 +40,7 @@ from attrs import frozen
 
 from fredfw.collectives import CollectiveRequest, Pattern
 from fredfw.fabric import Fabric
+from fredfw.fabric.routing import ranges
 from fredfw.simulation.cuts import Cuts, Halves, Parts, across
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
@@ -114,13 +115,21 @@ class LowerBounds:
         if start is None:
             return Bound()
         group = self._group(members)
-        injection, ejection = _part_times(request, group.ends)
-        times = [max(_part_times(request, one)) for one in group.parts]
-        cut = max([*times, *(_half_time(request, one) for one in group.halves)])
+        injection, ejection, cut = _cut_times(request, group)
         source, destination, latency = self._far_pair(request, group.nodes, start)
         stream = float(_seconds(_bytes_between(request, source, destination), group.rate(source, destination)))
         seconds = max(max(injection, ejection, cut) + group.latency, stream + latency)
         return Bound(injection, ejection, cut, latency, seconds)
+
+    def ceiling(self, request: CollectiveRequest, members: IntArray) -> float:
+        """Return seconds that the bound does not exceed; found without the search for two ranks far from each other.
+
+        No least path has more links than there are nodes.
+        """
+        if _first_source(request) is None:
+            return 0.0
+        latency = len(self._fabric.kinds) * float(self._fabric.latencies.max(initial=0.0))
+        return max(_cut_times(request, self._group(members))) + latency
 
     @cached_property
     def _cuts(self) -> Cuts:
@@ -239,6 +248,13 @@ def _bytes_across(request: CollectiveRequest, inside: IntArray, with_root: BoolA
     return np.where(out, leave, 0.0), np.where(into, enter, 0.0)
 
 
+def _cut_times(request: CollectiveRequest, group: _Group) -> tuple[float, float, float]:
+    """Return the most seconds for what must leave ranks, what must enter them, and what must cross other cuts."""
+    injection, ejection = _part_times(request, group.ends)
+    times = [max(_part_times(request, one)) for one in group.parts]
+    return injection, ejection, max([*times, *(_half_time(request, one) for one in group.halves)])
+
+
 def _part_times(request: CollectiveRequest, parts: Parts) -> tuple[float, float]:
     """Return the seconds for what parts must send, and for what they must receive: each, and all together."""
     count = len(parts.enter)
@@ -281,16 +297,20 @@ def _latencies(fabric: Fabric, node: int, *, reverse: bool = False) -> FloatArra
 
     Bellman-Ford, which goes on only from nodes that came closer: about one pass per hop.
     """
-    near, far = (fabric.destinations, fabric.sources) if reverse else (fabric.sources, fabric.destinations)
+    far, (offsets, order) = (fabric.sources, fabric.entering) if reverse else (fabric.destinations, fabric.leaving)
+    far, latencies = far[order], fabric.latencies[order]  # node by node, as they will be asked for
     seconds = np.full(len(fabric.kinds), np.inf)
     seconds[node] = 0.0
-    closer = np.zeros(len(seconds), dtype=bool)
-    closer[node] = True
-    while closer.any():
-        links = np.flatnonzero(closer[near])
-        arrival, ends = seconds[near[links]] + fabric.latencies[links], far[links]
+    latest = np.empty(len(seconds), dtype=np.intp)
+    closer = np.array([node])
+    while closer.size:
+        degree = offsets[closer + 1] - offsets[closer]
+        links = ranges(offsets[closer], degree)
+        arrival, ends = np.repeat(seconds[closer], degree) + latencies[links], far[links]
         sooner = arrival < seconds[ends]
-        closer[:] = False
-        closer[ends[sooner]] = True
-        np.minimum.at(seconds, ends[sooner], arrival[sooner])
+        arrival, ends = arrival[sooner], ends[sooner]
+        np.minimum.at(seconds, ends, arrival)
+        # A node that is reached more than once goes on once.
+        latest[ends] = np.arange(len(ends))
+        closer = ends[latest[ends] == np.arange(len(ends))]
     return seconds

@@ -8,6 +8,7 @@ nearest to it in hops.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 from attrs import frozen
@@ -37,26 +38,6 @@ class Parts:
     receive: float
     send: float
 
-    @classmethod
-    def of(cls, fabric: Fabric, label: IntArray, nodes: IntArray) -> Parts:
-        """Return the parts of nodes with equal ``(nodes,)`` ``label``, -1 for none, that hold ``nodes`` of ranks."""
-        labels, ranks = np.unique(label[nodes], return_inverse=True)
-        place = np.minimum(np.searchsorted(labels, label), len(labels) - 1)
-        part = np.where(labels[place] == label, place, -1)
-        start, end = part[fabric.sources], part[fabric.destinations]
-        into, out = (start != end) & (end >= 0), (start != end) & (start >= 0)
-        enter = np.bincount(end[into], fabric.bandwidths[into], len(labels)).astype(float)
-        leave = np.bincount(start[out], fabric.bandwidths[out], len(labels)).astype(float)
-        combining = (part < 0) & fabric.reduces & fabric.offers.reduces
-        copying = (part < 0) & fabric.copies & fabric.offers.multicasts
-        return cls(
-            ranks.reshape(nodes.shape),
-            enter,
-            leave,
-            float(enter.sum()) + _between(fabric, ~combining, combining),
-            float(leave.sum()) + _between(fabric, copying, ~copying),
-        )
-
     def between(self, source: int, destination: int) -> float:
         """Return the bytes per second that can get from one rank to another, infinite if they are in one part."""
         here, there = self.part[source], self.part[destination]
@@ -83,8 +64,47 @@ class Halves:
         return float(np.concatenate([self.up[here:there], self.down[there:here]]).min(initial=np.inf))
 
 
+@frozen(eq=False)
+class _Partition:
+    """All nodes of a fabric divided into sets, of which a group makes those its parts that hold its ranks.
+
+    Args:
+        fabric: The network.
+        label: ``(nodes,)`` set of each node, ``sets`` for none.
+        enter: ``(sets,)`` bytes per second that links carry into each set.
+        leave: ``(sets,)`` bytes per second that links carry out of each set.
+    """
+
+    fabric: Fabric
+    label: IntArray
+    enter: FloatArray
+    leave: FloatArray
+
+    @classmethod
+    def of(cls, fabric: Fabric, label: IntArray, sets: int) -> _Partition:
+        start, end = label[fabric.sources], label[fabric.destinations]
+        apart = np.where(start != end, fabric.bandwidths, 0.0)
+        leave, enter = (np.bincount(ends, apart, sets + 1).astype(float, copy=False)[:sets] for ends in (start, end))
+        return cls(fabric, label, enter, leave)
+
+    def parts(self, nodes: IntArray) -> Parts:
+        """Return the sets that hold ``nodes`` of ranks."""
+        fabric, label = self.fabric, self.label
+        used = np.zeros(len(self.enter) + 1, dtype=bool)
+        used[label[nodes]] = True
+        enter, leave = self.enter[used[:-1]], self.leave[used[:-1]]
+        receive, send = float(enter.sum()), float(leave.sum())
+        if fabric.offers.reduces or fabric.offers.multicasts:
+            other = ~used[label]
+            combining = other & fabric.reduces & fabric.offers.reduces
+            copying = other & fabric.copies & fabric.offers.multicasts
+            receive += _between(fabric, ~combining, combining)
+            send += _between(fabric, copying, ~copying)
+        return Parts((np.cumsum(used) - 1)[label[nodes]], enter, leave, receive, send)
+
+
 class Cuts:
-    """The candidates of one fabric.
+    """The candidates of one fabric; what does not depend on the group is worked out once.
 
     Args:
         fabric: The network.
@@ -96,22 +116,29 @@ class Cuts:
         # The last dimension is the number of the NPU, which is all there is to go by on a fabric without levels.
         self._positions = numbers if fabric.coordinates is None else np.hstack([fabric.coordinates, numbers])
         self._low, self._high = _extents(fabric, self._positions)
+        self._partitions: dict[tuple[int, ...], _Partition] = {}
 
     def ends(self, nodes: IntArray) -> Parts:
         """Return each rank as a part, with the other nodes that only lead to it."""
-        return self._parts([self._positions.shape[1] - 1], nodes)
+        return self._parts((self._positions.shape[1] - 1,), nodes)
 
     def parts(self, nodes: IntArray) -> Iterator[Parts]:
         """Yield the parts of equal position in one level, and in one level and all that are further out."""
         levels = self._positions.shape[1] - 1
         for first in range(levels):
-            yield self._parts([first], nodes)
+            yield self._parts((first,), nodes)
             if 0 < first < levels - 1:
-                yield self._parts(list(range(first, levels)), nodes)
+                yield self._parts(tuple(range(first, levels)), nodes)
 
     def halves(self, nodes: IntArray) -> Iterator[Halves]:
         """Yield the cuts in two along every dimension."""
-        fabric = self._fabric
+        for position, up, down in self._halves:
+            yield Halves(position[nodes], up, down)
+
+    @cached_property
+    def _halves(self) -> list[tuple[IntArray, FloatArray, FloatArray]]:
+        """``(nodes,)`` positions along every dimension, and what crosses the cuts between them."""
+        fabric, cuts = self._fabric, []
         for dimension in range(self._positions.shape[1]):
             size = int(self._positions[:, dimension].max()) + 1
             # A node in the middle of a dimension goes with the larger share of its NPUs, if they are spread evenly.
@@ -119,12 +146,17 @@ class Cuts:
             runs = min(size, _POSITIONS)
             position = middle * runs // size
             ends = position[fabric.sources], position[fabric.destinations]
-            yield Halves(position[nodes], *across(*ends, fabric.bandwidths, runs))
+            cuts.append((position, *across(*ends, fabric.bandwidths, runs)))
+        return cuts
 
-    def _parts(self, dimensions: list[int], nodes: IntArray) -> Parts:
-        low, high = self._low[:, dimensions], self._high[:, dimensions]
-        label = np.ravel_multi_index(tuple(low.T), tuple(self._positions[:, dimensions].max(axis=0) + 1))
-        return Parts.of(self._fabric, np.where((low == high).all(axis=1), label, -1), nodes)
+    def _parts(self, dimensions: tuple[int, ...], nodes: IntArray) -> Parts:
+        if dimensions not in self._partitions:
+            low, high = self._low[:, dimensions], self._high[:, dimensions]
+            sizes = tuple(self._positions[:, dimensions].max(axis=0) + 1)
+            label, sets = np.ravel_multi_index(tuple(low.T), sizes), int(np.prod(sizes))
+            label = np.where((low == high).all(axis=1), label, sets)
+            self._partitions[dimensions] = _Partition.of(self._fabric, label, sets)
+        return self._partitions[dimensions].parts(nodes)
 
 
 def across(starts: IntArray, ends: IntArray, amounts: FloatArray, positions: int) -> tuple[FloatArray, FloatArray]:
@@ -157,6 +189,8 @@ def _extents(fabric: Fabric, positions: IntArray) -> tuple[IntArray, IntArray]:
     low[fabric.npus] = high[fabric.npus] = positions
     known = np.zeros(nodes, dtype=bool)
     known[fabric.npus] = True
+    if known.all():
+        return low, high
     near = np.concatenate([fabric.sources, fabric.destinations])
     far = np.concatenate([fabric.destinations, fabric.sources])
     while (steps := known[near] & ~known[far]).any():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +12,10 @@ from attrs import define, frozen
 from fredfw.collectives import CollectiveRequest
 from fredfw.errors import DeadlockError, SimulationError
 from fredfw.fabric import Fabric, FlowSet, Operation
+from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
-from fredfw.simulation.planner import Plan, Planner
+from fredfw.simulation.planner import Plan, Planner, too_fast
 from fredfw.simulation.progress import ScheduleRun
 from fredfw.simulation.timeline import Timeline
 from fredfw.typing import BoolArray, IntArray
@@ -67,6 +69,41 @@ class _Span(NamedTuple):
     ranks: IntArray
 
 
+@frozen(eq=False)
+class _Share:
+    """The groups of a task that one plan serves.
+
+    Args:
+        plan: What they run.
+        request: What that is for.
+        served: ``(G,)`` which groups of the task's table.
+        first: The first of them, which stands for all where the plan is compared with its bound.
+        members: ``(ranks,)`` NPU numbers of the first.
+        bounds: The lower bounds on the fabric.
+    """
+
+    plan: Plan
+    request: CollectiveRequest
+    served: BoolArray
+    first: int
+    members: IntArray
+    bounds: LowerBounds
+
+    def too_fast(self, seconds: float) -> str | None:
+        """Return a note where no algorithm can do in ``seconds`` what the first group is to do."""
+        if seconds >= self._ceiling:
+            return None
+        return too_fast(self.plan.algorithm, self.request, seconds, self._least)
+
+    @cached_property
+    def _ceiling(self) -> float:
+        return self.bounds.ceiling(self.request, self.members)
+
+    @cached_property
+    def _least(self) -> float:
+        return self.bounds.of(self.request, self.members).seconds
+
+
 class Executor:
     """Executes one task graph; used once.
 
@@ -80,6 +117,7 @@ class Executor:
         compute_seconds: Duration of ``(flops, bytes)`` on an NPU.
         priorities: Class by label, 0 the highest; other labels come after all of them.
         stepwise: Whether repeated phases and blocks are simulated repetition by repetition.
+        bounds: The lower bounds on the fabric, if there are some that know it already.
     """
 
     def __init__(
@@ -94,6 +132,7 @@ class Executor:
         compute_seconds: Callable[[float, float], float],
         priorities: Mapping[str, int] | None = None,
         stepwise: bool = False,
+        bounds: LowerBounds | None = None,
     ) -> None:
         graph = graph.expanded() if stepwise else graph
         self._graph = graph
@@ -106,15 +145,17 @@ class Executor:
         self._nodes = fabric.npus[placement]
         self._planner = planner
         self._lowering = lowering
+        self._bounds = LowerBounds(fabric) if bounds is None else bounds
         self._compute_seconds = compute_seconds
         self._stepwise = stepwise
         classes = dict(priorities or {})
         lowest = max(classes.values(), default=-1) + 1
         self._priority = [classes.get(label, lowest) for label in graph.label_names]
         self.algorithms: dict[str, str] = {}
+        self.notes: dict[str, str] = {}
         self._tables: dict[int, _Table] = {}
         self._shared: dict[tuple[int, int], IntArray | None] = {}
-        self._plans: dict[tuple[object, ...], list[tuple[Plan, BoolArray]]] = {}
+        self._plans: dict[tuple[object, ...], list[_Share]] = {}
         self._dependents: list[list[int]] = [[] for _ in range(len(graph))]
         self._tasks: list[_Task] = []
         self._busy = np.zeros(graph.ranks, dtype=bool)
@@ -136,8 +177,8 @@ class Executor:
         }
         for task in wanted.values():
             request = self._request(task)
-            for group in self._table(task).groups:
-                self._planner.able(request, self._fabric.view(self._placement[group]))
+            for view, _ in self._fabric.views(self._placement[self._table(task).groups]):
+                self._planner.able(request, view)
 
     def check_streams(self) -> None:
         """Make sure, without simulating anything, that there are links for every load and store.
@@ -271,27 +312,41 @@ class Executor:
             flows = self._stream(task, groups)
             self._network.start(flows, lambda done: ended(groups[done]))
             return
-        plans = self._planned(task)
-        for plan, served in plans:
-            mine = groups if len(plans) == 1 else groups[served[groups]]
+        shares = self._planned(task)
+        for share in shares:
+            mine = groups if len(shares) == 1 else groups[share.served[groups]]
             if len(mine):
-                self._run_schedule(task, plan, mine, ended)
+                self._run_schedule(task, share, mine, ended)
 
-    def _run_schedule(self, task: int, plan: Plan, groups: IntArray, ended: Callable[[IntArray], None]) -> None:
+    def _run_schedule(self, task: int, share: _Share, groups: IntArray, ended: Callable[[IntArray], None]) -> None:
+        start = self._network.now
+
+        def complete(done: IntArray) -> None:
+            if share.first in groups[done]:
+                self._compare(task, share, self._network.now - start)
+            ended(groups[done])
+
         ScheduleRun(
             self._network,
             self._lowering,
-            plan.schedule,
+            share.plan.schedule,
             self._nodes[self._table(task).groups[groups]],
-            lambda done: ended(groups[done]),
+            complete,
             priority=self._priority[self._graph.labels[task]],
             label=self._graph.label(task),
             stepwise=self._stepwise,
             times=self._repeats[task],
         ).start()
 
-    def _planned(self, task: int) -> list[tuple[Plan, BoolArray]]:
-        """Return the plans of a task's groups, each with the mask of those it serves; equal schedules share one."""
+    def _compare(self, task: int, share: _Share, seconds: float) -> None:
+        """Note a time that no algorithm can reach, once for all of a kind."""
+        note = share.too_fast(seconds / self._repeats[task])
+        if note is not None:
+            request = share.request
+            self.notes.setdefault(f"{share.plan.algorithm} {request.pattern} {request.ranks} {request.size}", note)
+
+    def _planned(self, task: int) -> list[_Share]:
+        """Return the plans of a task's groups; equal schedules share one."""
         graph = self._graph
         label = graph.label(task)
         key = self._members[task], graph.patterns[task], float(graph.bytes[task]), label
@@ -300,14 +355,17 @@ class Executor:
             return known
         request, table = self._request(task), self._table(task)
         plans: dict[int, tuple[Plan, list[int]]] = {}
-        for index, group in enumerate(table.groups):
-            plan = self._planner.plan(request, self._placement[group])
-            plans.setdefault(id(plan.schedule), (plan, []))[1].append(index)
+        for plan, indices in self._planner.plans(request, self._placement[table.groups]):
+            plans.setdefault(id(plan.schedule), (plan, []))[1].extend(indices.tolist())
             self._note(f"{label} {request.pattern} x{request.ranks}", plan.algorithm)
         for plan, _ in plans.values():
             self._check_sends(plan, request, label)
         everybody = np.arange(len(table.groups))
-        known = self._plans[key] = [(plan, np.isin(everybody, indices)) for plan, indices in plans.values()]
+        known = self._plans[key] = []
+        for plan, served in sorted(plans.values(), key=lambda share: min(share[1])):
+            first = min(served)
+            members = self._placement[table.groups[first]]
+            known.append(_Share(plan, request, np.isin(everybody, served), first, members, self._bounds))
         return known
 
     def _request(self, task: int) -> CollectiveRequest:
@@ -342,9 +400,9 @@ class Executor:
 
     def _end_groups(self, task: int, groups: IntArray, start: float, trigger: int) -> None:
         table, running = self._table(task), self._tasks[task].running
-        members = table.slots[groups].ravel()
-        np.subtract.at(running, members, 1)
-        touched = np.unique(members)
+        ended = np.bincount(table.slots[groups].ravel(), minlength=len(running))
+        running -= ended
+        touched = np.flatnonzero(ended)
         self._end(task, touched[running[touched] == 0], start, trigger, table.participants[touched])
 
     def _end(self, task: int, slots: IntArray, start: float, trigger: int, ranks: IntArray) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import cached_property, partial
+from hashlib import sha256
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
@@ -11,23 +15,30 @@ from fredfw.collectives import Phase, Schedule
 from fredfw.fabric import Fabric, FlowSet, Operation, Router, Routes
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
+# How many flows the flow sets that are kept may have together.
+_CAPACITY = 4_000_000
+
 
 @frozen(eq=False)
 class _Rows:
-    """The rows of a phase, one representative per flow.
+    """The ends of the flows of a phase, as ranks: first those of its unicasts, then those of its streams.
 
     Args:
-        unicast: Representatives of the flows with one source and one destination.
+        sources: ``(unicasts,)`` where the flows with one source and one destination begin.
+        destinations: ``(unicasts,)`` where they end.
         streams: Sources and destinations of the others.
-        flow: ``(rows,)`` flow that each row belongs to, unicasts first.
+        flow: ``(rows,)`` flow that each row of the phase belongs to; ``None`` if each is one.
     """
 
-    unicast: IntArray
-    streams: tuple[tuple[IntArray, IntArray], ...]
-    flow: IntArray
+    sources: IntArray
+    destinations: IntArray
+    streams: tuple[tuple[IntArray, IntArray], ...] = ()
+    flow: IntArray | None = None
 
-    def __len__(self) -> int:
-        return len(self.unicast) + len(self.streams)
+    @cached_property
+    def key(self) -> bytes:
+        """Equal for the same ends."""
+        return _digest(self.sources, self.destinations, *chain(*self.streams))
 
 
 @frozen(eq=False)
@@ -60,9 +71,11 @@ class Lowering:
     def __init__(self, fabric: Fabric, router: Router | None = None) -> None:
         self.fabric = fabric
         self.router = router or fabric.router
+        self._activities: dict[tuple[int, int], IntArray] = {}
         self._rows: dict[int, tuple[Phase, _Rows]] = {}
         self._routes: dict[Hashable, Routes] = {}
         self._flow_sets: dict[Hashable, tuple[object, FlowSet]] = {}
+        self._held = 0
 
     def phase(
         self,
@@ -96,36 +109,36 @@ class Lowering:
         """
         uniform = repetition is None or isinstance(schedule.chunk_bytes, float)
         step = -1 if uniform else repetition
-        key = (id(schedule), index, groups.tobytes(), priority, label, step, repetition is None, times, unicasts)
+        place = _digest(groups)
+        key = (id(schedule), index, place, priority, label, step, repetition is None, times, unicasts)
         known = self._flow_sets.get(key)
         if known is not None:
             return known[1]
         phase = schedule.phases[index]
         rows = self._flows_of(phase)
-        row_bytes = schedule.row_bytes(phase, repetition or 0)
-        # The rows of a stream all name the same bytes; the rows of a unicast flow add up.
-        volumes = np.bincount(rows.flow, weights=row_bytes, minlength=len(rows)).astype(float)
-        if rows.streams:
-            first = len(rows.unicast)
-            sharing = np.bincount(rows.flow, minlength=len(rows))[first:]
-            volumes[first:] = volumes[first:] / sharing
+        volumes = schedule.row_bytes(phase, repetition or 0)
+        if rows.flow is not None:
+            # The rows of a stream all name the same bytes; the rows of a unicast flow add up.
+            volumes = np.bincount(rows.flow, volumes).astype(float)
+            first = len(rows.sources)
+            volumes[first:] /= np.bincount(rows.flow)[first:]
         if unicasts:
-            exchange = _exchange(phase, rows)
+            exchange = _exchange(rows)
             volumes = volumes[exchange.original] * exchange.share
-            routes = self._route_exchange(exchange, groups)
+            again = partial(self._build_exchange, exchange, groups)
         else:
-            routes = self._route(phase, rows, groups)
+            again = partial(self._build_routes, rows, groups)
         flow_set = FlowSet(
-            routes=routes,
+            routes=self._routed((rows.key, place, unicasts), again),
             volumes=np.tile(volumes, len(groups)),
-            activity=np.repeat(np.arange(len(groups)), len(volumes)),
+            activity=self._activity(len(groups), len(volumes)),
             activities=len(groups),
             repeat=times * (phase.repeat if repetition is None else 1),
             priority=priority,
             label=label,
+            again=again,
         )
-        self._flow_sets[key] = schedule, flow_set
-        return flow_set
+        return self._remember(key, schedule, flow_set)
 
     def stream(
         self,
@@ -150,21 +163,38 @@ class Lowering:
             times: How often each is sent, one time after the other.
         """
         count = len(sources)
-        ends: tuple[Hashable, ...] = ("stream", sources.shape, sources.tobytes(), destinations.tobytes(), operation)
+        ends = _digest(sources, destinations), operation
         key = (*ends, volume, priority, label, times)
         known = self._flow_sets.get(key)
         if known is not None:
             return known[1]
-        routes = self._routes.get(ends)
-        if routes is None:
-            pairs = zip(sources, destinations, strict=True)
-            routes = Routes.concatenate([self.router.tree(self.fabric, one, other, operation) for one, other in pairs])
-            self._routes[ends] = routes
-        activity = np.arange(count)
-        volumes = np.full(count, float(volume))
-        flow_set = FlowSet(routes, volumes, activity, count, repeat=times, priority=priority, label=label)
-        self._flow_sets[key] = None, flow_set
+        again = partial(self._build_streams, sources, destinations, operation)
+        flow_set = FlowSet(
+            routes=self._routed(ends, again),
+            volumes=np.full(count, float(volume)),
+            activity=np.arange(count),
+            activities=count,
+            repeat=times,
+            priority=priority,
+            label=label,
+            again=again,
+        )
+        return self._remember(key, None, flow_set)
+
+    def _remember(self, key: Hashable, schedule: Schedule | None, flow_set: FlowSet) -> FlowSet:
+        if self._held + len(flow_set.volumes) > _CAPACITY:
+            self._flow_sets.clear()
+            self._held = 0
+        self._flow_sets[key] = schedule, flow_set  # the schedule, because the key has its identity
+        self._held += len(flow_set.volumes)
         return flow_set
+
+    def _activity(self, groups: int, flows: int) -> IntArray:
+        """Return which activity each flow belongs to; one array for all flow sets of that size."""
+        key = groups, flows
+        if key not in self._activities:
+            self._activities[key] = np.repeat(np.arange(groups), flows)
+        return self._activities[key]
 
     def _flows_of(self, phase: Phase) -> _Rows:
         known = self._rows.get(id(phase))
@@ -172,40 +202,40 @@ class Lowering:
             known = self._rows[id(phase)] = phase, _merge(phase)
         return known[1]
 
-    def _route(self, phase: Phase, rows: _Rows, groups: IntArray) -> Routes:
-        sources, destinations = phase.source[rows.unicast], phase.destination[rows.unicast]
-        key = (
-            sources.tobytes(),
-            destinations.tobytes(),
-            tuple((one.tobytes(), other.tobytes()) for one, other in rows.streams),
-            groups.shape,
-            groups.tobytes(),
-        )
+    def _routed(self, key: Hashable, build: Callable[[Router], Routes]) -> Routes:
         known = self._routes.get(key)
         if known is None:
-            known = self._routes[key] = self._build_routes(sources, destinations, rows, groups)
+            known = self._routes[key] = build(self.router)
         return known
 
-    def _route_exchange(self, exchange: _Exchange, groups: IntArray) -> Routes:
-        sources, destinations, steps = exchange.sources, exchange.destinations, exchange.steps
-        key = sources.tobytes(), destinations.tobytes(), steps.tobytes(), groups.shape, groups.tobytes()
-        known = self._routes.get(key)
-        if known is None:
-            once = self.router.route(self.fabric, groups[:, sources].ravel(), groups[:, destinations].ravel())
-            known = self._routes[key] = evolve(once, latencies=once.latencies * np.tile(steps, len(groups)))
-        return known
+    def _build_exchange(self, exchange: _Exchange, groups: IntArray, router: Router) -> Routes:
+        sources, destinations = groups[:, exchange.sources], groups[:, exchange.destinations]
+        once = router.route(self.fabric, sources.ravel(), destinations.ravel())
+        return evolve(once, latencies=once.latencies * np.tile(exchange.steps, len(groups)))
 
-    def _build_routes(self, sources: IntArray, destinations: IntArray, rows: _Rows, groups: IntArray) -> Routes:
+    def _build_routes(self, rows: _Rows, groups: IntArray, router: Router) -> Routes:
+        sources, destinations = rows.sources, rows.destinations
         if not rows.streams:
-            return self.router.route(self.fabric, groups[:, sources].ravel(), groups[:, destinations].ravel())
+            return router.route(self.fabric, groups[:, sources].ravel(), groups[:, destinations].ravel())
         parts = []
         for group in groups:
             if len(sources):
-                parts.append(self.router.route(self.fabric, group[sources], group[destinations]))
+                parts.append(router.route(self.fabric, group[sources], group[destinations]))
             for members, receivers in rows.streams:
                 operation = _operation(len(members), len(receivers))
-                parts.append(self.router.tree(self.fabric, group[members], group[receivers], operation))
+                parts.append(router.tree(self.fabric, group[members], group[receivers], operation))
         return Routes.concatenate(parts)
+
+    def _build_streams(self, sources: IntArray, destinations: IntArray, operation: Operation, router: Router) -> Routes:
+        pairs = zip(sources, destinations, strict=True)
+        return Routes.concatenate([router.tree(self.fabric, one, other, operation) for one, other in pairs])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"fabric": self.fabric, "router": self.router}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # What is remembered is named by identity, which is another one in a copy.
+        self.__init__(**state)  # type: ignore[misc]  # a copy is one that has not built anything yet
 
 
 def _operation(sources: int, destinations: int) -> Operation:
@@ -220,6 +250,8 @@ def _merge(phase: Phase) -> _Rows:
     streamed: BoolArray = np.zeros(count, dtype=bool) if phase.stream is None else phase.stream >= 0
     span = max(int(phase.source.max(initial=0)), int(phase.destination.max(initial=0))) + 1
     identity = (phase.source * span + phase.destination) * 2 + phase.reduce
+    if not streamed.any() and (identity[1:] > identity[:-1]).all():
+        return _Rows(phase.source, phase.destination)
     flow = np.empty(count, dtype=np.intp)
     alone = np.flatnonzero(~streamed)
     _, first, inverse = np.unique(identity[alone], return_index=True, return_inverse=True)
@@ -234,15 +266,24 @@ def _merge(phase: Phase) -> _Rows:
             rows = np.flatnonzero(phase.stream == number)
             flow[rows] = len(unicast) + len(streams)
             streams.append((np.unique(phase.source[rows]), np.unique(phase.destination[rows])))
-    return _Rows(unicast, tuple(streams), flow)
+    return _Rows(phase.source[unicast], phase.destination[unicast], tuple(streams), flow)
 
 
-def _exchange(phase: Phase, rows: _Rows) -> _Exchange:
-    own = len(rows.unicast)
+def _digest(*arrays: IntArray) -> bytes:
+    """Return a name of the content of ``arrays``, to remember what was built from them without keeping it."""
+    content = sha256()
+    for array in arrays:
+        content.update(f"{array.shape}".encode())
+        content.update(np.ascontiguousarray(array).data)
+    return content.digest()
+
+
+def _exchange(rows: _Rows) -> _Exchange:
+    own = len(rows.sources)
     parts = [
         _Exchange(
-            phase.source[rows.unicast],
-            phase.destination[rows.unicast],
+            rows.sources,
+            rows.destinations,
             np.arange(own),
             np.ones(own),
             np.ones(own, dtype=np.intp),

@@ -11,69 +11,82 @@ import heapq
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import assert_never
+from typing import Any, assert_never
 
 import numpy as np
-from attrs import asdict, define
+from attrs import define, evolve, field, frozen
 
-from fredfw.errors import InputError, RefusedError, SimulationError
-from fredfw.fabric import Decompose, Fabric, FlowSet, Refuse, Routes, Split, Start, Wait
-from fredfw.simulation.rates import Active, RateSolver
+from fredfw.errors import InputError, RefusedError, SimulationError, UnsupportedError
+from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Refuse, Router, Routes, Split, Start, Wait
+from fredfw.simulation.laps import Laps, current_laps
+from fredfw.simulation.rates import RateSolver
+from fredfw.simulation.requests import Completion, Request, Turns, Unicasts
 from fredfw.simulation.sharing import SharingPolicy
+from fredfw.simulation.traffic import Load, Statistics, Traffic
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
-# A flow is drained when what remains is below this share of its own volume.
-_DRAINED = 1e-11
-# What a flow still has as long as it is not drained, so that without a rate it never ends.
-_LEAST = np.finfo(float).tiny
 
-Completion = Callable[[IntArray], None]
-Unicasts = Callable[[], FlowSet]
+@define(eq=False)
+class _Batch:
+    """A flow set that was let in.
 
+    Args:
+        request: What asked for it.
+        caps: Upper limits of the rates, or ``None``.
+        routes: The links that are used now.
+        pending: ``(activities,)`` flows of each that still drain, -1 once it has ended.
+        end: ``(activities,)`` when the last delivery is, of what is drained so far.
+        unfinished: Activities that have not ended.
+        since: When the flows were put on the links; NaN before.
+        loads: What is or was on the links.
+        laps: How far the repetitions of each activity are, once that matters.
+    """
 
-# Time, priority, sequence, callback; the sequence is unique, so callbacks are never compared.
-_Event = tuple[float, int, int, Callable[[], None]]
-
-
-@define(eq=False, kw_only=True)
-class _Batch(Active):
-    """A started flow set: how many flows of each activity still drain, and when its last delivery is."""
-
-    flows: FlowSet
-    on_complete: Completion
+    request: Request
+    caps: FloatArray | None
+    routes: Routes
     pending: IntArray
     end: FloatArray
     unfinished: int
-    count: int
+    since: float = math.nan
+    loads: list[_Load] = field(factory=list)
+    laps: Laps | None = None
 
 
-@define
-class Statistics:
-    """Counters of one engine.
+@define(eq=False, kw_only=True)
+class _Load(Load):
+    """A load, and which flows of which batch it is.
 
     Args:
-        events: Moments at which something happened.
-        batches: Flow sets started.
-        flows: Flows started.
-        solves: Times that rates were computed.
-        cached: Times that they were found in the cache instead.
-        waits: Flow sets that had to wait for others, however often they were asked about again.
-        splits: Flow sets that ran in parts.
-        decompositions: Flow sets that were replaced by unicasts.
+        batch: Theirs.
+        members: ``(F,)`` indices into its flow set, or ``None`` for all.
+        drained: ``(F,)`` when each was drained, infinite before; ``None`` where nobody will ask.
     """
 
-    events: int = 0
-    batches: int = 0
-    flows: int = 0
-    solves: int = 0
-    cached: int = 0
-    waits: int = 0
-    splits: int = 0
-    decompositions: int = 0
+    batch: _Batch
+    members: IntArray | None = None
+    drained: FloatArray | None = None
 
-    def as_dict(self) -> dict[str, int]:
-        """Return the counters by name."""
-        return asdict(self)
+    def flows(self, chosen: IntArray) -> IntArray:
+        """Return the flows of the batch that those at ``chosen`` are."""
+        return chosen if self.members is None else self.members[chosen]
+
+
+# Time, priority, sequence, callback, and the batch that it belongs to; the sequence is unique, so no more is compared.
+_Event = tuple[float, int, int, Callable[[], object], "_Batch | None"]
+
+
+@frozen
+class Rerouting:
+    """What became of the flows whose links were closed.
+
+    Args:
+        moved: How many have other routes now.
+        stranded: Labels of flow sets that have no other; their flows wait until their links are back.
+    """
+
+    moved: int
+    stranded: tuple[str, ...]
 
 
 class FlowNetwork:
@@ -92,27 +105,22 @@ class FlowNetwork:
 
     def __init__(self, fabric: Fabric, sharing: SharingPolicy, solver: RateSolver | None = None) -> None:
         self.fabric = fabric
-        self._solver = solver or RateSolver(fabric, sharing)
         self.now = 0.0
         self.statistics = Statistics()
         self.admission = fabric.admission()
+        self._traffic = Traffic(solver or RateSolver(fabric, sharing), self.statistics)
+        self._next_drain = math.inf
         self._events: list[_Event] = []
         self._sequence = 0
-        self._batches: list[_Batch] = []  # with flows that still drain, in order of their start
-        self._admitted: list[_Batch] = []
-        self._waiting: list[tuple[FlowSet, Completion, Unicasts | None]] = []
-        # One entry per draining flow, batch by batch in the order of ``_batches``.
-        self._remaining = np.zeros(0)
-        self._volume = np.zeros(0)
-        self._rate = np.zeros(0)
-        self._stale = False
-        # The next flow to drain: when, in how many seconds, and which.
-        self._next_drain = math.inf
-        self._until_drain = math.inf
-        self._first = 0
+        self._tickets = 0
+        self._open: dict[int, int] = {}  # activities that have not ended, by ticket
+        self._admitted: dict[_Batch, FlowSet] = {}
+        self._waiting: list[Request] = []
         self._moved: dict[tuple[int, str], tuple[Routes, FloatArray]] = {}
+        self._router: Router | None = None
+        self._detours: dict[int, tuple[FlowSet, FlowSet]] = {}
 
-    def schedule(self, delay: float, callback: Callable[[], None], priority: int = 0) -> None:
+    def schedule(self, delay: float, callback: Callable[[], object], priority: int = 0) -> None:
         """Call ``callback`` in ``delay`` seconds; at equal times lower ``priority`` first, then first come.
 
         Raises:
@@ -120,10 +128,10 @@ class FlowNetwork:
         """
         if not (math.isfinite(delay) and delay >= 0):
             raise InputError(f"a delay of {delay!r}", key="delay", accepted="seconds, finite and not negative")
-        self._push(self.now + delay, callback, priority)
+        self._push(self.now + delay, callback, priority=priority)
 
-    def start(self, flows: FlowSet, on_complete: Completion, *, unicasts: Unicasts | None = None) -> None:
-        """Start ``flows`` now, or as the fabric's admission decides.
+    def start(self, flows: FlowSet, on_complete: Completion, *, unicasts: Unicasts | None = None) -> int:
+        """Start ``flows`` now, or as the fabric's admission decides; return a ticket to cancel them with.
 
         Args:
             flows: What to carry.
@@ -134,15 +142,103 @@ class FlowNetwork:
             RefusedError: The admission refuses the flows.
             SimulationError: It asks for unicasts where there are none, or splits the flows into what are no parts of
                 them.
+            UnsupportedError: Links are closed, and there is no way round them.
         """
-        self._ask(flows, on_complete, unicasts)
+        self._tickets += 1
+        ticket = self._tickets
+        self._open[ticket] = flows.activities
+        try:
+            self._ask(Request(ticket, flows, partial(self._report, ticket, on_complete), unicasts))
+        except BaseException:
+            self._open.pop(ticket, None)
+            raise
+        return ticket
+
+    def cancel(self, ticket: int) -> None:
+        """Take the flows of ``ticket`` off the links; no more of its activities end. What was sent stays accounted.
+
+        Raises:
+            InputError: They have ended or were cancelled, or there are none.
+        """
+        if ticket not in self._open:
+            accepted = "a ticket whose flows have not all ended, and were not cancelled"
+            raise InputError(f"nothing runs for {ticket!r}", key="ticket", accepted=accepted)
+        del self._open[ticket]
+        self._waiting = [request for request in self._waiting if request.ticket != ticket]
+        for batch in [batch for batch in self._admitted if batch.request.ticket == ticket]:
+            for load in batch.loads:
+                self._withdraw(load, np.arange(len(load.volumes)), load.volumes - self._traffic.remaining(load))
+            self._drop_events(batch)
+            self._close(batch)
+
+    @property
+    def bandwidths(self) -> FloatArray:
+        """The ``(links,)`` bytes per second of the links now; 0 for one that is closed."""
+        return self._traffic.bandwidths
+
+    def set_bandwidths(self, links: IntArray, values: FloatArray) -> None:
+        """Give the ``(k,)`` ``links`` other bandwidths, from now on; 0 closes a link.
+
+        What runs goes on at other rates. A phase that is repeated is split at its current repetition, so that no flow
+        has run ahead of the slowest of its activity.
+
+        Raises:
+            InputError: Links that do not exist, or bandwidths that are negative or not finite.
+        """
+        links, values = np.asarray(links, dtype=np.intp), np.asarray(values, dtype=float)
+        count = len(self.fabric.bandwidths)
+        missing = links[(links < 0) | (links >= count)]
+        if missing.size:
+            raise InputError(
+                f"{self.fabric.name!r} has no link {missing[0]}", key="links", accepted=f"0 to {count - 1}"
+            )
+        bad = values[~np.isfinite(values) | (values < 0)]
+        if bad.size:
+            accepted = "bytes per second, finite and not negative"
+            raise InputError(f"a bandwidth of {float(bad[0])!r}", key="values", accepted=accepted)
+        bandwidths = self.bandwidths.copy()
+        bandwidths[links] = values
+        if np.array_equal(bandwidths, self.bandwidths):
+            return
+        for batch in self._admitted:
+            self._split_laps(batch)
+        self._traffic.set_bandwidths(bandwidths)
+        self._detours.clear()
+
+    def reroute(self, router: Router) -> Rerouting:
+        """Route flows over closed links again with ``router``, with what they have left, and from now on what starts.
+
+        Flows that have no other route wait until their links are back. Those that start later and have none are an
+        error then.
+        """
+        self._router = router
+        self._detours.clear()
+        moved, stranded = 0, []
+        for batch in self._admitted:
+            crossing = self._crossing(batch.routes)
+            if not crossing.any():
+                continue
+            flows = batch.request.flows
+            try:
+                routes = flows.routed(router)
+            except UnsupportedError:
+                stranded.append(flows.label)
+                continue
+            batch.routes = Routes.choose(crossing, routes, batch.routes)
+            self._split_laps(batch)
+            for place, load in enumerate(list(batch.loads)):
+                members = np.arange(len(load.volumes))
+                leaving = members[load.draining & crossing[load.flows(members)]]
+                if len(leaving):
+                    moved += len(leaving)
+                    self._replace(batch, place, leaving)
+        return Rerouting(moved, tuple(sorted(set(stranded))))
 
     def next_event_time(self) -> float:
         """Return when something happens next, infinite if nothing will."""
         if self._events and self._events[0][0] <= self.now:
             return self.now
-        if self._stale:
-            self._solve()
+        self._settle()
         first = self._events[0][0] if self._events else math.inf
         return min(first, self._next_drain)
 
@@ -164,14 +260,13 @@ class FlowNetwork:
     @property
     def idle(self) -> bool:
         """Whether no flow drains or waits and no event is due."""
-        return not (self._events or self._batches or self._waiting)
+        return not (self._events or self._traffic.loads or self._waiting)
 
     def stalled(self) -> list[str]:
         """Return the labels of flows that cannot move: they wait for admission or have no rate."""
-        held = [flows.label for flows, *_ in self._waiting]
-        still = self._rate == 0
-        held += [batch.flows.label for batch, part in self._parts() if still[part].any()]
-        return held
+        self._settle()
+        held = [request.flows.label for request in self._waiting]
+        return held + [_batch_of(load).request.flows.label for load in self._traffic.stalled()]
 
     def link_bytes(self) -> dict[str, FloatArray]:
         """Return the ``(links,)`` bytes that have crossed each link, by label, for all that is delivered."""
@@ -184,117 +279,142 @@ class FlowNetwork:
             totals[label] = totals[label] + load if label in totals else load
         return totals
 
-    def _push(self, time: float, callback: Callable[[], None], priority: int = 0) -> None:
-        self._sequence += 1
-        heapq.heappush(self._events, (time, priority, self._sequence, callback))
+    def _settle(self) -> None:
+        """Find out when the next flow is drained, if flows have come or gone."""
+        if math.isnan(self._traffic.first_done):
+            self._next_drain = self.now + self._traffic.settle()
 
-    def _ask(self, flows: FlowSet, on_complete: Completion, unicasts: Unicasts | None, *, waited: bool = False) -> None:
-        """Do with ``flows`` what the admission says."""
+    def _push(
+        self, time: float, callback: Callable[[], object], batch: _Batch | None = None, *, priority: int = 0
+    ) -> None:
+        self._sequence += 1
+        heapq.heappush(self._events, (time, priority, self._sequence, callback, batch))
+
+    def _drop_events(self, batch: _Batch) -> None:
+        self._events = [event for event in self._events if event[4] is not batch]
+        heapq.heapify(self._events)
+
+    def _report(self, ticket: int, on_complete: Completion, activities: IntArray) -> None:
+        """Tell who started the flows that ``activities`` have ended."""
+        self._open[ticket] -= len(activities)
+        if not self._open[ticket]:
+            del self._open[ticket]
+        on_complete(activities)
+
+    def _ask(self, request: Request) -> None:
+        """Do with the flows of ``request`` what the admission says."""
+        if self._router is not None:
+            request.flows = self._detoured(request.flows, self._router)
+        flows = request.flows
         fabric, what = self.fabric.name, flows.label or "flows"
-        decision = self.admission.admit(flows, [batch.flows for batch in self._admitted])
+        # There may be thousands, which the default does not look at.
+        active = () if isinstance(self.admission, AlwaysStart) else tuple(self._admitted.values())
+        decision = self.admission.admit(flows, active)
         match decision:
             case Start():
-                self._admit(flows, on_complete, decision)
+                self._admit(request, decision)
             case Wait():
-                self.statistics.waits += not waited
-                self._waiting.append((flows, on_complete, unicasts))
+                self.statistics.waits += not request.waited
+                request.waited = True
+                self._waiting.append(request)
             case Split():
-                self._split(flows, on_complete, unicasts, decision)
+                self._split(request, decision)
             case Decompose():
-                if unicasts is None:
+                if request.unicasts is None:
                     raise SimulationError(
                         f"fabric {fabric!r} cannot carry {what}, and there are no unicasts instead: {decision.reason}"
                     )
                 self.statistics.decompositions += 1
-                self._ask(unicasts(), on_complete, None)
+                self._ask(Request(request.ticket, request.unicasts(), request.on_complete, None))
             case Refuse():
                 raise RefusedError(f"fabric {fabric!r} refuses {what}: {decision.reason}")
             case _:
                 assert_never(decision)
 
-    def _split(self, flows: FlowSet, on_complete: Completion, unicasts: Unicasts | None, split: Split) -> None:
-        """Run the parts of ``flows`` one after the other; an activity ends with the last part that has flows of it."""
+    def _detoured(self, flows: FlowSet, router: Router) -> FlowSet:
+        """Return ``flows``, routed again where links are closed; always the same object for the same flows."""
+        crossing = self._crossing(flows.routes)
+        if not crossing.any():
+            return flows
+        if id(flows) not in self._detours:
+            routes = Routes.choose(crossing, flows.routed(router), flows.routes)
+            self._detours[id(flows)] = flows, evolve(flows, routes=routes)
+        return self._detours[id(flows)][1]
+
+    def _crossing(self, routes: Routes) -> BoolArray:
+        """Return the ``(F,)`` mask of ``routes`` with links that are closed."""
+        closed = self.bandwidths == 0
+        flows = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
+        return np.bincount(flows, weights=closed[routes.links], minlength=len(routes)) > 0
+
+    def _split(self, request: Request, split: Split) -> None:
+        """Run the parts of ``request`` one after the other."""
+        flows = request.flows
         count, what = len(flows.volumes), f"fabric {self.fabric.name!r} splits {flows.label or 'flows'}"
         if len(split.parts) < 2 or not all(len(part) for part in split.parts):
             raise SimulationError(f"{what} into itself: a split must have two or more parts, and none may be empty")
         if not np.array_equal(np.sort(np.concatenate(split.parts)), np.arange(count)):
             raise SimulationError(f"{what} into parts that do not hold each of its {count} flows exactly once")
         self.statistics.splits += 1
-        parts = [flows.part(np.asarray(part, dtype=np.intp)) for part in split.parts]
-        last = np.zeros(flows.activities, dtype=np.intp)
-        for turn, part in enumerate(parts):
-            last[part.activity] = turn
+        Turns.of(self._ask, request, [flows.part(np.asarray(part, dtype=np.intp)) for part in split.parts]).begin()
 
-        def begin(turn: int) -> None:
-            unfinished = flows.activities
-
-            def ended(activities: IntArray) -> None:
-                nonlocal unfinished
-                unfinished -= len(activities)
-                if unfinished == 0 and turn + 1 < len(parts):
-                    begin(turn + 1)
-                done = activities[last[activities] == turn]
-                if len(done):
-                    on_complete(done)
-
-            self._ask(parts[turn], ended, unicasts and _unicasts_of(parts[turn], flows, unicasts))
-
-        begin(0)
-
-    def _admit(self, flows: FlowSet, on_complete: Completion, decision: Start) -> None:
-        count = len(flows.volumes)
+    def _admit(self, request: Request, decision: Start) -> None:
+        flows = request.flows
         self.statistics.batches += 1
-        self.statistics.flows += count
+        self.statistics.flows += len(flows.volumes)
         batch = _Batch(
-            routes=flows.routes,
+            request=request,
             caps=flows.caps if decision.caps is None else decision.caps,
-            priority=flows.priority,
-            draining=np.ones(count, dtype=bool),
-            flows=flows,
-            on_complete=on_complete,
-            count=count,
+            routes=flows.routes,
             pending=flows.sizes.copy(),
             end=np.full(flows.activities, self.now),
             unfinished=flows.activities,
         )
-        self._admitted.append(batch)
+        self._admitted[batch] = flows
         setup = flows.setup + decision.setup
         if setup > 0:
             once = (flows.setup_once or decision.setup_once) and not flows.takes_turns
-            self._push(self.now + setup * (1 if once else flows.repeat), partial(self._begin, batch))
+            self._push(self.now + setup * (1 if once else flows.repeat), partial(self._begin, batch), batch)
         else:
             self._begin(batch)
 
     def _begin(self, batch: _Batch) -> None:
-        """Put the flows of ``batch`` on the links; those with nothing to wait for are drained at once."""
-        volumes = batch.flows.totals
-        free = batch.flows.unhindered
-        if batch.caps is not None:
-            free = free & ((volumes <= 0) | np.isinf(batch.caps))
+        """Put the flows of ``batch`` on the links; what has no flows ends at once."""
+        batch.since = self.now
         batch.end[:] = self.now
         if not batch.pending.all():
             self._deliver(batch, np.flatnonzero(batch.pending == 0))
-        if not len(volumes):
-            return
-        self._batches.append(batch)
-        self._remaining = np.concatenate([self._remaining, volumes])
-        self._volume = np.concatenate([self._volume, volumes])
-        self._rate = np.concatenate([self._rate, np.zeros(len(volumes))])
-        self._expire()
+        flows = batch.request.flows
+        if len(flows.volumes):
+            delays = flows.delays if batch.routes is flows.routes else batch.routes.latencies * flows.repeat
+            load = _Load(
+                routes=batch.routes,
+                volumes=flows.totals,
+                delays=delays,
+                caps=batch.caps,
+                priority=flows.priority,
+                batch=batch,
+                drained=np.full(len(flows.volumes), math.inf) if flows.repeat > 1 else None,
+            )
+            self._put(load, flows.unhindered)
+
+    def _put(self, load: _Load, free: BoolArray) -> None:
+        """Put ``load`` on the links; those with nothing to wait for, which are among ``free``, are drained at once."""
+        if load.caps is not None:
+            free = free & ((load.volumes <= 0) | np.isinf(load.caps))
+        load.batch.loads.append(load)
+        self._traffic.put(load)
         if free.any():
-            done = np.zeros(len(self._remaining), dtype=bool)
-            done[len(done) - len(volumes) :] = free
+            done = np.zeros(len(self._traffic), dtype=bool)
+            done[self._traffic.of(load)] = free
             self._finish(done)
 
     def _step(self, time: float) -> None:
         """Go to ``time`` and let all that happens then happen, in order."""
         self.statistics.events += 1
-        if time >= self._next_drain:
-            # The first to finish defines this moment; others join if what they have left then is rounding.
-            left = self._remaining - self._until_drain * self._rate
-            done = left <= _DRAINED * self._volume
-            done[self._first] = True
-            self._remaining = np.maximum(left, 0.0)
+        # Where flows have come or gone at this moment, when the next is drained is not known, and it is later.
+        if not math.isnan(self._traffic.first_done) and time >= self._next_drain:
+            done = self._traffic.drain_first()
             self.now = time
             self._finish(done)
         else:
@@ -303,94 +423,174 @@ class FlowNetwork:
             heapq.heappop(self._events)[3]()
 
     def _drain_until(self, time: float) -> None:
-        elapsed = time - self.now
-        if elapsed > 0 and len(self._remaining):
-            self._remaining = np.maximum(self._remaining - self._rate * elapsed, _LEAST)
-            self._until_drain -= elapsed
+        self._traffic.drain(time - self.now)
         self.now = time
-
-    def _parts(self) -> list[tuple[_Batch, slice]]:
-        parts, start = [], 0
-        for batch in self._batches:
-            parts.append((batch, slice(start, start + batch.count)))
-            start += batch.count
-        return parts
 
     def _finish(self, done: BoolArray) -> None:
         """Take the flows ``done`` off the links and note when they will be delivered."""
-        for batch, part in self._parts():
-            flows = np.flatnonzero(batch.draining)[done[part]]
-            if not len(flows):
+        for load, drained in self._traffic.take(done):
+            assert isinstance(load, _Load)
+            batch = load.batch
+            if load.drained is not None:
+                load.drained[drained] = self.now
+            activity = batch.request.flows.activity[load.flows(drained)]
+            if len(activity) == 1:
+                self._finish_one(batch, int(activity[0]), self.now + float(load.delays[drained[0]]))
                 continue
-            batch.draining[flows] = False
-            batch.count -= len(flows)
-            activity = batch.flows.activity[flows]
-            arrival = self.now + batch.flows.delays[flows]
-            np.maximum.at(batch.end, activity, arrival)
-            drained = np.bincount(activity, minlength=batch.flows.activities)
-            batch.pending -= drained
-            self._deliver(batch, np.flatnonzero((batch.pending == 0) & (drained > 0)))
-        keep = ~done
-        self._remaining, self._volume = self._remaining[keep], self._volume[keep]
-        self._rate = self._rate[keep]
-        self._batches = [batch for batch in self._batches if batch.count]
-        self._expire()
+            np.maximum.at(batch.end, activity, self.now + load.delays[drained])
+            counts = np.bincount(activity, minlength=len(batch.pending))
+            batch.pending -= counts
+            self._deliver(batch, np.flatnonzero((batch.pending == 0) & (counts > 0)))
 
-    def _expire(self) -> None:
-        """Note that the rates, and with them the next drain, are those of another set of flows."""
-        self._stale = True
-        self._next_drain = math.inf
+    def _finish_one(self, batch: _Batch, activity: int, arrival: float) -> None:
+        batch.end[activity] = max(batch.end[activity], arrival)
+        batch.pending[activity] -= 1
+        if not batch.pending[activity]:
+            self._deliver(batch, np.array([activity]))
 
     def _deliver(self, batch: _Batch, activities: IntArray) -> None:
         """Note the end of ``activities``, whose flows are all drained; equal ends are one event."""
         while len(activities):
             time = batch.end[activities[0]]
             now = batch.end[activities] == time
-            self._push(float(time), partial(self._complete, batch, activities[now]))
+            self._push(float(time), partial(self._complete, batch, activities[now]), batch)
             activities = activities[~now]
 
     def _complete(self, batch: _Batch, activities: IntArray) -> None:
+        if batch.laps is not None:
+            activities = self._next_lap(batch, batch.laps, activities)
+            if not len(activities):
+                return
+        batch.pending[activities] = -1
         batch.unfinished -= len(activities)
         if batch.unfinished == 0:
-            self._account(batch.flows)
-            self._admitted.remove(batch)
-            self.admission.release(batch.flows)
-            waiting, self._waiting = self._waiting, []
-            for flows, on_complete, unicasts in waiting:
-                self._ask(flows, on_complete, unicasts, waited=True)
-        batch.on_complete(activities)
+            self._close(batch)
+        batch.request.on_complete(activities)
 
-    def _account(self, flows: FlowSet) -> None:
-        key = id(flows.routes), flows.label
-        moved = flows.totals
-        if key in self._moved:
-            moved = self._moved[key][1] + moved
-        self._moved[key] = flows.routes, moved
+    def _close(self, batch: _Batch) -> None:
+        """Account what ``batch`` has sent, and let in what has waited for it."""
+        label = batch.request.flows.label
+        for load in batch.loads:
+            key = id(load.routes), label
+            before = self._moved.get(key)
+            self._moved[key] = load.routes, load.volumes if before is None else before[1] + load.volumes
+        del self._admitted[batch]
+        self.admission.release(batch.request.flows)
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            self._ask(request)
 
-    def _solve(self) -> None:
-        """Set the rates of all draining flows."""
-        self._stale = False
-        if not self._batches:
+    def _split_laps(self, batch: _Batch) -> None:
+        """Leave on the links what the current repetitions of ``batch`` have still to send; the others come after them.
+
+        Compressed, all repetitions drain before the latency of any is paid, and a fast flow runs ahead of the slowest
+        of its activity. Where an activity really is, then, says its slowest flow: V bytes at r and a latency of l are a
+        repetition in V / r + l.
+        """
+        flows = batch.request.flows
+        if flows.repeat == 1 or math.isnan(batch.since) or not len(flows.volumes):
             return
-        before = self._solver.solves, self._solver.cached
-        self._rate = self._solver.rates(self._batches)
-        self.statistics.solves += self._solver.solves - before[0]
-        self.statistics.cached += self._solver.cached - before[1]
-        with np.errstate(divide="ignore"):
-            finish = self._remaining / self._rate  # infinite where a flow has no rate
-        self._first = int(finish.argmin())
-        self._until_drain = float(finish[self._first])
-        self._next_drain = self.now + self._until_drain
+        if batch.laps is None:
+            count = flows.activities
+            laps = batch.laps = Laps(
+                now=np.full(count, flows.repeat),
+                later=np.zeros(count, dtype=np.intp),
+                since=np.full(count, batch.since),
+                load=np.zeros(count, dtype=np.intp),
+            )
+        laps = batch.laps
+        split = (batch.pending >= 0) & (laps.now > 1)
+        for place, load in enumerate(list(batch.loads)):
+            mine = split & (laps.load == place)
+            if mine.any():
+                self._split_load(batch, laps, load, mine)
+
+    def _split_load(self, batch: _Batch, laps: Laps, load: _Load, mine: BoolArray) -> None:
+        activity = batch.request.flows.activity[load.flows(np.arange(len(load.volumes)))]
+        chosen = np.flatnonzero(mine[activity])
+        activity = activity[chosen]
+        total = load.volumes[chosen]
+        sent = total - self._traffic.remaining(load)[chosen]
+        assert load.drained is not None  # it has several repetitions
+        volume = total / laps.now[activity]
+        seconds = np.minimum(load.drained[chosen], self.now) - laps.since[activity]
+        done, left, delays = current_laps(
+            volume,
+            load.delays[chosen] / laps.now[activity],
+            np.divide(sent, seconds, out=np.zeros(len(sent)), where=seconds > 0),
+            activity,
+            self.now - laps.since,
+            laps.now,
+        )
+        self._withdraw(load, chosen, done[activity] * volume + volume - left)
+        flows = load.flows(chosen)
+        laps.later[mine] = (laps.now - done - 1)[mine]
+        laps.now[mine] = 1
+        self._lay(batch, laps, flows, left, delays)
+
+    def _withdraw(self, load: _Load, chosen: IntArray, carried: FloatArray) -> None:
+        """Take the flows at ``chosen`` of ``load`` off the links; they have carried so many bytes."""
+        load.volumes = load.volumes.copy()
+        load.volumes[chosen] = carried
+        self._traffic.drop(load, chosen)
+
+    def _lay(self, batch: _Batch, laps: Laps, flows: IntArray, volumes: FloatArray, delays: FloatArray) -> None:
+        """Put ``flows`` of ``batch``, all that there are of some activities, on the links once more."""
+        activity = batch.request.flows.activity[flows]
+        counts = np.bincount(activity, minlength=len(batch.pending))
+        mine = counts > 0
+        laps.since[mine] = self.now
+        laps.load[mine] = len(batch.loads)
+        batch.end[mine] = self.now
+        batch.pending[mine] = counts[mine]
+        # Deliveries that were due are not any more.
+        self._drop_events(batch)
+        self._deliver(batch, np.flatnonzero((batch.pending == 0) & ~mine))
+        self._lay_load(batch, flows, volumes, delays)
+
+    def _lay_load(self, batch: _Batch, flows: IntArray, volumes: FloatArray, delays: FloatArray) -> None:
+        load = _Load(
+            routes=batch.routes.select(flows),
+            volumes=volumes,
+            delays=delays,
+            caps=None if batch.caps is None else batch.caps[flows],
+            priority=batch.request.flows.priority,
+            batch=batch,
+            members=flows,
+            drained=np.full(len(flows), math.inf),
+        )
+        self._put(load, (volumes <= 0) | (np.diff(load.routes.offsets) == 0))
+
+    def _next_lap(self, batch: _Batch, laps: Laps, activities: IntArray) -> IntArray:
+        """Start the repetitions that are left of ``activities``; return those that have none left."""
+        more = laps.later[activities] > 0
+        again, over = activities[more], activities[~more]
+        batch.pending[over] = -1
+        if len(again):
+            laps.now[again], laps.later[again] = laps.later[again], 0
+            flows = batch.request.flows
+            members = np.flatnonzero(np.isin(flows.activity, again))
+            times = laps.now[flows.activity[members]]
+            self._lay(batch, laps, members, flows.volumes[members] * times, batch.routes.latencies[members] * times)
+        return over
+
+    def _replace(self, batch: _Batch, place: int, leaving: IntArray) -> None:
+        """Let the flows ``leaving`` of a load go on over the routes that they have now, with what they have left."""
+        load = batch.loads[place]
+        left = self._traffic.remaining(load)[leaving]
+        flows = load.flows(leaving)
+        self._withdraw(load, leaving, load.volumes[leaving] - left)
+        self._lay_load(batch, flows, left, batch.routes.latencies[flows])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_moved": list(self._moved.items()), "_detours": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        # Keys name routes by identity, which is another one in a copy.
+        self._moved = {(id(routes), label): (routes, moved) for (_, label), (routes, moved) in state["_moved"]}
 
 
-def _unicasts_of(part: FlowSet, flows: FlowSet, unicasts: Unicasts) -> Unicasts | None:
-    """Return what does the same as ``part`` of ``flows``; ``None`` if it lacks flows of an activity that it has."""
-    members = np.unique(part.activity)
-    if not np.array_equal(part.sizes[members], flows.sizes[members]):
-        return None
-
-    def of_part() -> FlowSet:
-        everything = unicasts()
-        return everything.part(np.flatnonzero(np.isin(everything.activity, members)))
-
-    return of_part
+def _batch_of(load: Load) -> _Batch:
+    assert isinstance(load, _Load)
+    return load.batch

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from attrs import field, frozen
 
-from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule
-from fredfw.errors import RefusedError, UnsupportedError
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, check
+from fredfw.errors import PluginError, RefusedError, ScheduleError, UnsupportedError
 from fredfw.fabric import Fabric, GroupView
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.progress import ScheduleRun
 from fredfw.simulation.sharing import SharingPolicy
 from fredfw.typing import IntArray
+from fredfw.units import Unit, render
+
+# Rounding; a time is no shorter than its bound by more.
+_EXACT = 1e-9
+# What is replayed before it is used: schedules for so many ranks, of so many (phase, rank, chunk). That costs less than
+# a hundredth of a comparison; the time to replay more grows faster than that to simulate it.
+_REPLAYED_RANKS = 32
+_REPLAYED_CELLS = 1 << 22
 
 
 @frozen(eq=False)
@@ -61,14 +71,19 @@ class Planner:
         self._fastest = fastest
         self._others = others
         self._plans: dict[Hashable, Plan] = {}
-        self._schedules: dict[Hashable, Schedule] = {}
+        self._schedules: dict[Hashable, list[Schedule]] = {}
+        self._replayed: set[Hashable] = set()
 
     def plan(self, request: CollectiveRequest, members: IntArray, view: GroupView | None = None) -> Plan:
         """Return the plan for ``request`` among the NPUs numbered ``members``.
 
+        The schedule is replayed if the group is small, for a wrong one is often the fastest.
+
         Raises:
             UnsupportedError: No candidate can serve it; the message gives every candidate's reason. ``RefusedError``
                 where only the simulation showed it.
+            PluginError: A candidate writes no schedule.
+            ScheduleError: It writes one that is not valid, or the chosen one does something else.
         """
         view = view or self._fabric.view(members)
         # Which candidate is fastest depends on where the group is; the schedule itself on the view alone.
@@ -77,8 +92,19 @@ class Planner:
         key = request.pattern, request.size, request.root, sizes, view.key, place
         known = self._plans.get(key)
         if known is None:
-            known = self._plans[key] = self._choose(request, members, view)
+            known = self._choose(request, members, view)
+            asked = id(known.schedule), *key[:4]
+            if asked not in self._replayed:
+                _replay(known, request)
+                self._replayed.add(asked)
+            self._plans[key] = known
         return known
+
+    def plans(self, request: CollectiveRequest, groups: IntArray) -> Iterator[tuple[Plan, IntArray]]:
+        """Yield the plans for ``request`` in ``(G, ranks)`` groups of NPUs, with the indices of the groups of each."""
+        for view, alike in self._fabric.views(groups):
+            for indices in alike[:, None] if self._fastest else [alike]:
+                yield self.plan(request, groups[indices[0]], view), indices
 
     def able(self, request: CollectiveRequest, view: GroupView) -> list[CollectiveAlgorithm]:
         """Return the candidates that can serve ``request`` in a group seen as ``view``, one or more.
@@ -101,8 +127,8 @@ class Planner:
     def _choose(self, request: CollectiveRequest, members: IntArray, view: GroupView) -> Plan:
         able = self.able(request, view)
         if not self._fastest or len(able) == 1:
-            return Plan(self._interned(able[0].plan(request, view)), str(able[0]))
-        plans = {str(one): self._interned(one.plan(request, view)) for one in able}
+            return Plan(self._interned(schedule_of(able[0], request, view)), str(able[0]))
+        plans = {str(one): self._interned(schedule_of(one, request, view)) for one in able}
         seconds: dict[str, float] = {}
         reasons: dict[str, RefusedError] = {}
         for name, schedule in plans.items():
@@ -118,7 +144,13 @@ class Planner:
 
     def _interned(self, schedule: Schedule) -> Schedule:
         """Return one object for equal schedules, so that groups that do the same can be simulated together."""
-        return self._schedules.setdefault(schedule.key, schedule)
+        alike = self._schedules.setdefault((schedule.pattern, schedule.ranks, schedule.steps), [])
+        # To name the content takes a pass over it, which the first of its kind need not pay.
+        for known in alike:
+            if known.key == schedule.key:
+                return known
+        alike.append(schedule)
+        return schedule
 
     def _time(self, schedule: Schedule, members: IntArray) -> float:
         network = FlowNetwork(self._fabric, self._sharing)
@@ -129,3 +161,46 @@ class Planner:
             held = ", ".join(sorted(set(network.stalled())))
             raise RefusedError(f"flows that cannot move on {self._fabric.name!r}: {held}")
         return network.now
+
+
+def schedule_of(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:
+    """Return what ``algorithm`` writes for ``request``.
+
+    Raises:
+        PluginError: It is no schedule.
+        ScheduleError: It is not a valid one; names the algorithm.
+        UnsupportedError: The algorithm cannot do it.
+    """
+    try:
+        schedule: Any = algorithm.plan(request, view)
+    except ScheduleError as error:
+        raise ScheduleError(f"algorithm {str(algorithm)!r}: {error}") from error
+    if not isinstance(schedule, Schedule):
+        what = f"{type(algorithm).__qualname__}.schedule() must return a fredfw.Schedule"
+        raise PluginError(f"{reprlib.repr(schedule)} is no schedule; {what}")
+    return schedule
+
+
+def too_fast(algorithm: str, request: CollectiveRequest, seconds: float, least: float) -> str | None:
+    """Return a note where a collective took ``seconds``, yet no algorithm can take less than ``least``."""
+    if seconds >= least * (1 - _EXACT):
+        return None
+    time, bound = render(seconds, Unit.SECONDS), render(least, Unit.SECONDS)
+    return (
+        f"algorithm {algorithm!r} takes {time} for {request.pattern} of {render(request.size, Unit.BYTES)} among "
+        f"{request.ranks} NPUs, faster than any algorithm can be ({bound}): its schedule is wrong, or the bound is; "
+        "check it with fredfw.check or the conformance kit"
+    )
+
+
+def _replay(plan: Plan, request: CollectiveRequest) -> None:
+    """Raise ``ScheduleError`` where a plan is small and does not do what is asked."""
+    schedule = plan.schedule
+    cells = len(schedule.phases) * schedule.ranks * schedule.chunks
+    if schedule.ranks > _REPLAYED_RANKS or cells > _REPLAYED_CELLS:
+        return
+    try:
+        check(schedule, request)
+    except ScheduleError as error:
+        what = f"{request.pattern} among {request.ranks} NPUs"
+        raise ScheduleError(f"algorithm {plan.algorithm!r} does no {what}: {error}") from error

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
 
 from fredfw.collectives import Schedule
+from fredfw.errors import InputError
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.typing import IntArray
@@ -73,16 +75,24 @@ class ScheduleRun:
         self._size = [float(schedule.row_bytes(phase).sum()) if smallest_first else 0.0 for phase in phases]
         self._smallest_first = smallest_first
         self._due: set[int] = set()
+        self._tickets: list[int] = []
 
     def start(self) -> None:
         """Start now, in all groups."""
         everybody = np.arange(len(self._groups))
         if not self._schedule.phases:
-            self._network.schedule(0.0, lambda: self._on_complete(everybody))
+            self._network.schedule(0.0, partial(self._on_complete, everybody))
             return
         for index, phase in enumerate(self._schedule.phases):
             if not phase.after:
                 self._ready(index, everybody)
+
+    def cancel(self) -> None:
+        """Stop now, in all groups; no more of them end."""
+        self._rank[:] = np.inf  # so that no channel starts anything
+        for ticket in self._tickets:
+            with suppress(InputError):  # it has ended
+                self._network.cancel(ticket)
 
     def _ready(self, index: int, groups: IntArray) -> None:
         channel = self._schedule.phases[index].channel
@@ -96,7 +106,7 @@ class ScheduleRun:
         # All that ends at this moment must be known before a channel chooses.
         if channel not in self._due:
             self._due.add(channel)
-            self._network.schedule(0.0, lambda: self._dispatch(channel), _AFTER_COMPLETIONS)
+            self._network.schedule(0.0, partial(self._dispatch, channel), _AFTER_COMPLETIONS)
 
     def _dispatch(self, channel: int) -> None:
         self._due.discard(channel)
@@ -124,15 +134,19 @@ class ScheduleRun:
             times=self._times,
         )
 
-        def ended(activities: IntArray) -> None:
-            if stepping and repetition + 1 < phase.repeat:
-                self._begin(index, groups[activities], repetition + 1)
-            else:
-                self._end(index, groups[activities])
+        unicasts = None if phase.stream is None else partial(lower, unicasts=True)
+        last = not stepping or repetition + 1 == phase.repeat
+        ended = partial(self._end if last else self._step, index, groups, repetition)
+        self._tickets.append(self._network.start(lower(), ended, unicasts=unicasts))
 
-        self._network.start(lower(), ended, unicasts=None if phase.stream is None else partial(lower, unicasts=True))
+    def _step(self, index: int, groups: IntArray, repetition: int, activities: IntArray) -> None:
+        """Begin the next repetition where one has ended."""
+        self._begin(index, groups[activities], repetition + 1)
 
-    def _end(self, index: int, groups: IntArray) -> None:
+    def _end(self, index: int, members: IntArray, repetition: int, activities: IntArray) -> None:
+        """Note that the phase has ended, and begin what has waited for it."""
+        del repetition
+        groups = members[activities]
         channel = self._schedule.phases[index].channel
         if channel >= 0:
             self._busy[channel][groups] = False

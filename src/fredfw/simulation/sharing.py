@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
 from typing import ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import define, evolve, field, frozen
 
 from fredfw.fabric import Fabric, NodeKind
 from fredfw.typing import BoolArray, FloatArray, IntArray
+
+
+@define
+class Effort:
+    """What solving has taken in one simulation.
+
+    Args:
+        passes: Passes over the flows.
+    """
+
+    passes: int = 0
 
 
 @frozen(eq=False)
@@ -23,6 +35,7 @@ class Incidence:
         coefficients: ``(P,)`` share of the flow's rate on that link, or ``None`` for 1.
         caps: ``(F,)`` upper limit of each flow's rate, infinite for none; or ``None``.
         priorities: ``(F,)`` class of each flow, 0 the highest.
+        effort: Counts the passes of ``max_min`` over these flows and selections of them.
     """
 
     offsets: IntArray
@@ -30,9 +43,28 @@ class Incidence:
     coefficients: FloatArray | None
     caps: FloatArray | None
     priorities: IntArray
+    effort: Effort = field(factory=Effort, repr=False)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Incidence], effort: Effort) -> Incidence:
+        """Return all flows of ``parts``, in order."""
+        if len(parts) == 1:
+            return evolve(parts[0], effort=effort)
+        lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+        offsets = np.zeros(len(lengths) + 1, dtype=np.intp)
+        np.cumsum(lengths, out=offsets[1:])
+        coefficients = caps = None
+        if any(part.coefficients is not None for part in parts):
+            ones = (np.ones(len(part.links)) if part.coefficients is None else part.coefficients for part in parts)
+            coefficients = np.concatenate(list(ones))
+        if any(part.caps is not None for part in parts):
+            limits = (np.full(len(part), np.inf) if part.caps is None else part.caps for part in parts)
+            caps = np.concatenate(list(limits))
+        links = np.concatenate([part.links for part in parts])
+        return cls(offsets, links, coefficients, caps, np.concatenate([part.priorities for part in parts]), effort)
 
     @cached_property
     def flows(self) -> IntArray:
@@ -52,7 +84,22 @@ class Incidence:
             None if self.coefficients is None else self.coefficients[pairs],
             None if self.caps is None else self.caps[chosen],
             self.priorities[chosen],
+            self.effort,
         )
+
+    def reach(self, disturbed: BoolArray) -> BoolArray:
+        """Return the ``(F,)`` mask of flows that use ``(links,)`` ``disturbed`` ones, or share links with such flows.
+
+        Sharing is transitive: the rest has no link in common with what is returned.
+        """
+        links, reached = disturbed.copy(), np.zeros(len(self), dtype=bool)
+        count = 0
+        while True:
+            reached[self.flows[links[self.links]]] = True
+            before, count = count, int(reached.sum())
+            if count in (before, len(self)):
+                return reached
+            links[self.links[reached[self.flows]]] = True
 
     def load(self, rates: FloatArray, links: int) -> FloatArray:
         """Return the ``(links,)`` bytes per second that flows of ``rates`` put on each link."""
@@ -66,12 +113,17 @@ class SharingPolicy(ABC):
     """Divides the capacity of the links among the active flows; plugins derive attrs classes from it."""
 
     name: ClassVar[str]
+    local: ClassVar[bool] = False
+    """Whether the rate of a flow depends on nothing but flows that share links with it, directly or through others.
+
+    After a change only those that it reaches are solved again then."""
 
     @abstractmethod
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
         """Return the ``(F,)`` rate of each flow in bytes per second.
 
-        No link may carry more than its ``(links,)`` capacity, and the answer may not depend on the order of the flows.
+        No link may carry more than its ``(links,)`` capacity, which is 0 for a closed link, and the answer may not
+        depend on the order of the flows.
         A flow without links runs at its cap, or at an infinite rate.
         """
 
@@ -81,6 +133,7 @@ class MaxMin(SharingPolicy):
     """Max-min fair: no flow can gain without a flow that is no faster losing. Classes are ignored."""
 
     name: ClassVar[str] = "max-min"
+    local: ClassVar[bool] = True
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
         """See ``SharingPolicy.rates``."""
@@ -93,6 +146,7 @@ class StrictLinks(SharingPolicy):
     """Strict priority on every link: a class shares, max-min fair, what the classes above it leave."""
 
     name: ClassVar[str] = "strict-links"
+    local: ClassVar[bool] = True
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
         """See ``SharingPolicy.rates``."""
@@ -145,6 +199,18 @@ class CircuitPreempt(SharingPolicy):
 NOTHING = 1e-12
 # Fair shares that differ by less than this, relative, are the same.
 _SAME = 1e-12
+# A simulation that has taken so many passes has lasted longer than the compiled loop takes to load.
+_MANY = 10_000
+
+
+@cache
+def _compiled() -> Callable[..., tuple[FloatArray, int]] | None:
+    """Return the compiled loop, or ``None`` where there is no Numba, or no place for what it compiles."""
+    try:
+        from fredfw.simulation.compiled import fill
+    except (ImportError, RuntimeError):
+        return None
+    return fill
 
 
 def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
@@ -162,6 +228,11 @@ def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
         ``(F,)`` bytes per second.
     """
     rates = np.full(len(incidence), np.inf) if incidence.caps is None else incidence.caps.astype(float)
+    if incidence.effort.passes >= _MANY and (fill := _compiled()):
+        weights = np.zeros(0) if incidence.coefficients is None else incidence.coefficients
+        rates, passes = fill(incidence.offsets, incidence.links, weights, rates, capacities, _SAME, NOTHING)
+        incidence.effort.passes += passes
+        return rates
     lengths = np.diff(incidence.offsets)
     flows = np.flatnonzero(lengths)  # a flow without links keeps its cap
     if not len(flows):
@@ -173,6 +244,7 @@ def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
         left = left[used]
     floor = left * NOTHING
     while True:
+        incidence.effort.passes += 1
         starts = np.zeros(len(lengths), dtype=np.intp)
         np.cumsum(lengths[:-1], out=starts[1:])
         flow_of = np.repeat(np.arange(len(flows)), lengths)

@@ -36,7 +36,7 @@ class _UpDown(Router):
         if len(leaves) <= 1:
             one = self.route(fabric, starts, ends)
             return one if len(leaves) else Routes.of([one.links], [0.0])
-        tree = XGFT.of(fabric)
+        tree = fabric.derived(XGFT.of)
         path = np.broadcast_to(_hashed(tree, starts[:1], ends[:1]), leaves.shape)
         paths = _paths(fabric, tree, starts, ends, path)
         links = np.unique(paths.links)
@@ -61,7 +61,7 @@ class EcmpRouter(_UpDown):
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``."""
-        tree = XGFT.of(fabric)
+        tree = fabric.derived(XGFT.of)
         return _paths(fabric, tree, sources, destinations, _hashed(tree, sources, destinations))
 
 
@@ -76,7 +76,7 @@ class SprayRouter(_UpDown):
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``."""
-        tree = XGFT.of(fabric)
+        tree = fabric.derived(XGFT.of)
         first, used = tree.walk(sources, destinations, np.zeros_like(sources))
         # At each level a flow has links to (or from) all tops of the subtree above, and those have consecutive numbers.
         width = np.broadcast_to(np.array([*tree.width[1:], *tree.width[:0:-1]], dtype=np.intp), first.shape)

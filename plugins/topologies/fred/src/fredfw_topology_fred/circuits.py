@@ -38,9 +38,8 @@ class Conflict:
 
 @frozen(eq=False)
 class _Streams:
-    """What routes ask of the switches, and whether a switch combines or copies any of them; keeps them alive."""
+    """What routes ask of the switches, and whether a switch combines or copies any of them."""
 
-    routes: Routes
     flows: tuple[SwitchFlows, ...]
     in_network: bool
 
@@ -60,9 +59,8 @@ class Circuits:
     ports: PortMap
     name: Callable[[int], str]
     policy: str
-    # Objects that an id names are kept alive in ``_streams``.
-    _streams: dict[int, _Streams] = field(factory=dict, init=False)
-    _together: dict[tuple[int, ...], Conflict | None] = field(factory=dict, init=False)
+    _streams: dict[Routes, _Streams] = field(factory=dict, init=False)
+    _together: dict[tuple[Routes, ...], Conflict | None] = field(factory=dict, init=False)
     _routed: dict[tuple[int, frozenset[SwitchFlow]], RoutingConflict | None] = field(factory=dict, init=False)
 
     def streams(self, routes: Routes) -> tuple[SwitchFlows, ...]:
@@ -75,7 +73,7 @@ class Circuits:
 
     def conflict(self, together: Sequence[Routes]) -> Conflict | None:
         """Return the first conflict among all routes of ``together``, as ``conflict_among`` does."""
-        key = tuple(id(self._of(routes).routes) for routes in together)
+        key = tuple(together)
         if key not in self._together:
             self._together[key] = self.conflict_among(stream for routes in together for stream in self.streams(routes))
         return self._together[key]
@@ -107,12 +105,12 @@ class Circuits:
         return tuple(np.array(part) for part in parts)
 
     def _of(self, routes: Routes) -> _Streams:
-        known = self._streams.get(id(routes))
+        known = self._streams.get(routes)
         if known is None:
             streams = self.ports.flows(routes)
             flows = (flow for stream in streams for carried in stream.values() for flow in carried)
             in_network = any(len(flow.inputs) > 1 or len(flow.outputs) > 1 for flow in flows)
-            known = self._streams[id(routes)] = _Streams(routes, streams, in_network)
+            known = self._streams[routes] = _Streams(streams, in_network)
         return known
 
     def _route(self, ports: int, flows: list[SwitchFlow]) -> RoutingConflict | None:
@@ -168,7 +166,7 @@ class CircuitAdmission(Admission):
 
     circuits: Circuits
     _first: Conflict | None = field(default=None, init=False)
-    _met: set[int] = field(factory=set, init=False)
+    _met: set[Routes] = field(factory=set, init=False)
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Start | Wait | Split | Decompose | Refuse:
         """See ``Admission.admit``."""
@@ -179,7 +177,7 @@ class CircuitAdmission(Admission):
         conflict = circuits.conflict([routes, *rivals])
         if conflict is None:
             return Start()
-        self._met.add(id(routes))
+        self._met.add(routes)
         self._first = self._first or conflict
         reason = f"routing conflict on {conflict}"
         match circuits.policy:

@@ -25,7 +25,7 @@ class UpDownRouter(Router):
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``."""
-        tree = _Tree.of(fabric)
+        tree = fabric.derived(_Tree.of)
         up, down = tree.ways(sources, destinations, _shared(tree.line[sources], tree.line[destinations]))
         ways = np.hstack([up[:, ::-1], down])
         used = ways >= 0
@@ -33,7 +33,7 @@ class UpDownRouter(Router):
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``."""
-        tree = _Tree.of(fabric)
+        tree = fabric.derived(_Tree.of)
         if operation is Operation.MULTICAST:
             destinations = destinations[destinations != sources[0]]
         line, other = tree.line[sources], tree.line[destinations]

@@ -25,7 +25,7 @@ class XYRouter(Router):
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``."""
-        return fabric.paths(*_Grid.of(fabric).walk(sources, destinations))
+        return fabric.paths(*fabric.derived(_Grid.of).walk(sources, destinations))
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``."""
@@ -35,7 +35,7 @@ class XYRouter(Router):
             )
         reverse = operation is Operation.REDUCE
         root, leaves = (destinations[:1], sources) if reverse else (sources[:1], destinations)
-        grid = _Grid.of(fabric)
+        grid = fabric.derived(_Grid.of)
         column_first = bool(grid.column_end[root].all())
         paths = fabric.paths(*grid.walk(np.repeat(root, len(leaves)), leaves, column_first=column_first))
         links = np.unique(paths.links)

@@ -58,7 +58,7 @@ class Spectrum:
         # What was set up last on each wavelength of each link, by a number; and that which is whole, by its arcs.
         self._latest = np.zeros(2 * nodes * lanes, dtype=np.int32)
         self._count = 0
-        self._alone: dict[int, Assignment] = {}  # what circuits get where nothing else runs, which they keep alive
+        self._alone: dict[Circuits, Assignment] = {}  # what circuits get where nothing else runs
         self._whole: dict[bytes, tuple[int, Assignment]] = {}
 
     @property
@@ -76,11 +76,11 @@ class Spectrum:
         if self.load.any():
             lanes = self._lanes_beside_others(circuits, stripe=stripe)
             return None if lanes is None else self._assignment(circuits, lanes)
-        known = self._alone.get(id(circuits))
+        known = self._alone.get(circuits)
         if known is None:
             everything = np.arange(self._lanes)
             lanes = _by_colour(circuits, (everything, everything), stripe=stripe)
-            known = self._alone[id(circuits)] = self._assignment(circuits, lanes)
+            known = self._alone[circuits] = self._assignment(circuits, lanes)
         return known
 
     def standing(self, circuits: Circuits) -> Assignment | None:

@@ -37,13 +37,13 @@ class Wavelengths:
     stripe: bool
     split: bool
     budget: LossBudget | None
-    _known: dict[int, Circuits] = field(factory=dict, init=False)
+    _known: dict[Routes, Circuits] = field(factory=dict, init=False)
 
     def circuits(self, routes: Routes) -> Circuits:
         """Return what ``routes`` need, which are kept alive."""
-        known = self._known.get(id(routes))
+        known = self._known.get(routes)
         if known is None:
-            known = self._known[id(routes)] = Circuits(routes, self.nodes)
+            known = self._known[routes] = Circuits(routes, self.nodes)
         return known
 
     def parts(self, routes: Routes) -> tuple[IntArray, ...]:
@@ -51,7 +51,7 @@ class Wavelengths:
         circuits = self.circuits(routes)
         parts = circuits.parts(-(-circuits.most_colours // self.lanes))
         # A part keeps its colours: another assignment might need more of them.
-        self._known.update((id(part.routes), part) for _, part in parts)
+        self._known.update((part.routes, part) for _, part in parts)
         return tuple(flows for flows, _ in parts)
 
     def refusal(self, circuits: Circuits) -> str | None:
@@ -80,9 +80,9 @@ class WavelengthAdmission(Admission):
     def __init__(self, wavelengths: Wavelengths) -> None:
         self._wavelengths = wavelengths
         self._spectrum = Spectrum(wavelengths.nodes, wavelengths.lanes)
-        # What runs, by the identity of its flow set; the same one may run several times at once.
-        self._running: dict[int, list[Assignment]] = {}
-        self._splits: dict[int, str] = {}
+        # What runs; the same flow set may run several times at once.
+        self._running: dict[FlowSet, list[Assignment]] = {}
+        self._splits: dict[Routes, str] = {}
         self._used = self._load = self._longest = self._reconfigurations = self._added = 0
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Start | Wait | Split | Refuse:
@@ -116,11 +116,11 @@ class WavelengthAdmission(Admission):
 
     def release(self, flows: FlowSet) -> None:
         """See ``Admission.release``."""
-        running = self._running.get(id(flows))
+        running = self._running.get(flows)
         if running is not None:
             self._spectrum.free(running.pop(0))
             if not running:
-                del self._running[id(flows)]
+                del self._running[flows]
 
     def figures(self) -> Mapping[str, float]:
         """See ``Admission.figures``.
@@ -156,11 +156,11 @@ class WavelengthAdmission(Admission):
             return Refuse(reason)
         parts = ring.parts(flows.routes)
         self._added += (len(parts) - 1) * flows.repeat
-        self._splits.setdefault(id(flows.routes), f"{reason}: {len(parts)} sub-steps")
+        self._splits.setdefault(flows.routes, f"{reason}: {len(parts)} sub-steps")
         return Split(parts, reason)
 
     def _begin(self, flows: FlowSet, assignment: Assignment) -> None:
-        self._running.setdefault(id(flows), []).append(assignment)
+        self._running.setdefault(flows, []).append(assignment)
         spectrum = self._spectrum
         spectrum.take(assignment)
         self._used = max(self._used, spectrum.used)

@@ -26,14 +26,14 @@ class CrossbarRouter(Router):
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``."""
-        up, down = _links(fabric)
+        up, down = fabric.derived(_links)
         ways = np.stack([up[sources], down[destinations]], axis=1)
         used = (ways >= 0) & (sources != destinations)[:, None]
         return fabric.paths(np.concatenate([[0], np.cumsum(used.sum(axis=1))]), ways[used])
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``."""
-        up, down = _links(fabric)
+        up, down = fabric.derived(_links)
         if operation is Operation.MULTICAST:
             destinations = destinations[destinations != sources[0]]
         rise, fall = (np.unique(ends[ends >= 0]) for ends in (up[sources], down[destinations]))

@@ -26,7 +26,7 @@ class DimensionOrderRouter(Router):
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``."""
-        return fabric.paths(*_Rings.of(fabric).walk(sources, destinations))
+        return fabric.paths(*fabric.derived(_Rings.of).walk(sources, destinations))
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``; two of these paths with a common end never part and meet again, so they are a tree."""
@@ -46,14 +46,16 @@ class _Rings:
     Args:
         sizes: ``(d,)`` positions along each dimension.
         two_way: ``(d,)`` whether a dimension may be gone along downwards.
-        coordinates: ``(nodes, d)`` position of each node.
-        links: Link ids, ``2 d`` tables one after the other, by position with the first dimension fastest: to the next
+        coordinates: ``(d, nodes)`` position of each node.
+        place: ``(nodes,)`` number of that position, with the first dimension fastest.
+        links: Link ids, ``2 d`` tables one after the other, by place: to the next
             position along each dimension, then to the previous one along each.
     """
 
     sizes: IntArray
     two_way: BoolArray
     coordinates: IntArray
+    place: IntArray
     links: IntArray
 
     @classmethod
@@ -69,36 +71,44 @@ class _Rings:
                 accepted="a torus: levels of rings (or lines of 2) full of NPUs, and no other nodes",
             )
         two_way = np.array([level.two_way for level in levels])
+        place = np.ravel_multi_index(tuple(coordinates.T), sizes, order="F")
         nodes = np.empty(len(coordinates), dtype=np.intp)
-        nodes[np.ravel_multi_index(tuple(coordinates.T), sizes, order="F")] = fabric.npus
+        nodes[place] = fabric.npus
         links = np.full((2, len(sizes), len(nodes)), -1)
         for dimension, size in enumerate(sizes):
             for table, step in ((0, 1), (1, -1)):
                 if size > 1 and (step == 1 or two_way[dimension]):
                     links[table, dimension] = fabric.links_between(nodes, nodes[neighbours(sizes, dimension, step)])
-        return cls(np.array(sizes), two_way, coordinates, links.ravel())
+        return cls(np.array(sizes), two_way, np.ascontiguousarray(coordinates.T), place, links.ravel())
 
     def walk(self, sources: IntArray, destinations: IntArray) -> tuple[IntArray, IntArray]:
         """Return offsets and links of the dimension-ordered path of each pair of nodes."""
-        start, end = self.coordinates[sources], self.coordinates[destinations]
-        ahead = (end - start) % self.sizes
-        back = self.sizes - ahead
-        down = self.two_way & ((back < ahead) | ((back == ahead) & (start % 2 == 1)))
-        hops = np.where(down, back, ahead)
-        # While a path goes along a dimension, it has arrived in those before and not yet left in those after it.
-        dimensions = len(self.sizes)
-        stride = np.cumprod(self.sizes) // self.sizes
-        left, arrived = start * stride, end * stride
-        line = np.cumsum(arrived, axis=1) - arrived + np.cumsum(left[:, ::-1], axis=1)[:, ::-1] - left
-        line += (down * dimensions + np.arange(dimensions)) * int(self.sizes.prod())
-        # So it is two arithmetic series in the table of links, up to where the ring closes and on from there: first
-        # entry, step, length.
-        until = np.minimum(hops, np.where(down, start + 1, self.sizes - start))
-        first = np.stack([line + left, line + np.where(down, self.sizes - 1, 0) * stride], axis=2).ravel()
-        step = np.repeat(np.where(down, -stride, stride), 2)
-        length = np.stack([until, hops - until], axis=2).ravel()
+        nodes, dimensions = len(self.place), len(self.sizes)
+        # A path is two arithmetic series in the table of links per dimension, up to where the ring closes and on from
+        # there: first entry, step, length.
+        series: list[tuple[IntArray, IntArray, IntArray]] = []
+        place = self.place[sources]
+        for dimension, size in enumerate(self.sizes.tolist()):
+            start, end = self.coordinates[dimension, sources], self.coordinates[dimension, destinations]
+            if np.array_equal(start, end):
+                continue
+            ahead = (end - start) % size
+            back = size - ahead
+            down = self.two_way[dimension] & ((back < ahead) | ((back == ahead) & (start % 2 == 1)))
+            hops = np.where(down, back, ahead)
+            until = np.minimum(hops, np.where(down, start + 1, size - start))
+            stride = int(self.sizes[:dimension].prod())
+            step = np.where(down, -stride, stride)
+            first = (down * dimensions + dimension) * nodes + place
+            series.append((first, step, until))
+            if (until < hops).any():
+                series.append((first + np.where(down, size - 1 - start, -start) * stride, step, hops - until))
+            place += (end - start) * stride
+        if not series:
+            return np.zeros(len(sources) + 1, dtype=np.intp), self.links[:0]
+        first, step, length = (np.array(part).T.ravel() for part in zip(*series, strict=True))
         finish = np.cumsum(length)
         # Entry k of a series that begins at b is first + (k - b) * step.
         entry = np.repeat(first - (finish - length) * step, length)
         entry += np.repeat(step, length) * np.arange(len(entry))
-        return np.concatenate([[0], finish[2 * dimensions - 1 :: 2 * dimensions]]), self.links[entry]
+        return np.concatenate([[0], finish[len(series) - 1 :: len(series)]]), self.links[entry]

@@ -1,0 +1,567 @@
+"""The network that others step: messages, collectives, receives and timers in, callbacks out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property, partial
+from typing import Any, NewType, TypeGuard, TypeVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
+from fredfw.embed.callbacks import check_picklable
+from fredfw.embed.matching import Matching
+from fredfw.errors import DeadlockError, InputError, UnknownNameError, nearest
+from fredfw.fabric import Fabric, FlowSet, LiveRouter, NodeKind, Router, Routes
+from fredfw.plugin import configure
+from fredfw.plugin.manager import PluginManager
+from fredfw.plugin.registry import Registry
+from fredfw.simulation import FlowNetwork, Lowering, Planner, ScheduleRun, SharingPolicy
+from fredfw.typing import FloatArray, IntArray
+from fredfw.units import Unit, parse
+
+Callback = Callable[[], object]
+"""What is called when something is over; what it returns is ignored."""
+
+Handle = NewType("Handle", int)
+"""Names something that is under way; the same in a copy of the network."""
+
+T = TypeVar("T")
+
+# What a deadlock report lists at most.
+_LISTED = 10
+_ALONE = np.zeros(1, dtype=np.intp)
+
+
+@frozen(eq=False)
+class _Operation:
+    """Something under way.
+
+    Args:
+        what: In words.
+        on_complete: Called at its end.
+        stop: Takes it off the network.
+    """
+
+    what: str
+    on_complete: Callback | None
+    stop: Callable[[], None]
+
+
+class NetworkBackend:
+    """A fabric that carries messages and collectives for another program, which owns the clock.
+
+    Nothing happens by itself: ``advance`` and ``run_until_idle`` let time pass and call back, in the order of time and,
+    at equal times, in the order in which things were begun. ``send``, ``receive``, ``collective`` and ``schedule``
+    return at once and never call back themselves, so they may be used in callbacks. A callback that raises ends the
+    step at its moment; what it was called for is over then, and the next step goes on with the rest.
+
+    Every method checks what it is given before it changes anything, so that after an ``InputError`` all is as before.
+    Networks share nothing that changes: there may be any number of them, in any threads, as long as no two threads use
+    the same one at the same time. Between steps a network can be copied (``copy.deepcopy``) and pickled if its
+    callbacks can; handles stay valid in the copy.
+
+    End points are NPU numbers, as in groups, or the names of nodes: those of NPUs, I/O controllers (``controller0`` on
+    most fabrics) and memories. A link is given by its number, by its name as in ``Fabric.link_name``
+    (``npu0->npu1``), or by the two nodes that it joins, as a pair of node numbers (the first, of parallel links);
+    every link has one direction. Times, sizes and bandwidths are numbers in SI units, or text with a unit.
+
+    Args:
+        fabric: The network.
+        router: How transfers become links, or the name of a router; the fabric's own by default.
+        sharing: How links are shared, or the name of a policy; the fabric's own by default.
+        plugins: Where names are looked up; what is installed by default.
+        stepwise: Whether a repeated phase of a collective is simulated repetition by repetition.
+
+    Raises:
+        InputError: No fabric, or ``UnknownNameError`` for a name that nothing is registered under.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        router: Router | str | None = None,
+        sharing: SharingPolicy | str | None = None,
+        *,
+        plugins: PluginManager | None = None,
+        stepwise: bool = False,
+    ) -> None:
+        if not isinstance(fabric, Fabric):
+            raise InputError(f"{fabric!r} is no fabric", key="fabric", accepted="what a topology's build() returns")
+        plugins = plugins or PluginManager.discover()
+        if router is not None:
+            fabric = fabric.with_defaults(router=_configured(router, plugins.routers, Router, "router"))
+        policy = fabric.sharing if sharing is None else sharing
+        self.fabric = fabric
+        self._sharing = _configured(policy, plugins.sharing_policies, SharingPolicy, "sharing")
+        self._algorithms = {cls.name: cls for cls in plugins.collectives}  # a manager cannot be pickled
+        self._stepwise = stepwise
+        self._network = FlowNetwork(fabric, self._sharing)
+        self._lowering = Lowering(fabric)
+        self._planners: dict[Hashable, Planner] = {}
+        self._handles = 0
+        self._operations: dict[Handle, _Operation] = {}
+        self._timers: dict[int, Callback] = {}
+        self._matching = Matching()
+        self._routes: dict[tuple[int, int], Routes] = {}
+        self._bandwidths = fabric.bandwidths.copy()  # of failed links what they will have again
+        self._live = np.ones(len(fabric.bandwidths), dtype=bool)
+        self._router = fabric.router
+        self._notes: list[str] = []
+        self._left = 0  # routes that left their rule, as counted by routers that are no longer used
+        self._stepping = False
+
+    # --- what a program asks for
+
+    def send(
+        self,
+        src: int | str,
+        dst: int | str,
+        bytes: float | str,  # noqa: A002  (the word of the interface)
+        tag: Hashable = None,
+        on_complete: Callback | None = None,
+        *,
+        priority: int = 0,
+        label: str = "send",
+    ) -> Handle:
+        """Send a message, now.
+
+        It is delivered when its last byte has drained and has paid the latency of its path: one of no bytes after the
+        latency, one to the sender itself at once.
+
+        Args:
+            src: End point.
+            dst: End point.
+            bytes: Its size, 0 or more.
+            tag: What ``receive`` asks for; a message with the tag ``None`` is not to be received.
+            on_complete: Called when it is delivered.
+            priority: Class for the sharing policy; 0 is the highest.
+            label: What its bytes are accounted to.
+
+        Raises:
+            InputError: No end point, an impossible size, a tag that cannot be compared, no callback, no class.
+            UnsupportedError: There is no path, or none is left; ``RefusedError`` if the fabric's admission refuses it.
+        """
+        source, destination = self._end_point(src, "src"), self._end_point(dst, "dst")
+        size = _quantity(bytes, Unit.BYTES, "bytes")
+        _check_tag(tag)
+        _check_callback(on_complete)
+        flows = FlowSet(
+            routes=self._path(source, destination),
+            volumes=np.array([size]),
+            activity=_ALONE,
+            activities=1,
+            priority=_class(priority),
+            label=label,
+            again=partial(_path, self.fabric, source, destination),
+        )
+        handle = self._next_handle()
+        ticket = self._network.start(flows, partial(self._delivered, handle))
+        what = f"send {handle} from {src!r} to {dst!r}, {size:g} bytes{_tagged(tag)}"
+        self._operations[handle] = _Operation(what, on_complete, partial(self._network.cancel, ticket))
+        if tag is not None:
+            self._matching.send(handle, (source, destination, tag))
+        return handle
+
+    def receive(self, src: int | str, dst: int | str, tag: Hashable, on_complete: Callback) -> Handle:
+        """Wait at ``dst`` for a message from ``src`` with ``tag``; it may be there already.
+
+        The n-th receive with the same ends and tag gets the n-th message that was sent with them.
+
+        Args:
+            src: End point that sends.
+            dst: End point that receives.
+            tag: As in ``send``, not ``None``.
+            on_complete: Called when the message is delivered, after the sender's own callback.
+
+        Raises:
+            InputError: No end point, an impossible tag, no callback.
+        """
+        source, destination = self._end_point(src, "src"), self._end_point(dst, "dst")
+        _check_tag(tag)
+        if tag is None:
+            raise InputError("nothing is received without a tag", key="tag", accepted="the tag of a send")
+        _check_callback(on_complete, required=True)
+        handle = self._next_handle()
+        what = f"receive {handle} at {dst!r} from {src!r}{_tagged(tag)}"
+        self._operations[handle] = _Operation(what, on_complete, _nothing)
+        self._serve(self._matching.receive(handle, (source, destination, tag)))
+        return handle
+
+    def collective(
+        self,
+        request: CollectiveRequest,
+        on_complete: Callback | None = None,
+        *,
+        group: Sequence[int] | IntArray | None = None,
+        algorithm: CollectiveAlgorithm | str = "auto",
+        priority: int = 0,
+        label: str | None = None,
+    ) -> Handle:
+        """Begin a collective, now.
+
+        Args:
+            request: What is to be done.
+            on_complete: Called when the last member is done.
+            group: NPU numbers in rank order; all NPUs by default.
+            algorithm: An algorithm, its name, or ``auto`` for the one that is fastest when it is alone on the fabric
+                with all links up.
+            priority: Class for the sharing policy; 0 is the highest.
+            label: What its bytes are accounted to; the pattern by default.
+
+        Raises:
+            InputError: No request, not one NPU per rank, no callback, no class; ``UnknownNameError`` for an unknown
+                algorithm, ``UnsupportedError`` if none can do it, or no path is left, ``RefusedError`` if the fabric's
+                admission refuses it.
+        """
+        if not isinstance(request, CollectiveRequest):
+            raise InputError(f"{request!r} is no request", key="request", accepted="a CollectiveRequest")
+        _check_callback(on_complete)
+        members = self._members(request, group)
+        priority = _class(priority)
+        plan = self._planner(algorithm).plan(request, members)
+        handle = self._next_handle()
+        run = ScheduleRun(
+            self._network,
+            self._lowering,
+            plan.schedule,
+            self.fabric.npus[members][None, :],
+            partial(self._delivered, handle),
+            priority=priority,
+            label=str(request.pattern) if label is None else label,
+            stepwise=self._stepwise,
+        )
+        try:
+            run.start()
+        except BaseException:
+            run.cancel()
+            raise
+        what = f"collective {handle}, {request.pattern} of {request.size:g} bytes by {plan.algorithm}"
+        self._operations[handle] = _Operation(what, on_complete, run.cancel)
+        return handle
+
+    def schedule(self, delay: float | str, callback: Callback) -> None:
+        """Call ``callback`` in ``delay`` seconds.
+
+        Raises:
+            InputError: A delay that is negative or not finite, or no callback.
+        """
+        seconds = _quantity(delay, Unit.SECONDS, "delay")
+        _check_callback(callback, key="callback", required=True)
+        timer = self._next_handle()
+        self._timers[timer] = callback
+        self._network.schedule(seconds, partial(self._ring, timer))
+
+    def cancel(self, handle: Handle) -> None:
+        """Stop what is under way; its callback is not called. What has crossed the links stays accounted.
+
+        A receive that waited for a message which is cancelled gets the next one.
+
+        Raises:
+            InputError: It has ended, was cancelled before, or was never begun.
+        """
+        operation = self._operations.get(handle) if _is_number(handle) else None
+        if operation is None:
+            accepted = "what send, receive or collective returned, until it has ended or is cancelled"
+            raise InputError(f"nothing is under way as {handle!r}", key="handle", accepted=accepted)
+        del self._operations[handle]
+        operation.stop()
+        self._serve(self._matching.withdraw(handle))
+
+    # --- time
+
+    @property
+    def now(self) -> float:
+        """Seconds since the beginning."""
+        return self._network.now
+
+    def next_event_time(self) -> float:
+        """Return when something happens next, infinite if nothing will."""
+        return self._network.next_event_time()
+
+    def advance(self, until: float | str) -> None:
+        """Let everything happen that happens at or before ``until``, and stop exactly there.
+
+        Raises:
+            InputError: ``until`` lies in the past or is not finite, or this is called in a callback.
+        """
+        time = _quantity(until, Unit.SECONDS, "until")
+        with self._step():
+            self._network.advance(time)
+
+    def run_until_idle(self) -> None:
+        """Let everything happen, and stop at the last event.
+
+        Raises:
+            DeadlockError: Something under way can never end; names it.
+            InputError: This is called in a callback.
+        """
+        with self._step():
+            self._network.advance()
+        if self._operations:
+            waiting = [operation.what for operation in self._operations.values()]
+            lines = waiting[:_LISTED]
+            if len(waiting) > _LISTED:
+                lines.append(f"... and {len(waiting) - _LISTED} more")
+            lines += [f"flows that cannot move: {label}" for label in self.stalled()[:_LISTED]]
+            raise DeadlockError("nothing is left to happen, and this is not over:\n  " + "\n  ".join(lines))
+
+    # --- links
+
+    def fail_link(self, link: int | str | tuple[int, int]) -> None:
+        """Close a link; flows that cross it go another way with what they have left.
+
+        Flows over closed links take a shortest path of live ones instead of that of their router. Those that have none
+        wait for a link to come back; ``stalled`` and ``notes`` name them.
+
+        Raises:
+            InputError: There is no such link, or it has failed already.
+        """
+        number = self._find_link(link)
+        if not self._live[number]:
+            raise InputError(f"{self.fabric.link_name(number)} has failed already", key="link", accepted="a live link")
+        self._live[number] = False
+        self._rewire(number, 0.0, "failed")
+
+    def restore_link(self, link: int | str | tuple[int, int]) -> None:
+        """Open a failed link again; flows that wait for a way go on, those that have one stay on it.
+
+        Raises:
+            InputError: There is no such link, or it has not failed.
+        """
+        number = self._find_link(link)
+        if self._live[number]:
+            raise InputError(f"{self.fabric.link_name(number)} has not failed", key="link", accepted="a failed link")
+        self._live[number] = True
+        self._rewire(number, float(self._bandwidths[number]), "is back")
+
+    def set_bandwidth(self, link: int | str | tuple[int, int], value: float | str) -> None:
+        """Give a link another bandwidth, in bytes per second; a failed one has it when it is restored.
+
+        Raises:
+            InputError: There is no such link, or the bandwidth is not finite and more than 0.
+        """
+        number = self._find_link(link)
+        bandwidth = _quantity(value, Unit.BYTES_PER_SECOND, "value")
+        if bandwidth == 0:
+            raise InputError(f"{value!r} is no bandwidth", key="value", accepted="more than 0; fail_link closes a link")
+        self._bandwidths[number] = bandwidth
+        if self._live[number]:
+            self._network.set_bandwidths(np.array([number]), np.array([bandwidth]))
+
+    # --- what a program may want to know
+
+    def stalled(self) -> list[str]:
+        """Return the labels of flows that cannot move now: they wait for admission or have no rate."""
+        return self._network.stalled()
+
+    def link_bytes(self) -> dict[str, FloatArray]:
+        """Return the ``(links,)`` bytes that have crossed each link, by label, for all that is delivered."""
+        return self._network.link_bytes()
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what a reader of the times must know: what failures did to flows, what the fabric's admission did."""
+        left = self._left + (self._router.left if isinstance(self._router, LiveRouter) else 0)
+        rule = f"{left} route{'s' if left > 1 else ''} left the rule of router {self.fabric.router.name!r}"
+        return (*self._notes, *([rule] if left else []), *self._network.admission.notes())
+
+    def statistics(self) -> dict[str, int]:
+        """Return the engine's counters by name."""
+        return self._network.statistics.as_dict()
+
+    # --- callbacks of the engine
+
+    def _delivered(self, handle: Handle, _ended: IntArray) -> None:
+        # Events of their own, so that a callback that raises does not cost another.
+        self._serve(self._matching.deliver(handle))
+        self._end(handle)
+
+    def _serve(self, receives: list[int]) -> None:
+        for receive in receives:
+            self._network.schedule(0.0, partial(self._end, Handle(receive)))
+
+    def _end(self, handle: Handle) -> None:
+        operation = self._operations.pop(handle, None)  # it may have been cancelled at this very moment
+        if operation is not None and operation.on_complete is not None:
+            operation.on_complete()
+
+    def _ring(self, timer: int) -> None:
+        self._timers.pop(timer)()
+
+    # --- inside
+
+    def _next_handle(self) -> Handle:
+        self._handles += 1
+        return Handle(self._handles)
+
+    @contextmanager
+    def _step(self) -> Iterator[None]:
+        if self._stepping:
+            accepted = "one step at a time: after the callback has returned, and in one thread"
+            raise InputError("time is passing already", key="advance", accepted=accepted)
+        self._stepping = True
+        try:
+            yield
+        finally:
+            self._stepping = False
+
+    def _end_point(self, end: int | str, key: str) -> int:
+        npus = self.fabric.npus
+        if _is_number(end) and 0 <= end < len(npus):
+            return int(npus[end])
+        node = self._nodes.get(end) if isinstance(end, str) else None
+        if node is None or self.fabric.kinds[node] == NodeKind.SWITCH:
+            accepted = f"an NPU from 0 to {len(npus) - 1}, or the name of an NPU or I/O controller"
+            raise InputError(f"{end!r} is no end point of {self.fabric.name!r}", key=key, accepted=accepted)
+        return node
+
+    def _path(self, source: int, destination: int) -> Routes:
+        ends = source, destination
+        if ends not in self._routes:
+            self._routes[ends] = _path(self.fabric, source, destination, self._router)
+        return self._routes[ends]
+
+    def _members(self, request: CollectiveRequest, group: object) -> IntArray:
+        if group is None:
+            members = np.arange(len(self.fabric.npus))
+        else:
+            if not isinstance(group, Sequence | np.ndarray) or not all(map(_is_number, group)):
+                raise InputError(f"{group!r} is no group", key="group", accepted="numbers of NPUs")
+            members = np.asarray(list(group), dtype=np.intp)
+            self.fabric.view(members)  # which checks the numbers
+        if len(members) != request.ranks:
+            message = f"a request for {request.ranks} ranks in a group of {len(members)}"
+            raise InputError(message, key="group", accepted=f"{request.ranks} NPUs")
+        return members
+
+    def _planner(self, algorithm: CollectiveAlgorithm | str) -> Planner:
+        if isinstance(algorithm, str) and algorithm not in ("auto", *self._algorithms):
+            known = ["auto", *sorted(self._algorithms)]
+            message = f"no collective algorithm {algorithm!r}{nearest(algorithm, known)}"
+            raise UnknownNameError(message, key="algorithm", accepted=", ".join(known))
+        if not isinstance(algorithm, CollectiveAlgorithm | str):
+            raise InputError(f"{algorithm!r} is no algorithm", key="algorithm", accepted="one, or the name of one")
+        key = algorithm if isinstance(algorithm, str) else (type(algorithm), str(algorithm))
+        if key not in self._planners:
+            self._planners[key] = Planner(
+                self.fabric,
+                self._sharing,
+                Lowering(self.fabric),
+                self._candidates(algorithm),
+                fastest=algorithm == "auto",
+                others=self._others,
+            )
+        return self._planners[key]
+
+    def _candidates(self, algorithm: CollectiveAlgorithm | str) -> dict[Pattern | None, list[CollectiveAlgorithm]]:
+        if algorithm == "auto":
+            classes = self._algorithms.values()
+            return {pattern: [one for cls in classes for one in cls.variants(pattern)] for pattern in Pattern}
+        return {None: [self._algorithms[algorithm]() if isinstance(algorithm, str) else algorithm]}
+
+    def _others(self) -> list[CollectiveAlgorithm]:
+        return [cls() for cls in self._algorithms.values()]
+
+    @cached_property
+    def _nodes(self) -> dict[str, int]:
+        """The node of each name."""
+        return {self.fabric.node_name(node): node for node in range(len(self.fabric.kinds))}
+
+    def _find_link(self, link: int | str | tuple[int, int]) -> int:
+        count, nodes = len(self.fabric.bandwidths), len(self.fabric.kinds)
+        ends: tuple[int, ...] = ()
+        if _is_number(link) and 0 <= link < count:
+            return int(link)
+        if isinstance(link, str):
+            ends = tuple(self._nodes.get(name, -1) for name in link.split("->"))
+        elif isinstance(link, tuple) and all(map(_is_number, link)):
+            ends = link
+        if len(ends) == 2 and all(0 <= end < nodes for end in ends):
+            with suppress(InputError):  # which does not know what else would do
+                return int(self.fabric.links_between(np.array(ends[:1]), np.array(ends[1:]))[0])
+        accepted = f"a link from 0 to {count - 1}, its name, or the numbers of the two nodes that it joins"
+        raise InputError(f"{link!r} is no link of {self.fabric.name!r}", key="link", accepted=accepted)
+
+    def _rewire(self, link: int, bandwidth: float, what: str) -> None:
+        """Have flows avoid the links that are down, now and later."""
+        if isinstance(self._router, LiveRouter):
+            self._left += self._router.left
+        rule = self.fabric.router
+        self._router = rule if self._live.all() else LiveRouter(rule, self._live.copy())
+        self._routes.clear()
+        self._network.set_bandwidths(np.array([link]), np.array([bandwidth]))
+        rerouting = self._network.reroute(self._router)
+        note = f"{self.now:g} s: link {self.fabric.link_name(link)} {what}"
+        if rerouting.moved:
+            note += f"; {rerouting.moved} flow{'s' if rerouting.moved > 1 else ''} under way took another path"
+        if rerouting.stranded:
+            note += f"; no path is left for {', '.join(sorted(set(rerouting.stranded)))}"
+        self._notes.append(note)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._stepping:
+            raise InputError("a network cannot be copied in the middle of a step", accepted="after it has returned")
+        callbacks = {
+            operation.what: operation.on_complete for operation in self._operations.values() if operation.on_complete
+        }
+        callbacks |= {f"timer {timer}": callback for timer, callback in self._timers.items()}
+        check_picklable(callbacks, NetworkBackend)
+        return self.__dict__.copy()
+
+
+def _path(fabric: Fabric, source: int, destination: int, router: Router) -> Routes:
+    return router.route(fabric, np.array([source]), np.array([destination]))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _is_number(value: object) -> TypeGuard[int]:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _configured(given: T | str, registry: Registry[T], interface: type[Any], key: str) -> T:
+    try:
+        one = configure.build(registry.get(given), {}) if isinstance(given, str) else given
+    except InputError as error:
+        raise error.at(key=key) from None
+    if not isinstance(one, interface):
+        accepted = f"a {interface.__name__}, or one of {', '.join(registry.names())}"
+        raise InputError(f"{given!r} is no {registry.kind}", key=key, accepted=accepted)
+    return one
+
+
+def _quantity(value: object, unit: Unit, key: str) -> float:
+    try:
+        number = parse(value, unit)
+    except InputError as error:
+        raise error.at(key=key) from None
+    if number < 0:
+        raise InputError(f"{value!r} is too small", key=key, accepted=f"at least 0 {unit.value}")
+    return number
+
+
+def _class(priority: int) -> int:
+    if not _is_number(priority) or priority < 0:
+        raise InputError(f"{priority!r} is no class", key="priority", accepted="0 for the highest, 1, 2, ...")
+    return int(priority)
+
+
+def _check_callback(callback: object, key: str = "on_complete", *, required: bool = False) -> None:
+    if not callable(callback) and (required or callback is not None):
+        accepted = "a function without parameters" if required else "a function without parameters, or None"
+        raise InputError(f"{callback!r} cannot be called", key=key, accepted=accepted)
+
+
+def _check_tag(tag: object) -> None:
+    try:
+        hash(tag)
+    except TypeError:
+        raise InputError(f"{tag!r} cannot be compared", key="tag", accepted="something hashable") from None
+
+
+def _tagged(tag: object) -> str:
+    return "" if tag is None else f", tag {tag!r}"

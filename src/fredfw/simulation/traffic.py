@@ -1,0 +1,323 @@
+"""The flows that drain: what each has left, at which rate it runs, and when the first of them is done.
+
+State is arrays with an entry per flow, load by load; there is no Python object per flow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from hashlib import blake2b
+from itertools import pairwise
+
+import numpy as np
+from attrs import asdict, define, field
+
+from fredfw.fabric import Routes
+from fredfw.simulation.rates import RateSolver
+from fredfw.simulation.sharing import Effort, Incidence
+from fredfw.typing import BoolArray, FloatArray, IntArray
+
+# A flow is drained when what remains is below this share of its own volume.
+_DRAINED = 1e-11
+# What a flow still has as long as it is not drained, so that without a rate it never ends.
+_LEAST = np.finfo(float).tiny
+# Of how many loads at most sets are remembered.
+_LOADS = 256
+# It is worth to see which flows a change reaches where there are so many, and fewer than one in eight came or went.
+_WORTH, _FEW = 256, 8
+# After it has reached most of them, that is not tried again for so many solves at most.
+_PATIENCE = 63
+
+
+class _Itself:
+    """An array as part of a key: equal to itself alone."""
+
+    def __init__(self, array: FloatArray) -> None:
+        self.array = array
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and self.array is other.array
+
+    def __hash__(self) -> int:
+        return id(self.array)
+
+
+@define(eq=False, kw_only=True)
+class Load:
+    """Flows that were put on the links together.
+
+    Args:
+        routes: Their links.
+        volumes: ``(F,)`` bytes of each.
+        delays: ``(F,)`` seconds from the last byte's departure to its delivery.
+        caps: ``(F,)`` upper limits of their rates, or ``None``.
+        priority: Their class.
+        draining: ``(F,)`` which of them still have bytes to send.
+        count: How many those are.
+        first: Serial number of the first; the others' follow.
+        key: Names the draining flows; empty while nobody has asked.
+    """
+
+    routes: Routes
+    volumes: FloatArray
+    delays: FloatArray
+    caps: FloatArray | None
+    priority: int
+    draining: BoolArray = field(init=False)
+    count: int = field(init=False)
+    first: int = field(init=False, default=-1)
+    key: tuple[object, ...] = field(init=False, default=())
+
+    def __attrs_post_init__(self) -> None:
+        self.count = len(self.volumes)
+        self.draining = np.ones(self.count, dtype=bool)
+
+    def name(self) -> tuple[object, ...]:
+        """Name the draining flows, by the identity of their routes and limits."""
+        caps = None if self.caps is None else _Itself(self.caps)
+        self.key = self.routes, caps, self.priority, self.draining.tobytes()
+        return self.key
+
+    def incidence(self) -> Incidence:
+        """Return the links of the flows that drain."""
+        routes, classes = self.routes, np.full(len(self.draining), self.priority, dtype=np.intp)
+        whole = Incidence(routes.offsets, routes.links, routes.coefficients, self.caps, classes)
+        return whole if self.count == len(self.draining) else whole.select(self.draining)
+
+
+@define
+class Statistics:
+    """Counters of one engine.
+
+    Args:
+        events: Moments at which something happened.
+        batches: Flow sets started.
+        flows: Flows started.
+        solves: Times that rates were computed.
+        cached: Times that they were found in the cache instead.
+        passes: Passes over the flows that all solves took together.
+        most_passes: Passes of the solve that took most.
+        waits: Flow sets that had to wait for others, however often they were asked about again.
+        splits: Flow sets that ran in parts.
+        decompositions: Flow sets that were replaced by unicasts.
+    """
+
+    events: int = 0
+    batches: int = 0
+    flows: int = 0
+    solves: int = 0
+    cached: int = 0
+    passes: int = 0
+    most_passes: int = 0
+    waits: int = 0
+    splits: int = 0
+    decompositions: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counters by name."""
+        return asdict(self)
+
+    def __add__(self, other: Statistics) -> Statistics:
+        """Return the counters of two simulations."""
+        mine, others = asdict(self), asdict(other)
+        sums = {name: value + others[name] for name, value in mine.items()}
+        return Statistics(**sums | {"most_passes": max(self.most_passes, other.most_passes)})
+
+
+class Traffic:
+    """Flows on the links of a fabric, from when they are put there to when they are drained.
+
+    Args:
+        solver: Knows rates.
+        statistics: Counts solves.
+
+    Attributes:
+        loads: Those with flows that drain, in the order in which they came.
+        bandwidths: ``(links,)`` bytes per second; 0 for a link that is closed.
+        first_done: In how many seconds the first flow is drained, infinite if none will be; NaN where that is not known
+            because flows have come or gone.
+    """
+
+    def __init__(self, solver: RateSolver, statistics: Statistics) -> None:
+        self._solver = solver
+        self._statistics = statistics
+        self.bandwidths = solver.fabric.bandwidths
+        self._setting = b""  # names the bandwidths, where they are not the fabric's
+        self.loads: list[Load] = []
+        self._firsts: IntArray = np.zeros(0, dtype=np.intp)
+        self._issued = 0
+        # One entry per draining flow, in the order of their serial numbers.
+        self._serials: IntArray = np.zeros(0, dtype=np.intp)
+        self._remaining = np.zeros(0)
+        self._volumes = np.zeros(0)
+        self._rates = np.zeros(0)
+        self.first_done = math.inf
+        self._first = 0
+        # The incidence of flows that drained when it was last asked for, their serial numbers, and the next one then.
+        self._incidence: tuple[Incidence, IntArray, int] | None = None
+        self._effort = Effort()
+        # What has changed since rates were last known: links that flows have left, how many, and the first new flow.
+        self._left: list[IntArray] = []
+        self._gone = 0
+        self._new = 0
+        self._everything = True
+        self._skips = self._skipped = 0
+
+    def __len__(self) -> int:
+        return len(self._serials)
+
+    def put(self, load: Load) -> None:
+        """Put ``load`` on the links."""
+        count = len(load.volumes)
+        load.first = self._issued
+        self._issued += count
+        self.loads.append(load)
+        self._firsts = np.append(self._firsts, load.first)
+        self._serials = np.concatenate([self._serials, np.arange(load.first, self._issued)])
+        self._remaining = np.concatenate([self._remaining, load.volumes])
+        self._volumes = np.concatenate([self._volumes, load.volumes])
+        self._rates = np.concatenate([self._rates, np.zeros(count)])
+        self.first_done = math.nan
+
+    def settle(self) -> float:
+        """Give all flows their rates; return in how many seconds the first is drained, infinite if none will be."""
+        self._solve()
+        return self.first_done
+
+    def drain(self, seconds: float) -> None:
+        """Let time pass in which no flow is drained."""
+        if seconds > 0 and len(self._serials):
+            self._remaining = np.maximum(self._remaining - self._rates * seconds, _LEAST)
+            self.first_done -= seconds
+
+    def drain_first(self) -> BoolArray:
+        """Let time pass until the first flow is drained, and return the ``(F,)`` mask of those that then are."""
+        left = self._remaining - self.first_done * self._rates
+        # The first defines this moment; others join if what they have left then is rounding.
+        done = left <= _DRAINED * self._volumes
+        done[self._first] = True
+        self._remaining = np.maximum(left, 0.0)
+        self.first_done = 0.0
+        return done
+
+    def of(self, load: Load) -> slice:
+        """Return where the draining flows of ``load`` are."""
+        start = int(np.searchsorted(self._serials, load.first))
+        return slice(start, start + load.count)
+
+    def remaining(self, load: Load) -> FloatArray:
+        """Return the ``(F,)`` bytes that each flow of ``load`` has still to send."""
+        left = np.zeros(len(load.volumes))
+        left[load.draining] = self._remaining[self.of(load)]
+        return left
+
+    def stalled(self) -> list[Load]:
+        """Return the loads with flows that cannot move, now that rates are settled."""
+        still = self._rates == 0
+        return [load for load in self.loads if still[self.of(load)].any()]
+
+    def take(self, done: BoolArray) -> Iterator[tuple[Load, IntArray]]:
+        """Take the ``(F,)`` flows ``done`` off the links; return them by load, as indices into it."""
+        gone, keep = self._serials[done], ~done
+        self._serials, self._remaining = self._serials[keep], self._remaining[keep]
+        self._volumes, self._rates = self._volumes[keep], self._rates[keep]
+        self.first_done = math.nan
+        self._gone += len(gone)
+        places = np.searchsorted(self._firsts, gone, side="right") - 1
+        bounds = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(gone)]
+        taken, empty = [], []
+        for low, high in pairwise(bounds):
+            if low == high:
+                continue
+            place = int(places[low])
+            load = self.loads[place]
+            flows = gone[low:high] - load.first
+            load.draining[flows] = False
+            self._left.append(load.routes.links_of(flows))
+            load.count -= high - low
+            load.key = ()
+            taken.append((load, flows))
+            if not load.count:
+                empty.append(place)
+        if empty:
+            self._firsts = np.delete(self._firsts, empty)
+            for place in reversed(empty):
+                del self.loads[place]
+        return iter(taken)
+
+    def drop(self, load: Load, flows: IntArray) -> None:
+        """Take the ``flows`` of ``load`` off the links that are still there."""
+        gone = np.zeros(len(load.volumes), dtype=bool)
+        gone[flows] = True
+        done = np.zeros(len(self), dtype=bool)
+        done[self.of(load)] = gone[load.draining]
+        self.take(done)
+
+    def set_bandwidths(self, bandwidths: FloatArray) -> None:
+        """Give the links other ``bandwidths``."""
+        self.bandwidths = bandwidths
+        same = np.array_equal(bandwidths, self._solver.fabric.bandwidths)
+        self._setting = b"" if same else blake2b(bandwidths.tobytes()).digest()
+        self._everything = True
+        self.first_done = math.nan
+
+    def _solve(self) -> None:
+        """Set the rates of all flows, and with them when the first is drained."""
+        if not self.loads:
+            self.first_done = math.inf
+            return
+        # Where so many loads are under way the same set never comes again.
+        key = None if len(self.loads) > _LOADS else (self._setting, *[load.key or load.name() for load in self.loads])
+        known = None if key is None else self._solver.find(key)
+        if known is None:
+            known = self._solved()
+            if key is not None:
+                self._solver.remember(key, known)
+            self._statistics.solves += 1
+        else:
+            self._statistics.cached += 1
+        self._rates = known
+        self._left, self._gone, self._new, self._everything = [], 0, self._issued, False
+        with np.errstate(divide="ignore"):
+            finish = self._remaining / self._rates  # infinite where a flow has no rate
+        self._first = int(finish.argmin())
+        self.first_done = float(finish[self._first])
+
+    def _solved(self) -> FloatArray:
+        """Return the rates of all flows; what a change does not reach keeps the rate that it has."""
+        solver, incidence, before = self._solver, self._links(), self._effort.passes
+        fresh = int(np.searchsorted(self._serials, self._new))
+        few = max(_WORTH, (len(self._serials) - fresh + self._gone) * _FEW) < len(self._serials)
+        rates = self._rates.copy()
+        reached = np.ones(len(rates), dtype=bool)
+        if solver.sharing.local and few and not self._everything:
+            if self._skipped < self._skips:
+                self._skipped += 1
+            else:
+                disturbed = np.zeros(len(self.bandwidths), dtype=bool)
+                disturbed[np.concatenate([*self._left, incidence.links[incidence.offsets[fresh] :]])] = True
+                reached = incidence.reach(disturbed)
+                self._skips = min(2 * self._skips + 1, _PATIENCE) if 2 * reached.sum() > len(reached) else 0
+                self._skipped = 0
+        rates[reached] = solver.solve(incidence.select(reached), self.bandwidths)
+        passes = self._effort.passes - before
+        self._statistics.passes += passes
+        self._statistics.most_passes = max(self._statistics.most_passes, passes)
+        return rates
+
+    def _links(self) -> Incidence:
+        """Return the links of all flows: those of the last time that still drain, and what has come since."""
+        parts, since = [], 0
+        if self._incidence is not None:
+            last, serials, since = self._incidence
+            place = np.searchsorted(self._serials, serials)
+            kept = self._serials[np.minimum(place, len(self._serials) - 1)] == serials
+            parts.append(last.select(kept))
+        new = len(self.loads)
+        while new and self.loads[new - 1].first >= since:
+            new -= 1
+        parts += [load.incidence() for load in self.loads[new:]]
+        whole = Incidence.concatenate(parts, self._effort)
+        self._incidence = whole, self._serials, self._issued
+        return whole

@@ -1,0 +1,500 @@
+"""Messages, receives, collectives, timers and time; every number is from a closed form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, ShortestPathRouter
+from fredfw.embed import NetworkBackend
+from fredfw.errors import DeadlockError, FredfwError, InputError, RefusedError, UnknownNameError, UnsupportedError
+from fredfw.simulation import MaxMin, StrictLinks
+
+FRAMEWORK = Framework()
+LATENCY = 1e-3
+
+
+def row(npus: int = 3, latency: float = LATENCY, **options: Any) -> NetworkBackend:
+    """NPUs in a row, with links of 1 GB/s."""
+    fabric = FRAMEWORK.topology(
+        "mesh2d", rows=1, columns=npus, link_bandwidth="1 GB/s", link_latency=latency, io_controllers=False
+    ).build()
+    return NetworkBackend(fabric, plugins=FRAMEWORK.plugins, **options)
+
+
+class Log:
+    """Notes when things end."""
+
+    def __init__(self, network: NetworkBackend) -> None:
+        self._network = network
+        self.ends: list[tuple[object, float]] = []
+
+    def note(self, name: object) -> None:
+        self.ends.append((name, self._network.now))
+
+    def __call__(self, name: object) -> Callable[[], None]:
+        return partial(self.note, name)
+
+    @property
+    def times(self) -> dict[object, float]:
+        return dict(self.ends)
+
+
+# --- messages
+
+
+def test_a_message_takes_its_bytes_and_the_latency_of_its_path() -> None:
+    network = row()
+    log = Log(network)
+    network.send(0, 2, "1 GB", on_complete=log("text"))
+    network.run_until_idle()
+    assert log.times == {"text": pytest.approx(1 + 2 * LATENCY, rel=1e-12)}
+    assert network.link_bytes()["send"].sum() == pytest.approx(2e9)
+    assert network.statistics()["flows"] == 1
+
+
+def test_messages_share_a_link_until_one_is_done() -> None:
+    network = row(latency=0)
+    log = Log(network)
+    network.send(0, 2, 1.5e9, on_complete=log("long"))
+    network.send(1, 2, 0.75e9, on_complete=log("short"))
+    network.run_until_idle()
+    assert log.times == {"short": pytest.approx(1.5), "long": pytest.approx(2.25)}
+
+
+def test_no_bytes_pay_the_latency_and_a_message_to_oneself_nothing() -> None:
+    network = row()
+    log = Log(network)
+    network.advance(1.0)
+    network.send(0, 2, 0, on_complete=log("empty"))
+    network.send(1, 1, 1e9, on_complete=log("own"))
+    assert log.ends == []  # never from within the call
+    assert network.next_event_time() == 1.0
+    network.run_until_idle()
+    assert [name for name, _ in log.ends] == ["own", "empty"]
+    assert log.times == {"own": 1.0, "empty": pytest.approx(1.0 + 2 * LATENCY, rel=1e-15)}
+
+
+def test_a_message_needs_no_callback() -> None:
+    network = row()
+    network.send(0, 1, 1e9)
+    network.run_until_idle()
+    assert network.now == pytest.approx(1 + LATENCY)
+
+
+def test_end_points_are_npus_and_named_nodes() -> None:
+    fabric = FRAMEWORK.topology("mesh2d", rows=2, columns=2, link_latency=0).build()
+    network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins)
+    log = Log(network)
+    gate = int(fabric.controllers[0])
+    network.send(fabric.node_name(gate), fabric.node_name(int(fabric.npus[3])), 128e9, on_complete=log("in"))
+    network.send(np.int64(0), "npu1", 1.0, on_complete=log("numpy"))  # type: ignore[arg-type]  # NumPy's are no int
+    network.run_until_idle()
+    assert log.times["in"] == pytest.approx(1.0)  # a controller has 128 GB/s (FRED, table of the baseline)
+
+
+def test_a_higher_class_goes_first_where_the_policy_says_so() -> None:
+    network = row(latency=0, sharing="strict-links")
+    log = Log(network)
+    network.send(0, 1, 1e9, on_complete=log("low"), priority=1)
+    network.send(0, 1, 1e9, on_complete=log("high"), priority=0, label="urgent")
+    network.run_until_idle()
+    assert log.times == {"high": pytest.approx(1.0), "low": pytest.approx(2.0)}
+    assert {label: loads.sum() for label, loads in network.link_bytes().items()} == {"send": 1e9, "urgent": 1e9}
+
+
+def test_router_and_sharing_are_objects_or_names() -> None:
+    fabric = row().fabric
+    for router, sharing in (("shortest-path", "max-min"), (ShortestPathRouter(), MaxMin()), (None, StrictLinks())):
+        network = NetworkBackend(fabric, router, sharing, plugins=FRAMEWORK.plugins)
+        assert network.fabric.router.name == (fabric.router.name if router is None else "shortest-path")
+        network.send(0, 2, 1e9)
+        network.run_until_idle()
+        assert network.now == pytest.approx(1 + 2 * LATENCY)
+
+
+# --- receives
+
+
+def test_a_receive_ends_with_its_message_after_the_sender() -> None:
+    network = row()
+    log = Log(network)
+    network.receive(0, 2, 7, log("received"))
+    network.send(0, 2, 1e9, 7, log("sent"))
+    network.run_until_idle()
+    end = pytest.approx(1 + 2 * LATENCY)
+    assert log.times == {"sent": end, "received": end}
+    assert [name for name, _ in log.ends] == ["sent", "received"]
+
+
+def test_an_unexpected_message_is_kept() -> None:
+    network = row()
+    log = Log(network)
+    network.send(0, 1, 1e9, "gradients")
+    network.advance(5.0)
+    network.receive(0, 1, "other tag", log("other"))
+    network.receive(1, 0, "gradients", log("other way"))
+    network.receive("npu0", "npu1", "gradients", log("received"))
+    assert log.ends == []
+    with pytest.raises(DeadlockError, match=r"receive 2 at 1 from 0, tag 'other tag'\n  receive 3 at 0 from 1"):
+        network.run_until_idle()
+    assert log.ends == [("received", 5.0)]
+
+
+def test_receives_take_messages_in_the_order_of_the_sends() -> None:
+    network = row(latency=0)
+    log = Log(network)
+    network.send(0, 1, 3e9, 7)
+    network.send(0, 1, 1e9, 7)  # the link is shared, so it is there first
+    network.receive(0, 1, 7, log("long"))
+    network.receive(0, 1, 7, log("short"))
+    network.run_until_idle()
+    assert log.times == {"short": pytest.approx(2.0), "long": pytest.approx(4.0)}
+
+
+def test_a_receive_whose_message_is_cancelled_gets_the_next() -> None:
+    network = row(latency=0)
+    log = Log(network)
+    first = network.send(0, 1, 5e9, 7)
+    network.receive(0, 1, 7, log("received"))
+    network.send(0, 1, 1e9, 7)
+    network.advance(3.0)
+    assert log.ends == []
+    network.cancel(first)
+    network.run_until_idle()
+    assert log.ends == [("received", 3.0)]
+
+
+def test_a_receive_can_be_cancelled_even_when_its_message_has_just_come() -> None:
+    network = row(latency=0)
+    log = Log(network)
+    early = network.receive(0, 1, 1, log("early"))
+    network.cancel(early)
+    receive = network.receive(0, 1, 7, log("received"))
+    network.send(0, 1, 1e9, 7, lambda: network.cancel(receive))
+    network.run_until_idle()
+    assert log.ends == []
+
+
+# --- collectives
+
+
+def test_a_collective_takes_what_it_takes_alone() -> None:
+    # 2 (n - 1) steps of size / n over links of 1 GB/s (Patarasuk and Yuan 2009).
+    fabric = FRAMEWORK.topology("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency="1 ms").build()
+    for stepwise in (False, True):
+        network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins, stepwise=stepwise)
+        log = Log(network)
+        request = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
+        network.advance(1.0)
+        network.collective(request, log("ring"), algorithm="ring")
+        network.run_until_idle()
+        alone = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=4e9, algorithm="ring")
+        assert log.times["ring"] == pytest.approx(1.0 + alone.duration, rel=1e-12)
+        assert np.allclose(network.link_bytes()["all-reduce"], alone.link_bytes)
+
+
+def test_the_fastest_algorithm_is_taken_unless_one_is_given() -> None:
+    fabric = FRAMEWORK.topology("fred", arity=[4], io_controllers=0, link_latency=0).build()
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 4, 1e9)
+    ring = FRAMEWORK.plugins.collectives.get("ring")()
+    for algorithm, name in (("auto", "in-network"), ("ring", "ring"), (ring, "ring")):
+        network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins)
+        network.collective(request, algorithm=algorithm, label="gradients")
+        network.run_until_idle()
+        alone = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1e9, algorithm=name)
+        assert network.now == pytest.approx(alone.duration)
+        assert set(network.link_bytes()) == {"gradients"}
+
+
+def test_groups_run_side_by_side() -> None:
+    fabric = FRAMEWORK.topology("switch", npus=6, link_bandwidth="1 GB/s", link_latency=0).build()
+    network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins)
+    log = Log(network)
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 3, 3e9)
+    for group in ([0, 2, 4], np.array([1, 3, 5])):
+        network.collective(request, log(tuple(group)), group=group, algorithm="ring")
+    network.run_until_idle()
+    assert log.times == {(0, 2, 4): pytest.approx(4.0), (1, 3, 5): pytest.approx(4.0)}  # 2 x 2 steps of 1 GB
+
+
+def test_a_group_of_one_is_done_at_once() -> None:
+    network = row()
+    log = Log(network)
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 1, 1e9)
+    network.cancel(network.collective(request, log("cancelled"), group=[0]))
+    network.collective(request, log("alone"), group=[1])
+    network.run_until_idle()
+    assert log.ends == [("alone", 0.0)]
+
+
+@pytest.mark.parametrize("stepwise", [False, True])
+def test_a_cancelled_collective_leaves_the_links(stepwise: bool) -> None:
+    fabric = FRAMEWORK.topology("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency=0).build()
+    network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins, stepwise=stepwise)
+    log = Log(network)
+    handle = network.collective(CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9), log("never"), algorithm="ring")
+    network.schedule(2.5, partial(network.cancel, handle))
+    network.advance(3.0)
+    assert network.next_event_time() == math.inf
+    network.send(0, 1, 1e9, on_complete=log("sent"))
+    network.run_until_idle()
+    assert log.times == {"sent": pytest.approx(4.0)}
+
+
+def test_a_collective_that_is_refused_leaves_nothing_behind() -> None:
+    # FRED_2(8) cannot switch these three pairs together: each shares an input switch with the other two.
+    fabric = FRAMEWORK.topology(
+        "fred", arity=[8], bandwidths=["1 GB/s"], middle_switches=2, on_conflict="error", io_controllers=0
+    ).build()
+    network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins)
+    log = Log(network)
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 2, 1e9)
+    for group in ([0, 2], [1, 4]):
+        network.collective(request, log(tuple(group)), group=group, algorithm="in-network")
+    with pytest.raises(RefusedError, match="routing conflict"):
+        network.collective(request, log("never"), group=[3, 5], algorithm="in-network")
+    network.run_until_idle()
+    assert [name for name, _ in log.ends] == [(0, 2), (1, 4)]
+    network.collective(request, log("now"), group=[3, 5], algorithm="in-network")
+    network.run_until_idle()
+    assert log.ends[-1][0] == "now"
+
+
+# --- time
+
+
+def test_advance_stops_exactly_there() -> None:
+    network = row()
+    network.send(0, 2, 1e9)
+    for time in (0.1, 0.1 + 0.2, 1 / 3, "0.5 s", 0.7):
+        network.advance(time)
+        assert network.now == (0.5 if time == "0.5 s" else time)
+    network.advance(network.now)  # no time at all
+    assert network.now == 0.7
+
+
+def test_timers_run_in_order() -> None:
+    network = row()
+    log = Log(network)
+    network.schedule("2 s", log("second"))
+    network.schedule(1, log("first"))
+    network.schedule(2.0, log("third"))
+    assert network.next_event_time() == 1.0
+    network.run_until_idle()
+    assert log.ends == [("first", 1.0), ("second", 2.0), ("third", 2.0)]
+    assert network.next_event_time() == math.inf
+
+
+def test_callbacks_may_begin_anything() -> None:
+    network = row(latency=0)
+    log = Log(network)
+
+    def again(times: int) -> None:
+        log.note(times)
+        if times:
+            network.send(0, 1, 1e9, on_complete=partial(again, times - 1))
+            network.schedule(0.0, log("timer"))
+
+    again(2)
+    network.run_until_idle()
+    assert log.ends == [(2, 0.0), ("timer", 0.0), (1, 1.0), ("timer", 1.0), (0, 2.0)]
+
+
+def test_time_does_not_pass_inside_a_callback() -> None:
+    network = row()
+    for step in (partial(network.advance, 5.0), network.run_until_idle):
+        network.schedule(1.0, step)
+        with pytest.raises(InputError, match="time is passing already"):
+            network.run_until_idle()
+    network.run_until_idle()
+
+
+class CustomError(Exception):
+    pass
+
+
+def test_what_a_callback_raises_ends_the_step_and_costs_nothing_else() -> None:
+    network = row(latency=0)
+    log = Log(network)
+
+    def fail() -> None:
+        raise CustomError
+
+    network.send(0, 1, 1e9, 7, fail)
+    network.receive(0, 1, 7, log("received"))
+    network.send(1, 2, 1e9, on_complete=log("beside"))
+    network.send(1, 0, 2e9, on_complete=log("later"))
+    with pytest.raises(CustomError):
+        network.run_until_idle()
+    assert network.now == 1.0
+    network.run_until_idle()
+    assert log.ends == [("beside", 1.0), ("received", 1.0), ("later", 2.0)]
+
+
+SENDS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(0, 5e9), st.floats(0, 4)), min_size=1, max_size=8
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(SENDS, st.lists(st.floats(1e-3, 1.0), max_size=40))
+def test_slices_of_time_do_not_change_the_ends(sends: list[tuple[int, int, float, float]], slices: list[float]) -> None:
+    def prepared() -> tuple[NetworkBackend, Log]:
+        network = row(4)
+        log = Log(network)
+        for number, (source, destination, size, start) in enumerate(sends):
+            network.schedule(start, partial(network.send, source, destination, size, None, log(number)))
+        return network, log
+
+    whole, expected = prepared()
+    whole.run_until_idle()
+    sliced, log = prepared()
+    for piece in slices:
+        sliced.advance(sliced.now + piece)
+    sliced.run_until_idle()
+    assert log.times == {name: pytest.approx(end, rel=1e-9) for name, end in expected.times.items()}
+
+
+def test_two_runs_are_the_same_to_the_last_digit() -> None:
+    def run() -> list[tuple[object, float]]:
+        network = row(5)
+        log = Log(network)
+        for number in range(20):
+            network.schedule(
+                number / 7, partial(network.send, number % 5, number * 3 % 5, 1e8 * number, None, log(number))
+            )
+        network.run_until_idle()
+        return log.ends
+
+    assert run() == run()
+
+
+def test_instances_share_nothing() -> None:
+    one, other = row(latency=0), row(latency=0)
+    log, others = Log(one), Log(other)
+    one.send(0, 1, 1e9, on_complete=log("one"))
+    other.send(0, 1, 1e9, on_complete=others("other"))
+    one.advance(0.5)
+    other.run_until_idle()
+    one.run_until_idle()
+    assert log.times == {"one": 1.0}
+    assert others.times == {"other": 1.0}
+
+
+# --- bad input
+
+
+def nothing() -> None:
+    pass
+
+
+NAN, REQUEST = math.nan, CollectiveRequest(Pattern.ALL_REDUCE, 3, 1e9)
+BAD: dict[str, tuple[Callable[[NetworkBackend], object], str]] = {
+    "no such NPU": (lambda network: network.send(0, 3, 1.0), "dst: 3 is no end point"),
+    "negative NPU": (lambda network: network.send(-1, 1, 1.0), "src: -1 is no end point"),
+    "truth": (lambda network: network.send(True, 1, 1.0), "src: True is no end point"),
+    "fraction": (lambda network: network.send(0.5, 1, 1.0), "src: 0.5 is no end point"),  # type: ignore[arg-type]
+    "no such node": (lambda network: network.send("npu9", 1, 1.0), "src: 'npu9' is no end point"),
+    "negative bytes": (lambda network: network.send(0, 1, -1.0), "bytes: -1.0 is too small"),
+    "NaN bytes": (lambda network: network.send(0, 1, NAN), "bytes: nan is not finite"),
+    "infinite bytes": (lambda network: network.send(0, 1, math.inf), "bytes: inf is not finite"),
+    "no bytes": (lambda network: network.send(0, 1, "1 s"), "bytes: '1 s' has the unit 's'"),
+    "tag": (lambda network: network.send(0, 1, 1.0, [1]), r"tag: \[1\] cannot be compared"),  # type: ignore[arg-type]
+    "callback": (lambda network: network.send(0, 1, 1.0, 1, 5), "on_complete: 5 cannot be called"),  # type: ignore[arg-type]
+    "class": (lambda network: network.send(0, 1, 1.0, priority=-1), "priority: -1 is no class"),
+    "receive tag": (lambda network: network.receive(0, 1, None, nothing), "tag: nothing is received without a tag"),
+    "receive end": (lambda network: network.receive(0, 7, 1, nothing), "dst: 7 is no end point"),
+    "receive callback": (lambda network: network.receive(0, 1, 1, None), "on_complete: None cannot be called"),  # type: ignore[arg-type]
+    "request": (lambda network: network.collective("all-reduce"), "request: 'all-reduce' is no request"),  # type: ignore[arg-type]
+    "ranks": (lambda network: network.collective(REQUEST, group=[0, 1]), "group: a request for 3 ranks"),
+    "group": (lambda network: network.collective(REQUEST, group=[0, 1, 3]), "group: NPU 3 is not in"),
+    "twice": (lambda network: network.collective(REQUEST, group=[0, 1, 1]), "group: NPU 1 is in the group more"),
+    "fractions": (lambda network: network.collective(REQUEST, group=[0, 1, 0.5]), "group: .* is no group"),  # type: ignore[list-item]
+    "algorithm": (lambda network: network.collective(REQUEST, algorithm="rign"), "algorithm: .* did you mean 'ring'"),
+    "no algorithm": (lambda network: network.collective(REQUEST, algorithm=None), "algorithm: None is no"),  # type: ignore[arg-type]
+    "unfit": (lambda network: network.collective(REQUEST, algorithm="in-network"), "no algorithm can do all-reduce"),
+    "delay": (lambda network: network.schedule(-1e-9, nothing), "delay: -1e-09 is too small"),
+    "NaN delay": (lambda network: network.schedule(NAN, nothing), "delay: nan is not finite"),
+    "timer": (lambda network: network.schedule(1.0, None), "callback: None cannot be called"),  # type: ignore[arg-type]
+    "backwards": (lambda network: network.advance(0.2), "until: cannot advance from 0.25 to 0.2"),
+    "negative time": (lambda network: network.advance(-1.0), "until: -1.0 is too small"),
+    "NaN time": (lambda network: network.advance(NAN), "until: nan is not finite"),
+    "endless": (lambda network: network.advance(math.inf), "until: inf is not finite"),
+    "handle": (lambda network: network.cancel(99), "handle: nothing is under way as 99"),  # type: ignore[arg-type]
+    "no handle": (lambda network: network.cancel([]), r"handle: nothing is under way as \[\]"),  # type: ignore[arg-type]
+    "link": (lambda network: network.fail_link(4), "link: 4 is no link"),
+    "link name": (lambda network: network.fail_link("npu0->npu9"), "link: 'npu0->npu9' is no link"),
+    "no link name": (lambda network: network.fail_link("npu0"), "link: 'npu0' is no link"),
+    "no link between": (lambda network: network.restore_link((0, 2)), r"link: \(0, 2\) is no link"),
+    "no node": (lambda network: network.set_bandwidth((0, 9), 1.0), r"link: \(0, 9\) is no link"),
+    "three nodes": (lambda network: network.fail_link((0, 1, 2)), r"link: \(0, 1, 2\) is no link"),  # type: ignore[arg-type]
+    "up already": (lambda network: network.restore_link(0), "link: npu0->npu1 has not failed"),
+    "bandwidth": (lambda network: network.set_bandwidth(0, "1 GB"), "value: '1 GB' has the unit 'B'"),
+    "no bandwidth": (lambda network: network.set_bandwidth(0, 0), "value: 0 is no bandwidth"),
+    "NaN bandwidth": (lambda network: network.set_bandwidth(0, NAN), "value: nan is not finite"),
+    "negative bandwidth": (lambda network: network.set_bandwidth(0, -1.0), "value: -1.0 is too small"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_an_error_and_changes_nothing(name: str) -> None:
+    call, message = BAD[name]
+    network = row(latency=0)
+    log = Log(network)
+    network.send(0, 2, 1e9, on_complete=log("sent"))
+    network.advance(0.25)
+    with pytest.raises(InputError, match=message) as refused:
+        call(network)
+    assert refused.value.accepted
+    assert network.now == 0.25
+    network.run_until_idle()
+    assert log.ends == [("sent", 1.0)]
+    assert network.notes() == ()
+
+
+def test_what_is_over_cannot_be_cancelled() -> None:
+    network = row()
+    handles = [network.send(0, 1, 1e9), network.send(0, 1, 1e9)]
+    network.cancel(handles[0])
+    network.run_until_idle()
+    for handle in handles:
+        with pytest.raises(InputError, match=f"handle: nothing is under way as {handle}"):
+            network.cancel(handle)
+
+
+def test_a_switch_is_no_end_point() -> None:
+    fabric = FRAMEWORK.topology("switch", npus=2).build()
+    switch = int(np.flatnonzero(fabric.kinds == NodeKind.SWITCH)[0])
+    with pytest.raises(InputError, match=r"dst: .* is no end point"):
+        NetworkBackend(fabric, plugins=FRAMEWORK.plugins).send(0, fabric.node_name(switch), 1.0)
+
+
+def test_what_a_network_is_made_of_is_checked() -> None:
+    fabric = row().fabric
+    with pytest.raises(InputError, match="fabric: 'mesh2d' is no fabric"):
+        NetworkBackend("mesh2d")  # type: ignore[arg-type]
+    with pytest.raises(UnknownNameError, match="router: no router 'yx'"):
+        NetworkBackend(fabric, "yx", plugins=FRAMEWORK.plugins)
+    with pytest.raises(InputError, match="sharing: 5 is no sharing policy"):
+        NetworkBackend(fabric, sharing=5, plugins=FRAMEWORK.plugins)  # type: ignore[arg-type]
+
+
+def test_a_message_without_a_path_is_an_error() -> None:
+    fabric = Fabric("two islands", [0, 0, 0], [0], [1], 1.0, 0.0, 0.0)
+    network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins)
+    with pytest.raises(UnsupportedError, match="no path from npu0 to npu2"):
+        network.send(0, 2, 1.0)
+    assert network.next_event_time() == math.inf
+
+
+def test_all_errors_are_those_of_fredfw() -> None:
+    assert issubclass(DeadlockError, FredfwError)
+    assert issubclass(InputError, FredfwError)

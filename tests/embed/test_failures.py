@@ -1,0 +1,220 @@
+"""Links that fail, come back and change, while messages and collectives are on their way; all times by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from fredfw import CollectiveRequest, Framework, Pattern
+from fredfw.embed import NetworkBackend
+from fredfw.errors import DeadlockError, InputError, UnsupportedError
+
+FRAMEWORK = Framework()
+LATENCY = 1e-3
+
+
+def mesh(rows: int, columns: int, latency: float = 0.0, **options: Any) -> NetworkBackend:
+    """A mesh with links of 1 GB/s; in one of 2 x 2, NPUs 0 and 1 are above 2 and 3."""
+    fabric = FRAMEWORK.topology(
+        "mesh2d", rows=rows, columns=columns, link_bandwidth="1 GB/s", link_latency=latency, io_controllers=False
+    ).build()
+    return NetworkBackend(fabric, plugins=FRAMEWORK.plugins, **options)
+
+
+def ring(npus: int, latency: float = 0.0, **options: Any) -> NetworkBackend:
+    """A ring with links of 1 GB/s both ways."""
+    fabric = FRAMEWORK.topology("torus", dimensions=[npus], link_bandwidth="1 GB/s", link_latency=latency).build()
+    return NetworkBackend(fabric, plugins=FRAMEWORK.plugins, **options)
+
+
+def note(ends: dict[object, float], network: NetworkBackend, name: object) -> Callable[[], None]:
+    def noted() -> None:
+        ends[name] = network.now
+
+    return noted
+
+
+@pytest.mark.parametrize("network", [mesh(2, 2, LATENCY), ring(4, LATENCY)], ids=["mesh", "torus"])
+def test_a_message_finishes_over_the_detour(network: NetworkBackend) -> None:
+    ends: dict[object, float] = {}
+    network.send(0, 1, 1e9, on_complete=note(ends, network, "sent"))
+    network.schedule(0.25, partial(network.fail_link, "npu0->npu1"))
+    network.run_until_idle()
+    # 0.25 GB over the link, 0.75 GB over the three others at the same rate; the last byte pays their latency.
+    assert ends == {"sent": pytest.approx(1 + 3 * LATENCY, rel=1e-12)}
+    carried = network.link_bytes()["send"]
+    assert sorted(carried[carried > 0]) == pytest.approx([0.25e9, 0.75e9, 0.75e9, 0.75e9])
+    first, second = network.notes()
+    assert first == "0.25 s: link npu0->npu1 failed; 1 flow under way took another path"
+    assert second.startswith("1 route left the rule of router ")
+
+
+def test_a_detour_is_shared_with_those_who_are_there() -> None:
+    network = mesh(2, 2)
+    ends: dict[object, float] = {}
+    network.send(0, 1, 1e9, on_complete=note(ends, network, "led round"))
+    network.send(2, 3, 2e9, on_complete=note(ends, network, "in its way"))
+    network.advance(0.5)
+    network.fail_link((0, 1))
+    network.run_until_idle()
+    # From 0.5 s on both have half of the link from 2 to 3: 0.5 GB each until 1.5 s, then 1 GB alone.
+    assert ends == {"led round": pytest.approx(1.5), "in its way": pytest.approx(2.5)}
+
+
+def test_what_starts_later_takes_a_live_path_until_the_link_is_back() -> None:
+    network = mesh(2, 2, LATENCY)
+    ends: dict[object, float] = {}
+    network.fail_link(int(network.fabric.links_between([0], [1])[0]))  # type: ignore[arg-type]  # lists do as well
+    network.send(0, 1, 1e9, on_complete=note(ends, network, "round"))
+    network.run_until_idle()
+    assert ends == {"round": pytest.approx(1 + 3 * LATENCY)}
+    network.restore_link("npu0->npu1")
+    network.send(0, 1, 1e9, on_complete=note(ends, network, "straight"))
+    network.run_until_idle()
+    assert ends["straight"] - ends["round"] == pytest.approx(1 + LATENCY)
+    assert [text.partition("s: ")[2] for text in network.notes()[:2]] == [
+        "link npu0->npu1 failed",
+        "link npu0->npu1 is back",
+    ]
+
+
+def test_what_has_no_way_left_is_reported_and_waits() -> None:
+    network = mesh(1, 3)
+    ends: dict[object, float] = {}
+    network.send(0, 2, 1e9, "tag", note(ends, network, "sent"), label="activations")
+    network.advance(0.25)
+    network.fail_link("npu1->npu2")
+    assert network.stalled() == ["activations"]
+    assert network.next_event_time() == math.inf
+    assert network.notes() == ("0.25 s: link npu1->npu2 failed; no path is left for activations",)
+    with pytest.raises(
+        DeadlockError, match="send 1 from 0 to 2, 1e\\+09 bytes, tag 'tag'\n  flows that cannot move: activati"
+    ):
+        network.run_until_idle()
+    with pytest.raises(UnsupportedError, match="no path from npu1 to npu2"):
+        network.send(1, 2, 1.0)
+    with pytest.raises(InputError, match=r"npu1->npu2 has failed already \(accepted: a live link\)"):
+        network.fail_link("npu1->npu2")
+    network.advance(1.25)
+    assert ends == {}
+    network.restore_link("npu1->npu2")
+    assert network.stalled() == []
+    network.run_until_idle()
+    assert ends == {"sent": pytest.approx(2.0)}
+
+
+def test_a_message_goes_on_over_any_way_that_is_back() -> None:
+    network = mesh(2, 2)
+    ends: dict[object, float] = {}
+    network.send(0, 1, 1e9, on_complete=note(ends, network, "sent"))
+    network.fail_link("npu0->npu2")
+    network.fail_link("npu0->npu1")
+    network.advance(1.0)
+    network.restore_link("npu0->npu2")  # not the one that it was on
+    network.run_until_idle()
+    assert ends == {"sent": pytest.approx(2.0)}
+
+
+def test_cancelling_what_is_stranded_ends_the_deadlock() -> None:
+    network = mesh(1, 2)
+    handle = network.send(0, 1, 1e9)
+    network.fail_link(network.fabric.link_name(0))
+    with pytest.raises(DeadlockError):
+        network.run_until_idle()
+    network.cancel(handle)
+    network.run_until_idle()
+
+
+def test_another_bandwidth_counts_from_now_on() -> None:
+    network = mesh(1, 2)
+    ends: dict[object, float] = {}
+    network.send(0, 1, 1e9, on_complete=note(ends, network, "sent"))
+    network.advance(0.5)
+    network.set_bandwidth("npu0->npu1", "4 Gbps")  # half as much
+    network.run_until_idle()
+    assert ends == {"sent": pytest.approx(1.5)}
+
+
+def test_a_failed_link_comes_back_with_its_new_bandwidth() -> None:
+    network = mesh(1, 2)
+    ends: dict[object, float] = {}
+    network.send(0, 1, 1e9, on_complete=note(ends, network, "sent"))
+    network.advance(0.5)
+    network.fail_link(0)
+    network.set_bandwidth(0, 2e9)
+    network.advance(1.0)
+    network.restore_link(0)
+    network.run_until_idle()
+    assert ends == {"sent": pytest.approx(1.25)}
+
+
+ALL_REDUCE = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
+"""By a ring of four: six steps of 1 GB."""
+FIDELITIES = pytest.mark.parametrize("stepwise", [False, True], ids=["compressed", "stepwise"])
+
+
+@FIDELITIES
+def test_a_ring_all_reduce_goes_on_over_the_detour(stepwise: bool) -> None:
+    network = ring(4, LATENCY, stepwise=stepwise)
+    ends: dict[object, float] = {}
+    network.collective(ALL_REDUCE, note(ends, network, "done"), algorithm="ring")
+    network.advance(2 * (1 + LATENCY) + 0.5)
+    network.fail_link("npu0->npu1")
+    network.run_until_idle()
+    # Two steps with the latency of a link; half of the third and all others go round the other way, three links.
+    assert ends == {"done": pytest.approx(2 * (1 + LATENCY) + 4 * (1 + 3 * LATENCY), rel=1e-9)}
+
+
+@FIDELITIES
+def test_a_ring_all_reduce_is_as_fast_as_its_slowest_link(stepwise: bool) -> None:
+    network = ring(4, LATENCY, stepwise=stepwise)
+    ends: dict[object, float] = {}
+    network.collective(ALL_REDUCE, note(ends, network, "done"), algorithm="ring")
+    network.advance(2 * (1 + LATENCY) + 0.5)
+    network.set_bandwidth("npu0->npu1", "0.5 GB/s")
+    network.run_until_idle()
+    # Half of the third step takes twice its time, and so do the three that are left.
+    assert ends == {"done": pytest.approx(2 * (1 + LATENCY) + 1.5 + LATENCY + 3 * (2 + LATENCY), rel=1e-9)}
+
+
+@FIDELITIES
+def test_a_ring_all_reduce_whose_detour_is_in_the_way(stepwise: bool) -> None:
+    network = mesh(2, 2, stepwise=stepwise)
+    ends: dict[object, float] = {}
+    group = [0, 2, 3, 1]  # 0 -> 2 -> 3 -> 1 -> 0, so that the detour of 1 -> 0 is against all others
+    network.collective(ALL_REDUCE, note(ends, network, "done"), algorithm="ring", group=group)
+    network.send(1, 3, 10e9, on_complete=note(ends, network, "beside"))  # on the first link of that detour
+    network.advance(2.5)
+    network.fail_link("npu1->npu0")
+    network.run_until_idle()
+    # Half a step at half the rate, then three steps at half the rate: 2.5 + 1 + 3 * 2. The message has sent 2.5 GB by
+    # then, 3.5 GB more until 9.5 s, and the last 4 GB alone.
+    assert ends == {"done": pytest.approx(9.5), "beside": pytest.approx(13.5)}
+
+
+def test_a_later_phase_without_a_way_is_an_error_of_the_step() -> None:
+    network = mesh(1, 4)
+    handle = network.collective(ALL_REDUCE, algorithm="recursive-halving-doubling")
+    network.advance(0.1)
+    for link in ("npu1->npu2", "npu2->npu1"):
+        network.fail_link(link)  # of no use to the first phase, 2 GB among neighbours
+    with pytest.raises(UnsupportedError, match="no path from npu0 to npu2"):
+        network.run_until_idle()
+    assert network.now == 2.0
+    with pytest.raises(DeadlockError, match=r"collective 1, all-reduce of .* by recursive-halving-doubling"):
+        network.run_until_idle()
+    network.cancel(handle)
+    network.run_until_idle()
+
+
+def test_a_collective_without_a_way_is_refused_and_leaves_nothing() -> None:
+    network = mesh(1, 4)
+    network.fail_link("npu1->npu2")
+    with pytest.raises(UnsupportedError, match="no path"):
+        network.collective(ALL_REDUCE, algorithm="ring")
+    assert network.next_event_time() == math.inf
+    network.run_until_idle()

@@ -1,0 +1,216 @@
+"""The network under the processes of the real SimPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+import simpy
+
+from fredfw import CollectiveRequest, Framework, Pattern
+from fredfw.embed import NetworkBackend
+from fredfw.embed.simpy import Environment
+from fredfw.errors import DeadlockError, InputError
+
+FRAMEWORK = Framework()
+Process = Generator[simpy.Event, Any, None]
+
+
+def environment(npus: int = 4, latency: float = 0.0) -> Environment:
+    """A switch with links of 1 GB/s."""
+    fabric = FRAMEWORK.topology("switch", npus=npus, link_bandwidth="1 GB/s", link_latency=latency).build()
+    return Environment(NetworkBackend(fabric, plugins=FRAMEWORK.plugins))
+
+
+def test_processes_share_the_link_of_a_server() -> None:
+    env = environment()
+    ends = {}
+
+    def worker(number: int, seconds: float) -> Process:
+        yield env.timeout(seconds)
+        yield env.network.send(number, 3, 1e9)
+        ends[number] = env.now
+        assert env.network.backend.now == env.now
+
+    for number, seconds in enumerate([1.0, 1.5, 4.0]):
+        env.process(worker(number, seconds))
+    env.run()
+    # Half a GB alone, and half of the link from 1.5 s to 2.5 s; the second has half a GB left then.
+    assert ends == {0: pytest.approx(2.5), 1: pytest.approx(3.0), 2: pytest.approx(5.0)}
+    assert env.now == ends[2]
+
+
+def test_the_clocks_are_equal_to_the_last_digit() -> None:
+    env = environment(latency=1e-7)
+    seen = []
+
+    def sender(number: int) -> Process:
+        for size in range(1, 20):
+            yield env.timeout(number / 3 + size / 7)
+            yield env.network.send(number, 3 - number, size * 1e8 / 3)
+            seen.append((env.now, env.network.backend.now))
+
+    for number in range(4):
+        env.process(sender(number))
+    while (due := env.peek()) < math.inf:
+        env.step()
+        assert env.now == env.network.backend.now == due
+    assert len(seen) == 76
+    assert all(one == other for one, other in seen)
+
+
+def test_messages_and_events_are_waited_for_together() -> None:
+    env = environment()
+
+    def main() -> Process:
+        network = env.network
+        yield network.send(0, 1, 1e9) & network.send(2, 3, 2e9)
+        assert env.now == 2.0
+        result = yield network.send(0, 1, 5e9) | env.timeout(1.0, "late")
+        assert env.now == 3.0
+        assert list(result.values()) == ["late"]
+
+    env.process(main())
+    env.run()
+    assert env.now == 7.0
+
+
+def test_a_receive_waits_for_the_message_with_its_tag() -> None:
+    env = environment()
+    received = []
+
+    def receiver() -> Process:
+        for tag in ("second", "first"):
+            yield env.network.receive(0, 1, tag)
+            received.append((tag, env.now))
+
+    def sender() -> Process:
+        for tag in ("first", "second"):
+            yield env.network.send(0, 1, 1e9, tag)
+
+    env.process(receiver())
+    env.process(sender())
+    env.run()
+    assert received == [("second", 2.0), ("first", 2.0)]
+
+
+def test_a_collective_is_one_event() -> None:
+    env = environment()
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
+
+    def main() -> Process:
+        yield env.timeout(0.5)
+        yield env.network.collective(request, algorithm="ring")
+
+    env.process(main())
+    env.run()
+    assert env.now == pytest.approx(0.5 + 2 * 3 * 1.0)  # 2 (n - 1) steps of size / n
+
+
+def test_what_is_cancelled_does_not_hold_the_clock() -> None:
+    env = environment()
+
+    def sender() -> Process:
+        message = env.network.send(0, 1, 100e9)
+        try:
+            yield message
+        except simpy.Interrupt:
+            env.network.cancel(message)
+            yield env.network.send(0, 1, 1e9)
+
+    process = env.process(sender())
+
+    def interrupter() -> Process:
+        yield env.timeout(2.0)
+        process.interrupt()
+
+    env.process(interrupter())
+    env.run()
+    assert env.now == 3.0
+
+
+def test_run_stops_where_it_is_told() -> None:
+    env = environment()
+    message = env.network.send(0, 1, 3e9)
+    env.run(until=1.0)
+    assert (env.now, env.network.backend.now) == (1.0, 1.0)
+    env.run(until=message)
+    assert env.now == 3.0
+    env.run(until=5.0)
+    assert (env.now, env.network.backend.now) == (5.0, 5.0)
+
+
+def test_at_one_moment_processes_come_first() -> None:
+    env = environment()
+    solves = env.network.backend.statistics
+    order = []
+
+    def sender(number: int) -> Process:
+        yield env.timeout(1.0)
+        order.append(number)
+        yield env.network.send(number, 3, 1e9)
+
+    for number in range(3):
+        env.process(sender(number))
+    env.run(until=2.0)
+    assert order == [0, 1, 2]
+    assert solves()["solves"] == 1  # for all three
+
+
+def test_links_fail_while_processes_wait() -> None:
+    env = environment()
+
+    def breaker() -> Process:
+        yield env.timeout(0.5)
+        env.network.backend.set_bandwidth(0, "0.5 GB/s")
+        yield env.timeout(0.5)
+        env.network.backend.fail_link(0)
+        yield env.timeout(1.0)
+        env.network.backend.restore_link(0)
+
+    env.process(breaker())
+    source = env.network.backend.fabric.sources[0]
+    message = env.network.send(env.network.backend.fabric.node_name(int(source)), 1, 1e9)
+    env.run(until=message)
+    assert env.now == pytest.approx(2.5)  # 0.5 GB by 0.5 s, 0.25 GB by 1 s, and 0.25 GB from 2 s on
+
+
+def test_flows_that_cannot_move_are_a_deadlock_and_a_server_is_not() -> None:
+    env = environment()
+
+    def server() -> Process:
+        while True:
+            yield env.network.receive(0, 1, "request")
+
+    env.process(server())
+    env.network.send(0, 1, 1e9, "request")
+    env.run()
+    assert env.now == 1.0
+    env.network.send(0, 1, 1e9)
+    env.network.backend.fail_link(int(env.network.backend.fabric.links_between([0], [4])[0]))  # type: ignore[arg-type]  # lists do as well
+    with pytest.raises(DeadlockError, match="nothing is left to happen, and these cannot move: send"):
+        env.run()
+
+
+def test_errors_reach_the_process_that_made_them() -> None:
+    env = environment()
+
+    def main() -> Process:
+        with pytest.raises(InputError, match="dst: 9 is no end point"):
+            env.network.send(0, 9, 1.0)
+        yield env.timeout(1.0)
+
+    env.process(main())
+    env.run()
+    assert env.now == 1.0
+
+
+def test_it_begins_where_the_network_is() -> None:
+    backend = environment().network.backend
+    backend.advance(2.0)
+    env = Environment(backend)
+    assert env.now == 2.0
+    env.run(until=env.network.send(0, 1, 1e9))
+    assert env.now == 3.0

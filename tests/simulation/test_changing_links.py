@@ -1,0 +1,311 @@
+"""Links that get slower, close and come back, and flows that are cancelled, while flows are on their way."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw.collectives import Pattern, ring_schedule
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.fabric import Fabric, FlowSet, LiveRouter, Router, Routes, ShortestPathRouter
+from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
+
+
+def fabric(ends: list[tuple[int, int]], bandwidth: float = 1.0, latency: float = 0.0) -> Fabric:
+    nodes = max(max(pair) for pair in ends) + 1
+    sources, destinations = zip(*ends, strict=True)
+    return Fabric("links", [0] * nodes, sources, destinations, bandwidth, latency, 0.0)
+
+
+def square(latency: float) -> Fabric:
+    """NPUs 0, 1, 3, 2 on a ring of links of 1 B/s in both directions."""
+    pairs = [(0, 1), (1, 3), (3, 2), (2, 0)]
+    return fabric(pairs + [(to, back) for back, to in pairs], latency=latency)
+
+
+class Log:
+    """Notes when activities end."""
+
+    def __init__(self, network: FlowNetwork) -> None:
+        self.network = network
+        self.ends: dict[int, float] = {}
+
+    def __call__(self, activities: np.ndarray) -> None:
+        self.ends.update(dict.fromkeys(activities.tolist(), self.network.now))
+
+
+def links_of(links: list[list[int]], volumes: list[float], latencies: list[float], **fields: object) -> FlowSet:
+    """Flows of one activity."""
+    routes = Routes.of([np.array(one) for one in links], latencies)
+    return FlowSet(routes, np.array(volumes), np.zeros(len(links), dtype=np.intp), 1, **fields)  # type: ignore[arg-type]
+
+
+def send(network: FlowNetwork, source: int, destination: int, volume: float) -> tuple[int, Log]:
+    one, other = np.array([source]), np.array([destination])
+
+    def route(router: Router) -> Routes:
+        return router.route(network.fabric, one, other)
+
+    routes = route(network.fabric.router)
+    flows = FlowSet(routes, np.array([volume]), np.array([0]), 1, label=f"{source} to {destination}", again=route)
+    log = Log(network)
+    return network.start(flows, log), log
+
+
+def close(network: FlowNetwork, link: int) -> tuple[int, tuple[str, ...]]:
+    network.set_bandwidths(np.array([link]), np.array([0.0]))
+    done = network.reroute(LiveRouter(network.fabric.router, network.bandwidths > 0))
+    return done.moved, done.stranded
+
+
+def test_what_is_cancelled_leaves_its_share_to_the_others() -> None:
+    network = FlowNetwork(fabric([(0, 1)], bandwidth=2.0), MaxMin())
+    ticket, cancelled = send(network, 0, 1, 10.0)
+    _, other = send(network, 0, 1, 10.0)
+    network.advance(4.0)
+    network.cancel(ticket)
+    network.advance()
+    assert (cancelled.ends, other.ends) == ({}, {0: 7.0})  # 4 bytes in 4 s, 6 at twice the rate
+    assert network.link_bytes() == {"0 to 1": pytest.approx([14.0])}
+    assert network.idle
+
+
+@pytest.mark.parametrize("moment", ["cancelled", "ended", "unknown"])
+def test_what_has_ended_cannot_be_cancelled(moment: str) -> None:
+    network = FlowNetwork(fabric([(0, 1)]), MaxMin())
+    ticket, _ = send(network, 0, 1, 10.0)
+    if moment == "cancelled":
+        network.cancel(ticket)
+    elif moment == "ended":
+        network.advance()
+    else:
+        ticket += 1
+    with pytest.raises(InputError, match=f"nothing runs for {ticket}"):
+        network.cancel(ticket)
+
+
+def test_a_delivery_that_was_due_is_cancelled_too() -> None:
+    network = FlowNetwork(fabric([(0, 1)], latency=5.0), MaxMin())
+    ticket, log = send(network, 0, 1, 10.0)
+    network.advance(12.0)
+    network.cancel(ticket)
+    assert network.next_event_time() == math.inf
+    network.advance()
+    assert (network.now, log.ends) == (12.0, {})
+
+
+@pytest.mark.parametrize(("then", "end"), [(1.0, 8.0), (0.5, 14.0), (4.0, 3.5)])
+def test_rates_follow_the_bandwidth(then: float, end: float) -> None:
+    network = FlowNetwork(fabric([(0, 1)], bandwidth=2.0), MaxMin())
+    _, log = send(network, 0, 1, 10.0)
+    network.schedule(2.0, partial(network.set_bandwidths, np.array([0]), np.array([then])))
+    network.advance()
+    assert log.ends == {0: pytest.approx(end)}
+
+
+def test_a_closed_link_keeps_its_flows_until_it_is_back() -> None:
+    network = FlowNetwork(fabric([(0, 1)], bandwidth=2.0), MaxMin())
+    _, log = send(network, 0, 1, 10.0)
+    network.advance(2.0)
+    network.set_bandwidths(np.array([0]), np.array([0.0]))
+    assert network.next_event_time() == math.inf
+    assert network.stalled() == ["0 to 1"]
+    network.advance(5.0)
+    network.set_bandwidths(np.array([0]), np.array([2.0]))
+    network.advance()
+    assert log.ends == {0: 8.0}
+
+
+@pytest.mark.parametrize(("links", "values"), [([1], [1.0]), ([-1], [1.0]), ([0], [-1.0]), ([0], [math.nan])])
+def test_bandwidths_that_cannot_be_change_nothing(links: list[int], values: list[float]) -> None:
+    network = FlowNetwork(fabric([(0, 1)]), MaxMin())
+    with pytest.raises(InputError):
+        network.set_bandwidths(np.array(links), np.array(values))
+    assert network.bandwidths.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("moment", [0.0, 7.5])
+def test_repetitions_stand_still_on_a_closed_link(moment: float) -> None:
+    network = FlowNetwork(fabric([(0, 1)], bandwidth=2.0), MaxMin())
+    log = Log(network)
+    network.start(links_of([[0]], [10.0], [1.0], repeat=3), log)
+    network.advance(moment)
+    for bandwidth in (0.0, 1.0, 0.0, 2.0):
+        network.set_bandwidths(np.array([0]), np.array([bandwidth]))
+        network.advance(network.now + (0.5 if bandwidth else 5.0))
+    network.advance()
+    # Ten seconds without it, half a second at half the rate; what drains at 2 B/s meanwhile counts.
+    assert log.ends == {0: pytest.approx(3 * 6.0 + 10.0 + 0.25)}
+
+
+def test_a_flow_goes_round_a_closed_link_with_what_it_has_left() -> None:
+    network = FlowNetwork(square(latency=1.0), MaxMin())
+    _, log = send(network, 0, 1, 10.0)
+    network.advance(4.0)
+    assert close(network, 0) == (1, ())
+    network.advance()
+    assert log.ends == {0: 4 + 6 + 3}  # 6 bytes left at 1 B/s, over 0 -> 2 -> 3 -> 1
+    crossed = network.link_bytes()["0 to 1"]
+    assert crossed.tolist() == [4, 0, 0, 0, 0, 6, 6, 6]  # 1 -> 0 is link 4, the way back round follows
+
+
+def test_what_starts_while_a_link_is_closed_goes_round_it_and_then_straight_again() -> None:
+    network = FlowNetwork(square(latency=1.0), MaxMin())
+    assert close(network, 0) == (0, ())
+    _, round_it = send(network, 0, 1, 10.0)
+    network.advance()
+    assert round_it.ends == {0: 13.0}
+    network.set_bandwidths(np.array([0]), np.array([1.0]))
+    _, straight = send(network, 0, 1, 10.0)
+    network.advance()
+    assert straight.ends == {0: 13.0 + 11.0}
+
+
+def test_flows_without_another_way_are_named_and_new_ones_refused() -> None:
+    network = FlowNetwork(fabric([(0, 1), (1, 0)]), MaxMin())
+    _, log = send(network, 0, 1, 10.0)
+    network.advance(4.0)
+    assert close(network, 0) == (0, ("0 to 1",))
+    assert network.stalled() == ["0 to 1"]
+    with pytest.raises(UnsupportedError, match="no path from npu0 to npu1"):
+        send(network, 0, 1, 1.0)
+    network.set_bandwidths(np.array([0]), np.array([2.0]))
+    network.advance()
+    assert log.ends == {0: 7.0}
+
+
+def test_the_live_router_counts_where_it_leaves_the_rule() -> None:
+    network = square(latency=0.0)
+    live = np.ones(8, dtype=bool)
+    live[0] = False
+    router = LiveRouter(ShortestPathRouter(), live)
+    routes = router.route(network, np.array([0, 1, 0, 2]), np.array([1, 3, 0, 0]))
+    assert np.diff(routes.offsets).tolist() == [3, 1, 0, 1]
+    assert routes.links.tolist() == [7, 6, 5, 1, 3]
+    assert router.left == 1
+
+
+def test_a_fast_flow_has_not_run_ahead_of_the_slowest_of_its_phase() -> None:
+    network = FlowNetwork(fabric([(0, 1), (2, 3)]), MaxMin())
+    network.set_bandwidths(np.array([1]), np.array([2.0]))
+    log = Log(network)
+    network.start(links_of([[0], [1]], [10.0, 10.0], [0.0, 0.0], repeat=4), log)
+    network.advance(15.0)
+    network.set_bandwidths(np.array([0, 1]), np.array([2.0, 0.5]))
+    network.advance()
+    # In the second repetition one flow has 5 bytes left, the other none; then two of 20 s each.
+    assert log.ends == {0: 15 + 2.5 + 40}
+    assert sum(network.link_bytes()[""]) == pytest.approx(80.0)
+
+
+def test_each_activity_is_in_a_repetition_of_its_own() -> None:
+    network = FlowNetwork(fabric([(0, 1), (2, 3), (4, 5)]), MaxMin())
+    network.set_bandwidths(np.array([0]), np.array([2.0]))
+    log = Log(network)
+    routes = Routes.of([np.array([0]), np.array([1])], [0.0, 0.0])
+    network.start(FlowSet(routes, np.array([10.0, 10.0]), np.arange(2), 2, repeat=2), log)
+    for moment in (0.0, 7.0, 12.0):
+        network.advance(moment)
+        network.set_bandwidths(np.array([2]), np.array([5.0 + moment]))
+    network.advance()
+    # At 7 s one is in its second repetition, the other in its first; both of these end at 10 s.
+    assert log.ends == {0: 10.0, 1: 20.0}
+    assert network.idle
+
+
+def test_what_begins_as_a_link_fails_goes_the_other_way_with_all_repetitions() -> None:
+    network = FlowNetwork(square(latency=1.0), MaxMin())
+    one, other = np.array([0]), np.array([1])
+
+    def route(router: Router) -> Routes:
+        return router.route(network.fabric, one, other)
+
+    log = Log(network)
+    flows = FlowSet(route(network.fabric.router), np.array([10.0]), np.array([0]), 1, repeat=3, again=route)
+    network.start(flows, log)
+    assert close(network, 0) == (1, ())
+    network.advance(15.0)
+    network.set_bandwidths(np.array([1]), np.array([0.5]))
+    network.advance()
+    assert log.ends == {0: 3 * 13.0}
+
+
+amounts = st.floats(0.5, 8.0)
+
+
+@given(
+    st.lists(st.tuples(amounts, amounts, amounts, st.floats(0.0, 4.0)), min_size=1, max_size=3),
+    st.integers(1, 5),
+    st.lists(st.floats(0.01, 30.0), min_size=1, max_size=2),
+)
+def test_a_change_meets_the_same_repetition_compressed_and_step_by_step(
+    flows: list[tuple[float, float, float, float]], repeat: int, moments: list[float]
+) -> None:
+    volumes, before, after, latencies = map(list, zip(*flows, strict=True))
+    ends = []
+    for count, times in ((1, repeat), (repeat, 1)):
+        network = FlowNetwork(fabric([(2 * flow, 2 * flow + 1) for flow in range(len(flows))]), MaxMin())
+        network.set_bandwidths(np.arange(len(flows)), np.array(before))
+        work = links_of([[flow] for flow in range(len(flows))], volumes, latencies, repeat=times)
+
+        def go(left: int, network: FlowNetwork = network, work: FlowSet = work) -> None:
+            if left:
+                network.start(work, lambda _: go(left - 1, network, work))
+
+        go(count)
+        for moment, bandwidths in zip(sorted(moments), (after, before), strict=False):
+            network.schedule(moment, partial(network.set_bandwidths, np.arange(len(flows)), np.array(bandwidths)))
+        network.advance()
+        ends.append(max(network.now - 0.0, *moments))
+        assert network.link_bytes()[""] == pytest.approx(np.array(volumes) * repeat)
+    assert ends[0] == pytest.approx(ends[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("stepwise", [False, True])
+def test_a_ring_goes_on_round_a_link_that_fails_on_the_way(stepwise: bool) -> None:
+    network = FlowNetwork(square(latency=0.25), MaxMin())
+    schedule = ring_schedule(Pattern.ALL_REDUCE, 8.0, np.arange(4)[:, None])
+    log = Log(network)
+    groups = np.array([[0, 1, 3, 2]])
+    ScheduleRun(network, Lowering(network.fabric), schedule, groups, log, stepwise=stepwise).start()
+    network.advance(2.25 + 1.0)
+    assert close(network, 0) == (1, ())
+    network.advance()
+    # 6 steps of 2 bytes: one as ever, five that wait for the way round, of three links that nobody else uses.
+    assert log.ends == {0: pytest.approx(2.25 + 5 * 2.75)}
+
+
+def test_a_copy_goes_on_as_the_original_does() -> None:
+    network = FlowNetwork(square(latency=0.25), MaxMin())
+    schedule = ring_schedule(Pattern.ALL_REDUCE, 8.0, np.arange(4)[:, None])
+    log = Log(network)
+    ScheduleRun(network, Lowering(network.fabric), schedule, np.array([[0, 1, 3, 2]]), log).start()
+    network.advance(3.0)
+    copy, of_copy = pickle.loads(pickle.dumps((network, log)))
+    close(copy, 0)
+    copy.advance()
+    network.advance()
+    assert log.ends == {0: pytest.approx(6 * 2.25)}
+    assert of_copy.ends == {0: pytest.approx(2.25 + 5 * 2.75)}
+    assert network.link_bytes()[""][:4] == pytest.approx([12.0] * 4)
+
+
+def test_waiting_flows_learn_of_closed_links() -> None:
+    # Covered by every flow set that starts later: a phase of a schedule whose flow sets were made before.
+    network = FlowNetwork(square(latency=0.0), MaxMin())
+    lowering = Lowering(network.fabric)
+    schedule = ring_schedule(Pattern.REDUCE_SCATTER, 8.0, np.arange(4)[:, None])
+    for _ in range(2):
+        log = Log(network)
+        start = network.now
+        ScheduleRun(network, lowering, schedule, np.array([[0, 1, 3, 2]]), log).start()
+        network.advance()
+        assert log.ends == {0: pytest.approx(start + 6.0)}
+        close(network, 0)
+    assert network.link_bytes()[""].tolist() == [6, 12, 12, 12, 0, 6, 6, 6]
