@@ -1,28 +1,38 @@
-"""One all-reduce among 4,096 NPUs, in process: fabric, routes, schedule and simulation, nothing kept from before."""
+"""How time and memory grow: every case of ``scale.py`` in a process of its own, and a table below the tests.
+
+``pytest benchmarks --long`` also runs those of half a minute to many minutes: a million flows on a 32 x 32 mesh, a
+torus of a million NPUs in four dimensions, thousands of shuffled groups. Nothing here asserts a time, for machines
+differ and are noisy.
+"""
 
 from __future__ import annotations
 
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fredfw import Framework
-
-FRAMEWORK = Framework()
-CASES: dict[str, tuple[str, dict[str, Any], str]] = {
-    "ring on an optical ring": ("optical-ring", {"npus": 4096}, "ring"),
-    "wrht on an optical ring": ("optical-ring", {"npus": 4096}, "wrht"),
-    "torus-ring on a 64x64 torus": ("torus", {"dimensions": [64, 64]}, "torus-ring"),
-    "recursive doubling on a fat tree": ("fat-tree", {"npus": 4096, "routing": "spray"}, "recursive-halving-doubling"),
-}
+HERE = Path(__file__).parent
+FAMILIES = runpy.run_path(str(HERE / "scale.py"))["FAMILIES"]
+CASES = [(name, size) for name, family in FAMILIES.items() for size in family.sizes + family.long]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_all_reduce_among_4096(benchmark: Any, case: str) -> None:
-    name, fields, algorithm = CASES[case]
-
-    def simulate() -> float:
-        fabric = FRAMEWORK.topology(name, **fields).build()
-        return FRAMEWORK.simulate_collective(fabric, "all-reduce", size="100 MB", algorithm=algorithm).duration
-
-    assert benchmark.pedantic(simulate, rounds=5, warmup_rounds=1) > 0
+@pytest.mark.parametrize(("family", "size"), CASES)
+def test_scale(
+    benchmark: Any, request: pytest.FixtureRequest, grown: list[dict[str, Any]], tmp_path: Path, family: str, size: int
+) -> None:
+    if size in FAMILIES[family].long and not request.config.getoption("--long"):
+        pytest.skip("takes long; run it with --long")
+    found = tmp_path / "found.json"
+    launcher = [sys.executable, "-S", str(HERE / "crosscheck" / "measure.py"), str(found)]
+    command = [*launcher, sys.executable, str(HERE / "scale.py"), family, str(size)]
+    benchmark.pedantic(subprocess.run, args=(command,), kwargs={"check": True}, rounds=1)
+    process = json.loads(found.read_text())
+    row = {"process": process["seconds"], "memory": process["memory"], **json.loads(process["output"])}
+    benchmark.extra_info.update(row)
+    grown.append({"family": family, "unit": FAMILIES[family].unit, "size": size, **row})
+    assert row["solves"] > 0

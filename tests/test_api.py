@@ -69,6 +69,7 @@ def test_simulate_collective() -> None:
     assert result.bound_ratio == pytest.approx(1.0, rel=1e-12)
     np.testing.assert_allclose(result.link_bytes, [1e9, 1e9], rtol=1e-12)
     np.testing.assert_allclose(result.link_utilization, [1.0, 1.0], rtol=1e-12)
+    assert result.statistics["flows"] == result.statistics["batches"] * 2
 
 
 def test_simulate_collective_has_the_documented_defaults() -> None:

@@ -1,0 +1,249 @@
+"""What both simulators are asked: collectives of many groups, and single flows, on a fabric.
+
+Everything is in bytes and seconds with links of 1 GB/s, so that steps take about a second and SimGrid's fixed
+precisions mean nothing. Bytes are whole, for SimGrid counts them so.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from typing import Any, TextIO
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw import CollectiveRequest, Fabric, FlowNetwork, FlowSet, Framework, Pattern, Routes, Schedule
+from fredfw.simulation import Lowering, MaxMin, ScheduleRun
+from fredfw.typing import FloatArray, IntArray
+
+FRAMEWORK = Framework()
+BANDWIDTH = 1e9
+
+
+@frozen(eq=False)
+class Step:
+    """Flows that start together, ``repeat`` times, each time when all of the last time have arrived.
+
+    Args:
+        repeat: How often.
+        sources: ``(F,)`` nodes.
+        destinations: ``(F,)`` nodes.
+        volumes: ``(F,)`` bytes of one time.
+    """
+
+    repeat: int
+    sources: IntArray
+    destinations: IntArray
+    volumes: FloatArray
+
+
+@frozen(eq=False)
+class Case(ABC):
+    """Groups on a fabric, each with a start and steps that follow each other."""
+
+    fabric: Fabric
+
+    @abstractmethod
+    def groups(self) -> Iterator[tuple[float, list[Step]]]:
+        """Return start and steps of each group."""
+
+    @abstractmethod
+    def ends(self, fidelity: str = "stepwise") -> FloatArray:
+        """Return when each group ends, says fredfw."""
+
+    def write(self, stream: TextIO) -> None:
+        """Write the case for ``simgrid.cpp``."""
+        fabric, nodes = self.fabric, len(self.fabric.kinds)
+        groups = list(self.groups())
+        steps = [step for _, steps in groups for step in steps]
+        pairs = np.unique(np.concatenate([step.sources * nodes + step.destinations for step in steps]))
+        sources, destinations = np.divmod(pairs, nodes)
+        routes = fabric.router.route(fabric, sources, destinations)
+        print(nodes, len(fabric.bandwidths), file=stream)
+        for bandwidth, latency in zip(fabric.bandwidths.tolist(), fabric.latencies.tolist(), strict=True):
+            print(bandwidth, latency, file=stream)
+        print(len(pairs), file=stream)
+        bounds = zip(routes.offsets[:-1], routes.offsets[1:], strict=True)
+        for source, destination, (begin, end) in zip(sources, destinations, bounds, strict=True):
+            print(source, destination, end - begin, *routes.links[begin:end].tolist(), file=stream)
+        print(len(groups), file=stream)
+        for start, steps in groups:
+            print(start, len(steps), file=stream)
+            for step in steps:
+                print(step.repeat, len(step.volumes), file=stream)
+                route = np.searchsorted(pairs, step.sources * nodes + step.destinations)
+                lines = zip(route.tolist(), step.volumes.tolist(), strict=True)
+                stream.writelines(f"{one} {volume:.0f}\n" for one, volume in lines)
+
+
+@frozen(eq=False)
+class Collectives(Case):
+    """The same collective in each of several groups at once, by an algorithm whose phases are in series.
+
+    Args:
+        fabric: The network.
+        members: ``(groups, ranks)`` NPU numbers.
+        chunk: Bytes of a chunk; a rank's buffer has as many as there are ranks.
+        pattern: What they do.
+        algorithm: By which algorithm.
+    """
+
+    members: IntArray
+    chunk: float = BANDWIDTH
+    pattern: Pattern = Pattern.ALL_REDUCE
+    algorithm: str = "ring"
+
+    @property
+    def size(self) -> float:
+        """Bytes of a rank's buffer."""
+        return self.chunk * int(self.members.shape[1])
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """What each group does."""
+        request = CollectiveRequest(self.pattern, self.members.shape[1], self.size)
+        algorithm = FRAMEWORK.plugins.collectives.get(self.algorithm)()
+        return algorithm.plan(request, self.fabric.view(self.members[0]))
+
+    def groups(self) -> Iterator[tuple[float, list[Step]]]:
+        """See ``Case.groups``."""
+        for nodes in self.fabric.npus[self.members]:
+            yield (
+                0.0,
+                [
+                    Step(phase.repeat, nodes[phase.source], nodes[phase.destination], self.schedule.row_bytes(phase))
+                    for phase in self.schedule.phases
+                ],
+            )
+
+    def ends(self, fidelity: str = "stepwise") -> FloatArray:
+        """See ``Case.ends``; a group alone is asked for as users do."""
+        if len(self.members) == 1:
+            result = FRAMEWORK.simulate_collective(
+                self.fabric,
+                self.pattern,
+                size=self.size,
+                group=self.members[0].tolist(),
+                algorithm=self.algorithm,
+                fidelity=fidelity,
+            )
+            return np.array([result.duration])
+        network = FlowNetwork(self.fabric, MaxMin())
+        ends = np.full(len(self.members), np.nan)
+
+        def ended(groups: IntArray) -> None:
+            ends[groups] = network.now
+
+        groups, stepwise = self.fabric.npus[self.members], fidelity == "stepwise"
+        ScheduleRun(network, Lowering(self.fabric), self.schedule, groups, ended, stepwise=stepwise).start()
+        network.advance()
+        return ends
+
+
+@frozen(eq=False)
+class Flows(Case):
+    """Single flows, each a group of its own.
+
+    Args:
+        fabric: The network.
+        starts: ``(F,)`` seconds.
+        sources: ``(F,)`` nodes.
+        destinations: ``(F,)`` nodes.
+        volumes: ``(F,)`` bytes.
+    """
+
+    starts: FloatArray
+    sources: IntArray
+    destinations: IntArray
+    volumes: FloatArray
+
+    def groups(self) -> Iterator[tuple[float, list[Step]]]:
+        """See ``Case.groups``."""
+        for flow, start in enumerate(self.starts.tolist()):
+            one = slice(flow, flow + 1)
+            yield start, [Step(1, self.sources[one], self.destinations[one], self.volumes[one])]
+
+    def ends(self, fidelity: str = "stepwise") -> FloatArray:
+        """See ``Case.ends``; a flow has but one step."""
+        del fidelity
+        network = FlowNetwork(self.fabric, MaxMin())
+        routes = self.fabric.router.route(self.fabric, self.sources, self.destinations)
+        ends = np.full(len(self.starts), np.nan)
+
+        def ended(flow: int) -> None:
+            ends[flow] = network.now
+
+        for flow, start in enumerate(self.starts.tolist()):
+            route = routes.select(np.array([flow]))
+            _send(network, start, route, float(self.volumes[flow]), partial(ended, flow))
+        network.advance()
+        return ends
+
+
+def _send(network: FlowNetwork, start: float, route: Routes, volume: float, on_complete: Callable[[], None]) -> None:
+    """Send ``volume`` bytes over ``route`` in ``start`` seconds."""
+    flows = FlowSet(route, np.array([volume]), np.zeros(1, dtype=np.intp), activities=1)
+
+    def begin() -> None:
+        network.start(flows, lambda _: on_complete())
+
+    network.schedule(start, begin)
+
+
+def fabric(topology: str, latency: float = 0.0, **fields: Any) -> Fabric:
+    """Return a fabric whose links have ``BANDWIDTH`` and ``latency``."""
+    return FRAMEWORK.topology(topology, link_bandwidth=BANDWIDTH, link_latency=latency, **fields).build()
+
+
+def mesh(rows: int, columns: int) -> Fabric:
+    """Return a mesh without controllers and without latency."""
+    return fabric("mesh2d", rows=rows, columns=columns, io_controllers=False)
+
+
+def uneven(on: Fabric, seed: int) -> Fabric:
+    """Return ``on`` with random bandwidths, from half of what they are up to that."""
+    random = np.random.default_rng(seed)
+    return evolve(on, bandwidths=on.bandwidths * random.uniform(0.5, 1.0, size=len(on.bandwidths)))
+
+
+def everyone(on: Fabric) -> IntArray:
+    """Return one group of all NPUs of ``on``, ``(1, ranks)``."""
+    return np.arange(len(on.npus))[None, :]
+
+
+def snake(rows: int, columns: int) -> IntArray:
+    """Return one group of a grid's NPUs, ``(1, ranks)``, from neighbour to neighbour."""
+    grid = np.arange(rows * columns).reshape(rows, columns)
+    grid[1::2] = grid[1::2, ::-1]
+    return grid.reshape(1, -1)
+
+
+def shuffled(npus: int, groups: int, seed: int) -> IntArray:
+    """Return ``npus`` divided into ``groups`` at random, ``(groups, ranks)``."""
+    return np.random.default_rng(seed).permutation(npus).reshape(groups, -1)
+
+
+def random_flows(on: Fabric, flows: int, seed: int, load: float | None = None) -> Flows:
+    """Return flows between random pairs of NPUs.
+
+    Args:
+        on: The network.
+        flows: How many.
+        seed: Of the random numbers.
+        load: With ``None`` all start at 0 and have random volumes, from 1 to 1,000 MB. Otherwise all have 1 GB and
+            arrive at random (Poisson) so that links are offered, in the mean over all, this share of their bandwidth.
+    """
+    random, npus = np.random.default_rng(seed), len(on.npus)
+    sources = random.integers(npus, size=flows)
+    destinations = (sources + random.integers(1, npus, size=flows)) % npus
+    sources, destinations = on.npus[sources], on.npus[destinations]
+    if load is None:
+        volumes = random.integers(10**6, 10**9, size=flows).astype(np.float64)
+        return Flows(on, np.zeros(flows), sources, destinations, volumes)
+    routes = on.router.route(on, sources, destinations)
+    link_bytes = BANDWIDTH * len(routes.links) / flows  # of a flow, in the mean
+    interval = link_bytes / (load * on.bandwidths.sum())
+    starts = np.cumsum(random.exponential(interval, size=flows))
+    return Flows(on, starts, sources, destinations, np.full(flows, BANDWIDTH))

@@ -1,0 +1,87 @@
+"""SimGrid as an oracle: is it there, and what does it say about a case."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from attrs import frozen
+from benchmarks.crosscheck.cases import Case
+
+from fredfw.typing import FloatArray
+
+HERE = Path(__file__).parent
+MISSING = "SimGrid is not installed; on Debian: apt-get install libsimgrid-dev g++"
+
+
+@frozen(eq=False)
+class Run:
+    """What a process did.
+
+    Args:
+        ends: ``(groups,)`` seconds of simulated time.
+        seconds: Its own time, from start to exit.
+        memory: The most bytes that it held.
+    """
+
+    ends: FloatArray
+    seconds: float
+    memory: int
+
+
+def measured(folder: Path, command: list[str]) -> Run:
+    """Run ``command``, which prints one end a line, in the root of the repository.
+
+    Raises:
+        CalledProcessError: It fails.
+    """
+    file = folder / "measured.json"
+    launcher = [sys.executable, "-S", str(HERE / "measure.py"), str(file)]
+    subprocess.run([*launcher, *command], check=True, cwd=HERE.parents[1])
+    found = json.loads(file.read_text())
+    return Run(np.array(found["output"].split(), dtype=float), found["seconds"], found["memory"])
+
+
+def installed() -> bool:
+    """Return whether there is a compiler that finds SimGrid's headers."""
+    if shutil.which("g++") is None:
+        return False
+    source = "#include <simgrid/s4u.hpp>\n"
+    command = ["g++", "-std=c++17", "-E", "-x", "c++", "-", "-o", "/dev/null"]
+    return subprocess.run(command, input=source, text=True, capture_output=True, check=False).returncode == 0
+
+
+class SimGrid:
+    """The compiled program.
+
+    Args:
+        folder: Where to compile it and to keep cases.
+        tuned: Whether SimGrid is made faster than it comes; see ``simgrid.cpp``.
+
+    Raises:
+        CalledProcessError: It cannot be compiled.
+    """
+
+    def __init__(self, folder: Path, *, tuned: bool = False) -> None:
+        self._folder = folder
+        self._program = folder / ("simgrid-tuned" if tuned else "simgrid")
+        options = ["-std=c++17", "-O2", "-rdynamic", *(("-DTUNED",) if tuned else ())]
+        source = str(HERE / "simgrid.cpp")
+        subprocess.run(["g++", *options, source, "-o", str(self._program), "-lsimgrid"], check=True)
+
+    def run(self, case: Case, *, messages: bool = False) -> Run:
+        """Simulate ``case``.
+
+        Args:
+            case: What to simulate.
+            messages: Whether each node goes on when its own messages are there, without waiting for its group.
+        """
+        file = self._folder / "case.txt"
+        with file.open("w") as stream:
+            case.write(stream)
+        command = [str(self._program), str(file), "messages" if messages else "barrier", "--log=root.thresh:error"]
+        return measured(self._folder, command)

@@ -1,0 +1,121 @@
+"""Whole processes, from start to exit: fredfw and SimGrid on the same case.
+
+    python -m benchmarks.crosscheck.speed [--rounds N] [--untuned] [--long] [NAME...]
+
+Of several rounds the fastest counts. SimGrid gets its case as a file, written beforehand, and is tuned (see
+``simgrid.cpp``); ``--untuned`` times it as it comes as well. Fails where the two disagree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from attrs import frozen
+from benchmarks.crosscheck import cases
+from benchmarks.crosscheck.cases import Case, Collectives
+from benchmarks.crosscheck.simgrid import MISSING, Run, SimGrid, installed, measured
+
+from fredfw import Fabric, Pattern
+
+AGREEMENT = 1e-6
+
+
+@frozen
+class Contest:
+    """A case to time.
+
+    Args:
+        case: Makes it.
+        fidelity: Of fredfw; SimGrid always goes step by step.
+        long: Whether it takes SimGrid half a minute and more.
+    """
+
+    case: Callable[[], Case]
+    fidelity: str = "compressed"
+    long: bool = False
+
+
+def _ring() -> Case:
+    on = cases.fabric("torus", dimensions=[1024])
+    return Collectives(on, cases.everyone(on))
+
+
+def _snake() -> Case:
+    return Collectives(cases.fabric("torus", dimensions=[64, 64]), cases.snake(64, 64))
+
+
+def _all_to_all(on: Fabric) -> Case:
+    return Collectives(on, cases.everyone(on), pattern=Pattern.ALL_TO_ALL, algorithm="direct")
+
+
+def _arrivals(load: float) -> Case:
+    return cases.random_flows(cases.mesh(16, 16), 10_000, seed=6, load=load)
+
+
+CONTESTS = {
+    "ring-1024": Contest(_ring),
+    "ring-1024-stepwise": Contest(_ring, fidelity="stepwise"),
+    "snake-64x64": Contest(_snake, long=True),
+    "snake-64x64-stepwise": Contest(_snake, fidelity="stepwise", long=True),
+    "all-to-all-16x16": Contest(lambda: _all_to_all(cases.mesh(16, 16))),
+    "arrivals-30%": Contest(lambda: _arrivals(0.3)),
+    "arrivals-80%": Contest(lambda: _arrivals(0.8), long=True),
+}
+
+
+def _fastest(rounds: int, run: Callable[[], Run]) -> Run:
+    return min((run() for _ in range(rounds)), key=lambda one: one.seconds)
+
+
+def _cell(run: Run) -> str:
+    return f"{run.seconds:9.2f} s {run.memory / 2**20:6.0f} MiB"
+
+
+def _compare(name: str, engines: list[SimGrid], folder: Path, rounds: int) -> bool:
+    """Print a line of the table; return whether the two agree."""
+    case = CONTESTS[name].case()
+    command = [sys.executable, "-m", "benchmarks.crosscheck.speed", "--run", name]
+    ours = _fastest(rounds, partial(measured, folder, command))
+    cells, difference = [_cell(ours)], 0.0
+    for engine in engines:
+        theirs = _fastest(rounds, partial(engine.run, case))
+        cells.append(f"{_cell(theirs)} {theirs.seconds / ours.seconds:7.1f} x")
+        difference = max(difference, float((np.abs(ours.ends - theirs.ends) / theirs.ends).max()))
+    print(f"{name:22}", *cells, f"differs by {difference:.1e}", flush=True)
+    return difference < AGREEMENT
+
+
+def main() -> int:
+    """Time what the command line names; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.crosscheck.speed")
+    parser.add_argument("names", nargs="*", help=f"what to time: {', '.join(CONTESTS)}; by default all that are quick")
+    parser.add_argument("--long", action="store_true", help="also what takes SimGrid half a minute and more")
+    parser.add_argument("--untuned", action="store_true", help="also SimGrid as it comes")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--run", choices=CONTESTS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        contest = CONTESTS[options.run]
+        print(*contest.case().ends(contest.fidelity).tolist(), sep="\n")
+        return 0
+    if not installed():
+        print(MISSING)
+        return 0
+    names = options.names or [name for name, contest in CONTESTS.items() if options.long or not contest.long]
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        engines = [SimGrid(folder, tuned=tuned) for tuned in ((True, False) if options.untuned else (True,))]
+        titles = ["fredfw", "SimGrid, tuned", "SimGrid as it comes"]
+        print(f"{'':22}", f"{titles[0]:>22}", *(f"{title:>32}" for title in titles[1 : len(engines) + 1]))
+        failed = [name for name in names if not _compare(name, engines, folder, options.rounds)]
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

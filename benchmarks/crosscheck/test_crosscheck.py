@@ -1,0 +1,99 @@
+"""fredfw, step by step, against SimGrid: the same flows on the same routes must end at the same times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.crosscheck import cases
+from benchmarks.crosscheck.cases import Collectives
+from benchmarks.crosscheck.simgrid import SimGrid
+
+from fredfw import Pattern
+from fredfw.typing import FloatArray
+
+AGREEMENT = 1e-6
+
+MESH = cases.mesh(8, 8)
+TORUS = cases.fabric("torus", dimensions=[8, 8])
+SWITCH = cases.fabric("switch", npus=64)
+RING = cases.fabric("torus", dimensions=[64])
+UNEVEN = cases.uneven(MESH, seed=8)
+EQUALLY_FAR = cases.fabric("switch", latency=0.25, npus=16)
+
+# Latency is either absent, or the same on all paths that share a link: SimGrid's shares go by 1 / latency.
+COLLECTIVES: dict[str, Collectives] = {
+    "ring on a ring of 64": Collectives(RING, cases.everyone(RING)),
+    "ring on a switch of 16, 0.5 s of latency": Collectives(EQUALLY_FAR, cases.everyone(EQUALLY_FAR)),
+    "ring on an 8x8 mesh, snake": Collectives(MESH, cases.snake(8, 8)),
+    "ring on an 8x8 mesh, row by row": Collectives(MESH, cases.everyone(MESH)),
+    "ring on an 8x8 mesh, at random": Collectives(MESH, cases.shuffled(64, 1, seed=1)),
+    "halving-doubling on an 8x8 mesh": Collectives(MESH, cases.everyone(MESH), algorithm="recursive-halving-doubling"),
+    "hierarchical on an 8x8 mesh": Collectives(MESH, cases.everyone(MESH), algorithm="hierarchical"),
+    "hierarchical on an uneven 8x8 mesh": Collectives(UNEVEN, cases.everyone(UNEVEN), algorithm="hierarchical"),
+    "bruck all-to-all on an 8x8 torus": Collectives(
+        TORUS, cases.everyone(TORUS), pattern=Pattern.ALL_TO_ALL, algorithm="bruck"
+    ),
+    "all-to-all on a switch of 64": Collectives(
+        SWITCH, cases.everyone(SWITCH), pattern=Pattern.ALL_TO_ALL, algorithm="direct"
+    ),
+    "all-to-all on a switch of 16, 0.5 s of latency": Collectives(
+        EQUALLY_FAR, cases.everyone(EQUALLY_FAR), pattern=Pattern.ALL_TO_ALL, algorithm="direct"
+    ),
+    "all-to-all on an 8x8 mesh": Collectives(
+        MESH, cases.everyone(MESH), pattern=Pattern.ALL_TO_ALL, algorithm="direct"
+    ),
+    "ring on an uneven 8x8 mesh, at random": Collectives(UNEVEN, cases.shuffled(64, 1, seed=1)),
+    "16 rings of 4 on an 8x8 mesh, at random": Collectives(MESH, cases.shuffled(64, 16, seed=2)),
+    "8 rings of 8 on an 8x8 torus, at random": Collectives(TORUS, cases.shuffled(64, 8, seed=4)),
+    "8 rings of 8 on an uneven 8x8 mesh, at random": Collectives(UNEVEN, cases.shuffled(64, 8, seed=3)),
+    "64 rings of 4 on an uneven 16x16 mesh, at random": Collectives(
+        cases.uneven(cases.mesh(16, 16), seed=9), cases.shuffled(256, 64, seed=10)
+    ),
+    "4 halving-doublings of 16 on an 8x8 torus, at random": Collectives(
+        TORUS, cases.shuffled(64, 4, seed=5), algorithm="recursive-halving-doubling"
+    ),
+    "4 halving-doublings of 16 on an uneven mesh, at random": Collectives(
+        UNEVEN, cases.shuffled(64, 4, seed=5), algorithm="recursive-halving-doubling"
+    ),
+}
+
+
+def difference(ours: FloatArray, theirs: FloatArray) -> float:
+    """Return the largest relative difference."""
+    return float((np.abs(ours - theirs) / theirs).max())
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_collectives_end_when_simgrid_says(name: str, simgrid: SimGrid, rows: list[str]) -> None:
+    case = COLLECTIVES[name]
+    barrier, messages = simgrid.run(case).ends, simgrid.run(case, messages=True).ends
+    assert np.isfinite(messages).all()
+    found = difference(case.ends(), barrier)
+    last, free, groups = float(barrier.max()), float(messages.max()), barrier / messages - 1
+    rows.append(
+        f"{name:54} differs by {found:.1e}; with barriers {last:7.2f} s, without {free:7.2f} s: {last / free - 1:+.1%},"
+        f" groups {groups.min():+.1%} to {groups.max():+.1%}"
+    )
+    assert found < AGREEMENT
+
+
+def test_random_flows_end_when_simgrid_says(simgrid: SimGrid, rows: list[str]) -> None:
+    worst = 0.0
+    for seed in range(100):
+        case = cases.random_flows(MESH, 200, seed)
+        worst = max(worst, difference(case.ends(), simgrid.run(case).ends))
+    rows.append(f"{'100 sets of 200 random flows on an 8x8 mesh':54} differ by {worst:7.1e}")
+    assert worst < AGREEMENT
+
+
+@pytest.mark.parametrize("load", [0.3, 0.8])
+def test_random_arrivals_end_when_simgrid_says(load: float, simgrid: SimGrid, rows: list[str]) -> None:
+    case = cases.random_flows(cases.mesh(16, 16), 2_000, seed=6, load=load)
+    found = difference(case.ends() - case.starts, simgrid.run(case).ends - case.starts)
+    rows.append(f"{f'2,000 random arrivals on a 16x16 mesh, load {load:.0%}':54} differ by {found:7.1e}")
+    assert found < AGREEMENT
+
+
+def test_tuned_simgrid_says_the_same(simgrid: SimGrid, tuned: SimGrid) -> None:
+    case = COLLECTIVES["8 rings of 8 on an uneven 8x8 mesh, at random"]
+    assert difference(tuned.run(case).ends, simgrid.run(case).ends) < 1e-12
