@@ -95,7 +95,7 @@ class Routes:
         return self.links[self._pairs(flows)]
 
     def _pairs(self, flows: IntArray) -> IntArray:
-        counts = np.diff(self.offsets)[flows]
+        counts = self.offsets[flows + 1] - self.offsets[flows]
         ends = np.cumsum(counts)
         within: IntArray = np.repeat(self.offsets[flows] - ends + counts, counts)
         return within + np.arange(len(within))

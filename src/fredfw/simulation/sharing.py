@@ -53,7 +53,7 @@ class Incidence:
         """Return all flows of ``parts``, in order."""
         if len(parts) == 1:
             return evolve(parts[0], effort=effort)
-        lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+        lengths = np.concatenate([part.offsets[1:] - part.offsets[:-1] for part in parts])
         offsets = np.zeros(len(lengths) + 1, dtype=np.intp)
         np.cumsum(lengths, out=offsets[1:])
         coefficients = caps = None
@@ -69,7 +69,7 @@ class Incidence:
     @cached_property
     def flows(self) -> IntArray:
         """``(P,)`` flow of each pair."""
-        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        return np.repeat(np.arange(len(self)), self.offsets[1:] - self.offsets[:-1])
 
     def select(self, chosen: BoolArray) -> Incidence:
         """Return the pairs of the flows where ``(F,)`` ``chosen`` is true."""
@@ -77,7 +77,7 @@ class Incidence:
             return self
         pairs = chosen[self.flows]
         offsets = np.zeros(int(chosen.sum()) + 1, dtype=np.intp)
-        np.cumsum(np.diff(self.offsets)[chosen], out=offsets[1:])
+        np.cumsum((self.offsets[1:] - self.offsets[:-1])[chosen], out=offsets[1:])
         return Incidence(
             offsets,
             self.links[pairs],
@@ -233,13 +233,13 @@ def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
         rates, passes = fill(incidence.offsets, incidence.links, weights, rates, capacities, _SAME, NOTHING)
         incidence.effort.passes += passes
         return rates
-    lengths = np.diff(incidence.offsets)
+    lengths = incidence.offsets[1:] - incidence.offsets[:-1]
     flows = np.flatnonzero(lengths)  # a flow without links keeps its cap
     if not len(flows):
         return rates
     lengths = lengths[flows]
     links, coefficients, left = incidence.links, incidence.coefficients, capacities.astype(float)
-    if len(links) < len(capacities):
+    if 8 * len(links) < len(capacities):  # else to sort the links takes longer than the rest
         used, links = np.unique(links, return_inverse=True)
         left = left[used]
     floor = left * NOTHING

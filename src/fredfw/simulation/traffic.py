@@ -6,9 +6,8 @@ State is arrays with an entry per flow, load by load; there is no Python object 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from bisect import bisect_right
 from hashlib import blake2b
-from itertools import pairwise
 
 import numpy as np
 from attrs import asdict, define, field
@@ -145,7 +144,7 @@ class Traffic:
         self.bandwidths = solver.fabric.bandwidths
         self._setting = b""  # names the bandwidths, where they are not the fabric's
         self.loads: list[Load] = []
-        self._firsts: IntArray = np.zeros(0, dtype=np.intp)
+        self._firsts: list[int] = []
         self._issued = 0
         # One entry per draining flow, in the order of their serial numbers.
         self._serials: IntArray = np.zeros(0, dtype=np.intp)
@@ -173,7 +172,7 @@ class Traffic:
         load.first = self._issued
         self._issued += count
         self.loads.append(load)
-        self._firsts = np.append(self._firsts, load.first)
+        self._firsts.append(load.first)
         self._serials = np.concatenate([self._serials, np.arange(load.first, self._issued)])
         self._remaining = np.concatenate([self._remaining, load.volumes])
         self._volumes = np.concatenate([self._volumes, load.volumes])
@@ -217,34 +216,33 @@ class Traffic:
         still = self._rates == 0
         return [load for load in self.loads if still[self.of(load)].any()]
 
-    def take(self, done: BoolArray) -> Iterator[tuple[Load, IntArray]]:
+    def take(self, done: BoolArray) -> list[tuple[Load, IntArray]]:
         """Take the ``(F,)`` flows ``done`` off the links; return them by load, as indices into it."""
         gone, keep = self._serials[done], ~done
         self._serials, self._remaining = self._serials[keep], self._remaining[keep]
         self._volumes, self._rates = self._volumes[keep], self._rates[keep]
         self.first_done = math.nan
         self._gone += len(gone)
-        places = np.searchsorted(self._firsts, gone, side="right") - 1
-        bounds = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(gone)]
-        taken, empty = [], []
-        for low, high in pairwise(bounds):
-            if low == high:
-                continue
-            place = int(places[low])
+        # Which links they leave matters where what that reaches will be looked for.
+        local = self._solver.sharing.local and len(done) > _WORTH
+        self._everything |= not local
+        taken, low, count = [], 0, len(gone)
+        while low < count:
+            place = bisect_right(self._firsts, gone[low]) - 1
             load = self.loads[place]
+            last = place + 1 == len(self._firsts)
+            high = count if last else int(np.searchsorted(gone, self._firsts[place + 1]))
             flows = gone[low:high] - load.first
             load.draining[flows] = False
-            self._left.append(load.routes.links_of(flows))
             load.count -= high - low
             load.key = ()
-            taken.append((load, flows))
+            if local:
+                self._left.append(load.routes.links_of(flows))
             if not load.count:
-                empty.append(place)
-        if empty:
-            self._firsts = np.delete(self._firsts, empty)
-            for place in reversed(empty):
-                del self.loads[place]
-        return iter(taken)
+                del self.loads[place], self._firsts[place]
+            taken.append((load, flows))
+            low = high
+        return taken
 
     def drop(self, load: Load, flows: IntArray) -> None:
         """Take the ``flows`` of ``load`` off the links that are still there."""
@@ -287,24 +285,32 @@ class Traffic:
     def _solved(self) -> FloatArray:
         """Return the rates of all flows; what a change does not reach keeps the rate that it has."""
         solver, incidence, before = self._solver, self._links(), self._effort.passes
-        fresh = int(np.searchsorted(self._serials, self._new))
-        few = max(_WORTH, (len(self._serials) - fresh + self._gone) * _FEW) < len(self._serials)
-        rates = self._rates.copy()
-        reached = np.ones(len(rates), dtype=bool)
-        if solver.sharing.local and few and not self._everything:
-            if self._skipped < self._skips:
-                self._skipped += 1
-            else:
-                disturbed = np.zeros(len(self.bandwidths), dtype=bool)
-                disturbed[np.concatenate([*self._left, incidence.links[incidence.offsets[fresh] :]])] = True
-                reached = incidence.reach(disturbed)
-                self._skips = min(2 * self._skips + 1, _PATIENCE) if 2 * reached.sum() > len(reached) else 0
-                self._skipped = 0
-        rates[reached] = solver.solve(incidence.select(reached), self.bandwidths)
+        reached = None if self._everything else self._reached(incidence)
+        if reached is None:
+            rates = solver.solve(incidence, self.bandwidths)
+        else:
+            rates = self._rates.copy()
+            rates[reached] = solver.solve(incidence.select(reached), self.bandwidths)
         passes = self._effort.passes - before
         self._statistics.passes += passes
         self._statistics.most_passes = max(self._statistics.most_passes, passes)
         return rates
+
+    def _reached(self, incidence: Incidence) -> BoolArray | None:
+        """Return the ``(F,)`` mask of flows that what has come and gone reaches, or ``None`` for all."""
+        fresh = int(np.searchsorted(self._serials, self._new))
+        changed = len(self._serials) - fresh + self._gone
+        if len(self._serials) <= max(_WORTH, _FEW * changed) or not self._solver.sharing.local:
+            return None
+        if self._skipped < self._skips:
+            self._skipped += 1
+            return None
+        disturbed = np.zeros(len(self.bandwidths), dtype=bool)
+        disturbed[np.concatenate([*self._left, incidence.links[incidence.offsets[fresh] :]])] = True
+        reached = incidence.reach(disturbed)
+        self._skips = min(2 * self._skips + 1, _PATIENCE) if 2 * reached.sum() > len(reached) else 0
+        self._skipped = 0
+        return reached
 
     def _links(self) -> Incidence:
         """Return the links of all flows: those of the last time that still drain, and what has come since."""
