@@ -196,6 +196,24 @@ class Unfair(SharingPolicy):
         return rates
 
 
+@frozen
+class Crowded(Unfair):
+    """As if all flows slowed each other down a little, wherever they are; but it says that they do not."""
+
+    name: ClassVar[str] = "crowded"
+    local: ClassVar[bool] = True
+
+    def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
+        return max_min(incidence, capacities) / (1 + 1e-6 * len(incidence))
+
+
+def test_a_policy_that_is_not_as_local_as_it_says() -> None:
+    with pytest.raises(
+        ConformanceError, match=r"is_local_if_it_says_so: of [0-9]+ flows on a .* leave out `local = True`"
+    ):
+        check_sharing_policy(Crowded())
+
+
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [

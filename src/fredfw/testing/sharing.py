@@ -129,6 +129,21 @@ def order_does_not_matter(case: SharingCase) -> None:
             )
 
 
+def is_local_if_it_says_so(case: SharingCase) -> None:
+    """Where it says that it is local, flows get the same rates without those that share no links with them."""
+    for one in case.shared if case.subject.local else ():
+        for flow in range(len(one.incidence)):
+            links = one.incidence.links[one.incidence.offsets[flow] : one.incidence.offsets[flow + 1]]
+            reached = one.incidence.reach(np.isin(np.arange(len(one.fabric.bandwidths)), links))
+            rates = case.rates(one.incidence.select(reached), one.fabric)
+            if not np.allclose(rates, one.rates[reached], rtol=_EXACT, atol=0):
+                others = int(reached.sum()) - 1
+                raise ConformanceError(
+                    f"of {one.name}, flow {flow} and the {others} that share links with it, directly or through "
+                    "others, get other rates without the rest; leave out `local = True`"
+                )
+
+
 def is_deterministic(case: SharingCase) -> None:
     """Asked again, the policy says the same, and it leaves what it is given as it is."""
     for seed, one in enumerate(case.shared):
@@ -165,6 +180,7 @@ SHARING: Sequence[Check[SharingCase]] = (
     no_capacity_is_wasted,
     somebody_moves,
     order_does_not_matter,
+    is_local_if_it_says_so,
     is_deterministic,
     is_the_same_in_another_process,
 )
