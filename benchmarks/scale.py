@@ -21,6 +21,7 @@ import numpy as np
 from attrs import frozen
 
 from fredfw import CollectiveRequest, Fabric, FlowNetwork, FlowSet, Framework, NodeKind, Pattern
+from fredfw.embed import NetworkBackend
 from fredfw.simulation import Lowering, MaxMin, ScheduleRun
 
 PAPER = Path(__file__).resolve().parents[1] / "experiments" / "fred-isca25.toml"
@@ -152,6 +153,26 @@ def chain(links: int) -> Counters:
     return network.statistics.as_dict()
 
 
+def arrivals(flows: int, *, load: float) -> Counters:
+    """Single messages of 1 MB between random NPUs of a 16 x 16 mesh, at random times (Poisson): nothing repeats.
+
+    Links are offered, in the mean over all of them, the share ``load`` of their bandwidth.
+    """
+    fabric = FRAMEWORK.topology("mesh2d", rows=16, columns=16, link_latency="0 s").build()
+    random, size = np.random.default_rng(6), 1e6
+    sources = random.integers(256, size=flows)
+    destinations = (sources + random.integers(1, 256, size=flows)) % 256
+    hops = len(fabric.router.route(fabric, sources, destinations).links) / flows
+    rate = load * fabric.bandwidths.sum() / (hops * size)
+    network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins)
+    for start, source, destination in zip(
+        np.cumsum(random.exponential(1 / rate, flows)).tolist(), sources.tolist(), destinations.tolist(), strict=True
+    ):
+        network.schedule(start, partial(network.send, source, destination, size))
+    network.run_until_idle()
+    return network.statistics()
+
+
 MILLION = 2**20
 FAMILIES = {
     "ring, snake on a 2D torus": Family(snake, "NPUs", (64, 1024, 4096, 65536, MILLION)),
@@ -175,6 +196,8 @@ FAMILIES = {
     "GPT-3 on FRED": Family(partial(gpt3, topology=fred, all_reduce="in-network"), "NPUs", (20, 1024, 16384)),
     "GPT-3 on a torus": Family(partial(gpt3, topology=torus, all_reduce="ring"), "NPUs", (1024, 16384)),
     "GPT-3 on a fat tree": Family(partial(gpt3, topology=fat_tree, all_reduce="ring"), "NPUs", (1024, 4096), (16384,)),
+    "random flows, 30 % load": Family(partial(arrivals, load=0.3), "flows", (1000, 3000, 10000)),
+    "random flows, 80 % load": Family(partial(arrivals, load=0.8), "flows", (1000, 3000), (10000,)),
     "chain of bottlenecks": Family(chain, "links", (64, 256, 1024, 4096)),
 }
 
