@@ -33,54 +33,63 @@ def fill(
         same: Fair shares that differ by less, relative, are the same.
         nothing: Below this share of a link's capacity, what is left of it is rounding.
     """
-    rates = caps.copy()
-    left = capacities.copy()
+    rates, left = caps.copy(), capacities.copy()
     weighted = len(coefficients) > 0
+    # Flows that are not settled yet, close together. Signed, each index would be tested for being negative.
+    flows = np.flatnonzero(offsets[1:] > offsets[:-1])
+    lengths = (offsets[1:] - offsets[:-1])[flows].astype(np.uint64)
+    links, coefficients = links.astype(np.uint32), coefficients.copy()
+    first, one = np.uint64(0), np.uint64(1)
     weight, share, taken = np.zeros(len(left)), np.empty(len(left)), np.zeros(len(left))
     for pair in range(len(links)):
         weight[links[pair]] += coefficients[pair] if weighted else 1.0
     used = np.flatnonzero(weight > 0)
-    loose = np.empty(len(left), dtype=np.bool_)
-    level = np.empty(len(caps))
-    capped = np.empty(len(caps), dtype=np.bool_)
-    flows = np.flatnonzero(offsets[1:] > offsets[:-1])
+    loose, edge = np.empty(len(left), dtype=np.bool_), np.empty(len(left))
+    level = np.empty(len(flows))
     count = len(flows)
     passes = 0
     while count > 0:
         passes += 1
         for link in used:
             share[link] = left[link] / weight[link] if weight[link] > 0 else np.inf
+            edge[link] = share[link] * (1 - same)
             loose[link] = False
             if weighted:
                 weight[link] = 0.0
-        for flow in flows[:count]:
-            lowest = np.inf
-            for link in links[offsets[flow] : offsets[flow + 1]]:
-                lowest = min(lowest, share[link])
-            capped[flow] = caps[flow] <= lowest
-            level[flow] = min(lowest, caps[flow])
-            for link in links[offsets[flow] : offsets[flow + 1]]:
-                if level[flow] < share[link] * (1 - same):
-                    loose[link] = True
-        kept = 0
-        for flow in flows[:count]:
-            frozen = capped[flow]
-            for link in links[offsets[flow] : offsets[flow + 1]]:
-                if not loose[link]:
-                    frozen = True
-                    break
-            if frozen:
-                rates[flow] = level[flow]
-                for pair in range(offsets[flow], offsets[flow + 1]):
+        # The loops over pairs do not branch on rates: the processor would guess wrong as often as not.
+        start = first
+        for flow in range(count):
+            end = start + lengths[flow]
+            lowest = caps[flows[flow]]
+            for pair in range(start, end):
+                here = share[links[pair]]
+                lowest = here if here < lowest else lowest
+            for pair in range(start, end):
+                loose[links[pair]] |= lowest < edge[links[pair]]
+            level[flow] = lowest
+            start = end
+        kept, start, free = 0, first, first
+        for flow in range(count):
+            end = start + lengths[flow]
+            waits = level[flow] < caps[flows[flow]]
+            for pair in range(start, end):
+                waits &= loose[links[pair]]
+            if waits:
+                flows[kept], lengths[kept] = flows[flow], lengths[flow]
+                kept += 1
+                for pair in range(start, end):
+                    links[free] = links[pair]
+                    if weighted:  # added up anew, for the sum is to be the same to the last bit
+                        coefficients[free] = coefficients[pair]
+                        weight[links[pair]] += coefficients[pair]
+                    free += one
+            else:
+                rates[flows[flow]] = level[flow]
+                for pair in range(start, end):
                     taken[links[pair]] += level[flow] * coefficients[pair] if weighted else level[flow]
                     if not weighted:
                         weight[links[pair]] -= 1.0
-            else:
-                flows[kept] = flow
-                kept += 1
-                if weighted:  # added up anew, for the sum is to be the same to the last bit
-                    for pair in range(offsets[flow], offsets[flow + 1]):
-                        weight[links[pair]] += coefficients[pair]
+            start = end
         count = kept
         for link in used:
             left[link] -= taken[link]
