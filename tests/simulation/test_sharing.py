@@ -1,3 +1,5 @@
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from attrs import evolve
@@ -5,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fredfw.fabric import Fabric
-from fredfw.simulation import CircuitPreempt, Incidence, MaxMin, SharingPolicy, StrictLinks, max_min
+from fredfw.simulation import CircuitPreempt, Incidence, MaxMin, SharingPolicy, StrictLinks, max_min, sharing
 from fredfw.simulation.sharing import Effort
 from fredfw.typing import FloatArray
 
@@ -101,6 +103,26 @@ def test_the_compiled_loop_gives_the_same_bits_in_as_many_passes(problem: tuple[
     expected = max_min(flows, capacities)
     assert max_min(compiled, capacities).tobytes() == expected.tobytes()
     assert compiled.effort.passes - 10**6 == flows.effort.passes
+
+
+@given(problems())
+def test_links_that_all_offer_the_same_are_a_short_cut_to_the_same_bits(problem: tuple[Incidence, FloatArray]) -> None:
+    flows, capacities = problem
+    expected = max_min(flows, capacities)
+    short = evolve(flows, effort=Effort())
+    with patch.object(sharing, "_LARGE", 0):
+        assert max_min(short, capacities).tobytes() == expected.tobytes()
+    assert short.effort.passes == flows.effort.passes
+
+
+def test_many_flows_over_links_that_all_offer_the_same() -> None:
+    # Around a ring of 6,000 links each flow takes 3, so each link carries 3.
+    links = (np.arange(6000)[:, None] + np.arange(3)) % 6000
+    flows = incidence(links.tolist())
+    assert (max_min(flows, np.full(6000, 12.0)) == 4.0).all()
+    # One link offers less to its flows; each other flow still has a link that none of these takes.
+    rates = max_min(flows, np.where(np.arange(6000) == 100, 6.0, 12.0))
+    assert rates == pytest.approx(np.where(np.isin(np.arange(6000), [98, 99, 100]), 2.0, 4.0))
 
 
 @given(problems())

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from fredfw.fabric import Fabric
-from fredfw.simulation.sharing import Incidence, SharingPolicy
-from fredfw.typing import FloatArray
+import numpy as np
 
-# How many rates the cache may hold (8 bytes each).
-_CAPACITY = 4_000_000
+from fredfw.fabric import Fabric, Routes
+from fredfw.simulation.sharing import Incidence, SharingPolicy
+from fredfw.typing import BoolArray, FloatArray
+
+# How many bytes may be remembered: so many, and on a large fabric so many for each link.
+_CAPACITY, _PER_LINK = 32 * 2**20, 32
 
 
 class RateSolver:
@@ -35,17 +37,40 @@ class RateSolver:
 
     def remember(self, key: Hashable, rates: FloatArray) -> None:
         """Remember the ``rates`` of the set of flows ``key``, which names it by what it is made of."""
-        if self._held + len(rates) > _CAPACITY:
-            self._forget()
+        self._hold(rates.nbytes)
         self._known[key] = rates
-        self._held += len(rates)
 
     def solve(self, incidence: Incidence, capacities: FloatArray) -> FloatArray:
         """Return the rates of ``incidence`` on links of ``(links,)`` ``capacities`` bytes per second."""
         return self.sharing.rates(incidence, capacities, self.fabric)
 
+    def meet(self, one: Routes, other: Routes) -> bool:
+        """Return whether two sets of routes have a link in common."""
+        known = self._meet.get((one, other))
+        if known is None:
+            known = bool(self._mask(one)[other.links].any())
+            self._meet[one, other] = self._meet[other, one] = known
+        return known
+
+    def _mask(self, routes: Routes) -> BoolArray:
+        """Return the ``(links,)`` mask of those that ``routes`` use."""
+        if routes not in self._masks:
+            mask = np.zeros(len(self.fabric.bandwidths), dtype=bool)
+            mask[routes.links] = True
+            self._hold(mask.nbytes)
+            self._masks[routes] = mask
+        return self._masks[routes]
+
+    def _hold(self, size: int) -> None:
+        """Make room for so many bytes."""
+        if self._held + size > max(_CAPACITY, _PER_LINK * len(self.fabric.bandwidths)):
+            self._forget()
+        self._held += size
+
     def _forget(self) -> None:
         self._known: dict[Hashable, FloatArray] = {}
+        self._masks: dict[Routes, BoolArray] = {}
+        self._meet: dict[tuple[Routes, Routes], bool] = {}
         self._held = 0
 
     def __getstate__(self) -> dict[str, Any]:

@@ -199,6 +199,8 @@ class CircuitPreempt(SharingPolicy):
 NOTHING = 1e-12
 # Fair shares that differ by less than this, relative, are the same.
 _SAME = 1e-12
+# From so many pairs on it is worth to see first whether all links offer the same.
+_LARGE = 10_000
 # A simulation that has taken so many passes has lasted longer than the compiled loop takes to load.
 _MANY = 10_000
 
@@ -245,11 +247,16 @@ def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
     floor = left * NOTHING
     while True:
         incidence.effort.passes += 1
+        weight = np.bincount(links, weights=coefficients, minlength=len(left))
+        share = np.divide(left, weight, out=np.full(len(left), np.inf), where=weight > 0)
+        if len(links) > _LARGE and incidence.caps is None:
+            shares = share[weight > 0]
+            if shares.min() == shares.max():  # every link is a bottleneck of all its flows
+                rates[flows] = shares[0]
+                return rates
         starts = np.zeros(len(lengths), dtype=np.intp)
         np.cumsum(lengths[:-1], out=starts[1:])
         flow_of = np.repeat(np.arange(len(flows)), lengths)
-        weight = np.bincount(links, weights=coefficients, minlength=len(left))
-        share = np.divide(left, weight, out=np.full(len(left), np.inf), where=weight > 0)
         pair_share = share[links]
         bottleneck = np.minimum.reduceat(pair_share, starts)
         level = np.minimum(bottleneck, rates[flows])

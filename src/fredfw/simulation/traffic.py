@@ -93,7 +93,7 @@ class Statistics:
         events: Moments at which something happened.
         batches: Flow sets started.
         flows: Flows started.
-        solves: Times that rates were computed.
+        solves: Times that rates were computed, of all flows or of those that share links.
         cached: Times that they were found in the cache instead.
         passes: Passes over the flows that all solves took together.
         most_passes: Passes of the solve that took most.
@@ -151,42 +151,52 @@ class Traffic:
         self._remaining = np.zeros(0)
         self._volumes = np.zeros(0)
         self._rates = np.zeros(0)
+        self._joining: list[FloatArray] = []  # volumes of loads that have no entries yet
         self.first_done = math.inf
         self._first = 0
         # The incidence of flows that drained when it was last asked for, their serial numbers, and the next one then.
         self._incidence: tuple[Incidence, IntArray, int] | None = None
         self._effort = Effort()
-        # What has changed since rates were last known: links that flows have left, how many, and the first new flow.
-        self._left: list[IntArray] = []
+        # What has changed since rates were last known: the flows that left, how many, and the first new one.
+        self._left: list[tuple[Routes, IntArray]] = []
         self._gone = 0
         self._new = 0
         self._everything = True
         self._skips = self._skipped = 0
 
     def __len__(self) -> int:
+        self._join()
         return len(self._serials)
 
     def put(self, load: Load) -> None:
         """Put ``load`` on the links."""
-        count = len(load.volumes)
         load.first = self._issued
-        self._issued += count
+        self._issued += len(load.volumes)
         self.loads.append(load)
         self._firsts.append(load.first)
-        self._serials = np.concatenate([self._serials, np.arange(load.first, self._issued)])
-        self._remaining = np.concatenate([self._remaining, load.volumes])
-        self._volumes = np.concatenate([self._volumes, load.volumes])
-        self._rates = np.concatenate([self._rates, np.zeros(count)])
+        self._joining.append(load.volumes)
         self.first_done = math.nan
+
+    def _join(self) -> None:
+        """Append what was put, all at once: often that is many loads at the same moment."""
+        if self._joining:
+            count = sum(map(len, self._joining))
+            fresh = np.arange(self._issued - count, self._issued)
+            self._serials = np.concatenate([self._serials, fresh])
+            self._remaining = np.concatenate([self._remaining, *self._joining])
+            self._volumes = np.concatenate([self._volumes, *self._joining])
+            self._rates = np.concatenate([self._rates, np.zeros(count)])
+            self._joining = []
 
     def settle(self) -> float:
         """Give all flows their rates; return in how many seconds the first is drained, infinite if none will be."""
+        self._join()
         self._solve()
         return self.first_done
 
     def drain(self, seconds: float) -> None:
         """Let time pass in which no flow is drained."""
-        if seconds > 0 and len(self._serials):
+        if seconds > 0 and len(self):
             self._remaining = np.maximum(self._remaining - self._rates * seconds, _LEAST)
             self.first_done -= seconds
 
@@ -202,13 +212,14 @@ class Traffic:
 
     def of(self, load: Load) -> slice:
         """Return where the draining flows of ``load`` are."""
+        self._join()
         start = int(np.searchsorted(self._serials, load.first))
         return slice(start, start + load.count)
 
     def remaining(self, load: Load) -> FloatArray:
         """Return the ``(F,)`` bytes that each flow of ``load`` has still to send."""
-        left = np.zeros(len(load.volumes))
-        left[load.draining] = self._remaining[self.of(load)]
+        place, left = self.of(load), np.zeros(len(load.volumes))
+        left[load.draining] = self._remaining[place]
         return left
 
     def stalled(self) -> list[Load]:
@@ -237,7 +248,7 @@ class Traffic:
             load.count -= high - low
             load.key = ()
             if local:
-                self._left.append(load.routes.links_of(flows))
+                self._left.append((load.routes, flows))
             if not load.count:
                 del self.loads[place], self._firsts[place]
             taken.append((load, flows))
@@ -265,35 +276,65 @@ class Traffic:
         if not self.loads:
             self.first_done = math.inf
             return
-        # Where so many loads are under way the same set never comes again.
-        key = None if len(self.loads) > _LOADS else (self._setting, *[load.key or load.name() for load in self.loads])
-        known = None if key is None else self._solver.find(key)
-        if known is None:
-            known = self._solved()
-            if key is not None:
-                self._solver.remember(key, known)
-            self._statistics.solves += 1
+        apart = self._apart()
+        if len(apart) == 1:
+            self._rates = self._rates_of(self.loads)
         else:
-            self._statistics.cached += 1
-        self._rates = known
+            rates, self._incidence = np.empty(len(self)), None
+            for loads in apart:
+                bounds = np.cumsum([load.count for load in loads])[:-1]
+                for load, known in zip(loads, np.split(self._rates_of(loads), bounds), strict=True):
+                    rates[self.of(load)] = known
+            self._rates = rates
         self._left, self._gone, self._new, self._everything = [], 0, self._issued, False
         with np.errstate(divide="ignore"):
             finish = self._remaining / self._rates  # infinite where a flow has no rate
         self._first = int(finish.argmin())
         self.first_done = float(finish[self._first])
 
-    def _solved(self) -> FloatArray:
-        """Return the rates of all flows; what a change does not reach keeps the rate that it has."""
-        solver, incidence, before = self._solver, self._links(), self._effort.passes
-        reached = None if self._everything else self._reached(incidence)
-        if reached is None:
-            rates = solver.solve(incidence, self.bandwidths)
-        else:
-            rates = self._rates.copy()
-            rates[reached] = solver.solve(incidence.select(reached), self.bandwidths)
+    def _apart(self) -> list[list[Load]]:
+        """Return the loads, apart where they share no links, directly or through others, and that is worth to know."""
+        if len(self.loads) == 1 or len(self) < _WORTH * len(self.loads) or not self._solver.sharing.local:
+            return [self.loads]
+        islands: list[list[Load]] = []
+        for load in self.loads:
+            touched = [any(self._solver.meet(load.routes, one.routes) for one in island) for island in islands]
+            joined = [one for island, near in zip(islands, touched, strict=True) if near for one in island]
+            islands = [island for island, near in zip(islands, touched, strict=True) if not near]
+            islands.append([*joined, load])
+        return [sorted(island, key=lambda load: load.first) for island in islands]
+
+    def _rates_of(self, loads: list[Load]) -> FloatArray:
+        """Return the rates of the flows of ``loads``, which share no links with the others."""
+        # Where so many loads are under way the same set never comes again.
+        key = None if len(loads) > _LOADS else (self._setting, *[load.key or load.name() for load in loads])
+        known = None if key is None else self._solver.find(key)
+        if known is not None:
+            self._statistics.cached += 1
+            return known
+        before = self._effort.passes
+        rates = self._solved() if len(loads) == len(self.loads) else self._solved_alone(loads)
         passes = self._effort.passes - before
+        self._statistics.solves += 1
         self._statistics.passes += passes
         self._statistics.most_passes = max(self._statistics.most_passes, passes)
+        if key is not None:
+            self._solver.remember(key, rates)
+        return rates
+
+    def _solved_alone(self, loads: list[Load]) -> FloatArray:
+        """Return the rates of the flows of ``loads``."""
+        incidence = Incidence.concatenate([load.incidence() for load in loads], self._effort)
+        return self._solver.solve(incidence, self.bandwidths)
+
+    def _solved(self) -> FloatArray:
+        """Return the rates of all flows; what a change does not reach keeps the rate that it has."""
+        solver, incidence = self._solver, self._links()
+        reached = None if self._everything else self._reached(incidence)
+        if reached is None:
+            return solver.solve(incidence, self.bandwidths)
+        rates = self._rates.copy()
+        rates[reached] = solver.solve(incidence.select(reached), self.bandwidths)
         return rates
 
     def _reached(self, incidence: Incidence) -> BoolArray | None:
@@ -306,7 +347,9 @@ class Traffic:
             self._skipped += 1
             return None
         disturbed = np.zeros(len(self.bandwidths), dtype=bool)
-        disturbed[np.concatenate([*self._left, incidence.links[incidence.offsets[fresh] :]])] = True
+        disturbed[incidence.links[incidence.offsets[fresh] :]] = True
+        for routes, flows in self._left:
+            disturbed[routes.links_of(flows)] = True
         reached = incidence.reach(disturbed)
         self._skips = min(2 * self._skips + 1, _PATIENCE) if 2 * reached.sum() > len(reached) else 0
         self._skipped = 0
