@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, ShortestPathRouter
-from fredfw.embed import NetworkBackend
+from fredfw.embed import Handle, NetworkBackend
 from fredfw.errors import DeadlockError, FredfwError, InputError, RefusedError, UnknownNameError, UnsupportedError
 from fredfw.simulation import MaxMin, StrictLinks
 
@@ -291,6 +291,23 @@ def test_timers_run_in_order() -> None:
     network.run_until_idle()
     assert log.ends == [("first", 1.0), ("second", 2.0), ("third", 2.0)]
     assert network.next_event_time() == math.inf
+
+
+def test_a_timer_that_is_cancelled_never_was() -> None:
+    network = row()
+    log = Log(network)
+    timers: list[Handle] = []
+    network.schedule(3, lambda: network.cancel(timers[3]))  # due at the same moment, and begun later
+    timers += [network.schedule(seconds, log(seconds)) for seconds in (1, 2, 3, 3.0, 4)]
+    network.cancel(timers[0])
+    network.cancel(timers[4])
+    assert network.next_event_time() == 2.0
+    network.run_until_idle()
+    assert log.ends == [(2, 2.0), (3, 3.0)]
+    assert network.now == 3.0
+    for timer in timers:
+        with pytest.raises(InputError, match="nothing is under way"):
+            network.cancel(timer)  # cancelled before, or over
 
 
 def test_callbacks_may_begin_anything() -> None:

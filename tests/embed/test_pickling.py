@@ -58,6 +58,7 @@ def messages() -> Client:
     one.pass_on(6)
     one.network.send(0, 2, 5e9, on_complete=one.log("beside"))
     one.network.schedule(2.2, one.log("timer"))
+    one.network.schedule(2.1, partial(one.network.cancel, one.network.schedule(2.3, one.log("never"))))
     return one
 
 

@@ -103,7 +103,6 @@ class NetworkBackend:
         self._planners: dict[Hashable, Planner] = {}
         self._handles = 0
         self._operations: dict[Handle, _Operation] = {}
-        self._timers: dict[int, Callback] = {}
         self._matching = Matching()
         self._routes: dict[tuple[int, int], Routes] = {}
         self._bandwidths = fabric.bandwidths.copy()  # of failed links what they will have again
@@ -242,17 +241,19 @@ class NetworkBackend:
         self._operations[handle] = _Operation(what, on_complete, run.cancel)
         return handle
 
-    def schedule(self, delay: float | str, callback: Callback) -> None:
-        """Call ``callback`` in ``delay`` seconds.
+    def schedule(self, delay: float | str, callback: Callback) -> Handle:
+        """Call ``callback`` in ``delay`` seconds; cancelled before, it never is.
 
         Raises:
             InputError: A delay that is negative or not finite, or no callback.
         """
         seconds = _quantity(delay, Unit.SECONDS, "delay")
         _check_callback(callback, key="callback", required=True)
-        timer = self._next_handle()
-        self._timers[timer] = callback
-        self._network.schedule(seconds, partial(self._ring, timer))
+        handle = self._next_handle()
+        event = self._network.schedule(seconds, partial(self._end, handle))
+        what = f"timer {handle} of {self.now + seconds:g} s"
+        self._operations[handle] = _Operation(what, callback, partial(self._network.unschedule, event))
+        return handle
 
     def cancel(self, handle: Handle) -> None:
         """Stop what is under way; its callback is not called. What has crossed the links stays accounted.
@@ -264,7 +265,7 @@ class NetworkBackend:
         """
         operation = self._operations.get(handle) if _is_number(handle) else None
         if operation is None:
-            accepted = "what send, receive or collective returned, until it has ended or is cancelled"
+            accepted = "what send, receive, collective or schedule returned, until it has ended or is cancelled"
             raise InputError(f"nothing is under way as {handle!r}", key="handle", accepted=accepted)
         del self._operations[handle]
         operation.stop()
@@ -387,9 +388,6 @@ class NetworkBackend:
         if operation is not None and operation.on_complete is not None:
             operation.on_complete()
 
-    def _ring(self, timer: int) -> None:
-        self._timers.pop(timer)()
-
     # --- inside
 
     def _next_handle(self) -> Handle:
@@ -506,7 +504,6 @@ class NetworkBackend:
         callbacks = {
             operation.what: operation.on_complete for operation in self._operations.values() if operation.on_complete
         }
-        callbacks |= {f"timer {timer}": callback for timer, callback in self._timers.items()}
         check_picklable(callbacks, NetworkBackend)
         return self.__dict__.copy()
 

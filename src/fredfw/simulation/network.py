@@ -111,6 +111,7 @@ class FlowNetwork:
         self._traffic = Traffic(solver or RateSolver(fabric, sharing), self.statistics)
         self._next_drain = math.inf
         self._events: list[_Event] = []
+        self._withdrawn: set[int] = set()  # events that will not happen
         self._sequence = 0
         self._tickets = 0
         self._open: dict[int, int] = {}  # activities that have not ended, by ticket
@@ -120,8 +121,10 @@ class FlowNetwork:
         self._router: Router | None = None
         self._detours: dict[int, tuple[FlowSet, FlowSet]] = {}
 
-    def schedule(self, delay: float, callback: Callable[[], object], priority: int = 0) -> None:
+    def schedule(self, delay: float, callback: Callable[[], object], priority: int = 0) -> int:
         """Call ``callback`` in ``delay`` seconds; at equal times lower ``priority`` first, then first come.
+
+        Return a number to take that back with.
 
         Raises:
             InputError: A delay that is negative or not finite.
@@ -129,6 +132,11 @@ class FlowNetwork:
         if not (math.isfinite(delay) and delay >= 0):
             raise InputError(f"a delay of {delay!r}", key="delay", accepted="seconds, finite and not negative")
         self._push(self.now + delay, callback, priority=priority)
+        return self._sequence
+
+    def unschedule(self, event: int) -> None:
+        """Take back an event that has not happened, by the number that ``schedule`` returned."""
+        self._withdrawn.add(event)
 
     def start(self, flows: FlowSet, on_complete: Completion, *, unicasts: Unicasts | None = None) -> int:
         """Start ``flows`` now, or as the fabric's admission decides; return a ticket to cancel them with.
@@ -236,10 +244,10 @@ class FlowNetwork:
 
     def next_event_time(self) -> float:
         """Return when something happens next, infinite if nothing will."""
-        if self._events and self._events[0][0] <= self.now:
+        first = self._first_event()
+        if first <= self.now:
             return self.now
         self._settle()
-        first = self._events[0][0] if self._events else math.inf
         return min(first, self._next_drain)
 
     def advance(self, until: float = math.inf) -> None:
@@ -260,7 +268,7 @@ class FlowNetwork:
     @property
     def idle(self) -> bool:
         """Whether no flow drains or waits and no event is due."""
-        return not (self._events or self._traffic.loads or self._waiting)
+        return not (self._first_event() < math.inf or self._traffic.loads or self._waiting)
 
     def stalled(self) -> list[str]:
         """Return the labels of flows that cannot move: they wait for admission or have no rate."""
@@ -283,6 +291,13 @@ class FlowNetwork:
         """Find out when the next flow is drained, if flows have come or gone."""
         if math.isnan(self._traffic.first_done):
             self._next_drain = self.now + self._traffic.settle()
+
+    def _first_event(self) -> float:
+        """Return when the next event is due, infinite if none is; those that were taken back are none."""
+        events = self._events
+        while events and events[0][2] in self._withdrawn:
+            self._withdrawn.remove(heapq.heappop(events)[2])
+        return events[0][0] if events else math.inf
 
     def _push(
         self, time: float, callback: Callable[[], object], batch: _Batch | None = None, *, priority: int = 0
@@ -419,7 +434,7 @@ class FlowNetwork:
             self._finish(done)
         else:
             self._drain_until(time)
-        while self._events and self._events[0][0] <= self.now:
+        while self._first_event() <= self.now:
             heapq.heappop(self._events)[3]()
 
     def _drain_until(self, time: float) -> None:
