@@ -24,7 +24,14 @@ class Nothing(CollectiveAlgorithm):
 @pytest.mark.parametrize(
     ("arguments", "key"),
     [
+        ({"pattern": "allreduce"}, "pattern"),
+        ({"pattern": None}, "pattern"),
         ({"ranks": 0}, "ranks"),
+        ({"ranks": "4"}, "ranks"),
+        ({"ranks": 2.5}, "ranks"),
+        ({"root": "0"}, "root"),
+        ({"size": "1 s"}, "size"),
+        ({"size": None}, "size"),
         ({"size": -1.0}, "size"),
         ({"size": float("nan")}, "size"),
         ({"size": float("inf")}, "size"),
@@ -43,6 +50,11 @@ def test_a_request_refuses_what_makes_no_sense(arguments: dict[str, Any], key: s
         CollectiveRequest(**{"pattern": Pattern.ALL_REDUCE, "ranks": 3, "size": 1.0, **arguments})
     assert caught.value.key == key
     assert caught.value.accepted
+
+
+def test_a_request_takes_the_name_of_a_pattern_and_a_size_with_a_unit() -> None:
+    request = CollectiveRequest("all-gather", 4, "1.5 MB")
+    assert (request.pattern, request.size) == (Pattern.ALL_GATHER, 1.5e6)
 
 
 @pytest.mark.parametrize("pattern", sorted(Nothing.patterns))

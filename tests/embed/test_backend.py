@@ -427,6 +427,8 @@ BAD: dict[str, tuple[Callable[[NetworkBackend], object], str]] = {
     "tag": (lambda network: network.send(0, 1, 1.0, [1]), r"tag: \[1\] cannot be compared"),  # type: ignore[arg-type]
     "callback": (lambda network: network.send(0, 1, 1.0, 1, 5), "on_complete: 5 cannot be called"),  # type: ignore[arg-type]
     "class": (lambda network: network.send(0, 1, 1.0, priority=-1), "priority: -1 is no class"),
+    "label": (lambda network: network.send(0, 1, 1.0, label=5), "label: 5 is no label"),  # type: ignore[arg-type]
+    "no label": (lambda network: network.collective(REQUEST, label=["x"]), r"label: \['x'\] is no label"),  # type: ignore[arg-type]
     "receive tag": (lambda network: network.receive(0, 1, None, nothing), "tag: nothing is received without a tag"),
     "receive end": (lambda network: network.receive(0, 7, 1, nothing), "dst: 7 is no end point"),
     "receive callback": (lambda network: network.receive(0, 1, 1, None), "on_complete: None cannot be called"),  # type: ignore[arg-type]

@@ -207,6 +207,11 @@ def test_errors_reach_the_process_that_made_them() -> None:
     assert env.now == 1.0
 
 
+def test_an_environment_needs_a_network() -> None:
+    with pytest.raises(InputError, match="backend: None is no network"):
+        Environment(None)  # type: ignore[arg-type]
+
+
 def test_it_begins_where_the_network_is() -> None:
     backend = environment().network.backend
     backend.advance(2.0)

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fredfw.collectives import Pattern, ring_schedule
-from fredfw.errors import InputError, UnsupportedError
+from fredfw.errors import InputError
 from fredfw.fabric import Fabric, FlowSet, LiveRouter, Router, Routes, ShortestPathRouter
-from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
+from fredfw.simulation import FlowNetwork, Lowering, MaxMin, Rerouting, ScheduleRun
 
 
 def fabric(ends: list[tuple[int, int]], bandwidth: float = 1.0, latency: float = 0.0) -> Fabric:
@@ -167,17 +167,19 @@ def test_what_starts_while_a_link_is_closed_goes_round_it_and_then_straight_agai
     assert straight.ends == {0: 13.0 + 11.0}
 
 
-def test_flows_without_another_way_are_named_and_new_ones_refused() -> None:
+def test_flows_without_another_way_are_named_and_wait() -> None:
     network = FlowNetwork(fabric([(0, 1), (1, 0)]), MaxMin())
     _, log = send(network, 0, 1, 10.0)
     network.advance(4.0)
     assert close(network, 0) == (0, ("0 to 1",))
     assert network.stalled() == ["0 to 1"]
-    with pytest.raises(UnsupportedError, match="no path from npu0 to npu1"):
-        send(network, 0, 1, 1.0)
+    _, later = send(network, 0, 1, 2.0)
+    assert network.stalled() == ["0 to 1", "0 to 1"]
+    network.advance(5.0)
     network.set_bandwidths(np.array([0]), np.array([2.0]))
+    assert network.reroute(network.fabric.router) == Rerouting(0, ())
     network.advance()
-    assert log.ends == {0: 7.0}
+    assert (later.ends, log.ends) == ({0: 7.0}, {0: 9.0})  # at half the rate, and then alone
 
 
 def test_the_live_router_counts_where_it_leaves_the_rule() -> None:

@@ -7,13 +7,30 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from fredfw.collectives.pattern import Pattern
 from fredfw.collectives.schedule import Schedule
-from fredfw.errors import InputError, UnsupportedError
+from fredfw.errors import InputError, UnsupportedError, nearest
 from fredfw.fabric.view import GroupView
 from fredfw.typing import FloatArray
+from fredfw.units import Unit, parse
+
+
+def _pattern(name: Pattern | str) -> Pattern:
+    try:
+        return Pattern(name)
+    except ValueError:
+        known = list(Pattern)
+        message = f"no collective {name!r}{nearest(str(name), known)}"
+        raise InputError(message, key="pattern", accepted=", ".join(known)) from None
+
+
+def _bytes(size: float | str) -> float:
+    try:
+        return parse(size, Unit.BYTES)
+    except InputError as error:
+        raise error.at(key="size") from None
 
 
 @frozen(eq=False)
@@ -21,29 +38,36 @@ class CollectiveRequest:
     """What is asked of an algorithm.
 
     Args:
-        pattern: The collective.
+        pattern: The collective, or its name.
         ranks: Size of the group.
-        size: Bytes of the per-rank buffer, the larger of input and output (nccl-tests, doc/PERFORMANCE.md); the block
-            of a rank, where a pattern has one, is ``size / ranks``.
+        size: Bytes of the per-rank buffer, the larger of input and output (nccl-tests, doc/PERFORMANCE.md), or text
+            with a unit; the block of a rank, where a pattern has one, is ``size / ranks``.
         root: The special rank of a rooted pattern; a point-to-point goes from it to the other rank.
         sizes: All-to-all-v only: ``(ranks, ranks)`` bytes from each rank (row) to each (column), instead of ``size``;
             the diagonal stays where it is.
 
     Raises:
-        InputError: A size that is negative or not finite, a root outside the group, an empty group, a point-to-point
-            among more than two, ``sizes`` of another shape or for another pattern.
+        InputError: No pattern, no whole number of ranks, a size that is negative or not finite, a root outside the
+            group, an empty group, a point-to-point among more than two, ``sizes`` of another shape or for another
+            pattern.
     """
 
-    pattern: Pattern
+    pattern: Pattern = field(converter=_pattern)
     ranks: int
-    size: float
+    size: float = field(converter=_bytes)
     root: int = 0
     sizes: FloatArray | None = None
 
     def __attrs_post_init__(self) -> None:
+        for key in ("ranks", "root"):
+            number = getattr(self, key)
+            if not isinstance(number, int | np.integer):
+                raise InputError(
+                    f"{number!r} is no whole number", key=key, accepted="the number of a rank, or of ranks"
+                )
         if self.ranks < 1:
             raise InputError(f"a group of {self.ranks}", key="ranks", accepted="at least 1")
-        if not np.isfinite(self.size) or self.size < 0:
+        if self.size < 0:
             raise InputError(f"{self.size!r} bytes", key="size", accepted="a finite number of bytes, 0 or more")
         if not 0 <= self.root < self.ranks:
             raise InputError(f"root {self.root} is not in the group", key="root", accepted=f"0 to {self.ranks - 1}")

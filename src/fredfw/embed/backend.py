@@ -13,7 +13,7 @@ from attrs import frozen
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.embed.callbacks import check_picklable
 from fredfw.embed.matching import Matching
-from fredfw.errors import DeadlockError, InputError, UnknownNameError, nearest
+from fredfw.errors import DeadlockError, InputError, UnknownNameError, UnsupportedError, nearest
 from fredfw.fabric import Fabric, FlowSet, LiveRouter, NodeKind, Router, Routes
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
@@ -128,7 +128,7 @@ class NetworkBackend:
         """Send a message, now.
 
         It is delivered when its last byte has drained and has paid the latency of its path: one of no bytes after the
-        latency, one to the sender itself at once.
+        latency, one to the sender itself at once. If failed links leave no path, it waits for them.
 
         Args:
             src: End point.
@@ -141,12 +141,13 @@ class NetworkBackend:
 
         Raises:
             InputError: No end point, an impossible size, a tag that cannot be compared, no callback, no class.
-            UnsupportedError: There is no path, or none is left; ``RefusedError`` if the fabric's admission refuses it.
+            UnsupportedError: The fabric has no path; ``RefusedError`` if its admission refuses it.
         """
         source, destination = self._end_point(src, "src"), self._end_point(dst, "dst")
         size = _quantity(bytes, Unit.BYTES, "bytes")
         _check_tag(tag)
         _check_callback(on_complete)
+        _check_label(label)
         flows = FlowSet(
             routes=self._path(source, destination),
             volumes=np.array([size]),
@@ -212,12 +213,14 @@ class NetworkBackend:
 
         Raises:
             InputError: No request, not one NPU per rank, no callback, no class; ``UnknownNameError`` for an unknown
-                algorithm, ``UnsupportedError`` if none can do it, or no path is left, ``RefusedError`` if the fabric's
-                admission refuses it.
+                algorithm, ``UnsupportedError`` if none can do it, ``RefusedError`` if the fabric's admission refuses
+                it.
         """
         if not isinstance(request, CollectiveRequest):
             raise InputError(f"{request!r} is no request", key="request", accepted="a CollectiveRequest")
         _check_callback(on_complete)
+        label = str(request.pattern) if label is None else label
+        _check_label(label)
         members = self._members(request, group)
         priority = _class(priority)
         plan = self._planner(algorithm).plan(request, members)
@@ -229,7 +232,7 @@ class NetworkBackend:
             self.fabric.npus[members][None, :],
             partial(self._delivered, handle),
             priority=priority,
-            label=str(request.pattern) if label is None else label,
+            label=label,
             stepwise=self._stepwise,
         )
         try:
@@ -307,6 +310,7 @@ class NetworkBackend:
             if len(waiting) > _LISTED:
                 lines.append(f"... and {len(waiting) - _LISTED} more")
             lines += [f"flows that cannot move: {label}" for label in self.stalled()[:_LISTED]]
+            lines += [f"link that has failed: {self.fabric.link_name(link)}" for link in self.failed_links()[:_LISTED]]
             raise DeadlockError("nothing is left to happen, and this is not over:\n  " + "\n  ".join(lines))
 
     # --- links
@@ -354,19 +358,31 @@ class NetworkBackend:
 
     # --- what a program may want to know
 
+    def pending(self) -> dict[Handle, str]:
+        """Return what is under way, in words: what has neither ended nor been cancelled."""
+        return {handle: operation.what for handle, operation in self._operations.items()}
+
+    def failed_links(self) -> list[int]:
+        """Return the numbers of the links that have failed and are not back."""
+        return [int(link) for link in np.flatnonzero(~self._live)]
+
     def stalled(self) -> list[str]:
-        """Return the labels of flows that cannot move now: they wait for admission or have no rate."""
+        """Return the labels of flows that cannot move now: they wait for admission or a path, or have no rate."""
         return self._network.stalled()
 
     def link_bytes(self) -> dict[str, FloatArray]:
-        """Return the ``(links,)`` bytes that have crossed each link, by label, for all that is delivered."""
+        """Return the ``(links,)`` bytes that have crossed each link until now, by label."""
         return self._network.link_bytes()
 
     def notes(self) -> tuple[str, ...]:
         """Return what a reader of the times must know: what failures did to flows, what the fabric's admission did."""
         left = self._left + (self._router.left if isinstance(self._router, LiveRouter) else 0)
         rule = f"{left} route{'s' if left > 1 else ''} left the rule of router {self.fabric.router.name!r}"
-        return (*self._notes, *([rule] if left else []), *self._network.admission.notes())
+        held = [
+            f"{first:g} s: no path for {label}, which waited{f' ({times} times in all)' if times > 1 else ''}"
+            for label, (first, times) in self._network.held.items()
+        ]
+        return (*self._notes, *held, *([rule] if left else []), *self._network.admission.notes())
 
     def statistics(self) -> dict[str, int]:
         """Return the engine's counters by name."""
@@ -418,7 +434,11 @@ class NetworkBackend:
     def _path(self, source: int, destination: int) -> Routes:
         ends = source, destination
         if ends not in self._routes:
-            self._routes[ends] = _path(self.fabric, source, destination, self._router)
+            try:
+                self._routes[ends] = _path(self.fabric, source, destination, self._router)
+            except UnsupportedError:
+                # What failed links have cut off is for the network to keep; what never had a path is an error.
+                self._routes[ends] = _path(self.fabric, source, destination, self.fabric.router)
         return self._routes[ends]
 
     def _members(self, request: CollectiveRequest, group: object) -> IntArray:
@@ -551,6 +571,11 @@ def _check_callback(callback: object, key: str = "on_complete", *, required: boo
     if not callable(callback) and (required or callback is not None):
         accepted = "a function without parameters" if required else "a function without parameters, or None"
         raise InputError(f"{callback!r} cannot be called", key=key, accepted=accepted)
+
+
+def _check_label(label: object) -> None:
+    if not isinstance(label, str):
+        raise InputError(f"{label!r} is no label", key="label", accepted="text")
 
 
 def _check_tag(tag: object) -> None:

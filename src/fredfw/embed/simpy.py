@@ -12,7 +12,7 @@ import simpy
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest
 from fredfw.embed.backend import Handle, NetworkBackend
-from fredfw.errors import DeadlockError
+from fredfw.errors import DeadlockError, InputError
 from fredfw.typing import IntArray
 
 __all__ = ["Communication", "Environment", "Network"]
@@ -93,6 +93,8 @@ class Environment(simpy.Environment):
     """
 
     def __init__(self, backend: NetworkBackend) -> None:
+        if not isinstance(backend, NetworkBackend):
+            raise InputError(f"{backend!r} is no network", key="backend", accepted="a NetworkBackend")
         super().__init__(initial_time=backend.now)
         self.network = Network(self, backend)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, assert_never
 
@@ -40,6 +41,7 @@ class _Batch:
         since: When the flows were put on the links; NaN before.
         loads: What is or was on the links.
         laps: How far the repetitions of each activity are, once that matters.
+        renewed: The router that was asked again last, and what it said.
     """
 
     request: Request
@@ -51,6 +53,7 @@ class _Batch:
     since: float = math.nan
     loads: list[_Load] = field(factory=list)
     laps: Laps | None = None
+    renewed: tuple[Router, Routes] | None = None
 
 
 @define(eq=False, kw_only=True)
@@ -82,7 +85,7 @@ class Rerouting:
 
     Args:
         moved: How many have other routes now.
-        stranded: Labels of flow sets that have no other; their flows wait until their links are back.
+        stranded: Labels of flow sets that have no other; they wait until links are back.
     """
 
     moved: int
@@ -101,6 +104,8 @@ class FlowNetwork:
         now: Seconds since the simulation began.
         statistics: Counters.
         admission: The fabric's, for this simulation alone; has figures and notes when it is over.
+        held: When flows first were to start while links were closed and there was no way round them, and how often that
+            was, by label.
     """
 
     def __init__(self, fabric: Fabric, sharing: SharingPolicy, solver: RateSolver | None = None) -> None:
@@ -120,6 +125,7 @@ class FlowNetwork:
         self._moved: dict[tuple[int, str], tuple[Routes, FloatArray]] = {}
         self._router: Router | None = None
         self._detours: dict[int, tuple[FlowSet, FlowSet]] = {}
+        self.held: dict[str, tuple[float, int]] = {}
 
     def schedule(self, delay: float, callback: Callable[[], object], priority: int = 0) -> int:
         """Call ``callback`` in ``delay`` seconds; at equal times lower ``priority`` first, then first come.
@@ -150,7 +156,6 @@ class FlowNetwork:
             RefusedError: The admission refuses the flows.
             SimulationError: It asks for unicasts where there are none, or splits the flows into what are no parts of
                 them.
-            UnsupportedError: Links are closed, and there is no way round them.
         """
         self._tickets += 1
         ticket = self._tickets
@@ -216,8 +221,8 @@ class FlowNetwork:
     def reroute(self, router: Router) -> Rerouting:
         """Route flows over closed links again with ``router``, with what they have left, and from now on what starts.
 
-        Flows that have no other route wait until their links are back. Those that start later and have none are an
-        error then.
+        Flows that have no other route wait until links are back, under way or not. Repetitions of a phase that have not
+        begun take the routes that there are then.
         """
         self._router = router
         self._detours.clear()
@@ -228,7 +233,7 @@ class FlowNetwork:
                 continue
             flows = batch.request.flows
             try:
-                routes = flows.routed(router)
+                routes = self._renewed(batch, router)
             except UnsupportedError:
                 stranded.append(flows.label)
                 continue
@@ -240,6 +245,8 @@ class FlowNetwork:
                 if len(leaving):
                     moved += len(leaving)
                     self._replace(batch, place, leaving)
+        self._ask_again()
+        stranded += [request.flows.label for request in self._waiting if request.stranded is router]
         return Rerouting(moved, tuple(sorted(set(stranded))))
 
     def next_event_time(self) -> float:
@@ -277,9 +284,13 @@ class FlowNetwork:
         return held + [_batch_of(load).request.flows.label for load in self._traffic.stalled()]
 
     def link_bytes(self) -> dict[str, FloatArray]:
-        """Return the ``(links,)`` bytes that have crossed each link, by label, for all that is delivered."""
+        """Return the ``(links,)`` bytes that have crossed each link until now, by label."""
         totals: dict[str, FloatArray] = {}
-        for (_, label), (routes, volumes) in self._moved.items():
+        moved = [(label, routes, volumes) for (_, label), (routes, volumes) in self._moved.items()]
+        for batch in self._admitted:
+            label = batch.request.flows.label
+            moved += [(label, load.routes, load.volumes - self._traffic.remaining(load)) for load in batch.loads]
+        for label, routes, volumes in moved:
             weights = np.repeat(volumes, np.diff(routes.offsets))
             if routes.coefficients is not None:
                 weights = weights * routes.coefficients
@@ -318,8 +329,9 @@ class FlowNetwork:
 
     def _ask(self, request: Request) -> None:
         """Do with the flows of ``request`` what the admission says."""
-        if self._router is not None:
-            request.flows = self._detoured(request.flows, self._router)
+        if self._router is not None and not self._find_way(request, self._router):
+            self._wait(request)
+            return
         flows = request.flows
         fabric, what = self.fabric.name, flows.label or "flows"
         # There may be thousands, which the default does not look at.
@@ -329,9 +341,7 @@ class FlowNetwork:
             case Start():
                 self._admit(request, decision)
             case Wait():
-                self.statistics.waits += not request.waited
-                request.waited = True
-                self._waiting.append(request)
+                self._wait(request)
             case Split():
                 self._split(request, decision)
             case Decompose():
@@ -345,6 +355,37 @@ class FlowNetwork:
                 raise RefusedError(f"fabric {fabric!r} refuses {what}: {decision.reason}")
             case _:
                 assert_never(decision)
+
+    def _find_way(self, request: Request, router: Router) -> bool:
+        """Give ``request`` routes that are open; return whether there are any."""
+        if request.stranded is router:
+            return False
+        try:
+            request.flows, request.stranded = self._detoured(request.flows, router), None
+        except UnsupportedError:
+            if request.stranded is None:
+                first, times = self.held.get(request.flows.label, (self.now, 0))
+                self.held[request.flows.label] = first, times + 1
+            request.stranded = router
+        return request.stranded is None
+
+    def _wait(self, request: Request) -> None:
+        """Have ``request`` asked about again."""
+        self.statistics.waits += not request.waited
+        request.waited = True
+        self._waiting.append(request)
+
+    def _ask_again(self) -> None:
+        """Do with what waits what can be done now."""
+        waiting, self._waiting = self._waiting, []
+        for request in waiting:
+            self._ask(request)
+
+    def _renewed(self, batch: _Batch, router: Router) -> Routes:
+        """Return the routes of all flows of ``batch`` by ``router``, asked once."""
+        if batch.renewed is None or batch.renewed[0] is not router:
+            batch.renewed = router, batch.request.flows.routed(router)
+        return batch.renewed[1]
 
     def _detoured(self, flows: FlowSet, router: Router) -> FlowSet:
         """Return ``flows``, routed again where links are closed; always the same object for the same flows."""
@@ -491,9 +532,7 @@ class FlowNetwork:
             self._moved[key] = load.routes, load.volumes if before is None else before[1] + load.volumes
         del self._admitted[batch]
         self.admission.release(batch.request.flows)
-        waiting, self._waiting = self._waiting, []
-        for request in waiting:
-            self._ask(request)
+        self._ask_again()
 
     def _split_laps(self, batch: _Batch) -> None:
         """Leave on the links what the current repetitions of ``batch`` have still to send; the others come after them.
@@ -586,6 +625,11 @@ class FlowNetwork:
             flows = batch.request.flows
             members = np.flatnonzero(np.isin(flows.activity, again))
             times = laps.now[flows.activity[members]]
+            if self._router is not None:
+                with suppress(UnsupportedError):  # they wait on the links that they had, until some are back
+                    begin = np.zeros(len(flows.volumes), dtype=bool)
+                    begin[members] = True
+                    batch.routes = Routes.choose(begin, self._renewed(batch, self._router), batch.routes)
             self._lay(batch, laps, members, flows.volumes[members] * times, batch.routes.latencies[members] * times)
         return over
 
