@@ -20,9 +20,16 @@ class Effort:
 
     Args:
         passes: Passes over the flows.
+        work: Pairs of a flow and a link that they went through, and for the pass itself what that many more take.
     """
 
     passes: int = 0
+    work: int = 0
+
+    def add(self, pairs: int) -> None:
+        """Count a pass over so many pairs."""
+        self.passes += 1
+        self.work += pairs + _PASS
 
 
 @frozen(eq=False)
@@ -201,8 +208,9 @@ NOTHING = 1e-12
 _SAME = 1e-12
 # From so many pairs on it is worth to see first whether all links offer the same.
 _LARGE = 10_000
-# A simulation that has taken so many passes has lasted longer than the compiled loop takes to load.
-_MANY = 10_000
+# As many pairs take about as long as the calls of a pass; after so many in all, solving has lasted longer than the
+# compiled loop takes to load.
+_PASS, _MANY = 5_000, 100_000_000
 
 
 @cache
@@ -230,7 +238,7 @@ def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
         ``(F,)`` bytes per second.
     """
     rates = np.full(len(incidence), np.inf) if incidence.caps is None else incidence.caps.astype(float)
-    if incidence.effort.passes >= _MANY and (fill := _compiled()):
+    if incidence.effort.work >= _MANY and (fill := _compiled()):
         weights = np.zeros(0) if incidence.coefficients is None else incidence.coefficients
         rates, passes = fill(incidence.offsets, incidence.links, weights, rates, capacities, _SAME, NOTHING)
         incidence.effort.passes += passes
@@ -246,7 +254,7 @@ def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
         left = left[used]
     floor = left * NOTHING
     while True:
-        incidence.effort.passes += 1
+        incidence.effort.add(len(links))
         weight = np.bincount(links, weights=coefficients, minlength=len(left))
         share = np.divide(left, weight, out=np.full(len(left), np.inf), where=weight > 0)
         if len(links) > _LARGE and incidence.caps is None:
