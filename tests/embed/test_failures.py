@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fredfw import CollectiveRequest, Framework, Pattern
 from fredfw.embed import NetworkBackend
@@ -238,6 +240,31 @@ def test_a_link_that_is_back_is_used_by_the_next_step(stepwise: bool, restored: 
     assert ends == {"done": pytest.approx(6 * step + detours * 2 * LATENCY, rel=1e-9)}
     carried = network.link_bytes()["all-reduce"]
     assert carried.sum() == pytest.approx(24e9 + (detours - 0.5) * 2e9, rel=1e-9)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 23), st.floats(0, 20), st.sampled_from([0.0, 1e-6, 0.3, 2.0, 5.0])),
+        min_size=1,
+        max_size=2,
+        unique_by=lambda failure: failure[0],
+    )
+)
+def test_links_that_come_and_go_cost_the_same_in_both_fidelities(failures: list[tuple[int, float, float]]) -> None:
+    ends: dict[object, float] = {}
+    carried = []
+    for stepwise in (False, True):
+        network = mesh(3, 3, LATENCY, stepwise=stepwise)
+        request = CollectiveRequest(Pattern.ALL_REDUCE, 9, 9e9)
+        network.collective(request, note(ends, network, stepwise), algorithm="ring")
+        for link, begin, seconds in failures:
+            network.schedule(begin, partial(network.fail_link, link))
+            network.schedule(begin + seconds, partial(network.restore_link, link))
+        network.run_until_idle()
+        carried.append(network.link_bytes()["all-reduce"].sum())
+    assert ends[False] == pytest.approx(ends[True], rel=1e-9)
+    assert carried[0] == pytest.approx(carried[1], rel=1e-9)
 
 
 @FIDELITIES

@@ -167,7 +167,8 @@ def test_what_starts_while_a_link_is_closed_goes_round_it_and_then_straight_agai
     assert straight.ends == {0: 13.0 + 11.0}
 
 
-def test_flows_without_another_way_are_named_and_wait() -> None:
+@pytest.mark.parametrize("rerouted", [False, True])
+def test_flows_without_another_way_are_named_and_wait(rerouted: bool) -> None:
     network = FlowNetwork(fabric([(0, 1), (1, 0)]), MaxMin())
     _, log = send(network, 0, 1, 10.0)
     network.advance(4.0)
@@ -177,7 +178,9 @@ def test_flows_without_another_way_are_named_and_wait() -> None:
     assert network.stalled() == ["0 to 1", "0 to 1"]
     network.advance(5.0)
     network.set_bandwidths(np.array([0]), np.array([2.0]))
-    assert network.reroute(network.fabric.router) == Rerouting(0, ())
+    if rerouted:
+        assert network.reroute(network.fabric.router) == Rerouting(0, ())
+    assert network.stalled() == []
     network.advance()
     assert (later.ends, log.ends) == ({0: 7.0}, {0: 9.0})  # at half the rate, and then alone
 

@@ -217,6 +217,11 @@ class FlowNetwork:
             self._split_laps(batch)
         self._traffic.set_bandwidths(bandwidths)
         self._detours.clear()
+        back = [one for one in self._waiting if one.stranded and not self._crossing(one.flows.routes).any()]
+        for request in back:
+            request.stranded = None
+        if back:
+            self._ask_again()
 
     def reroute(self, router: Router) -> Rerouting:
         """Route flows over closed links again with ``router``, with what they have left, and from now on what starts.
@@ -378,8 +383,12 @@ class FlowNetwork:
     def _ask_again(self) -> None:
         """Do with what waits what can be done now."""
         waiting, self._waiting = self._waiting, []
-        for request in waiting:
-            self._ask(request)
+        for place, request in enumerate(waiting, start=1):
+            try:
+                self._ask(request)
+            except BaseException:
+                self._waiting += waiting[place:]  # an error of one is none of the others
+                raise
 
     def _renewed(self, batch: _Batch, router: Router) -> Routes:
         """Return the routes of all flows of ``batch`` by ``router``, asked once."""
