@@ -293,6 +293,20 @@ def test_timers_run_in_order() -> None:
     assert network.next_event_time() == math.inf
 
 
+def test_at_one_moment_the_order_is_that_in_which_it_became_known() -> None:
+    network = row(latency=0)
+    log = Log(network)
+    network.send(0, 1, 1e9, on_complete=log("message"))
+    network.schedule(1.0, log("timer"))
+    network.send(2, 1, 1e9, "tag", on_complete=log("sender"))
+    network.receive(2, 1, "tag", log("receiver"))
+    network.schedule(1.0, log("another timer"))
+    network.run_until_idle()
+    names, times = zip(*log.ends, strict=True)
+    assert names == ("timer", "another timer", "message", "sender", "receiver")
+    assert set(times) == {1.0}
+
+
 def test_a_timer_that_is_cancelled_never_was() -> None:
     network = row()
     log = Log(network)

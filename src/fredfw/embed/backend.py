@@ -54,9 +54,10 @@ class NetworkBackend:
     """A fabric that carries messages and collectives for another program, which owns the clock.
 
     Nothing happens by itself: ``advance`` and ``run_until_idle`` let time pass and call back, in the order of time and,
-    at equal times, in the order in which things were begun. ``send``, ``receive``, ``collective`` and ``schedule``
-    return at once and never call back themselves, so they may be used in callbacks. A callback that raises ends the
-    step at its moment; what it was called for is over then, and the next step goes on with the rest.
+    at equal times, in that in which the time became known: of a timer when it is begun, of a message when its last byte
+    has drained. ``send``, ``receive``, ``collective`` and ``schedule`` return at once and never call back themselves,
+    so they may be used in callbacks. A callback that raises ends the step at its moment; what it was called for is over
+    then, and the next step goes on with the rest.
 
     Every method checks what it is given before it changes anything, so that after an ``InputError`` all is as before.
     Networks share nothing that changes: there may be any number of them, in any threads, as long as no two threads use
@@ -74,6 +75,9 @@ class NetworkBackend:
         sharing: How links are shared, or the name of a policy; the fabric's own by default.
         plugins: Where names are looked up; what is installed by default.
         stepwise: Whether a repeated phase of a collective is simulated repetition by repetition.
+
+    Attributes:
+        fabric: The network.
 
     Raises:
         InputError: No fabric, or ``UnknownNameError`` for a name that nothing is registered under.
