@@ -16,8 +16,10 @@ import time
 
 if __name__ == "__main__":
     with tempfile.TemporaryFile("w+") as output:
+        # Compiled modules are kept, as those of an installed package are, or each process would compile all of them.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         begin = time.perf_counter()
-        process = subprocess.Popen(sys.argv[2:], stdout=output)
+        process = subprocess.Popen(sys.argv[2:], stdout=output, env=environment)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - begin
         process.returncode = os.waitstatus_to_exitcode(status)

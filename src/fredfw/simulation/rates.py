@@ -13,6 +13,8 @@ from fredfw.typing import BoolArray, FloatArray
 
 # How many bytes may be remembered: so many, and on a large fabric so many for each link.
 _CAPACITY, _PER_LINK = 32 * 2**20, 32
+# What it takes to know whether two sets of routes meet: two entries of a dictionary.
+_PER_PAIR = 400
 
 
 class RateSolver:
@@ -49,6 +51,7 @@ class RateSolver:
         known = self._meet.get((one, other))
         if known is None:
             known = bool(self._mask(one)[other.links].any())
+            self._hold(_PER_PAIR)
             self._meet[one, other] = self._meet[other, one] = known
         return known
 
