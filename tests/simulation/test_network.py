@@ -1,4 +1,6 @@
+import gc
 import math
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -143,6 +145,18 @@ def test_callback_that_raises_leaves_the_other_flows_as_they_were() -> None:
     network.schedule(0.0, lambda: None)
     network.advance()
     assert done == [2.0, 3.0]
+
+
+def test_flows_that_have_ended_are_forgotten_without_a_search_for_rings_of_references() -> None:
+    network, flow_set = FlowNetwork(pipe(), MaxMin()), flows([200.0, 400.0], repeat=3)
+    gone = weakref.ref(flow_set)
+    gc.disable()
+    try:
+        ends(network, flow_set)
+        del flow_set
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_past_and_nonsense_times_are_refused() -> None:

@@ -62,7 +62,7 @@ def ring_schedule(
         if positions == 1:
             continue
         block //= positions
-        x = coordinates[:, dimension]
+        x = np.ascontiguousarray(coordinates[:, dimension])
         ring = partial(
             Phase.of,
             rank,
@@ -77,7 +77,8 @@ def ring_schedule(
         own = x * block
         if pattern is not Pattern.ALL_GATHER:
             # A block that is reduced starts its way just behind its owner, so that it gets there last.
-            scatters.append(ring((x - step) % positions * block, reduce=True))
+            behind = (np.arange(positions) - step) % positions * block
+            scatters.append(ring(behind[x], reduce=True))
         if pattern is not Pattern.REDUCE_SCATTER:
             gathers.append(ring(own))
         base = base + own

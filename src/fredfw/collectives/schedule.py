@@ -99,7 +99,8 @@ class Phase:
             modulus = np.asarray(chunk) + np.asarray(count) + np.maximum(stride, 0) * (repeat - 1)
         rows = [np.asarray(row, np.intp) for row in (source, destination, base, chunk, stride, modulus, count)]
         shape = np.broadcast_shapes((1,), *(row.shape for row in rows))
-        src, dst, base_, offset, stride_, modulus_, count_ = (np.broadcast_to(row, shape) for row in rows)
+        columns = (row if row.shape == shape else np.broadcast_to(row, shape) for row in rows)
+        src, dst, base_, offset, stride_, modulus_, count_ = columns
         return cls(
             src,
             dst,
@@ -117,10 +118,6 @@ class Phase:
 
     def __len__(self) -> int:
         return len(self.source)
-
-    def shifted(self, chunks: int, phases: int) -> Phase:
-        """Return the same phase for chunks numbered from ``chunks`` on, after ``phases`` other phases."""
-        return evolve(self, base=self.base + chunks, after=tuple(index + phases for index in self.after))
 
 
 def _bytes(value: ArrayLike) -> float | FloatArray:
@@ -286,7 +283,13 @@ def parallel(parts: Sequence[Schedule]) -> Schedule:
     chunks = 0
     for part in parts:
         shift = len(phases)
-        phases += [phase.shifted(chunks, shift) for phase in part.phases]
+        # Phases that share a column, as a reduce-scatter and its all-gather do, go on sharing it.
+        bases = {id(phase.base): phase.base for phase in part.phases}
+        bases = {key: base + chunks if chunks else base for key, base in bases.items()}
+        phases += [
+            evolve(phase, base=bases[id(phase.base)], after=tuple(index + shift for index in phase.after))
+            for phase in part.phases
+        ]
         chunks += part.chunks
     equal = len({part.chunk_bytes if isinstance(part.chunk_bytes, float) else None for part in parts}) == 1
     chunk_bytes = parts[0].chunk_bytes

@@ -76,6 +76,7 @@ class Lowering:
         self._routes: dict[Hashable, Routes] = {}
         self._flow_sets: dict[Hashable, tuple[object, FlowSet]] = {}
         self._held = 0
+        self._last: tuple[IntArray, bytes] | None = None  # the groups that were asked for last, and their name
 
     def phase(
         self,
@@ -109,7 +110,7 @@ class Lowering:
         """
         uniform = repetition is None or isinstance(schedule.chunk_bytes, float)
         step = -1 if uniform else repetition
-        place = groups.shape, sha256(np.ascontiguousarray(groups).data).digest()
+        place = self._named(groups)
         key = (id(schedule), index, place, priority, label, step, repetition is None, times, unicasts)
         known = self._flow_sets.get(key)
         if known is not None:
@@ -180,6 +181,12 @@ class Lowering:
             again=again,
         )
         return self._remember(key, None, flow_set)
+
+    def _named(self, groups: IntArray) -> bytes:
+        """Return a name of ``groups``, which are often the same for one phase after the other."""
+        if self._last is None or self._last[0] is not groups:
+            self._last = groups, _digest(groups)
+        return self._last[1]
 
     def _remember(self, key: Hashable, schedule: Schedule | None, flow_set: FlowSet) -> FlowSet:
         if self._held + len(flow_set.volumes) > _CAPACITY:

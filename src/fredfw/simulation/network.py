@@ -498,18 +498,21 @@ class FlowNetwork:
             batch = load.batch
             if load.drained is not None:
                 load.drained[drained] = self.now
-            activity = batch.request.flows.activity[load.flows(drained)]
-            if len(activity) == 1:
-                self._finish_one(batch, int(activity[0]), self.now + float(load.delays[drained[0]]))
+            of = batch.request.flows.activity
+            if len(drained) == 1 or len(batch.pending) == 1:
+                one = int(of[load.flows(drained[:1])][0])
+                self._finish_one(batch, one, len(drained), self.now + float(load.delays[drained].max()))
                 continue
+            activity = of[load.flows(drained)]
             np.maximum.at(batch.end, activity, self.now + load.delays[drained])
             counts = np.bincount(activity, minlength=len(batch.pending))
             batch.pending -= counts
             self._deliver(batch, np.flatnonzero((batch.pending == 0) & (counts > 0)))
 
-    def _finish_one(self, batch: _Batch, activity: int, arrival: float) -> None:
+    def _finish_one(self, batch: _Batch, activity: int, count: int, arrival: float) -> None:
+        """Note that ``count`` flows of one ``activity`` are drained, the last of which arrives then."""
         batch.end[activity] = max(batch.end[activity], arrival)
-        batch.pending[activity] -= 1
+        batch.pending[activity] -= count
         if not batch.pending[activity]:
             self._deliver(batch, np.array([activity]))
 
@@ -539,6 +542,7 @@ class FlowNetwork:
             key = id(load.routes), label
             before = self._moved.get(key)
             self._moved[key] = load.routes, load.volumes if before is None else before[1] + load.volumes
+        batch.loads = []  # they name their batch, and a ring of references keeps arrays until someone looks for rings
         del self._admitted[batch]
         self.admission.release(batch.request.flows)
         self._ask_again()

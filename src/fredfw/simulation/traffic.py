@@ -80,7 +80,7 @@ class Load:
 
     def incidence(self) -> Incidence:
         """Return the links of the flows that drain."""
-        routes, classes = self.routes, np.full(len(self.draining), self.priority, dtype=np.intp)
+        routes, classes = self.routes, np.broadcast_to(np.intp(self.priority), len(self.draining))
         whole = Incidence(routes.offsets, routes.links, routes.coefficients, self.caps, classes)
         return whole if self.count == len(self.draining) else whole.select(self.draining)
 
@@ -180,13 +180,16 @@ class Traffic:
     def _join(self) -> None:
         """Append what was put, all at once: often that is many loads at the same moment."""
         if self._joining:
-            count = sum(map(len, self._joining))
+            volumes = self._joining[0] if len(self._joining) == 1 else np.concatenate(self._joining)
+            count, self._joining = len(volumes), []
             fresh = np.arange(self._issued - count, self._issued)
-            self._serials = np.concatenate([self._serials, fresh])
-            self._remaining = np.concatenate([self._remaining, *self._joining])
-            self._volumes = np.concatenate([self._volumes, *self._joining])
-            self._rates = np.concatenate([self._rates, np.zeros(count)])
-            self._joining = []
+            if len(self._serials):
+                self._serials = np.concatenate([self._serials, fresh])
+                self._remaining = np.concatenate([self._remaining, volumes])
+                self._volumes = np.concatenate([self._volumes, volumes])
+                self._rates = np.concatenate([self._rates, np.zeros(count)])
+            else:  # nothing is copied, for of millions of flows a new array takes as long as a pass over it
+                self._serials, self._remaining, self._volumes, self._rates = fresh, volumes, volumes, np.zeros(count)
 
     def settle(self) -> float:
         """Give all flows their rates; return in how many seconds the first is drained, infinite if none will be."""
@@ -197,16 +200,19 @@ class Traffic:
     def drain(self, seconds: float) -> None:
         """Let time pass in which no flow is drained."""
         if seconds > 0 and len(self):
-            self._remaining = np.maximum(self._remaining - self._rates * seconds, _LEAST)
+            left = self._rates * seconds
+            np.subtract(self._remaining, left, out=left)
+            self._remaining = np.maximum(left, _LEAST, out=left)
             self.first_done -= seconds
 
     def drain_first(self) -> BoolArray:
         """Let time pass until the first flow is drained, and return the ``(F,)`` mask of those that then are."""
-        left = self._remaining - self.first_done * self._rates
+        left = self._rates * self.first_done
+        np.subtract(self._remaining, left, out=left)
         # The first defines this moment; others join if what they have left then is rounding.
         done = left <= _DRAINED * self._volumes
         done[self._first] = True
-        self._remaining = np.maximum(left, 0.0)
+        self._remaining = np.maximum(left, 0.0, out=left)
         self.first_done = 0.0
         return done
 
