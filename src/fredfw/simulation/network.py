@@ -20,6 +20,7 @@ from attrs import define, evolve, field, frozen
 from fredfw.errors import InputError, RefusedError, SimulationError, UnsupportedError
 from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Refuse, Router, Routes, Split, Start, Wait
 from fredfw.simulation.laps import Laps, current_laps
+from fredfw.simulation.memory import keep_freed_memory
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.requests import Completion, Request, Turns, Unicasts
 from fredfw.simulation.sharing import SharingPolicy
@@ -109,6 +110,7 @@ class FlowNetwork:
     """
 
     def __init__(self, fabric: Fabric, sharing: SharingPolicy, solver: RateSolver | None = None) -> None:
+        keep_freed_memory()
         self.fabric = fabric
         self.now = 0.0
         self.statistics = Statistics()

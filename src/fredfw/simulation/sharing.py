@@ -248,15 +248,16 @@ def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
     if not len(flows):
         return rates
     lengths = lengths[flows]
-    links, coefficients, left = incidence.links, incidence.coefficients, capacities.astype(float)
+    links, coefficients = incidence.links, incidence.coefficients
     if 8 * len(links) < len(capacities):  # else to sort the links takes longer than the rest
         used, links = np.unique(links, return_inverse=True)
-        left = left[used]
-    floor = left * NOTHING
+        capacities = capacities[used]
+    left, count = capacities, len(capacities)
+    crossing = np.bincount(links, minlength=count)
     while True:
         incidence.effort.add(len(links))
-        weight = np.bincount(links, weights=coefficients, minlength=len(left))
-        share = np.divide(left, weight, out=np.full(len(left), np.inf), where=weight > 0)
+        weight = crossing if coefficients is None else np.bincount(links, weights=coefficients, minlength=count)
+        share = np.divide(left, weight, out=np.full(count, np.inf), where=weight > 0)
         if len(links) > _LARGE and incidence.caps is None:
             shares = share[weight > 0]
             if shares.min() == shares.max():  # every link is a bottleneck of all its flows
@@ -264,23 +265,25 @@ def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
                 return rates
         starts = np.zeros(len(lengths), dtype=np.intp)
         np.cumsum(lengths[:-1], out=starts[1:])
-        flow_of = np.repeat(np.arange(len(flows)), lengths)
-        pair_share = share[links]
+        pair_share, limit = share[links], rates[flows]
         bottleneck = np.minimum.reduceat(pair_share, starts)
-        level = np.minimum(bottleneck, rates[flows])
-        loose = np.zeros(len(left), dtype=bool)
-        loose[links[level[flow_of] < pair_share * (1 - _SAME)]] = True
-        frozen = np.logical_or.reduceat(~loose[links], starts) | (rates[flows] <= bottleneck)
+        level = np.minimum(bottleneck, limit)
+        # Few pairs are of a flow and its bottleneck; a link where all are is saturated.
+        pair_share *= 1 - _SAME
+        tight = np.flatnonzero(np.repeat(level, lengths) >= pair_share)
+        narrow = links[tight]
+        saturated = np.bincount(narrow, minlength=count) == crossing
+        frozen = limit <= bottleneck
+        frozen[np.repeat(np.arange(len(flows)), lengths)[tight[saturated[narrow]]]] = True
         rates[flows[frozen]] = level[frozen]
         if frozen.all():
             return rates
-        gone = frozen[flow_of]
-        weights = level[flow_of[gone]]
+        gone = np.repeat(frozen, lengths)
+        freed, weights = links[gone], np.repeat(level[frozen], lengths[frozen])
         if coefficients is not None:
             weights = weights * coefficients[gone]
-        left = left - np.bincount(links[gone], weights=weights, minlength=len(left))
-        left[left < floor] = 0.0
-        flows, lengths = flows[~frozen], lengths[~frozen]
-        links = links[~gone]
-        if coefficients is not None:
             coefficients = coefficients[~gone]
+        crossing = crossing - np.bincount(freed, minlength=count)
+        left = left - np.bincount(freed, weights=weights, minlength=count)
+        left[left < capacities * NOTHING] = 0.0
+        flows, lengths, links = flows[~frozen], lengths[~frozen], links[~gone]
