@@ -55,6 +55,15 @@ def test_a_message_finishes_over_the_detour(network: NetworkBackend) -> None:
     assert second.startswith("1 route left the rule of router ")
 
 
+def test_a_detour_that_nobody_admitted_is_reported() -> None:
+    network = NetworkBackend(FRAMEWORK.topology("optical-ring", npus=8).build())
+    network.send(0, 2, 1e9)
+    network.schedule(0.001, partial(network.fail_link, "npu0->npu1"))
+    network.run_until_idle()
+    way = "1 flow under way took another path, as if circuits or wavelengths were free there"
+    assert network.notes()[0] == f"0.001 s: link npu0->npu1 failed; {way}"
+
+
 def test_a_detour_is_shared_with_those_who_are_there() -> None:
     network = mesh(2, 2)
     ends: dict[object, float] = {}

@@ -14,7 +14,7 @@ from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.embed.callbacks import check_picklable
 from fredfw.embed.matching import Matching
 from fredfw.errors import DeadlockError, InputError, UnknownNameError, UnsupportedError, nearest
-from fredfw.fabric import Fabric, FlowSet, LiveRouter, NodeKind, Router, Routes
+from fredfw.fabric import AlwaysStart, Fabric, FlowSet, LiveRouter, NodeKind, Router, Routes
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.registry import Registry
@@ -518,6 +518,8 @@ class NetworkBackend:
         note = f"{self.now:g} s: link {self.fabric.link_name(link)} {what}"
         if rerouting.moved:
             note += f"; {rerouting.moved} flow{'s' if rerouting.moved > 1 else ''} under way took another path"
+            if not isinstance(self._network.admission, AlwaysStart):
+                note += ", as if circuits or wavelengths were free there"
         if rerouting.stranded:
             note += f"; no path is left for {', '.join(sorted(set(rerouting.stranded)))}"
         self._notes.append(note)
