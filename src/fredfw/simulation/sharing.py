@@ -82,9 +82,10 @@ class Incidence:
         """Return the pairs of the flows where ``(F,)`` ``chosen`` is true."""
         if chosen.all():
             return self
-        pairs = chosen[self.flows]
+        lengths = self.offsets[1:] - self.offsets[:-1]
+        pairs = np.repeat(chosen, lengths)
         offsets = np.zeros(int(chosen.sum()) + 1, dtype=np.intp)
-        np.cumsum((self.offsets[1:] - self.offsets[:-1])[chosen], out=offsets[1:])
+        np.cumsum(lengths[chosen], out=offsets[1:])
         return Incidence(
             offsets,
             self.links[pairs],
