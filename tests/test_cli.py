@@ -358,7 +358,7 @@ def test_plugins_show() -> None:
     ("old", "new", "message"),
     [
         ("baseline", "base", "two.toml: base: unknown key; did you mean 'baseline'?"),
-        ('rate = "2 GB/s"', 'rate = "2 GB"', "two.toml: fabrics.fast.topology.rate: '2 GB' has the unit 'B', not B/s"),
+        ('rate = "2 GB/s"', 'rate = "2 GB"', "two.toml: fabrics.fast.topology.rate: '2 GB' has the unit 'GB', not B/s"),
         ('rate = "2 GB/s"', "rate = nan", "two.toml: fabrics.fast.topology.rate: nan is not finite"),
         ('slow.topology = "tiny"', 'slow.topology = "tny"', "two.toml: fabrics.slow.topology: no topology 'tny'"),
         ("title", "[", "two.toml: is not TOML"),
@@ -438,6 +438,23 @@ def test_a_failure_of_a_model_is_one_line_and_code_1(experiment: str) -> None:
     assert os.listdir() == [experiment]
 
 
+def test_too_little_memory_is_one_line_and_code_1() -> None:
+    result = fredfw("collective", "all-reduce", "--topology", "switch", "--set", "npus=1000000000000000")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("fredfw: error: there is not enough memory: Unable to allocate")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no device that is always full")
+@pytest.mark.parametrize("arguments", [["compare", "two.toml"], ["compare", "two.toml", "--json", "-"], ["chat"]])
+def test_a_full_disk_is_one_line_and_code_1(experiment: str, arguments: list[str]) -> None:
+    del experiment  # is in the current directory
+    command = [sys.executable, "-c", "from fredfw.cli import main; main(prog_name='fredfw')", *arguments]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    message = "fredfw: error: standard output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, message)
+
+
 def test_a_defect_keeps_its_traceback(experiment: str) -> None:
     Path(experiment).write_text(EXPERIMENT.replace('"step"', '{ name = "failing", defect = true }'))
     with pytest.raises(ZeroDivisionError):
@@ -473,7 +490,7 @@ def test_a_plugins_command_runs_like_one_of_the_core() -> None:
 
 def test_errors_of_a_plugins_command_are_reported_like_those_of_the_core(experiment: str) -> None:
     del experiment  # only its empty directory is needed
-    assert is_refused("speed", "--rate", "1 GB").startswith("rate: '1 GB' has the unit 'B'")
+    assert is_refused("speed", "--rate", "1 GB").startswith("rate: '1 GB' has the unit 'GB'")
     assert is_refused("speed", "--json", "missing/out.json").startswith("missing/out.json: --json: cannot be written")
     result = fredfw("speed", "--fail")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "fredfw: error: it went wrong\n")

@@ -77,7 +77,12 @@ def test_quantities(text: object, unit: Unit, expected: float) -> None:
 )
 def test_decimal_prefixes(mantissa: object, prefix: str, space: str) -> None:
     expected = float(f"{mantissa}e{DECIMAL[prefix]}")
-    assert parse(f"{mantissa}{space}{prefix}B/s", Unit.BYTES_PER_SECOND) == pytest.approx(expected, rel=1e-14)
+    assert parse(f"{mantissa}{space}{prefix}s", Unit.SECONDS) == pytest.approx(expected, rel=1e-14)
+    if DECIMAL[prefix] >= 0:
+        assert parse(f"{mantissa}{space}{prefix}B/s", Unit.BYTES_PER_SECOND) == pytest.approx(expected, rel=1e-14)
+    else:  # there is no thousandth of a bit
+        with pytest.raises(InputError, match="has the unit"):
+            parse(f"{mantissa}{space}{prefix}B/s", Unit.BYTES_PER_SECOND)
 
 
 @given(mantissa=st.integers(1, 10**6), prefix=st.sampled_from(sorted(BINARY)))
@@ -88,9 +93,15 @@ def test_binary_prefixes(mantissa: int, prefix: str) -> None:
 @pytest.mark.parametrize(
     ("value", "unit", "message"),
     [
-        ("750 GB", Unit.BYTES_PER_SECOND, "'750 GB' has the unit 'B', not B/s"),
-        ("1 GB/ms", Unit.BYTES_PER_SECOND, "has the unit 'B/ms'"),
-        ("50 min", Unit.SECONDS, "has the unit 'in'"),
+        ("750 GB", Unit.BYTES_PER_SECOND, "'750 GB' has the unit 'GB', not B/s"),
+        ("1 GB/ms", Unit.BYTES_PER_SECOND, "has the unit 'GB/ms'"),
+        ("50 min", Unit.SECONDS, "has the unit 'min', not s"),
+        ("64mb", Unit.BYTES, "has the unit 'mb', not B; did you mean 'MB' or 'Mb'?"),
+        ("25 mib", Unit.BYTES, "has the unit 'mib', not B; did you mean 'MiB' or 'Mib'?"),
+        ("100 mbps", Unit.BYTES_PER_SECOND, "has the unit 'mbps', not B/s; did you mean 'MBps' or 'Mbps'?"),
+        ("1 gbps", Unit.BYTES_PER_SECOND, "has the unit 'gbps', not B/s; did you mean 'GBps' or 'Gbps'?"),
+        ("1e2 mFLOP/s", Unit.FLOPS, "has the unit 'mFLOP/s', not FLOP/s; did you mean 'MFLOP/s'?"),
+        ("5 m", Unit.SECONDS, "has no unit"),
         ("5 %", Unit.BYTES, "has the unit '%'"),
         ("$5", Unit.BYTES, "has the unit '$'"),
         ("750 G", Unit.BYTES_PER_SECOND, "has no unit"),
@@ -138,6 +149,7 @@ def test_the_examples_of_what_is_accepted_are(unit: Unit) -> None:
         (2e-8, Unit.SECONDS, "20 ns"),
         (1.5e9, Unit.BYTES, "1.5 GB"),
         (123456789.0, Unit.BYTES, "123.5 MB"),
+        (0.0125, Unit.BYTES, "0.0125 B"),
     ],
 )
 def test_render(value: float, unit: Unit, text: str) -> None:

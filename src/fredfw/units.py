@@ -9,6 +9,7 @@ GB is 10^9 bytes, GiB is 2^30 bytes, ``b`` is bits, ``B`` is bytes.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from numbers import Real
@@ -48,6 +49,12 @@ _EXAMPLES: Mapping[Unit, str] = {
     Unit.JOULES: "an energy such as '5 mJ' or a number of joules",
     Unit.JOULES_PER_BYTE: "an energy per byte such as '0.063 pJ/bit' or a number of joules per byte",
 }
+
+
+# There is no thousandth of a bit; who writes "64 mb" means "64 MB" or "64 Mb".
+_WHOLE = (Unit.BYTES, Unit.BYTES_PER_SECOND, Unit.FLOPS)
+_FRACTIONS = tuple("munpfazyµμ")
+_NUMBER = re.compile(r"\s*[+-]?[\d_.]+([eE][+-]?\d+)?\s*")
 
 
 def accepted(unit: Unit) -> str:
@@ -90,11 +97,21 @@ def _parse_text(text: str, unit: Unit) -> float:
     # quantiphy also reads "name = 5 B # comment", and "1,5 GB" as 15 GB.
     if parsed.name or parsed.desc or "," in text:
         raise InputError(f"{text!r} is not a quantity", accepted=accepted(unit))
+    written = _NUMBER.sub("", text, count=1).strip()  # the prefix, too, which quantiphy takes off where it knows it
     factor = _SPELLINGS[unit].get(parsed.units)
-    if factor is None:
-        what = f"has the unit {parsed.units!r}, not {unit.value}" if parsed.units else "has no unit"
-        raise InputError(f"{text!r} {what}", accepted=accepted(unit))
+    small = unit in _WHOLE and written.removesuffix(parsed.units) in _FRACTIONS
+    if factor is None or small:
+        what = f"has the unit {written!r}, not {unit.value}" if parsed.units else "has no unit"
+        raise InputError(f"{text!r} {what}{_other_case(written, unit)}", accepted=accepted(unit))
     return float(parsed) * factor
+
+
+def _other_case(written: str, unit: Unit) -> str:
+    """Return a hint where ``written`` is a unit but for the case of its letters."""
+    prefixes = ("", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti")
+    known = [prefix + spelling for prefix in prefixes for spelling in _SPELLINGS[unit]]
+    alike = [one for one in known if one.lower() == written.lower() and one != written]
+    return f"; did you mean {' or '.join(map(repr, alike))}?" if alike else ""
 
 
 def render(value: float, unit: Unit, precision: int = 3) -> str:
@@ -104,6 +121,8 @@ def render(value: float, unit: Unit, precision: int = 3) -> str:
     """
     import quantiphy
 
+    if unit in _WHOLE and abs(value) < 1:
+        return f"{value:.{precision + 1}g} {unit.value}"
     return str(quantiphy.Quantity(value, unit.value).render(prec=precision, strip_zeros=True))
 
 
@@ -270,9 +289,12 @@ def flag(default: bool | None, *, help: str = "") -> Any:  # noqa: A002  (as abo
 @attrs.frozen
 class _AtLeast:
     minimum: float
+    maximum: float
 
     @property
     def accepted(self) -> str:
+        if self.maximum < math.inf:
+            return f"a number from {self.minimum:g} to {self.maximum:g}"
         return f"a number of at least {self.minimum:g}"
 
     def __call__(self, _instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -286,8 +308,9 @@ class _AtLeast:
                 continue
             if isinstance(one, bool) or not isinstance(one, Real) or not math.isfinite(one):
                 raise InputError(f"{one!r} is not a finite number", key=attribute.name, accepted=self.accepted)
-            if one < self.minimum:
-                raise InputError(f"{one!r} is too small", key=attribute.name, accepted=self.accepted)
+            if not self.minimum <= float(one) <= self.maximum:
+                what = "small" if float(one) < self.minimum else "large"
+                raise InputError(f"{one!r} is too {what}", key=attribute.name, accepted=self.accepted)
 
 
 @attrs.frozen
@@ -304,9 +327,9 @@ class _OneOf:
             raise InputError(f"{value!r} is not known{hint}", key=attribute.name, accepted=self.accepted)
 
 
-def at_least(minimum: float) -> Callable[[object, attrs.Attribute[Any], Any], None]:
-    """Return a validator for numbers, lists or mappings of numbers not below ``minimum``; ``None`` passes."""
-    return _AtLeast(minimum)
+def at_least(minimum: float, *, at_most: float = math.inf) -> Callable[[object, attrs.Attribute[Any], Any], None]:
+    """Return a validator for numbers, lists or mappings of numbers in that range; ``None`` passes."""
+    return _AtLeast(minimum, at_most)
 
 
 def one_of(*choices: str) -> Callable[[object, attrs.Attribute[Any], Any], None]:

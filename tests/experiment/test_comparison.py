@@ -73,6 +73,24 @@ def test_times_and_speedups_are_the_closed_forms(comparison: Comparison) -> None
     assert (mesh.speedup, fred.speedup) == (1.0, mesh.seconds / fred.seconds)
 
 
+def test_rows_say_on_how_many_npus_and_by_which_algorithms(comparison: Comparison) -> None:
+    assert [row.npus for row in comparison.rows] == [4, 4, 4, 4]
+    assert comparison.rows[1].algorithms == {"collective all-reduce x4": "in-network"}
+    assert not any("NPUs" in note for row in comparison.rows for note in row.notes)
+
+
+def test_another_number_of_npus_than_the_baseline_has_is_noted() -> None:
+    large = {"topology": {"name": "mesh2d", "rows": 2, "columns": 4}, "collectives": {"default": "ring"}}
+    fabrics = {**tables()["fabrics"], "large": large}
+    rows = compare(tables(fabrics=fabrics, workloads={"one": {"workload": "microbenchmark"}})).rows
+    note = "runs on 8 NPUs, 'mesh' on 4: the speed-up is not of the same machine, or work"
+    assert [(row.fabric, row.npus, row.notes) for row in rows] == [
+        ("mesh", 4, ()),
+        ("fred", 4, ()),
+        ("large", 8, (note,)),
+    ]
+
+
 def test_speedups_refer_to_the_baseline() -> None:
     rows = compare(tables(baseline="fred")).rows
     assert [row.speedup for row in rows if row.fabric == "fred"] == [1.0, 1.0]

@@ -27,6 +27,7 @@ def _row(workload: str, fabric: str, status: Status, **parts: float) -> Row:
     seconds = sum(parts.values())
     published = {"C": 1.25, "D": 2.5}.get(fabric)
     return Row(
+        npus=20,
         workload=workload,
         fabric=fabric,
         baseline="mesh",
@@ -134,7 +135,7 @@ def run(pair: Fabric) -> RunResult:
         energy=0.4,
         memory={"weights": 8e9, "gradients": 0.0},
         algorithms={"dp all-reduce x2": "ring"},
-        provenance={"topology": {"name": "pair"}},
+        provenance={"topology": {"name": "pair"}, "fidelity": "compressed"},
         statistics={"events": 4},
         figures={"wavelengths": 64.0},
         notes=("a note",),

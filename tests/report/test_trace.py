@@ -26,10 +26,19 @@ def test_every_span_appears_on_the_npu_of_each_of_its_ranks(run: RunResult) -> N
         ("grads 2", 0),
     ]
     assert all(set(event) == {"ph", "name", "cat", "pid", "tid", "ts", "dur", "args"} for event in spans)
-    assert spans[3]["args"] == {"task": 1, "label": "dp", "bytes": 100.0}
+    assert spans[3]["args"] == {"task": 1, "label": "dp", "bytes": 100.0, "repetitions": 1}
     assert (spans[3]["ts"], spans[3]["dur"]) == (2e6, 2e6)
     # The mean over the NPUs is the breakdown's.
     assert sum(event["dur"] for event in spans if event["cat"] == "compute") / 2 == run.breakdown["compute"] * 1e6
+
+
+def test_what_was_simulated_as_one_says_how_often_it_is_done(run: RunResult) -> None:
+    graph = run.timeline.graph
+    repeated = evolve(run, timeline=evolve(run.timeline, graph=evolve(graph, repeats=np.full(len(graph.repeats), 32))))
+    document = json.loads(trace_to_json(repeated))
+    assert document["otherData"]["fidelity"] == "compressed"
+    span = next(event for event in document["traceEvents"] if event["name"] == "grads 1 x 32")
+    assert span["args"] == {"task": 1, "label": "dp", "bytes": 3200.0, "repetitions": 32}
 
 
 def test_threads_and_processes_are_named(run: RunResult) -> None:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw import (
     Admission,
@@ -28,6 +28,7 @@ from fredfw import (
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import PluginError, RefusedError, ScheduleError, UnsupportedError
 from fredfw.simulation import Lowering, Planner
+from fredfw.simulation.planner import too_fast
 from fredfw.simulation.sharing import MaxMin
 
 REQUEST = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
@@ -84,6 +85,21 @@ def test_the_fastest_candidate_is_taken_ties_by_name() -> None:
     assert plan.algorithm == min(sorted(plan.candidates), key=plan.candidates.__getitem__)
 
 
+class Almost(Neighbours):
+    """Longer than Neighbours by less than rounding."""
+
+    name: ClassVar[str] = "almost"
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        return super().schedule(evolve(request, size=request.size * (1 + 1e-12)), view)
+
+
+def test_times_that_differ_by_rounding_are_ties() -> None:
+    plan = planner(ring(AlwaysStart), Neighbours(), Almost()).plan(REQUEST, MEMBERS)
+    assert plan.candidates["almost"] > plan.candidates["neighbours"]
+    assert plan.algorithm == "almost"
+
+
 def test_a_candidate_that_the_fabric_refuses_is_left_out() -> None:
     plan = planner(ring(OneHop), DirectAlgorithm(), Neighbours()).plan(REQUEST, MEMBERS)
     assert plan.algorithm == "neighbours"
@@ -108,6 +124,12 @@ def test_a_candidate_that_never_ends_is_no_candidate() -> None:
 
 def test_a_single_candidate_is_not_tried() -> None:
     assert planner(ring(Never), Neighbours()).plan(REQUEST, MEMBERS).candidates == {}
+
+
+@pytest.mark.parametrize(("now", "noted"), [(1e-3, True), (1e9, False)])
+def test_a_time_below_its_bound_is_noted_unless_the_clock_cannot_tell(now: float, noted: bool) -> None:
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 8, 8192.0)
+    assert (too_fast("ring", request, 82.72e-9, 82.73e-9, now) is not None) == noted
 
 
 def test_first_takes_the_first_that_can_serve() -> None:

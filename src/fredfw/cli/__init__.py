@@ -6,6 +6,8 @@ fredfw did not raise on purpose is a defect and keeps its traceback.
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -58,6 +60,18 @@ def _reported() -> Iterator[None]:
             raise _BadInput(str(error)) from error
         except FredfwError as error:
             raise _Failure(str(error)) from error
+        except MemoryError as error:
+            raise _Failure(f"there is not enough memory{f': {error}' if str(error) else ''}") from error
+        except OSError as error:
+            if error.errno not in _FULL or error.filename is not None:
+                raise
+            # What is left in the buffer must not fail once more when Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise _Failure(f"standard output cannot be written: {error.strerror}") from error
+
+
+# What a disk or a quota says when it is full.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class _Group(click.Group):
@@ -93,9 +107,9 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with _reported():
             result = super().invoke(ctx)
-        if sys.stdout is not None:  # it is where a shell closed it
-            # What a plugin's command printed: click ends quietly if nobody reads it any more, Python's exit would not.
-            sys.stdout.flush()
+            if sys.stdout is not None:  # it is where a shell closed it
+                # What a plugin's command printed: click ends quietly if nobody reads it any more, Python's exit not.
+                sys.stdout.flush()
         return result
 
 

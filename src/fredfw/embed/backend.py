@@ -503,7 +503,8 @@ class NetworkBackend:
         if len(ends) == 2 and all(0 <= end < nodes for end in ends):
             with suppress(InputError):  # which does not know what else would do
                 return int(self.fabric.links_between(np.array(ends[:1]), np.array(ends[1:]))[0])
-        accepted = f"a link from 0 to {count - 1}, its name, or the numbers of the two nodes that it joins"
+        name = f" such as {self.fabric.link_name(0)!r}" if count else ""
+        accepted = f"a link from 0 to {count - 1}, its name{name}, or the numbers of the two nodes that it joins"
         raise InputError(f"{link!r} is no link of {self.fabric.name!r}", key="link", accepted=accepted)
 
     def _rewire(self, link: int, bandwidth: float, what: str) -> None:

@@ -83,8 +83,8 @@ def assemble(
     references = {(one.workload, one.fabric): one for one in reversed(outline.references)}  # the first one counts
     rows = []
     for workload, fabric in outline.cells:
-        cell = cells[workload.name, fabric.name]
-        faster = speedup(cells[workload.name, fabric.baseline], cell, outline.file)
+        cell, baseline = cells[workload.name, fabric.name], cells[workload.name, fabric.baseline]
+        faster = speedup(baseline, cell, outline.file)
         status = _status(workload, fabric)
         reference = references.get((workload.name, fabric.name))
         rows.append(
@@ -98,11 +98,17 @@ def assemble(
                 reference_source=reference.source if reference else None,
                 status=status,
                 breakdown=cell.breakdown,
+                npus=len(cell.placement),
+                algorithms=cell.algorithms,
                 compute_scale=workload.compute_scale,
                 fidelity=cell.provenance["fidelity"],
                 energy=cell.energy,
                 figures=cell.figures,
-                notes=cell.notes + (_outdated(workload, faster) if status is Status.CALIBRATED else ()),
+                notes=(
+                    *cell.notes,
+                    *_unlike(cell, baseline),
+                    *(_outdated(workload, faster) if status is Status.CALIBRATED else ()),
+                ),
             )
         )
     return Comparison(
@@ -136,6 +142,14 @@ def speedup(baseline: Cell, cell: Cell, file: str | None = None) -> float:
                 accepted="a workload that computes or communicates on every fabric",
             )
     return baseline.seconds / cell.seconds
+
+
+def _unlike(cell: Cell, baseline: Cell) -> tuple[str, ...]:
+    """Return a note where the two run on different numbers of NPUs."""
+    count, others = len(cell.placement), len(baseline.placement)
+    if count == others:
+        return ()
+    return (f"runs on {count} NPUs, {baseline.fabric!r} on {others}: the speed-up is not of the same machine, or work",)
 
 
 def _outdated(workload: WorkloadSection, speedup: float) -> tuple[str, ...]:

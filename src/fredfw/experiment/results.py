@@ -129,6 +129,8 @@ class Cell:
         notes: What a reader must know.
         statistics: Counters of the engine.
         provenance: Everything needed to make the numbers again; JSON-ready.
+        placement: ``(workers,)`` NPU number of each rank.
+        algorithms: What served each kind of request.
     """
 
     workload: str
@@ -140,6 +142,8 @@ class Cell:
     notes: tuple[str, ...]
     statistics: dict[str, int]
     provenance: dict[str, Any]
+    placement: tuple[int, ...]
+    algorithms: dict[str, str]
 
     @classmethod
     def of(cls, result: RunResult) -> Cell:
@@ -154,6 +158,8 @@ class Cell:
             notes=result.notes,
             statistics=result.statistics,
             provenance=result.provenance,
+            placement=tuple(int(npu) for npu in result.placement),
+            algorithms=result.algorithms,
         )
 
 
@@ -172,6 +178,8 @@ class Row:
         status: Where ``seconds`` and ``speedup`` come from.
         breakdown: Seconds by cause; they add up to ``seconds``.
         compute_scale: Factor between the compute times used and the roofline.
+        npus: How many NPUs are in use.
+        algorithms: What served each kind of request, for example ``{"mp all-reduce x3": "ring"}``.
         fidelity: ``compressed`` or ``stepwise``.
         energy: Joules spent on links.
         figures: What the fabric's admission counted, for example wavelengths used.
@@ -187,6 +195,8 @@ class Row:
     reference_source: str | None
     status: Status
     breakdown: dict[str, float]
+    npus: int
+    algorithms: dict[str, str] = field(factory=dict)
     compute_scale: float = 1.0
     fidelity: str = "compressed"
     energy: float = 0.0

@@ -119,8 +119,16 @@ class Runner:
         with self._placed(f"fabrics.{fabric.name}.router"):
             bench.lowering.router.route(bench.fabric, npus[:1], npus[-1:])
         system = System(len(npus), len(bench.fabric.controllers))
-        with self._placed(f"workloads.{workload.name}.workload"):
-            places = placement.assign(bench.fabric, workload.workload.parallelism(system))
+        work = f"workloads.{workload.name}.workload"
+        with self._placed(work):
+            parallelism = workload.workload.parallelism(system)
+        try:
+            places = placement.assign(bench.fabric, parallelism)
+        except InputError as error:
+            # The fabric is none for that placement, or the workload has too many workers.
+            key = f"fabrics.{fabric.name}.placement" if isinstance(error, UnsupportedError) else work
+            raise error.at(file=self._experiment.file, key=key) from None
+        with self._placed(work):
             memory = workload.workload.memory(system)
             self._check_memory(memory)
             graph = self._graph(workload, system)
@@ -324,7 +332,7 @@ class Bench:
         duration = network.now
         algbw = request.size / duration if duration > 0 else 0.0
         bound = self.bounds.of(request, group)
-        note = too_fast(plan.algorithm, request, duration, bound.seconds)
+        note = too_fast(plan.algorithm, request, duration, bound.seconds, network.now)
         return CollectiveResult(
             pattern=label,
             algorithm=plan.algorithm,

@@ -134,7 +134,7 @@ class Catalog(ABC, Generic[V]):
         if name in entries:
             return entries[name]
         message = f"no {self.kind} {name!r}{nearest(name, entries)}"
-        known = ", ".join(entries)
+        known = ", ".join(entries) or "none is installed"
         provider = f"fredfw-{self.kind}-{name}" if name in FIRST_PARTY.get(self.kind, ()) else None
         suspects = [one for one in self._calls.left_out(self._hook) if self._may_provide(one, name, provider)]
         for one in suspects:

@@ -77,6 +77,7 @@ def comparison_to_csv(comparison: Comparison) -> str:
         "fabric",
         "status",
         "fidelity",
+        "npus",
         "seconds",
         "speedup",
         "baseline",

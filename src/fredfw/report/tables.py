@@ -77,11 +77,12 @@ def comparison_report(comparison: Comparison) -> list[RenderableType]:
     groups = [list(rows) for _, rows in groupby(comparison.rows, key=lambda row: row.workload)]
     shared = [tuple(note for note in rows[0].notes if all(note in row.notes for row in rows)) for rows in groups]
     over = ("over",) if len(baselines) > 1 else ()
+    npus = ("NPUs",) if len({row.npus for row in comparison.rows}) > 1 else ()
     blocks = [
-        _workload_cells(rows, parts, notes, common, sources, over=bool(over))
+        _workload_cells(rows, parts, notes, common, sources, over=bool(over), npus=bool(npus))
         for rows, common in zip(groups, shared, strict=True)
     ]
-    header = [Text(name) for name in ("fabric", "time", "speed-up", *over, "published", "status", *parts)]
+    header = [Text(name) for name in ("fabric", *npus, "time", "speed-up", *over, "published", "status", *parts)]
     every = [header, *(cells for block in blocks for cells in block)]
     widths = [max(cells[column].cell_len for cells in every) for column in range(len(header))]
     report: list[RenderableType] = [
@@ -110,7 +111,14 @@ def _workload_title(rows: Sequence[Row], marks: Sequence[str]) -> Text:
 
 
 def _workload_cells(
-    rows: Sequence[Row], parts: Sequence[str], notes: _Marks, shared: Sequence[str], sources: _Marks, *, over: bool
+    rows: Sequence[Row],
+    parts: Sequence[str],
+    notes: _Marks,
+    shared: Sequence[str],
+    sources: _Marks,
+    *,
+    over: bool,
+    npus: bool,
 ) -> list[list[Text]]:
     _, unit = _time_unit(row.seconds for row in rows)
     # The longest time has four digits and the shortest at least three, all with equal decimals: parts are added by eye.
@@ -125,6 +133,7 @@ def _workload_cells(
         table.append(
             [
                 name,
+                *([Text(str(row.npus))] if npus else []),
                 Text(f"{row.seconds / unit:.{decimals}f}"),
                 Text(f"{row.speedup:.3f}", style=style),
                 *([Text(row.baseline)] if over else []),

@@ -23,7 +23,11 @@ def trace_to_json(result: RunResult) -> str:
     """
     document = {
         "displayTimeUnit": "ns",
-        "otherData": {"workload": result.workload, "fabric": result.fabric_name},
+        "otherData": {
+            "workload": result.workload,
+            "fabric": result.fabric_name,
+            "fidelity": result.provenance["fidelity"],
+        },
         "traceEvents": trace_events(result),
     }
     return json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
@@ -49,16 +53,22 @@ def trace_events(result: RunResult) -> list[dict[str, Any]]:
     threads = _threads(free, graph.label_names)
     events = _metadata(free, threads)
     for start, end, npu, label, lane, task in spans:
+        times = int(graph.repeats[task])
         events.append(
             {
                 "ph": "X",
-                "name": graph.names[task],
+                "name": graph.names[task] if times == 1 else f"{graph.names[task]} x {times}",
                 "cat": label,
                 "pid": npu,
                 "tid": threads[label, lane],
                 "ts": start / 1000,
                 "dur": (end - start) / 1000,
-                "args": {"task": task, "label": graph.label(task), "bytes": float(graph.bytes[task])},
+                "args": {
+                    "task": task,
+                    "label": graph.label(task),
+                    "bytes": float(graph.bytes[task]) * times,
+                    "repetitions": times,
+                },
             }
         )
     return events

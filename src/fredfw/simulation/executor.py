@@ -89,11 +89,11 @@ class _Share:
     members: IntArray
     bounds: LowerBounds
 
-    def too_fast(self, seconds: float) -> str | None:
-        """Return a note where no algorithm can do in ``seconds`` what the first group is to do."""
+    def too_fast(self, seconds: float, now: float) -> str | None:
+        """Return a note where no algorithm can do in ``seconds``, until ``now``, what the first group is to do."""
         if seconds >= self._ceiling:
             return None
-        return too_fast(self.plan.algorithm, self.request, seconds, self._least)
+        return too_fast(self.plan.algorithm, self.request, seconds, self._least, now)
 
     @cached_property
     def _ceiling(self) -> float:
@@ -340,7 +340,7 @@ class Executor:
 
     def _compare(self, task: int, share: _Share, seconds: float) -> None:
         """Note a time that no algorithm can reach, once for all of a kind."""
-        note = share.too_fast(seconds / self._repeats[task])
+        note = share.too_fast(seconds / self._repeats[task], self._network.now)
         if note is not None:
             request = share.request
             self.notes.setdefault(f"{share.plan.algorithm} {request.pattern} {request.ranks} {request.size}", note)

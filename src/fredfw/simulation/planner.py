@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,6 +21,8 @@ from fredfw.units import Unit, render
 
 # Rounding; a time is no shorter than its bound by more.
 _EXACT = 1e-9
+# Of how many roundings of the clock a time is made at most.
+_TICKS = 1000
 # What is replayed before it is used: schedules for so many ranks, of so many (phase, rank, chunk). That costs less than
 # a hundredth of a comparison; the time to replay more grows faster than that to simulate it.
 _REPLAYED_RANKS = 32
@@ -139,7 +142,8 @@ class Planner:
         if not seconds:
             listed = "; ".join(f"{name}: {error}" for name, error in reasons.items())
             raise RefusedError(f"no algorithm can do {request.pattern} among {request.ranks} NPUs: {listed}")
-        best = min(sorted(seconds), key=seconds.__getitem__)
+        least = min(seconds.values())
+        best = min(name for name, time in seconds.items() if time <= least * (1 + _EXACT))
         return Plan(plans[best], best, seconds)
 
     def _interned(self, schedule: Schedule) -> Schedule:
@@ -181,9 +185,13 @@ def schedule_of(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view
     return schedule
 
 
-def too_fast(algorithm: str, request: CollectiveRequest, seconds: float, least: float) -> str | None:
-    """Return a note where a collective took ``seconds``, yet no algorithm can take less than ``least``."""
-    if seconds >= least * (1 - _EXACT):
+def too_fast(algorithm: str, request: CollectiveRequest, seconds: float, least: float, now: float) -> str | None:
+    """Return a note where a collective took ``seconds``, yet no algorithm can take less than ``least``.
+
+    The time is the difference of two moments, of which ``now`` is the later, and each of its steps ends at one: what
+    the clock cannot tell apart there is no difference.
+    """
+    if seconds >= least * (1 - _EXACT) - _TICKS * math.ulp(now):
         return None
     time, bound = render(seconds, Unit.SECONDS), render(least, Unit.SECONDS)
     return (

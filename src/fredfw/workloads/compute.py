@@ -17,7 +17,9 @@ class Npu:
     peak: float = flops("989.4 TFLOP/s", help="peak compute rate")
     memory_bandwidth: float = bandwidth("3 TB/s", help="bandwidth of the local memory")
     memory: float = size("80 GB", help="capacity of the local memory")
-    efficiency: float = option(1.0, validator=at_least(1e-6), help="share of the peak rate that is reached")
+    efficiency: float = option(
+        1.0, validator=at_least(1e-6, at_most=1.0), help="share of the peak rate that is reached"
+    )
 
     def seconds(self, operations: float, moved: float) -> float:
         """Return the roofline time of ``operations`` FLOP that move ``moved`` bytes to and from the local memory."""
