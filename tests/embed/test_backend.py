@@ -477,6 +477,34 @@ BAD: dict[str, tuple[Callable[[NetworkBackend], object], str]] = {
 }
 
 
+@given(st.lists(st.floats(0.0, 2.0), max_size=8))
+def test_where_time_is_stopped_changes_no_bit(stops: list[float]) -> None:
+    def ends(stops: list[float]) -> list[tuple[object, float]]:
+        network = row()
+        log = Log(network)
+        network.send(0, 1, 1e9, on_complete=log("long"))
+        network.send(2, 1, 0.3e9, on_complete=log("other"))
+        network.schedule(0.5, partial(network.send, 0, 2, 1e8, on_complete=log("short")))
+        network.schedule(1.1, log("timer"))
+        for stop in sorted(stops):
+            network.advance(stop)
+            network.link_bytes()
+        network.run_until_idle()
+        return log.ends
+
+    assert ends(stops) == ends([])
+
+
+def test_what_is_cancelled_is_no_event() -> None:
+    network = row()
+    alone = CollectiveRequest(Pattern.ALL_REDUCE, 1, 4e9)
+    network.cancel(network.collective(alone, algorithm="ring", group=[0]))
+    network.send(0, 1, 1e9, tag="late")
+    network.run_until_idle()
+    network.cancel(network.receive(0, 1, "late", pytest.fail))
+    assert (network.next_event_time(), network.pending()) == (math.inf, {})
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_an_error_and_changes_nothing(name: str) -> None:
     call, message = BAD[name]

@@ -299,10 +299,109 @@ def test_a_collective_without_a_way_waits() -> None:
     network = mesh(1, 4)
     network.fail_link("npu1->npu2")
     handle = network.collective(ALL_REDUCE, algorithm="ring")
-    assert (network.next_event_time(), network.stalled()) == (math.inf, ["all-reduce"])
+    assert network.stalled() == ["all-reduce"]
+    network.advance(100.0)
+    assert network.next_event_time() == math.inf
     network.cancel(handle)
     network.run_until_idle()
-    assert network.link_bytes() == {}
+    # The first step's chunk over 0 to 1, 2 to 3, and 3 to 0 by way of 2 and 1; nothing of the second.
+    carried = network.link_bytes()["all-reduce"]
+    assert carried[carried > 0] == pytest.approx([1e9] * 5)
+
+
+ALL_TO_ALL = CollectiveRequest(Pattern.ALL_TO_ALL, 3, 3e9)
+
+
+@pytest.mark.parametrize("stepwise", [False, True], ids=["compressed", "stepwise"])
+def test_links_of_flows_that_have_drained_hold_nobody(stepwise: bool) -> None:
+    fabric = FRAMEWORK.topology("fully-connected", npus=4, link_bandwidth=1e9, link_latency=0).build()
+    network = NetworkBackend(fabric, stepwise=stepwise)
+    ends: dict[object, float] = {}
+    for other in (1, 2, 3):
+        network.set_bandwidth((0, other), 10e9)
+    request = CollectiveRequest(Pattern.ALL_TO_ALL, 4, 4e9)
+    network.collective(request, note(ends, network, "done"), algorithm="direct")
+    network.advance(0.5)
+    for other in (1, 2, 3):
+        network.fail_link((0, other))  # what NPU 0 sends is there since 0.1 s
+    network.fail_link((1, 2))
+    network.run_until_idle()
+    # Half a chunk is left from 1 to 2, and shares the way over 3 with the halves of 1 to 3 and 3 to 2.
+    assert ends == {"done": pytest.approx(1.5)}
+    assert not any("no path" in line for line in network.notes())
+
+
+@pytest.mark.parametrize("failing_first", [False, True])
+def test_what_has_a_way_begins_without_those_that_have_none(failing_first: bool) -> None:
+    network = NetworkBackend(FRAMEWORK.topology("switch", npus=3, link_bandwidth=1e9, link_latency=0).build())
+    ends: dict[object, float] = {}
+    network.set_bandwidth("npu1->switch0", 0.1e9)
+    calls: list[Callable[[], object]] = [
+        partial(network.collective, ALL_TO_ALL, note(ends, network, "done"), algorithm="direct"),
+        partial(network.fail_link, "npu0->switch0"),
+    ]
+    for call in reversed(calls) if failing_first else calls:
+        call()
+    network.advance(15.0)
+    network.restore_link("npu0->switch0")
+    network.run_until_idle()
+    # NPU 1 sends two chunks of 1 GB at 0.1 GB/s; NPU 0 has time for its own from 15 s on.
+    assert ends == {"done": pytest.approx(20.0)}
+
+
+@pytest.mark.parametrize("stepwise", [False, True], ids=["compressed", "stepwise"])
+def test_a_step_waits_for_no_more_than_its_own_flows(stepwise: bool) -> None:
+    fabric = FRAMEWORK.topology("switch", npus=3, link_bandwidth=1e9, link_latency=1).build()
+    network = NetworkBackend(fabric, stepwise=stepwise)
+    ends: dict[object, float] = {}
+    request = CollectiveRequest(Pattern.ALL_GATHER, 3, 3e9)
+    network.collective(request, note(ends, network, "done"), algorithm="ring")
+    network.advance(2.0)
+    network.fail_link("npu0->switch0")  # the first step has drained, and arrives at 3 s
+    network.advance(2.5)
+    network.set_bandwidth("npu1->switch0", 0.1e9)
+    network.advance(10.0)
+    network.restore_link("npu0->switch0")
+    network.run_until_idle()
+    # NPU 1 sends the second step from 3 s to 13 s, NPU 0 from 10 s to 11 s; the latency is twice 1 s.
+    assert ends == {"done": pytest.approx(15.0)}
+
+
+def test_a_message_without_bytes_waits_for_a_way_too() -> None:
+    network = mesh(1, 2)
+    ends: dict[object, float] = {}
+    network.fail_link("npu0->npu1")
+    network.send(0, 1, 0, on_complete=note(ends, network, "sent"))
+    network.advance(5.0)
+    assert (ends, network.stalled()) == ({}, ["send"])
+    network.restore_link("npu0->npu1")
+    network.run_until_idle()
+    assert ends == {"sent": 5.0}
+
+
+@pytest.mark.parametrize("stepwise", [False, True], ids=["compressed", "stepwise"])
+def test_bytes_of_steps_that_have_not_begun_are_not_counted(stepwise: bool) -> None:
+    network = ring(4, 1.0, stepwise=stepwise)
+    handle = network.collective(ALL_REDUCE, algorithm="ring")  # steps of 1 s and 1 s of latency
+    counted = {}
+    for time in (0.5, 1.5, 2.5, 3.0):
+        network.advance(time)
+        counted[time] = network.link_bytes()["all-reduce"].max()
+    assert counted == pytest.approx({0.5: 0.5e9, 1.5: 1e9, 2.5: 1.5e9, 3.0: 2e9})
+    network.set_bandwidth("npu3->npu2", 2e9)  # of no use to anybody
+    assert network.link_bytes()["all-reduce"].max() == pytest.approx(2e9)
+    network.cancel(handle)
+    assert network.link_bytes()["all-reduce"].max() == pytest.approx(2e9)
+
+
+def test_a_refused_message_leaves_no_trace() -> None:
+    network = ring(4)
+    network.fail_link("npu0->npu1")
+    before = network.notes()
+    for priority in (-1, 2**31, 2**63):
+        with pytest.raises(InputError, match="is no class"):
+            network.send(0, 1, 1e9, priority=priority)
+    assert network.notes() == before
 
 
 def test_bytes_are_counted_as_they_cross() -> None:

@@ -144,7 +144,7 @@ def test_python_values_pass() -> None:
         ({"share": False}, "share", "False is not a number", "a number"),
         ({"share": float("nan")}, "share", "nan is not finite", "a number"),
         ({"share": 10**400}, "share", "is not finite", "a number"),
-        ({"speed": "750 GB"}, "speed", "'750 GB' has the unit 'B', not B/s", "750 GB/s"),
+        ({"speed": "750 GB"}, "speed", "'750 GB' has the unit 'GB', not B/s", "750 GB/s"),
         ({"speed": "750 G"}, "speed", "has no unit", "750 GB/s"),
         ({"speed": -1}, "speed", "-1.0 is too small", "more than 0 B/s"),
         ({"speed": float("inf")}, "speed", "is not finite", "750 GB/s"),

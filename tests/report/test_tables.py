@@ -65,6 +65,15 @@ def test_baselines_that_differ_are_named_in_every_row(comparison: Comparison) ->
     assert ["D", "(a)", "8.00", "2.500", "C", "2.50", "[1]", "predicted", "5.00", "1.00", "-", "2.00", "-"] in lines
 
 
+def test_how_many_npus_are_in_use_is_said_where_fabrics_differ(comparison: Comparison) -> None:
+    assert "NPUs" not in printed(tables.comparison_report(comparison)).replace("NPUs in use", "")
+    first, *others = comparison.rows
+    text = printed(tables.comparison_report(evolve(comparison, rows=(evolve(first, npus=64), *others))))
+    lines = [line.split() for line in text.splitlines()]
+    assert ["fabric", "NPUs", "time"] in [line[:3] for line in lines]
+    assert [first.fabric, "64"] in [line[:2] for line in lines]
+
+
 def test_short_times_beside_long_ones_keep_their_digits(comparison: Comparison) -> None:
     (first, second, *_) = comparison.rows
     rows = (evolve(first, seconds=1.5), evolve(second, seconds=0.00234))

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any, NewType, TypeGuard, TypeVar
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.embed.callbacks import check_picklable
@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 # What a deadlock report lists at most.
 _LISTED = 10
+# Priorities are kept as numbers of 64 bits; nobody needs that many.
+_CLASSES = 2**31
 _ALONE = np.zeros(1, dtype=np.intp)
 
 
@@ -152,12 +154,13 @@ class NetworkBackend:
         _check_tag(tag)
         _check_callback(on_complete)
         _check_label(label)
+        priority = _class(priority)
         flows = FlowSet(
             routes=self._path(source, destination),
             volumes=np.array([size]),
             activity=_ALONE,
             activities=1,
-            priority=_class(priority),
+            priority=priority,
             label=label,
             again=partial(_path, self.fabric, source, destination),
         )
@@ -400,8 +403,9 @@ class NetworkBackend:
         self._end(handle)
 
     def _serve(self, receives: list[int]) -> None:
-        for receive in receives:
-            self._network.schedule(0.0, partial(self._end, Handle(receive)))
+        for receive in map(Handle, receives):
+            event = self._network.schedule(0.0, partial(self._end, receive))
+            self._operations[receive] = evolve(self._operations[receive], stop=partial(self._network.unschedule, event))
 
     def _end(self, handle: Handle) -> None:
         operation = self._operations.pop(handle, None)  # it may have been cancelled at this very moment
@@ -569,8 +573,9 @@ def _quantity(value: object, unit: Unit, key: str) -> float:
 
 
 def _class(priority: int) -> int:
-    if not _is_number(priority) or priority < 0:
-        raise InputError(f"{priority!r} is no class", key="priority", accepted="0 for the highest, 1, 2, ...")
+    if not _is_number(priority) or not 0 <= priority < _CLASSES:
+        accepted = f"0 for the highest, 1, 2, ... to {_CLASSES - 1}"
+        raise InputError(f"{priority!r} is no class", key="priority", accepted=accepted)
     return int(priority)
 
 

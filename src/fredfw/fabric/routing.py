@@ -49,26 +49,13 @@ class ShortestPathRouter(Router):
     name: ClassVar[str] = "shortest-path"
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """See ``Router.route``; one breadth-first search from all distinct sources at once, in blocks."""
-        # Flows in the order of their sources, so that a block of sources is a block of flows.
-        order = np.argsort(sources, kind="stable")
-        roots, first = np.unique(sources[order], return_index=True)
-        bounds = np.append(first, len(order))
-        block = max(1, _SEARCH_CELLS // len(fabric.kinds))
-        counts, links = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]
-        for low in range(0, len(roots), block):
-            edges = bounds[low : low + block + 1]
-            rows = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-            leaves = destinations[order[edges[0] : edges[-1]]]
-            offsets, walked = _shortest(fabric, roots[low : low + block], rows, leaves)
-            counts.append(np.diff(offsets))
-            links.append(walked)
-        sorted_counts = np.concatenate(counts)
-        starts = np.cumsum(sorted_counts) - sorted_counts
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        offsets = _offsets(sorted_counts[back])
-        return fabric.paths(offsets, np.concatenate(links)[ranges(starts[back], sorted_counts[back])])
+        """See ``Router.route``; raises ``UnsupportedError`` where there is no path."""
+        routes, missing = _shortest_routes(fabric, sources, destinations)
+        if missing.any():
+            flow = int(missing.argmax())
+            ends = fabric.node_name(int(sources[flow])), fabric.node_name(int(destinations[flow]))
+            raise UnsupportedError(f"fabric {fabric.name!r} has no path from {ends[0]} to {ends[1]}")
+        return routes
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``; the union of shortest paths that branch only where a node may copy or reduce."""
@@ -79,7 +66,16 @@ class ShortestPathRouter(Router):
             )
         reverse = operation is Operation.REDUCE
         root, leaves = (destinations[:1], sources) if reverse else (sources[:1], destinations)
-        paths = fabric.paths(*_shortest(fabric, root, np.zeros(len(leaves), dtype=np.intp), leaves, reverse=reverse))
+        offsets, walked, missing = _shortest(
+            fabric, root, np.zeros(len(leaves), dtype=np.intp), leaves, reverse=reverse
+        )
+        if missing.any():
+            leaf, end = int(leaves[missing][0]), int(root[0])
+            here, there = (leaf, end) if reverse else (end, leaf)
+            raise UnsupportedError(
+                f"fabric {fabric.name!r} has no path from {fabric.node_name(here)} to {fabric.node_name(there)}"
+            )
+        paths = fabric.paths(offsets, walked)
         links = np.unique(paths.links)
         nodes, count = np.unique((fabric.destinations if reverse else fabric.sources)[links], return_counts=True)
         # A leaf in the middle also branches: it keeps the data (or adds its own) and passes it on.
@@ -94,7 +90,7 @@ class ShortestPathRouter(Router):
 
 
 class LiveRouter(Router):
-    """Routes as a rule says, and over the fewest live links what would cross a dead one.
+    """Routes as a rule says, and over the fewest live links what would cross a dead one; if there is no way, as ruled.
 
     Args:
         rule: The router whose rule it is.
@@ -113,17 +109,16 @@ class LiveRouter(Router):
         self._links = np.flatnonzero(live)
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
-        """See ``Router.route``.
-
-        Raises:
-            UnsupportedError: No live links lead from a source to its destination.
-        """
+        """See ``Router.route``."""
         ruled = self.rule.route(fabric, sources, destinations)
         dead = np.repeat(np.arange(len(ruled)), np.diff(ruled.offsets))[~self._live[ruled.links]]
         if not len(dead):
             return ruled
         flows = np.unique(dead)
-        around = ShortestPathRouter().route(self._remains(fabric), sources[flows], destinations[flows])
+        around, missing = _shortest_routes(self._remains(fabric), sources[flows], destinations[flows])
+        around, flows = around.select(np.flatnonzero(~missing)), flows[~missing]
+        if not len(flows):
+            return ruled
         self.left += len(flows)
         chosen = np.zeros(len(ruled), dtype=bool)
         chosen[flows] = True
@@ -136,7 +131,10 @@ class LiveRouter(Router):
         ruled = self.rule.tree(fabric, sources, destinations, operation)
         if self._live[ruled.links].all():
             return ruled
-        around = ShortestPathRouter().tree(self._remains(fabric), sources, destinations, operation)
+        try:
+            around = ShortestPathRouter().tree(self._remains(fabric), sources, destinations, operation)
+        except UnsupportedError:
+            return ruled
         self.left += 1
         return self._of_whole(around)
 
@@ -156,13 +154,47 @@ _SEARCH_CELLS = 1 << 22
 """Nodes times sources searched at once: bounds the memory to some 40 MB."""
 
 
+def _shortest_routes(fabric: Fabric, sources: IntArray, destinations: IntArray) -> tuple[Routes, BoolArray]:
+    """Return shortest paths, and the ``(F,)`` mask of pairs that have none, whose path is empty.
+
+    One breadth-first search from all distinct sources at once, in blocks.
+    """
+    # Flows in the order of their sources, so that a block of sources is a block of flows.
+    order = np.argsort(sources, kind="stable")
+    roots, first = np.unique(sources[order], return_index=True)
+    bounds = np.append(first, len(order))
+    block = max(1, _SEARCH_CELLS // len(fabric.kinds))
+    counts, links = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]
+    lacking = [np.zeros(0, dtype=bool)]
+    for low in range(0, len(roots), block):
+        edges = bounds[low : low + block + 1]
+        rows = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+        leaves = destinations[order[edges[0] : edges[-1]]]
+        offsets, walked, none = _shortest(fabric, roots[low : low + block], rows, leaves)
+        counts.append(np.diff(offsets))
+        links.append(walked)
+        lacking.append(none)
+    sorted_counts = np.concatenate(counts)
+    starts = np.cumsum(sorted_counts) - sorted_counts
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    offsets = _offsets(sorted_counts[back])
+    routes = fabric.paths(offsets, np.concatenate(links)[ranges(starts[back], sorted_counts[back])])
+    return routes, np.concatenate(lacking)[back]
+
+
 def _shortest(
     fabric: Fabric, roots: IntArray, rows: IntArray, leaves: IntArray, *, reverse: bool = False
-) -> tuple[IntArray, IntArray]:
-    """Return offsets and links of the shortest paths from ``roots[rows[f]]`` to ``leaves[f]`` (``reverse``: back)."""
+) -> tuple[IntArray, IntArray, BoolArray]:
+    """Return offsets and links of the shortest paths from ``roots[rows[f]]`` to ``leaves[f]`` (``reverse``: back).
+
+    And the ``(F,)`` mask of those that do not exist, which have no links.
+    """
     near = fabric.destinations if reverse else fabric.sources
     reached = _search(fabric, roots, rows, leaves, reverse=reverse)
-    flows, nodes = np.arange(len(rows)), leaves
+    missing: BoolArray = (reached[rows, leaves] < 0) & (roots[rows] != leaves)
+    flows = np.flatnonzero(~missing)
+    nodes = leaves[flows]
     steps: list[tuple[IntArray, IntArray]] = []
     hops = np.zeros(len(rows), dtype=np.intp)
     while True:
@@ -171,11 +203,6 @@ def _shortest(
         if not flows.size:
             break
         links = reached[rows[flows], nodes]
-        if (links < 0).any():
-            flow = flows[links < 0][0]
-            pair = int(roots[rows[flow]]), int(leaves[flow])
-            source, destination = (fabric.node_name(node) for node in (reversed(pair) if reverse else pair))
-            raise UnsupportedError(f"fabric {fabric.name!r} has no path from {source} to {destination}")
         steps.append((flows, links))
         hops[flows] += 1
         nodes = near[links]
@@ -184,7 +211,7 @@ def _shortest(
     for step, (flows, links) in enumerate(steps):
         # The walk goes from leaf to root, the data the other way unless reversed.
         path[offsets[flows] + step if reverse else offsets[flows + 1] - 1 - step] = links
-    return offsets, path
+    return offsets, path, missing
 
 
 def _search(fabric: Fabric, roots: IntArray, rows: IntArray, leaves: IntArray, *, reverse: bool) -> IntArray:

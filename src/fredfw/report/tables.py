@@ -77,7 +77,7 @@ def comparison_report(comparison: Comparison) -> list[RenderableType]:
     groups = [list(rows) for _, rows in groupby(comparison.rows, key=lambda row: row.workload)]
     shared = [tuple(note for note in rows[0].notes if all(note in row.notes for row in rows)) for rows in groups]
     over = ("over",) if len(baselines) > 1 else ()
-    npus = ("NPUs",) if len({row.npus for row in comparison.rows}) > 1 else ()
+    npus = ("NPUs",) if any(len({row.npus for row in rows}) > 1 for rows in groups) else ()
     blocks = [
         _workload_cells(rows, parts, notes, common, sources, over=bool(over), npus=bool(npus))
         for rows, common in zip(groups, shared, strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from attrs import define
 
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import BoolArray, FloatArray, IntArray
 
 
 @define(eq=False)
@@ -23,6 +23,17 @@ class Laps:
     later: IntArray
     since: FloatArray
     load: IntArray
+
+    @classmethod
+    def of(cls, activities: int, repeat: int, since: float) -> Laps:
+        """Return those of a batch that began with all repetitions on its first load."""
+        none = np.zeros(activities, dtype=np.intp)
+        return cls(np.full(activities, repeat), none, np.full(activities, since), none.copy())
+
+    def several(self, load: int) -> BoolArray:
+        """Return the ``(activities,)`` mask of those of which several repetitions are on the load at that place."""
+        several: BoolArray = (self.now > 1) & (self.load == load)
+        return several
 
 
 def current_laps(

@@ -24,7 +24,7 @@ from fredfw.simulation.memory import keep_freed_memory
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.requests import Completion, Request, Turns, Unicasts
 from fredfw.simulation.sharing import SharingPolicy
-from fredfw.simulation.traffic import Load, Statistics, Traffic
+from fredfw.simulation.traffic import LEAST, Load, Statistics, Traffic
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 
@@ -117,6 +117,7 @@ class FlowNetwork:
         self.admission = fabric.admission()
         self._traffic = Traffic(solver or RateSolver(fabric, sharing), self.statistics)
         self._next_drain = math.inf
+        self._drained = 0.0  # up to when bytes were taken off: only where something changes, however time is sliced
         self._events: list[_Event] = []
         self._withdrawn: set[int] = set()  # events that will not happen
         self._sequence = 0
@@ -126,6 +127,7 @@ class FlowNetwork:
         self._waiting: list[Request] = []
         self._moved: dict[tuple[int, str], tuple[Routes, FloatArray]] = {}
         self._router: Router | None = None
+        self._closed = False  # whether any link is
         self._detours: dict[int, tuple[FlowSet, FlowSet]] = {}
         self.held: dict[str, tuple[float, int]] = {}
 
@@ -180,9 +182,11 @@ class FlowNetwork:
             raise InputError(f"nothing runs for {ticket!r}", key="ticket", accepted=accepted)
         del self._open[ticket]
         self._waiting = [request for request in self._waiting if request.ticket != ticket]
+        self._catch_up()
         for batch in [batch for batch in self._admitted if batch.request.ticket == ticket]:
-            for load in batch.loads:
-                self._withdraw(load, np.arange(len(load.volumes)), load.volumes - self._traffic.remaining(load))
+            carried = [self._carried(batch, place) for place in range(len(batch.loads))]
+            for load, volumes in zip(batch.loads, carried, strict=True):
+                self._withdraw(load, np.arange(len(volumes)), volumes)
             self._drop_events(batch)
             self._close(batch)
 
@@ -215,46 +219,46 @@ class FlowNetwork:
         bandwidths[links] = values
         if np.array_equal(bandwidths, self.bandwidths):
             return
+        self._catch_up()
         for batch in self._admitted:
             self._split_laps(batch)
         self._traffic.set_bandwidths(bandwidths)
+        was_closed, self._closed = self._closed, not bandwidths.all()
         self._detours.clear()
-        back = [one for one in self._waiting if one.stranded and not self._crossing(one.flows.routes).any()]
-        for request in back:
-            request.stranded = None
-        if back:
-            self._ask_again()
+        if was_closed:
+            for load in [load for batch in self._admitted for load in batch.loads]:
+                self._drain_at_once(load, load.draining & (load.volumes <= LEAST) & ~self._crossing(load.routes))
 
     def reroute(self, router: Router) -> Rerouting:
         """Route flows over closed links again with ``router``, with what they have left, and from now on what starts.
 
-        Flows that have no other route wait until links are back, under way or not. Repetitions of a phase that have not
-        begun take the routes that there are then.
+        A flow that has no other route waits until links are back, under way or not; the others of its set go on.
+        Repetitions of a phase that have not begun take the routes that there are then.
         """
+        self._catch_up()
         self._router = router
         self._detours.clear()
-        moved, stranded = 0, []
+        moved, stranded = 0, set()
         for batch in self._admitted:
             crossing = self._crossing(batch.routes)
             if not crossing.any():
                 continue
-            flows = batch.request.flows
-            try:
-                routes = self._renewed(batch, router)
-            except UnsupportedError:
-                stranded.append(flows.label)
-                continue
-            batch.routes = Routes.choose(crossing, routes, batch.routes)
-            self._split_laps(batch)
+            routes = self._renewed(batch, router)
+            leaving = crossing & ~self._crossing(routes)
+            if leaving.any():
+                batch.routes = Routes.choose(leaving, routes, batch.routes)
+                self._split_laps(batch)
+            if math.isnan(batch.since) and not leaving[crossing].all():
+                stranded.add(batch.request.flows.label)
             for place, load in enumerate(list(batch.loads)):
-                members = np.arange(len(load.volumes))
-                leaving = members[load.draining & crossing[load.flows(members)]]
-                if len(leaving):
-                    moved += len(leaving)
-                    self._replace(batch, place, leaving)
-        self._ask_again()
-        stranded += [request.flows.label for request in self._waiting if request.stranded is router]
-        return Rerouting(moved, tuple(sorted(set(stranded))))
+                draining = np.flatnonzero(load.draining)
+                flows = load.flows(draining)
+                if leaving[flows].any():
+                    moved += int(leaving[flows].sum())
+                    self._replace(batch, place, draining[leaving[flows]])
+                if (crossing & ~leaving)[flows].any():
+                    stranded.add(batch.request.flows.label)
+        return Rerouting(moved, tuple(sorted(stranded)))
 
     def next_event_time(self) -> float:
         """Return when something happens next, infinite if nothing will."""
@@ -277,7 +281,7 @@ class FlowNetwork:
         while (time := self.next_event_time()) <= until and time < math.inf:
             self._step(time)
         if until < math.inf:
-            self._drain_until(until)
+            self.now = until
 
     @property
     def idle(self) -> bool:
@@ -296,7 +300,7 @@ class FlowNetwork:
         moved = [(label, routes, volumes) for (_, label), (routes, volumes) in self._moved.items()]
         for batch in self._admitted:
             label = batch.request.flows.label
-            moved += [(label, load.routes, load.volumes - self._traffic.remaining(load)) for load in batch.loads]
+            moved += [(label, load.routes, self._carried(batch, place)) for place, load in enumerate(batch.loads)]
         for label, routes, volumes in moved:
             weights = np.repeat(volumes, np.diff(routes.offsets))
             if routes.coefficients is not None:
@@ -308,7 +312,7 @@ class FlowNetwork:
     def _settle(self) -> None:
         """Find out when the next flow is drained, if flows have come or gone."""
         if math.isnan(self._traffic.first_done):
-            self._next_drain = self.now + self._traffic.settle()
+            self._next_drain = self._drained + self._traffic.settle()
 
     def _first_event(self) -> float:
         """Return when the next event is due, infinite if none is; those that were taken back are none."""
@@ -336,17 +340,14 @@ class FlowNetwork:
 
     def _ask(self, request: Request) -> None:
         """Do with the flows of ``request`` what the admission says."""
-        if self._router is not None and not self._find_way(request, self._router):
-            self._wait(request)
-            return
-        flows = request.flows
+        flows = self._detoured(request.flows)
         fabric, what = self.fabric.name, flows.label or "flows"
         # There may be thousands, which the default does not look at.
         active = () if isinstance(self.admission, AlwaysStart) else tuple(self._admitted.values())
         decision = self.admission.admit(flows, active)
         match decision:
             case Start():
-                self._admit(request, decision)
+                self._admit(request, flows, decision)
             case Wait():
                 self._wait(request)
             case Split():
@@ -362,19 +363,6 @@ class FlowNetwork:
                 raise RefusedError(f"fabric {fabric!r} refuses {what}: {decision.reason}")
             case _:
                 assert_never(decision)
-
-    def _find_way(self, request: Request, router: Router) -> bool:
-        """Give ``request`` routes that are open; return whether there are any."""
-        if request.stranded is router:
-            return False
-        try:
-            request.flows, request.stranded = self._detoured(request.flows, router), None
-        except UnsupportedError:
-            if request.stranded is None:
-                first, times = self.held.get(request.flows.label, (self.now, 0))
-                self.held[request.flows.label] = first, times + 1
-            request.stranded = router
-        return request.stranded is None
 
     def _wait(self, request: Request) -> None:
         """Have ``request`` asked about again."""
@@ -393,23 +381,35 @@ class FlowNetwork:
                 raise
 
     def _renewed(self, batch: _Batch, router: Router) -> Routes:
-        """Return the routes of all flows of ``batch`` by ``router``, asked once."""
+        """Return the routes of all flows of ``batch`` by ``router``, asked once; where it has none, those of now."""
         if batch.renewed is None or batch.renewed[0] is not router:
-            batch.renewed = router, batch.request.flows.routed(router)
+            try:
+                batch.renewed = router, batch.request.flows.routed(router)
+            except UnsupportedError:
+                batch.renewed = router, batch.routes
         return batch.renewed[1]
 
-    def _detoured(self, flows: FlowSet, router: Router) -> FlowSet:
+    def _detoured(self, flows: FlowSet) -> FlowSet:
         """Return ``flows``, routed again where links are closed; always the same object for the same flows."""
-        crossing = self._crossing(flows.routes)
-        if not crossing.any():
+        if self._router is None or not self._crossing(flows.routes).any():
             return flows
         if id(flows) not in self._detours:
-            routes = Routes.choose(crossing, flows.routed(router), flows.routes)
-            self._detours[id(flows)] = flows, evolve(flows, routes=routes)
+            detoured = flows
+            with suppress(UnsupportedError):  # nobody has said how
+                crossing = self._crossing(flows.routes)
+                detoured = evolve(flows, routes=Routes.choose(crossing, flows.routed(self._router), flows.routes))
+            self._detours[id(flows)] = flows, detoured
         return self._detours[id(flows)][1]
+
+    def _hold(self, label: str) -> None:
+        """Note that flows begin which have no way."""
+        first, times = self.held.get(label, (self.now, 0))
+        self.held[label] = first, times + 1
 
     def _crossing(self, routes: Routes) -> BoolArray:
         """Return the ``(F,)`` mask of ``routes`` with links that are closed."""
+        if not self._closed:
+            return np.zeros(len(routes), dtype=bool)
         closed = self.bandwidths == 0
         flows = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
         return np.bincount(flows, weights=closed[routes.links], minlength=len(routes)) > 0
@@ -425,8 +425,7 @@ class FlowNetwork:
         self.statistics.splits += 1
         Turns.of(self._ask, request, [flows.part(np.asarray(part, dtype=np.intp)) for part in split.parts]).begin()
 
-    def _admit(self, request: Request, decision: Start) -> None:
-        flows = request.flows
+    def _admit(self, request: Request, flows: FlowSet, decision: Start) -> None:
         self.statistics.batches += 1
         self.statistics.flows += len(flows.volumes)
         batch = _Batch(
@@ -453,27 +452,37 @@ class FlowNetwork:
             self._deliver(batch, np.flatnonzero(batch.pending == 0))
         flows = batch.request.flows
         if len(flows.volumes):
-            delays = flows.delays if batch.routes is flows.routes else batch.routes.latencies * flows.repeat
+            volumes, free = flows.totals, flows.unhindered
+            closed = self._crossing(batch.routes)
+            if closed.any():
+                self._hold(flows.label)
+                # What has no bytes waits with the others.
+                volumes, free = np.where(closed, np.maximum(volumes, LEAST), volumes), free & ~closed
             load = _Load(
                 routes=batch.routes,
-                volumes=flows.totals,
-                delays=delays,
+                volumes=volumes,
+                delays=batch.routes.latencies * flows.repeat,
                 caps=batch.caps,
                 priority=flows.priority,
                 batch=batch,
                 drained=np.full(len(flows.volumes), math.inf) if flows.repeat > 1 else None,
             )
-            self._put(load, flows.unhindered)
+            self._put(load, free)
 
     def _put(self, load: _Load, free: BoolArray) -> None:
         """Put ``load`` on the links; those with nothing to wait for, which are among ``free``, are drained at once."""
         if load.caps is not None:
             free = free & ((load.volumes <= 0) | np.isinf(load.caps))
+        self._catch_up()
         load.batch.loads.append(load)
         self._traffic.put(load)
-        if free.any():
+        self._drain_at_once(load, free)
+
+    def _drain_at_once(self, load: _Load, flows: BoolArray) -> None:
+        """Take ``flows`` of ``load`` off the links, which have nothing to wait for."""
+        if flows.any():
             done = np.zeros(len(self._traffic), dtype=bool)
-            done[self._traffic.of(load)] = free
+            done[self._traffic.of(load)] = flows[load.draining]
             self._finish(done)
 
     def _step(self, time: float) -> None:
@@ -482,16 +491,16 @@ class FlowNetwork:
         # Where flows have come or gone at this moment, when the next is drained is not known, and it is later.
         if not math.isnan(self._traffic.first_done) and time >= self._next_drain:
             done = self._traffic.drain_first()
-            self.now = time
+            self.now = self._drained = time
             self._finish(done)
-        else:
-            self._drain_until(time)
+        self.now = time
         while self._first_event() <= self.now:
             heapq.heappop(self._events)[3]()
 
-    def _drain_until(self, time: float) -> None:
-        self._traffic.drain(time - self.now)
-        self.now = time
+    def _catch_up(self) -> None:
+        """Take off what has drained until now."""
+        self._traffic.drain(self.now - self._drained)
+        self._drained = self.now
 
     def _finish(self, done: BoolArray) -> None:
         """Take the flows ``done`` off the links and note when they will be delivered."""
@@ -545,8 +554,7 @@ class FlowNetwork:
             before = self._moved.get(key)
             self._moved[key] = load.routes, load.volumes if before is None else before[1] + load.volumes
         batch.loads = []  # they name their batch, and a ring of references keeps arrays until someone looks for rings
-        del self._admitted[batch]
-        self.admission.release(batch.request.flows)
+        self.admission.release(self._admitted.pop(batch))
         self._ask_again()
 
     def _split_laps(self, batch: _Batch) -> None:
@@ -559,27 +567,57 @@ class FlowNetwork:
         flows = batch.request.flows
         if flows.repeat == 1 or math.isnan(batch.since) or not len(flows.volumes):
             return
-        if batch.laps is None:
-            count = flows.activities
-            laps = batch.laps = Laps(
-                now=np.full(count, flows.repeat),
-                later=np.zeros(count, dtype=np.intp),
-                since=np.full(count, batch.since),
-                load=np.zeros(count, dtype=np.intp),
-            )
-        laps = batch.laps
-        split = (batch.pending >= 0) & (laps.now > 1)
+        laps = batch.laps = self._laps(batch)
         for place, load in enumerate(list(batch.loads)):
-            mine = split & (laps.load == place)
+            mine = laps.several(place) & (batch.pending >= 0)
             if mine.any():
                 self._split_load(batch, laps, load, mine)
 
+    def _laps(self, batch: _Batch) -> Laps:
+        """Return how far ``batch`` is; all of its repetitions are on the links where nothing has split them."""
+        return batch.laps or Laps.of(batch.request.flows.activities, batch.request.flows.repeat, batch.since)
+
+    def _carried(self, batch: _Batch, place: int) -> FloatArray:
+        """Return the ``(F,)`` bytes that the flows of a load have sent by now, in repetitions that have begun."""
+        load = batch.loads[place]
+        ahead = self.now - self._drained
+        carried = load.volumes - self._traffic.remaining(load, ahead)
+        laps = self._laps(batch)
+        mine = laps.several(place) & (batch.pending >= 0)
+        if mine.any():
+            chosen, _, volume, done, left, _ = self._current_laps(batch, laps, load, mine, ahead)
+            carried[chosen] = done * volume + volume - left
+        return carried
+
     def _split_load(self, batch: _Batch, laps: Laps, load: _Load, mine: BoolArray) -> None:
+        chosen, activity, volume, done, left, delays = self._current_laps(batch, laps, load, mine)
+        self._withdraw(load, chosen, done * volume + volume - left)
+        flows = load.flows(chosen)
+        laps.later[activity] = laps.now[activity] - done - 1
+        laps.now[mine] = 1
+        self._lay(batch, laps, flows, left, delays)
+
+    def _current_laps(
+        self, batch: _Batch, laps: Laps, load: _Load, mine: BoolArray, ahead: float = 0.0
+    ) -> tuple[IntArray, IntArray, FloatArray, IntArray, FloatArray, FloatArray]:
+        """Return where the repetitions of activities ``mine`` are.
+
+        Args:
+            batch: Theirs.
+            laps: Its.
+            load: What is on the links of them.
+            mine: ``(activities,)`` which.
+            ahead: Seconds since bytes were taken off.
+
+        Returns:
+            Of each of their flows: its place in the load, its activity, the bytes of a repetition, how many are over,
+            and what the current one has still to send, and seconds that its delivery takes.
+        """
         activity = batch.request.flows.activity[load.flows(np.arange(len(load.volumes)))]
         chosen = np.flatnonzero(mine[activity])
         activity = activity[chosen]
         total = load.volumes[chosen]
-        sent = total - self._traffic.remaining(load)[chosen]
+        sent = total - self._traffic.remaining(load, ahead)[chosen]
         assert load.drained is not None  # it has several repetitions
         volume = total / laps.now[activity]
         seconds = np.minimum(load.drained[chosen], self.now) - laps.since[activity]
@@ -591,11 +629,7 @@ class FlowNetwork:
             self.now - laps.since,
             laps.now,
         )
-        self._withdraw(load, chosen, done[activity] * volume + volume - left)
-        flows = load.flows(chosen)
-        laps.later[mine] = (laps.now - done - 1)[mine]
-        laps.now[mine] = 1
-        self._lay(batch, laps, flows, left, delays)
+        return chosen, activity, volume, done[activity], left, delays
 
     def _withdraw(self, load: _Load, chosen: IntArray, carried: FloatArray) -> None:
         """Take the flows at ``chosen`` of ``load`` off the links; they have carried so many bytes."""
@@ -628,7 +662,7 @@ class FlowNetwork:
             members=flows,
             drained=np.full(len(flows), math.inf),
         )
-        self._put(load, (volumes <= 0) | (np.diff(load.routes.offsets) == 0))
+        self._put(load, (volumes <= LEAST) | (np.diff(load.routes.offsets) == 0))
 
     def _next_lap(self, batch: _Batch, laps: Laps, activities: IntArray) -> IntArray:
         """Start the repetitions that are left of ``activities``; return those that have none left."""
@@ -641,10 +675,11 @@ class FlowNetwork:
             members = np.flatnonzero(np.isin(flows.activity, again))
             times = laps.now[flows.activity[members]]
             if self._router is not None:
-                with suppress(UnsupportedError):  # they wait on the links that they had, until some are back
-                    begin = np.zeros(len(flows.volumes), dtype=bool)
-                    begin[members] = True
-                    batch.routes = Routes.choose(begin, self._renewed(batch, self._router), batch.routes)
+                begin = np.zeros(len(flows.volumes), dtype=bool)
+                begin[members] = True
+                batch.routes = Routes.choose(begin, self._renewed(batch, self._router), batch.routes)
+                if self._crossing(batch.routes)[members].any():
+                    self._hold(flows.label)
             self._lay(batch, laps, members, flows.volumes[members] * times, batch.routes.latencies[members] * times)
         return over
 

@@ -74,14 +74,14 @@ class ScheduleRun:
         self._rank = np.full((len(phases), count), np.inf)  # of the ready phases, for their channel
         self._size = [float(schedule.row_bytes(phase).sum()) if smallest_first else 0.0 for phase in phases]
         self._smallest_first = smallest_first
-        self._due: set[int] = set()
+        self._due: dict[int | None, int] = {}  # events that are due, by channel; by None that an empty schedule ends
         self._tickets: list[int] = []
 
     def start(self) -> None:
         """Start now, in all groups."""
         everybody = np.arange(len(self._groups))
         if not self._schedule.phases:
-            self._network.schedule(0.0, partial(self._on_complete, everybody))
+            self._due[None] = self._network.schedule(0.0, partial(self._end_empty, everybody))
             return
         for index, phase in enumerate(self._schedule.phases):
             if not phase.after:
@@ -90,9 +90,16 @@ class ScheduleRun:
     def cancel(self) -> None:
         """Stop now, in all groups; no more of them end."""
         self._rank[:] = np.inf  # so that no channel starts anything
+        for event in self._due.values():
+            self._network.unschedule(event)
+        self._due.clear()
         for ticket in self._tickets:
             with suppress(InputError):  # it has ended
                 self._network.cancel(ticket)
+
+    def _end_empty(self, groups: IntArray) -> None:
+        self._due.clear()
+        self._on_complete(groups)
 
     def _ready(self, index: int, groups: IntArray) -> None:
         channel = self._schedule.phases[index].channel
@@ -105,11 +112,10 @@ class ScheduleRun:
     def _dispatch_later(self, channel: int) -> None:
         # All that ends at this moment must be known before a channel chooses.
         if channel not in self._due:
-            self._due.add(channel)
-            self._network.schedule(0.0, partial(self._dispatch, channel), _AFTER_COMPLETIONS)
+            self._due[channel] = self._network.schedule(0.0, partial(self._dispatch, channel), _AFTER_COMPLETIONS)
 
     def _dispatch(self, channel: int) -> None:
-        self._due.discard(channel)
+        self._due.pop(channel, None)
         members, busy = self._channels[channel], self._busy[channel]
         rank = self._rank[members]
         choice = rank.argmin(axis=0)  # ties: the phase declared first

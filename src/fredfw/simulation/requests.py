@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from attrs import define
 
-from fredfw.fabric import FlowSet, Router
+from fredfw.fabric import FlowSet
 from fredfw.typing import IntArray
 
 Completion = Callable[[IntArray], None]
@@ -25,7 +25,6 @@ class Request:
         on_complete: Gets the activities that end.
         unicasts: Returns what to carry instead.
         waited: Whether they had to wait.
-        stranded: By which router there is no path for them.
     """
 
     ticket: int
@@ -33,7 +32,6 @@ class Request:
     on_complete: Completion
     unicasts: Unicasts | None
     waited: bool = False
-    stranded: Router | None = None
 
 
 @define(eq=False)

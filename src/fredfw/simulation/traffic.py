@@ -20,7 +20,7 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 # A flow is drained when what remains is below this share of its own volume.
 _DRAINED = 1e-11
 # What a flow still has as long as it is not drained, so that without a rate it never ends.
-_LEAST = np.finfo(float).tiny
+LEAST = np.finfo(float).tiny
 # Of how many loads at most sets are remembered.
 _LOADS = 256
 # It is worth to see which flows a change reaches where there are so many, and fewer than one in eight came or went.
@@ -202,7 +202,7 @@ class Traffic:
         if seconds > 0 and len(self):
             left = self._rates * seconds
             np.subtract(self._remaining, left, out=left)
-            self._remaining = np.maximum(left, _LEAST, out=left)
+            self._remaining = np.maximum(left, LEAST, out=left)
             self.first_done -= seconds
 
     def drain_first(self) -> BoolArray:
@@ -222,10 +222,10 @@ class Traffic:
         start = int(np.searchsorted(self._serials, load.first))
         return slice(start, start + load.count)
 
-    def remaining(self, load: Load) -> FloatArray:
-        """Return the ``(F,)`` bytes that each flow of ``load`` has still to send."""
+    def remaining(self, load: Load, ahead: float = 0.0) -> FloatArray:
+        """Return the ``(F,)`` bytes that each flow of ``load`` has still to send, in ``ahead`` seconds."""
         place, left = self.of(load), np.zeros(len(load.volumes))
-        left[load.draining] = self._remaining[place]
+        left[load.draining] = np.maximum(self._remaining[place] - self._rates[place] * ahead, 0.0)
         return left
 
     def stalled(self) -> list[Load]:
