@@ -312,7 +312,7 @@ def test_a_collective_without_a_way_waits() -> None:
 ALL_TO_ALL = CollectiveRequest(Pattern.ALL_TO_ALL, 3, 3e9)
 
 
-@pytest.mark.parametrize("stepwise", [False, True], ids=["compressed", "stepwise"])
+@FIDELITIES
 def test_links_of_flows_that_have_drained_hold_nobody(stepwise: bool) -> None:
     fabric = FRAMEWORK.topology("fully-connected", npus=4, link_bandwidth=1e9, link_latency=0).build()
     network = NetworkBackend(fabric, stepwise=stepwise)
@@ -349,7 +349,7 @@ def test_what_has_a_way_begins_without_those_that_have_none(failing_first: bool)
     assert ends == {"done": pytest.approx(20.0)}
 
 
-@pytest.mark.parametrize("stepwise", [False, True], ids=["compressed", "stepwise"])
+@FIDELITIES
 def test_a_step_waits_for_no_more_than_its_own_flows(stepwise: bool) -> None:
     fabric = FRAMEWORK.topology("switch", npus=3, link_bandwidth=1e9, link_latency=1).build()
     network = NetworkBackend(fabric, stepwise=stepwise)
@@ -379,7 +379,7 @@ def test_a_message_without_bytes_waits_for_a_way_too() -> None:
     assert ends == {"sent": 5.0}
 
 
-@pytest.mark.parametrize("stepwise", [False, True], ids=["compressed", "stepwise"])
+@FIDELITIES
 def test_bytes_of_steps_that_have_not_begun_are_not_counted(stepwise: bool) -> None:
     network = ring(4, 1.0, stepwise=stepwise)
     handle = network.collective(ALL_REDUCE, algorithm="ring")  # steps of 1 s and 1 s of latency

@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.embed.callbacks import check_picklable
 from fredfw.embed.matching import Matching
-from fredfw.errors import DeadlockError, InputError, UnknownNameError, UnsupportedError, nearest
+from fredfw.errors import DeadlockError, InputError, UnknownNameError, nearest
 from fredfw.fabric import AlwaysStart, Fabric, FlowSet, LiveRouter, NodeKind, Router, Routes
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
@@ -442,11 +442,7 @@ class NetworkBackend:
     def _path(self, source: int, destination: int) -> Routes:
         ends = source, destination
         if ends not in self._routes:
-            try:
-                self._routes[ends] = _path(self.fabric, source, destination, self._router)
-            except UnsupportedError:
-                # What failed links have cut off is for the network to keep; what never had a path is an error.
-                self._routes[ends] = _path(self.fabric, source, destination, self.fabric.router)
+            self._routes[ends] = _path(self.fabric, source, destination, self._router)
         return self._routes[ends]
 
     def _members(self, request: CollectiveRequest, group: object) -> IntArray:

@@ -157,11 +157,6 @@ class FlowSet:
         """``(F,)`` bytes of all repetitions."""
         return self.volumes * self.repeat
 
-    @property
-    def delays(self) -> FloatArray:
-        """``(F,)`` seconds of latency of all repetitions."""
-        return self.routes.latencies * self.repeat
-
     @cached_property
     def sizes(self) -> IntArray:
         """``(activities,)`` flows of each activity."""

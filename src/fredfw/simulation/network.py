@@ -10,15 +10,15 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any, assert_never
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
-from fredfw.errors import InputError, RefusedError, SimulationError, UnsupportedError
+from fredfw.errors import InputError, RefusedError, SimulationError
 from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Refuse, Router, Routes, Split, Start, Wait
+from fredfw.simulation.detours import Detours
 from fredfw.simulation.laps import Laps, current_laps
 from fredfw.simulation.memory import keep_freed_memory
 from fredfw.simulation.rates import RateSolver
@@ -42,7 +42,6 @@ class _Batch:
         since: When the flows were put on the links; NaN before.
         loads: What is or was on the links.
         laps: How far the repetitions of each activity are, once that matters.
-        renewed: The router that was asked again last, and what it said.
     """
 
     request: Request
@@ -54,7 +53,6 @@ class _Batch:
     since: float = math.nan
     loads: list[_Load] = field(factory=list)
     laps: Laps | None = None
-    renewed: tuple[Router, Routes] | None = None
 
 
 @define(eq=False, kw_only=True)
@@ -126,9 +124,7 @@ class FlowNetwork:
         self._admitted: dict[_Batch, FlowSet] = {}
         self._waiting: list[Request] = []
         self._moved: dict[tuple[int, str], tuple[Routes, FloatArray]] = {}
-        self._router: Router | None = None
-        self._closed = False  # whether any link is
-        self._detours: dict[int, tuple[FlowSet, FlowSet]] = {}
+        self._detours = Detours()
         self.held: dict[str, tuple[float, int]] = {}
 
     def schedule(self, delay: float, callback: Callable[[], object], priority: int = 0) -> int:
@@ -223,11 +219,10 @@ class FlowNetwork:
         for batch in self._admitted:
             self._split_laps(batch)
         self._traffic.set_bandwidths(bandwidths)
-        was_closed, self._closed = self._closed, not bandwidths.all()
-        self._detours.clear()
-        if was_closed:
-            for load in [load for batch in self._admitted for load in batch.loads]:
-                self._drain_at_once(load, load.draining & (load.volumes <= LEAST) & ~self._crossing(load.routes))
+        self._detours.close(bandwidths == 0)
+        for load in [load for batch in self._admitted for load in batch.loads]:
+            # Messages without bytes that have waited for a way.
+            self._drain_at_once(load, load.draining & (load.volumes <= LEAST) & ~self._detours.crossing(load.routes))
 
     def reroute(self, router: Router) -> Rerouting:
         """Route flows over closed links again with ``router``, with what they have left, and from now on what starts.
@@ -236,15 +231,14 @@ class FlowNetwork:
         Repetitions of a phase that have not begun take the routes that there are then.
         """
         self._catch_up()
-        self._router = router
-        self._detours.clear()
+        self._detours.use(router)
         moved, stranded = 0, set()
         for batch in self._admitted:
-            crossing = self._crossing(batch.routes)
+            crossing = self._detours.crossing(batch.routes)
             if not crossing.any():
                 continue
-            routes = self._renewed(batch, router)
-            leaving = crossing & ~self._crossing(routes)
+            routes = self._detours.routes(batch.request.flows)
+            leaving = crossing & ~self._detours.crossing(routes)
             if leaving.any():
                 batch.routes = Routes.choose(leaving, routes, batch.routes)
                 self._split_laps(batch)
@@ -340,7 +334,7 @@ class FlowNetwork:
 
     def _ask(self, request: Request) -> None:
         """Do with the flows of ``request`` what the admission says."""
-        flows = self._detoured(request.flows)
+        flows = self._detours.around(request.flows)
         fabric, what = self.fabric.name, flows.label or "flows"
         # There may be thousands, which the default does not look at.
         active = () if isinstance(self.admission, AlwaysStart) else tuple(self._admitted.values())
@@ -380,39 +374,10 @@ class FlowNetwork:
                 self._waiting += waiting[place:]  # an error of one is none of the others
                 raise
 
-    def _renewed(self, batch: _Batch, router: Router) -> Routes:
-        """Return the routes of all flows of ``batch`` by ``router``, asked once; where it has none, those of now."""
-        if batch.renewed is None or batch.renewed[0] is not router:
-            try:
-                batch.renewed = router, batch.request.flows.routed(router)
-            except UnsupportedError:
-                batch.renewed = router, batch.routes
-        return batch.renewed[1]
-
-    def _detoured(self, flows: FlowSet) -> FlowSet:
-        """Return ``flows``, routed again where links are closed; always the same object for the same flows."""
-        if self._router is None or not self._crossing(flows.routes).any():
-            return flows
-        if id(flows) not in self._detours:
-            detoured = flows
-            with suppress(UnsupportedError):  # nobody has said how
-                crossing = self._crossing(flows.routes)
-                detoured = evolve(flows, routes=Routes.choose(crossing, flows.routed(self._router), flows.routes))
-            self._detours[id(flows)] = flows, detoured
-        return self._detours[id(flows)][1]
-
     def _hold(self, label: str) -> None:
         """Note that flows begin which have no way."""
         first, times = self.held.get(label, (self.now, 0))
         self.held[label] = first, times + 1
-
-    def _crossing(self, routes: Routes) -> BoolArray:
-        """Return the ``(F,)`` mask of ``routes`` with links that are closed."""
-        if not self._closed:
-            return np.zeros(len(routes), dtype=bool)
-        closed = self.bandwidths == 0
-        flows = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
-        return np.bincount(flows, weights=closed[routes.links], minlength=len(routes)) > 0
 
     def _split(self, request: Request, split: Split) -> None:
         """Run the parts of ``request`` one after the other."""
@@ -453,7 +418,7 @@ class FlowNetwork:
         flows = batch.request.flows
         if len(flows.volumes):
             volumes, free = flows.totals, flows.unhindered
-            closed = self._crossing(batch.routes)
+            closed = self._detours.crossing(batch.routes)
             if closed.any():
                 self._hold(flows.label)
                 # What has no bytes waits with the others.
@@ -585,13 +550,13 @@ class FlowNetwork:
         laps = self._laps(batch)
         mine = laps.several(place) & (batch.pending >= 0)
         if mine.any():
-            chosen, _, volume, done, left, _ = self._current_laps(batch, laps, load, mine, ahead)
-            carried[chosen] = done * volume + volume - left
+            chosen, _, sent, _, _, _ = self._current_laps(batch, laps, load, mine, ahead)
+            carried[chosen] = sent
         return carried
 
     def _split_load(self, batch: _Batch, laps: Laps, load: _Load, mine: BoolArray) -> None:
-        chosen, activity, volume, done, left, delays = self._current_laps(batch, laps, load, mine)
-        self._withdraw(load, chosen, done * volume + volume - left)
+        chosen, activity, sent, done, left, delays = self._current_laps(batch, laps, load, mine)
+        self._withdraw(load, chosen, sent)
         flows = load.flows(chosen)
         laps.later[activity] = laps.now[activity] - done - 1
         laps.now[mine] = 1
@@ -610,8 +575,8 @@ class FlowNetwork:
             ahead: Seconds since bytes were taken off.
 
         Returns:
-            Of each of their flows: its place in the load, its activity, the bytes of a repetition, how many are over,
-            and what the current one has still to send, and seconds that its delivery takes.
+            Of each of their flows: its place in the load, its activity, the bytes that it has sent until now, how many
+            repetitions are over, and what the current one has still to send, and seconds that its delivery takes.
         """
         activity = batch.request.flows.activity[load.flows(np.arange(len(load.volumes)))]
         chosen = np.flatnonzero(mine[activity])
@@ -629,7 +594,8 @@ class FlowNetwork:
             self.now - laps.since,
             laps.now,
         )
-        return chosen, activity, volume, done[activity], left, delays
+        done = done[activity]
+        return chosen, activity, done * volume + volume - left, done, left, delays
 
     def _withdraw(self, load: _Load, chosen: IntArray, carried: FloatArray) -> None:
         """Take the flows at ``chosen`` of ``load`` off the links; they have carried so many bytes."""
@@ -674,11 +640,11 @@ class FlowNetwork:
             flows = batch.request.flows
             members = np.flatnonzero(np.isin(flows.activity, again))
             times = laps.now[flows.activity[members]]
-            if self._router is not None:
+            if self._detours.router is not None:
                 begin = np.zeros(len(flows.volumes), dtype=bool)
                 begin[members] = True
-                batch.routes = Routes.choose(begin, self._renewed(batch, self._router), batch.routes)
-                if self._crossing(batch.routes)[members].any():
+                batch.routes = Routes.choose(begin, self._detours.routes(flows), batch.routes)
+                if self._detours.crossing(batch.routes)[members].any():
                     self._hold(flows.label)
             self._lay(batch, laps, members, flows.volumes[members] * times, batch.routes.latencies[members] * times)
         return over
@@ -692,7 +658,7 @@ class FlowNetwork:
         self._lay_load(batch, flows, left, batch.routes.latencies[flows])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_moved": list(self._moved.items()), "_detours": {}}
+        return {**self.__dict__, "_moved": list(self._moved.items())}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -1,0 +1,75 @@
+"""Which way flows go while links are closed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+
+from fredfw.errors import UnsupportedError
+from fredfw.fabric import FlowSet, Router, Routes
+from fredfw.typing import BoolArray
+
+
+class Detours:
+    """The links that are closed, and the routes that a router knows around them.
+
+    Attributes:
+        router: Routes flows again; ``None`` as long as nobody has given one.
+    """
+
+    def __init__(self) -> None:
+        self.router: Router | None = None
+        self._closed: BoolArray | None = None  # of links, where any is
+        self._forget()
+
+    def use(self, router: Router) -> None:
+        """Ask ``router`` from now on."""
+        self.router = router
+        self._forget()
+
+    def close(self, closed: BoolArray) -> None:
+        """Note the ``(links,)`` mask of those that are closed now."""
+        self._closed = closed if closed.any() else None
+        self._forget()
+
+    def crossing(self, routes: Routes) -> BoolArray:
+        """Return the ``(F,)`` mask of ``routes`` with links that are closed."""
+        if self._closed is None:
+            return np.zeros(len(routes), dtype=bool)
+        flows = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
+        return np.bincount(flows, weights=self._closed[routes.links], minlength=len(routes)) > 0
+
+    def routes(self, flows: FlowSet) -> Routes:
+        """Return the routes of all ``flows`` by the router, asked once; those that they have where it knows none."""
+        if id(flows) not in self._routes:
+            routes = flows.routes
+            if self.router is not None:
+                with suppress(UnsupportedError):
+                    routes = flows.routed(self.router)
+            self._routes[id(flows)] = flows, routes
+        return self._routes[id(flows)][1]
+
+    def around(self, flows: FlowSet) -> FlowSet:
+        """Return ``flows``, routed again where links are closed; always the same object for the same flows."""
+        crossing = self.crossing(flows.routes)
+        if not crossing.any():
+            return flows
+        if id(flows) not in self._detoured:
+            routes = Routes.choose(crossing, self.routes(flows), flows.routes)
+            self._detoured[id(flows)] = flows, evolve(flows, routes=routes)
+        return self._detoured[id(flows)][1]
+
+    def _forget(self) -> None:
+        # By identity, with the flows, which must not go as long as their number is used.
+        self._routes: dict[int, tuple[FlowSet, Routes]] = {}
+        self._detoured: dict[int, tuple[FlowSet, FlowSet]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"router": self.router, "_closed": self._closed}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()  # a copy's flows are others
