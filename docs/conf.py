@@ -27,7 +27,7 @@ extensions = [
 ]
 exclude_patterns = ["_ext", "_generated"]
 
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 
 autodoc_member_order = "bysource"
