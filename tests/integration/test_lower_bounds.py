@@ -153,7 +153,7 @@ def fabrics(draw: st.DrawFn) -> Fabric:
             fields |= {
                 "npus": draw(st.integers(2, 12)),
                 "radix": 4,
-                "oversubscription": draw(st.sampled_from([1, 3])),
+                "oversubscription": draw(st.sampled_from([1, 2, 3])),
                 "routing": draw(st.sampled_from(["ecmp", "spray"])),
             }
         case "optical-ring":

@@ -12,9 +12,9 @@ class TestFatTree(TopologyTests):
         FatTree(radix=4),
         FatTree(radix=4, npus=13),
         FatTree(radix=4, npus=1),
-        FatTree(radix=8, levels=2, oversubscription=3.0),
-        FatTree(radix=4, routing="spray"),
-        FatTree(radix=8, npus=100, routing="spray"),
+        FatTree(radix=8, levels=2, oversubscription=2.0),
+        FatTree(radix=4, routing="ecmp"),
+        FatTree(radix=8, npus=100, routing="ecmp"),
     )
 
 

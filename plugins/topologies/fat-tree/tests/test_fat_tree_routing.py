@@ -183,7 +183,7 @@ def test_ecmp_does_not_depend_on_the_run_or_on_who_else_is_routed() -> None:
         assert routes.links[routes.offsets[flow] : routes.offsets[flow + 1]].tolist() == other.tolist()
     program = (
         "import numpy as np; from fredfw_topology_fat_tree import FatTree\n"
-        "fabric = FatTree(npus=512).build(); n = np.arange(512)\n"
+        "fabric = FatTree(npus=512, routing='ecmp').build(); n = np.arange(512)\n"
         "print(fabric.router.route(fabric, n, (n * 7 + 300) % 512).links.tolist())"
     )
     for seed in ("1", "2"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from fractions import Fraction
 from functools import partial
 from typing import ClassVar
 
@@ -25,12 +26,16 @@ class FatTree(Topology):
     """Fat tree of plain switches of one radix: NPUs at the lowest ones, as many links up as down above them.
 
     Half the ports of a switch lead up and half down; those of the top level all lead down. Oversubscription takes ports
-    from the links up of the lowest switches for more NPUs. So k ports, without oversubscription, hold k^2 / 2 NPUs with
+    from the links up of the lowest switches for more NPUs. The ratio is exact: the lowest switches use as many ports as
+    it allows and leave the others free, so that 2 makes 20 down, 10 up and 2 free of 32. So k ports, without
+    oversubscription, hold k^2 / 2 NPUs with
     two levels of switches and k^3 / 4 with three (Al-Fares et al., "A scalable, commodity data center network
     architecture", SIGCOMM 2008). NPUs fill the places in order, and only switches that two of them can use are built.
 
     The defaults are those assumed for the electrical baseline of WRHT (arXiv 2207.10982): three levels of 32 ports, 40
-    Gbps links, 500 ns per hop. It gives no energy, which counts as zero here.
+    Gbps links, 500 ns per hop. It gives no energy, which counts as zero here. Packets are sprayed by default: all links
+    of a level then carry the same, which is what adaptive routing comes near to. ``ecmp`` shows what collisions of
+    hashed paths cost; its traffic is irregular, so that simulating it takes far longer.
     """
 
     name: ClassVar[str] = "fat-tree"
@@ -47,7 +52,7 @@ class FatTree(Topology):
     link_latency: float = units.duration("500 ns", help="of each link, with the switch or NPU that it enters")
     link_energy: float = units.energy(0.0, help="of each link")
     routing: str = units.option(
-        "ecmp", validator=units.one_of(*ROUTERS), help="one path per pair by a hash, or packets spread over all paths"
+        "spray", validator=units.one_of(*ROUTERS), help="one path per pair by a hash, or packets spread over all paths"
     )
 
     def __attrs_post_init__(self) -> None:
@@ -62,13 +67,11 @@ class FatTree(Topology):
                 key="radix",
                 accepted="an even number",
             )
-        # What is printed here is accepted in turn.
-        ratios = [self.radix / up - 1 for up in range(self.radix // 2, 0, -1)]
-        if not any(math.isclose(self.oversubscription, one, rel_tol=_DIGITS) for one in ratios):
+        if self.up_ports == 0:
             raise InputError(
-                f"{self.oversubscription:g} does not divide the {self.radix} ports of a switch into whole numbers",
+                f"{self.radix} ports cannot be divided into ports down and ports up at {self.oversubscription:g} to 1",
                 key="oversubscription",
-                accepted=", ".join(f"{one:g}" for one in ratios),
+                accepted=f"1 to {self.radix - 1}, a ratio of two whole numbers whose sum is at most {self.radix}",
             )
         if self.npus is not None and self.npus > self.capacity:
             ratio = "" if self.down_ports == self.up_ports else f", {self.down_ports} of them down at the lowest"
@@ -80,13 +83,21 @@ class FatTree(Topology):
 
     @property
     def up_ports(self) -> int:
-        """Ports of a lowest switch that lead up."""
-        return round(self.radix / (1 + self.oversubscription))
+        """Ports of a lowest switch that lead up, as many as the ratio allows; 0 if it allows none."""
+        ratio = self._ratio
+        if not math.isclose(self.oversubscription, ratio, rel_tol=_DIGITS):
+            return 0
+        return ratio.denominator * (self.radix // (ratio.numerator + ratio.denominator))
 
     @property
     def down_ports(self) -> int:
         """Ports of a lowest switch for NPUs."""
-        return self.radix - self.up_ports
+        return int(self.up_ports * self._ratio)
+
+    @property
+    def _ratio(self) -> Fraction:
+        """Return the oversubscription in lowest terms, as far as there are ports for."""
+        return Fraction(self.oversubscription).limit_denominator(self.radix // 2)
 
     @property
     def capacity(self) -> int:
