@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fredfw.collectives import Pattern
@@ -41,6 +43,31 @@ def test_groups_run_at_once(layout: str, expected: list[list[int]]) -> None:
     assert benchmark.parallelism(System(npus=11)).workers == 9
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected", "workers"),
+    [
+        # Of MP(2)-DP(5)-PP(2), rank mp + 2 (pp + 2 dp): the first MP member of each stage, in all replicas.
+        ({"ranks": 2, "groups": 5, "stride": 2, "spacing": 4}, [[0, 2], [4, 6], [8, 10], [12, 14], [16, 18]], 19),
+        ({"ranks": 2, "groups": 2, "stride": 2, "spacing": 1}, [[0, 2], [1, 3]], 4),
+        ({"ranks": 2, "groups": 3, "spacing": 4}, [[0, 1], [4, 5], [8, 9]], 10),
+        ({"ranks": 2, "groups": 2, "layout": "strided", "stride": 8}, [[0, 8], [1, 9]], 10),
+    ],
+)
+def test_groups_with_a_stride_and_a_spacing(fields: dict[str, Any], expected: list[list[int]], workers: int) -> None:
+    benchmark, system = Microbenchmark(**fields), System(npus=20)
+    assert benchmark.graph(system).tables[0].tolist() == expected
+    assert benchmark.parallelism(system).workers == benchmark.graph(system).ranks == workers
+
+
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [({"stride": 2}, "stride"), ({"spacing": 1}, "spacing"), ({"stride": 1, "spacing": 1}, "spacing")],
+)
+def test_groups_that_share_workers_are_refused(fields: dict[str, Any], key: str) -> None:
+    with pytest.raises(InputError, match=f"{key}: groups of 2 workers with a stride of . and a spacing of . share"):
+        Microbenchmark(ranks=2, groups=3, **fields).parallelism(System(npus=20))
+
+
 @pytest.mark.parametrize("layout", ["consecutive", "strided"])
 def test_groups_of_one_stay_apart(layout: str) -> None:
     graph = Microbenchmark(groups=3, ranks=1, layout=layout).graph(System(npus=3))
@@ -68,6 +95,8 @@ def test_point_to_point_needs_two_ranks() -> None:
         ("count", 0),
         ("groups", 0),
         ("layout", "grid"),
+        ("stride", 0),
+        ("spacing", 0),
     ],
 )
 def test_bad_input_names_the_key(field: str, value: object) -> None:

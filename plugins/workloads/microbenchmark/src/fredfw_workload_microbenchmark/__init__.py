@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
 from attrs import frozen
 
 from fredfw import GraphBuilder, Parallelism, Pattern, System, TaskGraph, Workload, hookimpl, units
 from fredfw.errors import InputError
+from fredfw.typing import IntArray
 
 fredfw_contract = 1
 
@@ -18,8 +20,9 @@ class Microbenchmark(Workload):
     """One collective among the first ``ranks`` workers, ``count`` times back to back, without computation.
 
     With ``groups`` it runs in several groups at once: of consecutive workers, as model parallelism has them, or strided
-    through the workers, as data parallelism has them (with 2 groups one has the even workers). All time is charged to
-    the label ``collective``. Rank 0 of a group is the root of a rooted pattern.
+    through the workers, as data parallelism has them (with 2 groups one has the even workers). ``stride`` and
+    ``spacing`` give any other regular layout: member ``j`` of group ``g`` is worker ``g * spacing + j * stride``. All
+    time is charged to the label ``collective``. Rank 0 of a group is the root of a rooted pattern.
     """
 
     name: ClassVar[str] = "microbenchmark"
@@ -35,14 +38,32 @@ class Microbenchmark(Workload):
     layout: str = units.option(
         "consecutive", validator=units.one_of("consecutive", "strided"), help="which workers form a group"
     )
+    stride: int | None = units.option(
+        None, validator=units.whole(1), help="from one member of a group to the next, in workers; default: the layout's"
+    )
+    spacing: int | None = units.option(
+        None, validator=units.whole(1), help="from the first member of a group to that of the next; default likewise"
+    )
     count: int = units.option(1, validator=units.whole(1), help="repetitions, back to back")
 
     def parallelism(self, system: System) -> Parallelism:
         """Return MP groups where they are consecutive, and DP groups where they are strided.
 
+        Groups that ``stride`` or ``spacing`` lay out are no axis of such a grid: all workers up to the last one in use
+        count as replicas.
+
         Raises:
-            InputError: A point-to-point among any number but two, or more groups than NPUs.
+            InputError: A point-to-point among any number but two, more groups than NPUs, or groups that share workers.
         """
+        ranks = self._ranks(system)
+        if self.stride is None and self.spacing is None:
+            if self.layout == "strided":
+                return Parallelism(dp=ranks, pp=self.groups)
+            return Parallelism(mp=ranks, dp=self.groups)
+        return Parallelism(dp=int(self._table(ranks).max()) + 1)
+
+    def _ranks(self, system: System) -> int:
+        """Return the members of a group."""
         if self.groups > system.npus:
             raise InputError(
                 f"{self.groups} groups for {system.npus} NPUs", key="groups", accepted="at most one per NPU"
@@ -50,15 +71,25 @@ class Microbenchmark(Workload):
         ranks = system.npus // self.groups if self.ranks is None else self.ranks
         if self.pattern == Pattern.POINT_TO_POINT and ranks != 2:
             raise InputError(f"a point-to-point among {ranks} ranks", key="ranks", accepted="2")
-        if self.layout == "strided":
-            return Parallelism(dp=ranks, pp=self.groups)
-        return Parallelism(mp=ranks, dp=self.groups)
+        return ranks
+
+    def _table(self, ranks: int) -> IntArray:
+        """Return the ``(groups, ranks)`` workers."""
+        stride, spacing = (self.groups, 1) if self.layout == "strided" else (1, ranks)
+        stride, spacing = self.stride or stride, self.spacing or spacing
+        table = spacing * np.arange(self.groups)[:, None] + stride * np.arange(ranks)
+        if len(np.unique(table)) < table.size:
+            raise InputError(
+                f"groups of {ranks} workers with a stride of {stride} and a spacing of {spacing} share workers",
+                key="stride" if self.spacing is None else "spacing",
+                accepted="a stride and a spacing that give each group workers of its own",
+            )
+        return table
 
     def graph(self, system: System) -> TaskGraph:
         """See ``Workload.graph``."""
-        parallelism = self.parallelism(system)
-        builder = GraphBuilder(parallelism.workers)
-        groups = parallelism.dp_groups() if self.layout == "strided" else parallelism.mp_groups()
+        builder = GraphBuilder(self.parallelism(system).workers)
+        groups = self._table(self._ranks(system))
         before: tuple[int, ...] = ()
         for repetition in range(self.count):
             task = builder.collective(
