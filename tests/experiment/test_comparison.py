@@ -91,6 +91,29 @@ def test_another_number_of_npus_than_the_baseline_has_is_noted() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("bandwidth", "npu"),
+    # On a 2 x 2 mesh an NPU has two links to others, on FRED one of 3 TB/s; controllers do not count.
+    [("750 GB/s", None), ("3 TB/s", None), ("700 GB/s", "1.4 TB/s"), ("3.1 TB/s", "6.2 TB/s")],
+)
+def test_another_bandwidth_than_the_baseline_has_is_noted(bandwidth: str, npu: str | None) -> None:
+    content = tables(baseline="fred")
+    content["fabrics"]["mesh"]["topology"]["link_bandwidth"] = bandwidth
+    found = {row.fabric: row.notes for row in compare(content).rows}
+    note = f"an NPU can send {npu}, on 'fred' 3 TB/s: the links differ, not only the network"
+    assert found == {"mesh": () if npu is None else (note,), "fred": ()}
+
+
+def test_only_npus_in_use_count_for_the_bandwidth() -> None:
+    # One row of four: the two ends have one link to another NPU, the two between them two.
+    framework = Framework()
+    line = {"topology": {"name": "mesh2d", "rows": 1, "columns": 4, "link_bandwidth": "1 GB/s"}}
+    workloads = {f"{ranks}": {"workload": {"name": "microbenchmark", "ranks": ranks}} for ranks in (2, 3)}
+    experiment = framework.load_experiment({"fabrics": {"line": line}, "workloads": workloads})
+    found = [framework.run(experiment, workload=name, fabric="line").injection_bandwidth for name in ("2", "3")]
+    assert found == pytest.approx([3e9 / 2, 5e9 / 3])
+
+
 def test_speedups_refer_to_the_baseline() -> None:
     rows = compare(tables(baseline="fred")).rows
     assert [row.speedup for row in rows if row.fabric == "fred"] == [1.0, 1.0]

@@ -10,9 +10,13 @@ from fredfw.experiment.runner import Runner, merged
 from fredfw.experiment.savings import check_parts, savings
 from fredfw.experiment.spec import AnyOutline, Experiment, FabricSection, WorkloadSection
 from fredfw.plugin.manager import PluginManager
+from fredfw.units import Unit, render
 
 # How near its target a calibrated cell must be; a stepwise run may differ a little from the one that was fitted.
 _STILL_FITS = 0.005
+
+# How many times the bandwidth of the baseline's NPUs a fabric may have without a note; a sum may be rounded.
+_COMPARABLE = 2.0 * (1 + 1e-9)
 
 Progress = Callable[[int, int, str], None]
 
@@ -145,11 +149,18 @@ def speedup(baseline: Cell, cell: Cell, file: str | None = None) -> float:
 
 
 def _unlike(cell: Cell, baseline: Cell) -> tuple[str, ...]:
-    """Return a note where the two run on different numbers of NPUs."""
+    """Return notes where the two run on different numbers of NPUs, or their NPUs can send at very different rates."""
+    notes = []
     count, others = len(cell.placement), len(baseline.placement)
-    if count == others:
-        return ()
-    return (f"runs on {count} NPUs, {baseline.fabric!r} on {others}: the speed-up is not of the same machine, or work",)
+    if count != others:
+        notes.append(
+            f"runs on {count} NPUs, {baseline.fabric!r} on {others}: the speed-up is not of the same machine, or work"
+        )
+    slow, fast = sorted((cell.injection_bandwidth, baseline.injection_bandwidth))
+    if fast > _COMPARABLE * slow:
+        here, there = (render(one.injection_bandwidth, Unit.BYTES_PER_SECOND, 3) for one in (cell, baseline))
+        notes.append(f"an NPU can send {here}, on {baseline.fabric!r} {there}: the links differ, not only the network")
+    return tuple(notes)
 
 
 def _outdated(workload: WorkloadSection, speedup: float) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
 from attrs import asdict, field, frozen
 
 from fredfw.experiment.document import document
@@ -114,6 +115,14 @@ class RunResult:
     figures: dict[str, float] = field(factory=dict)
     notes: tuple[str, ...] = ()
 
+    @property
+    def injection_bandwidth(self) -> float:
+        """Bytes per second that an NPU in use can send: its links out, those to controllers apart; mean over them."""
+        fabric = self.fabric
+        peers = np.isin(fabric.destinations, fabric.controllers, invert=True)
+        leaving = np.bincount(fabric.sources[peers], weights=fabric.bandwidths[peers], minlength=len(fabric.kinds))
+        return float(leaving[fabric.npus[self.placement]].mean())
+
 
 @frozen(eq=False)
 class Cell:
@@ -131,6 +140,7 @@ class Cell:
         provenance: Everything needed to make the numbers again; JSON-ready.
         placement: ``(workers,)`` NPU number of each rank.
         algorithms: What served each kind of request.
+        injection_bandwidth: Bytes per second that an NPU in use can send, mean over them.
     """
 
     workload: str
@@ -144,6 +154,7 @@ class Cell:
     provenance: dict[str, Any]
     placement: tuple[int, ...]
     algorithms: dict[str, str]
+    injection_bandwidth: float
 
     @classmethod
     def of(cls, result: RunResult) -> Cell:
@@ -160,6 +171,7 @@ class Cell:
             provenance=result.provenance,
             placement=tuple(int(npu) for npu in result.placement),
             algorithms=result.algorithms,
+            injection_bandwidth=result.injection_bandwidth,
         )
 
 

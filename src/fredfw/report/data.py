@@ -111,6 +111,7 @@ def run_to_json(result: RunResult) -> str:
         "memory": result.memory,
         "algorithms": result.algorithms,
         "placement": [int(npu) for npu in result.placement],
+        "injection_bandwidth": result.injection_bandwidth,
         "links": [asdict(load) for load in link_loads(result.fabric, result.link_bytes, result.seconds)],
         "figures": result.figures,
         "notes": result.notes,
