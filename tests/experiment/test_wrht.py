@@ -111,6 +111,21 @@ def test_mean_savings_are_those_of_the_closed_forms(
         assert means[rate] == pytest.approx(float(np.mean(by_hand)), rel=1e-12)
 
 
+def test_our_own_closed_forms_are_not_called_published() -> None:
+    experiment = FRAMEWORK.load_experiment(FILE)
+    sources = {(bool(one.at), one.source) for saving in experiment.savings for one in saving.references}
+    assert sources == {
+        (False, "WRHT, abstract of arXiv 2207.10982"),
+        (True, "our own closed form, not published"),
+    }
+
+
+def test_no_line_rate_meets_all_published_claims(comparison: Comparison) -> None:
+    claims = {saving.name: saving.claims[0].between for saving in comparison.savings if saving.claims}
+    assert claims["WRHT over BT"] == ()
+    assert set(claims["WRHT over Ring"]).isdisjoint(claims["WRHT over H-Ring"])
+
+
 def test_every_step_of_wrht_gets_its_wavelengths(comparison: Comparison) -> None:
     for row in comparison.rows:
         if row.fabric.startswith("WRHT"):

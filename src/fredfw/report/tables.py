@@ -156,7 +156,7 @@ def _savings_report(savings: Sequence[Saving], sources: _Marks) -> list[Renderab
     report: list[RenderableType] = []
     short = [saving for saving in savings if len(saving.by) < 2]
     if short:
-        table = _table("time saved", "at", "mean", "published", "lowest", "highest", "pairs", right=range(2, 7))
+        table = _table("time saved", "at", "mean", "reference", "lowest", "highest", "pairs", right=range(2, 7))
         for saving in short:
             for group in saving.groups:
                 name = _saving_name(saving) if group is saving.groups[0] else ""
@@ -199,7 +199,7 @@ def _grid(saving: Saving, sources: _Marks) -> list[RenderableType]:
             line.append(cell)
         table.add_row(*line)
     claims = [_published(claim.saving, claim.source, sources, ".1%") for claim in saving.claims]
-    return [title, table, *(Text("published: ").append(claim) for claim in claims)]
+    return [title, table, *(Text("reference: ").append(claim) for claim in claims)]
 
 
 def _comparison_footnotes(comparison: Comparison, notes: _Marks, sources: _Marks) -> list[RenderableType]:
@@ -216,9 +216,13 @@ def _comparison_footnotes(comparison: Comparison, notes: _Marks, sources: _Marks
     compared = any(
         saving.claims or any(group.reference is not None for group in saving.groups) for saving in comparison.savings
     )
-    if compared or any(row.reference_speedup is not None for row in comparison.rows):
-        text = Text("published", style=_STYLES[Status.REFERENCE])
-        lines.append(text.append(": what others report", style="default"))
+    for head, meaning, shown in (
+        ("published", "what others report", any(row.reference_speedup is not None for row in comparison.rows)),
+        ("reference", "what the source gives, which need not be a publication", compared),
+    ):
+        if shown:
+            text = Text(head, style=_STYLES[Status.REFERENCE])
+            lines.append(text.append(f": {meaning}", style="default"))
     lines += [*sources.lines(), *notes.lines(_MOST_NOTES)]
     stepwise = [f"{row.workload} on {row.fabric}" for row in comparison.rows if row.fidelity == "stepwise"]
     if stepwise:
