@@ -57,6 +57,7 @@ from fredfw.workloads import (
     System,
     TaskGraph,
     TaskKind,
+    Work,
     Workload,
 )
 
@@ -111,6 +112,7 @@ __all__ = [
     "Timeline",
     "Topology",
     "Wait",
+    "Work",
     "Workload",
     "__version__",
     "check",

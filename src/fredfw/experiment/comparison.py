@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fredfw.errors import InputError
-from fredfw.experiment.results import Cell, Comparison, Row, Status
+from fredfw.experiment.results import Cell, Comparison, Row, Status, Throughput
 from fredfw.experiment.runner import Runner, merged
 from fredfw.experiment.savings import check_parts, savings
 from fredfw.experiment.spec import AnyOutline, Experiment, FabricSection, WorkloadSection
 from fredfw.plugin.manager import PluginManager
+from fredfw.workloads import Work
 
 # How near its target a calibrated cell must be; a stepwise run may differ a little from the one that was fitted.
 _STILL_FITS = 0.005
@@ -84,6 +85,7 @@ def assemble(
         InputError: A cell takes no time, so that there is no speed-up.
     """
     references = {(one.workload, one.fabric): one for one in reversed(outline.references)}  # the first one counts
+    uneven = _uneven(outline, cells)
     rows = []
     for workload, fabric in outline.cells:
         cell, baseline = cells[workload.name, fabric.name], cells[workload.name, fabric.baseline]
@@ -110,7 +112,16 @@ def assemble(
                 notes=(
                     *cell.notes,
                     *_unlike(cell, baseline),
+                    *(uneven.get((workload.template, fabric.name)) or _other_work(cell, baseline)),
                     *(_outdated(workload, faster) if status is Status.CALIBRATED else ()),
+                ),
+                work=cell.work,
+                throughput=Throughput.of(
+                    cell.work,
+                    cell.seconds,
+                    npus=len(cell.placement),
+                    peak=outline.npu.peak,
+                    compute_scale=workload.compute_scale,
                 ),
             )
         )
@@ -163,6 +174,45 @@ def _unlike(cell: Cell, baseline: Cell) -> tuple[str, ...]:
             f"an NPU can send {ratio:.3g} times the bandwidth of the baseline: links differ, not only the network"
         )
     return tuple(notes)
+
+
+def _uneven(outline: AnyOutline, cells: Mapping[tuple[str, str], Cell]) -> Mapping[tuple[str, str], tuple[str, ...]]:
+    """Return a note for each sweep whose rows train different amounts, by the sweep's template and the fabric."""
+    works: dict[tuple[str, str], list[Work]] = {}
+    for workload, fabric in outline.cells:
+        work = cells[workload.name, fabric.name].work
+        if work is not None:
+            works.setdefault((workload.template, fabric.name), []).append(work)
+    notes = {}
+    for key, found in works.items():
+        unit, amounts = _amounts(found)
+        low, high = min(amounts), max(amounts)
+        if low != high:
+            text = f"rows of this sweep train from {low:,.15g} to {high:,.15g} {unit} per iteration"
+            notes[key] = (f"{text}: compare {unit}/s, not times",)
+    return notes
+
+
+def _other_work(cell: Cell, baseline: Cell) -> tuple[str, ...]:
+    """Return a note where the two train different amounts in an iteration."""
+    if cell.work is None or baseline.work is None:
+        return ()
+    unit, (own, other) = _amounts([cell.work, baseline.work])
+    if own == other:
+        return ()
+    name = baseline.workload if baseline.fabric == cell.fabric else baseline.fabric
+    return (f"trains {own:,.15g} {unit} per iteration, {name!r} {other:,.15g}: compare {unit}/s, not times",)
+
+
+def _amounts(works: Sequence[Work]) -> tuple[str, list[float]]:
+    """Return how much each of ``works`` is, in a unit that they can be compared in: samples of equal length, or tokens.
+
+    Where some have no tokens, there is nothing better than samples.
+    """
+    tokens = [work.tokens for work in works if work.tokens is not None]
+    if len(tokens) < len(works) or len({work.tokens_per_sample for work in works}) == 1:
+        return "samples", [work.samples for work in works]
+    return "tokens", tokens
 
 
 def _outdated(workload: WorkloadSection, speedup: float) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from fredfw.fabric import Fabric
 from fredfw.simulation.bounds import Bound
 from fredfw.simulation.timeline import Timeline
 from fredfw.typing import FloatArray
+from fredfw.workloads import Work
 
 
 class Status(StrEnum):
@@ -74,6 +75,47 @@ class CollectiveResult:
         return self.duration / self.bound.seconds if self.bound.seconds else 1.0
 
 
+@frozen
+class Throughput:
+    """How much an iteration trains for its time; ``None`` is what is not known.
+
+    Args:
+        samples_per_second: Samples over the iteration time.
+        tokens_per_second: Tokens over the iteration time.
+        mfu: Model FLOPs utilisation: model FLOPs over what all NPUs in use can compute in that time at their peak rate,
+            without ``efficiency``. ``None`` too where ``compute_scale`` is below 1: computation is then taken to be
+            faster than that peak rate allows.
+        npu_time: NPU-seconds: iteration time multiplied by the NPUs in use.
+    """
+
+    samples_per_second: float | None = None
+    tokens_per_second: float | None = None
+    mfu: float | None = None
+    npu_time: float | None = None
+
+    @classmethod
+    def of(cls, work: Work | None, seconds: float, *, npus: int, peak: float, compute_scale: float) -> Throughput:
+        """Return the throughput of one iteration.
+
+        Args:
+            work: What it trains, if that is known.
+            seconds: How long it takes.
+            npus: NPUs in use.
+            peak: Of one NPU, FLOP per second.
+            compute_scale: Factor between the compute times used and the roofline.
+        """
+        cost = npus * seconds
+        if work is None or seconds == 0:
+            return cls(npu_time=cost)
+        flops = work.model_flops if compute_scale >= 1 else None
+        return cls(
+            samples_per_second=work.samples / seconds,
+            tokens_per_second=None if work.tokens is None else work.tokens / seconds,
+            mfu=None if flops is None else flops / (cost * peak),
+            npu_time=cost,
+        )
+
+
 @frozen(eq=False)
 class RunResult:
     """One workload on one fabric.
@@ -96,6 +138,8 @@ class RunResult:
         statistics: Counters of the engine: events, solves, cache hits, waits, splits.
         figures: What the fabric's admission counted, for example wavelengths used.
         notes: What a reader must know, for example that memory would not fit or which conflicts the network met.
+        work: What the iteration trains, or ``None`` where the workload does not say.
+        throughput: How much that is for its time.
     """
 
     workload: str
@@ -114,6 +158,8 @@ class RunResult:
     statistics: dict[str, int]
     figures: dict[str, float] = field(factory=dict)
     notes: tuple[str, ...] = ()
+    work: Work | None = None
+    throughput: Throughput = Throughput()
 
     @property
     def injection_bandwidth(self) -> float:
@@ -141,6 +187,7 @@ class Cell:
         placement: ``(workers,)`` NPU number of each rank.
         algorithms: What served each kind of request.
         injection_bandwidth: Bytes per second that an NPU in use can send, mean over them.
+        work: What the iteration trains, or ``None`` where that is not known.
     """
 
     workload: str
@@ -155,6 +202,7 @@ class Cell:
     placement: tuple[int, ...]
     algorithms: dict[str, str]
     injection_bandwidth: float
+    work: Work | None = None
 
     @classmethod
     def of(cls, result: RunResult) -> Cell:
@@ -172,6 +220,7 @@ class Cell:
             placement=tuple(int(npu) for npu in result.placement),
             algorithms=result.algorithms,
             injection_bandwidth=result.injection_bandwidth,
+            work=result.work,
         )
 
 
@@ -196,6 +245,8 @@ class Row:
         energy: Joules spent on links.
         figures: What the fabric's admission counted, for example wavelengths used.
         notes: What a reader must know.
+        work: What the iteration trains, or ``None`` where the workload does not say.
+        throughput: How much that is for its time.
     """
 
     workload: str
@@ -214,6 +265,8 @@ class Row:
     energy: float = 0.0
     figures: dict[str, float] = field(factory=dict)
     notes: tuple[str, ...] = ()
+    work: Work | None = None
+    throughput: Throughput = Throughput()
 
 
 @frozen

@@ -11,11 +11,11 @@ from attrs import frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, SimulationError, UnsupportedError
-from fredfw.experiment.results import CollectiveResult, RunResult
+from fredfw.experiment.results import CollectiveResult, RunResult, Throughput
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.fabric import Fabric
 from fredfw.plugin import configure
-from fredfw.plugin.contract import built
+from fredfw.plugin.contract import built, notes_of, work_of
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
     Executor,
@@ -32,7 +32,7 @@ from fredfw.simulation.planner import too_fast
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, render
-from fredfw.workloads import MemoryUse, Placement, System, TaskGraph
+from fredfw.workloads import MemoryUse, Placement, System, TaskGraph, Work
 
 # An iteration must be accounted for to this relative accuracy.
 _EXACT = 1e-9
@@ -104,7 +104,15 @@ class Runner:
             provenance=self._provenance(workload, fabric, cell.placement, bench, fidelity),
             statistics=network.statistics.as_dict(),
             figures=_figures(network),
-            notes=(*self._memory_notes(memory), *network.admission.notes(), *executor.notes.values()),
+            notes=(*self._memory_notes(memory), *cell.notes, *network.admission.notes(), *executor.notes.values()),
+            work=cell.work,
+            throughput=Throughput.of(
+                cell.work,
+                timeline.duration,
+                npus=len(cell.places),
+                peak=self._experiment.npu.peak,
+                compute_scale=workload.compute_scale,
+            ),
         )
 
     def _cell(self, workload: WorkloadSpec, fabric: FabricSpec) -> _Cell:
@@ -132,9 +140,10 @@ class Runner:
             memory = workload.workload.memory(system)
             self._check_memory(memory)
             graph = self._graph(workload, system)
+            trained, notes = work_of(workload.workload, system), notes_of(workload.workload, system)
         # Not the bench's solver: what a cell counts must not depend on the cells that ran before it.
         solver = RateSolver(bench.fabric, bench.sharing)
-        cell = _Cell(bench, placement, places, memory, graph, solver)
+        cell = _Cell(bench, placement, places, memory, graph, solver, trained, notes)
         network = FlowNetwork(bench.fabric, bench.sharing, solver)
         executor = self._executor(workload, cell, network, stepwise=False)
         with self._placed(f"fabrics.{fabric.name}.collectives"):
@@ -252,6 +261,8 @@ class _Cell:
         memory: What an NPU needs.
         graph: The iteration.
         solver: Knows the rates of its earlier runs.
+        work: What the iteration trains, if that is known.
+        notes: What the workload has to say about every result.
     """
 
     bench: Bench
@@ -260,6 +271,8 @@ class _Cell:
     memory: MemoryUse
     graph: TaskGraph
     solver: RateSolver
+    work: Work | None
+    notes: tuple[str, ...]
 
 
 class Bench:

@@ -12,6 +12,7 @@ from typing import Any
 from fredfw.errors import PluginError, nearest
 from fredfw.fabric import Fabric, Topology
 from fredfw.plugin import CONTRACT_VERSION, spec
+from fredfw.workloads import System, Work, Workload
 
 # The oldest version whose plugins still work as they did; raised as docs/api-policy.md says.
 OLDEST_CONTRACT = 1
@@ -106,6 +107,32 @@ def built(topology: Topology) -> Fabric:
         what = f"{type(topology).__qualname__}.build() must return a fredfw.Fabric"
         raise PluginError(f"{reprlib.repr(fabric)} is no fabric; {what}")
     return fabric
+
+
+def work_of(workload: Workload, system: System) -> Work | None:
+    """Return what one iteration of ``workload`` trains on ``system``.
+
+    Raises:
+        PluginError: Its answer is neither that nor ``None``.
+    """
+    work: object = workload.work(system)
+    if work is None or isinstance(work, Work):
+        return work
+    what = f"{type(workload).__qualname__}.work() must return a fredfw.Work or None"
+    raise PluginError(f"{what}, not {reprlib.repr(work)}")
+
+
+def notes_of(workload: Workload, system: System) -> tuple[str, ...]:
+    """Return what ``workload`` has to say about every result on ``system``.
+
+    Raises:
+        PluginError: Its answer is not a sequence of texts.
+    """
+    notes: object = workload.notes(system)
+    if isinstance(notes, tuple | list) and all(isinstance(one, str) for one in notes):
+        return tuple(notes)
+    what = f"{type(workload).__qualname__}.notes() must return a tuple of texts"
+    raise PluginError(f"{what}, not {reprlib.repr(notes)}")
 
 
 def _mismatch(declared: object) -> str | None:

@@ -12,14 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import asdict, frozen
+from attrs import asdict, fields, frozen
 
 from fredfw.experiment.document import document
-from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
+from fredfw.experiment.results import CollectiveResult, Comparison, RunResult, Throughput
 from fredfw.fabric import Fabric
 from fredfw.simulation.bounds import PARTS
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.typing import FloatArray
+from fredfw.workloads import Work
 
 if TYPE_CHECKING:  # plain data, but its module brings the whole runner
     from fredfw.experiment.calibration import Fit
@@ -86,11 +87,14 @@ def comparison_to_csv(comparison: Comparison) -> str:
         "compute_scale",
         "energy",
     )
+    work, throughput = _names(Work), _names(Throughput)
     return _csv(
-        (*columns, *(f"{cause}_seconds" for cause in parts), "notes"),
+        (*columns, *work, *throughput, *(f"{cause}_seconds" for cause in parts), "notes"),
         (
             (
                 *(getattr(row, column) for column in columns),
+                *(getattr(row.work, column, None) for column in work),
+                *(getattr(row.throughput, column) for column in throughput),
                 *(row.breakdown.get(cause, 0.0) for cause in parts),
                 "; ".join(row.notes),
             )
@@ -115,6 +119,8 @@ def run_to_json(result: RunResult) -> str:
         "links": [asdict(load) for load in link_loads(result.fabric, result.link_bytes, result.seconds)],
         "figures": result.figures,
         "notes": result.notes,
+        "work": None if result.work is None else asdict(result.work),
+        "throughput": asdict(result.throughput),
         "statistics": result.statistics,
         "provenance": result.provenance,
     }
@@ -157,6 +163,10 @@ def collectives_to_csv(results: Sequence[CollectiveResult]) -> str:
 def calibrations_to_json(fits: Sequence[Fit]) -> str:
     """Return ``fits`` as JSON, one entry of ``calibrations`` per workload."""
     return document("calibrations", {"calibrations": [asdict(fit) for fit in fits]})
+
+
+def _names(cls: type[Any]) -> list[str]:
+    return [one.name for one in fields(cls)]
 
 
 def _csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:

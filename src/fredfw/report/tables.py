@@ -6,7 +6,7 @@ Text is plain ASCII and says in words what colour says as well, so that nothing 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,8 @@ _MEANINGS = {
 }
 _TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 _OWN = (COMPUTE, BUBBLE)
+_MFU = "MFU %"
+_NO_MFU = "no MFU where compute_scale is below 1: computation is then faster than the NPU's peak allows"
 _PIPE_WIDTH = 100
 _MOST_NOTES = 20
 
@@ -78,11 +80,14 @@ def comparison_report(comparison: Comparison) -> list[RenderableType]:
     shared = [tuple(note for note in rows[0].notes if all(note in row.notes for row in rows)) for rows in groups]
     over = ("over",) if len(baselines) > 1 else ()
     npus = ("NPUs",) if any(len({row.npus for row in rows}) > 1 for rows in groups) else ()
+    rates = _rates(comparison.rows)
     blocks = [
-        _workload_cells(rows, parts, notes, common, sources, over=bool(over), npus=bool(npus))
+        _workload_cells(rows, parts, notes, common, sources, rates, over=bool(over), npus=bool(npus))
         for rows, common in zip(groups, shared, strict=True)
     ]
-    header = [Text(name) for name in ("fabric", *npus, "time", "speed-up", *over, "published", "status", *parts)]
+    header = [
+        Text(name) for name in ("fabric", *npus, "time", "speed-up", *over, *rates, "published", "status", *parts)
+    ]
     every = [header, *(cells for block in blocks for cells in block)]
     widths = [max(cells[column].cell_len for cells in every) for column in range(len(header))]
     report: list[RenderableType] = [
@@ -116,6 +121,7 @@ def _workload_cells(
     notes: _Marks,
     shared: Sequence[str],
     sources: _Marks,
+    rates: Mapping[str, Callable[[Row], str]],
     *,
     over: bool,
     npus: bool,
@@ -137,12 +143,42 @@ def _workload_cells(
                 Text(f"{row.seconds / unit:.{decimals}f}"),
                 Text(f"{row.speedup:.3f}", style=style),
                 *([Text(row.baseline)] if over else []),
+                *(Text(rate(row)) for rate in rates.values()),
                 published,
                 Text(row.status, style=style),
                 *(Text(_part(row.breakdown.get(cause, 0.0) / unit, decimals)) for cause in parts),
             ]
         )
     return table
+
+
+def _rates(rows: Sequence[Row]) -> dict[str, Callable[[Row], str]]:
+    """Return the columns that say how much training there is for the time, as far as they are needed."""
+    works = [row.work for row in rows if row.work is not None]
+    columns: dict[str, Callable[[Row], str]] = {}
+    if len({work.samples for work in works}) > 1:
+        columns["samples"] = lambda row: "-" if row.work is None else _count(row.work.samples)
+    if works:
+        columns["samples/s"] = lambda row: _rate(row.throughput.samples_per_second)
+    if len({work.tokens_per_sample for work in works} - {None}) > 1:
+        columns["tokens/s"] = lambda row: _rate(row.throughput.tokens_per_second)
+    if any(row.throughput.mfu is not None for row in rows):
+        columns[_MFU] = lambda row: "-" if row.throughput.mfu is None else _percent(row.throughput.mfu)
+    return columns
+
+
+def _count(value: float) -> str:
+    return f"{value:,.15g}"
+
+
+def _rate(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:#.4g}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:#.3g}"
 
 
 def _published(value: float | None, source: str | None, sources: _Marks, form: str) -> Text:
@@ -213,6 +249,10 @@ def _comparison_footnotes(comparison: Comparison, notes: _Marks, sources: _Marks
     waits = ", ".join(cause for cause in causes(row.breakdown for row in comparison.rows) if cause not in _OWN)
     if waits:
         lines.append(Text(f"{waits}: time spent waiting for that communication (exposed); - is none"))
+    if any(row.throughput.mfu is not None for row in comparison.rows):
+        lines.append(Text(f"{_MFU}: model FLOPs, as a share of what the NPUs in use compute in that time at peak"))
+    if any(row.work is not None and row.work.model_flops and row.throughput.mfu is None for row in comparison.rows):
+        lines.append(Text(_NO_MFU))
     compared = any(
         saving.claims or any(group.reference is not None for group in saving.groups) for saving in comparison.savings
     )
@@ -239,6 +279,7 @@ def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
     report: list[RenderableType] = [
         Text(f"{result.workload} on {result.fabric_name}", style="bold"),
         Text(f"one iteration: {render(result.seconds, Unit.SECONDS, 4)} on {len(result.placement)} NPUs"),
+        *_training(result),
         Text(),
         _breakdown_table(result),
     ]
@@ -262,6 +303,25 @@ def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
             table.add_row(name, f"{value:.6g}")
         report += [Text(), table]
     return [*report, *_notes(result.notes)]
+
+
+def _training(result: RunResult) -> list[RenderableType]:
+    """Return what an iteration trains and how fast, where the workload says it."""
+    work, throughput = result.work, result.throughput
+    if work is None:
+        return []
+    rates = (
+        (throughput.samples_per_second, "samples/s"),
+        (throughput.tokens_per_second, "tokens/s"),
+        (throughput.npu_time, "NPU-seconds per iteration"),
+    )
+    parts = [f"{_rate(value)} {what}" for value, what in rates if value is not None]
+    if throughput.mfu is not None:
+        parts.append(f"MFU {_percent(throughput.mfu)} %")
+    lines: list[RenderableType] = [Text(f"it trains {_count(work.samples)} samples: {', '.join(parts)}")]
+    if work.model_flops and throughput.mfu is None:
+        lines.append(Text(_NO_MFU))
+    return lines
 
 
 def _notes(notes: Iterable[str]) -> list[RenderableType]:

@@ -4,7 +4,7 @@ from fredfw.workloads.compute import Npu
 from fredfw.workloads.graph import GraphBuilder, TaskGraph, TaskKind
 from fredfw.workloads.parallelism import Parallelism
 from fredfw.workloads.placement import LinearPlacement, Placement, SnakePlacement
-from fredfw.workloads.workload import MemoryUse, System, Workload
+from fredfw.workloads.workload import MemoryUse, System, Work, Workload
 
 __all__ = [
     "GraphBuilder",
@@ -17,5 +17,6 @@ __all__ = [
     "System",
     "TaskGraph",
     "TaskKind",
+    "Work",
     "Workload",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from attrs import field, frozen
 
+from fredfw.errors import InputError
 from fredfw.typing import IntArray
 from fredfw.units import at_least
 
@@ -35,6 +36,21 @@ class Parallelism:
     def grid(self) -> IntArray:
         """``(DP, PP, MP)`` rank of each worker."""
         return np.arange(self.workers, dtype=np.intp).reshape(self.dp, self.pp, self.mp)
+
+    def samples_per_replica(self, global_batch: int) -> int:
+        """Return the samples of each replica, where all replicas together train ``global_batch`` samples.
+
+        Raises:
+            InputError: DP does not divide ``global_batch``; names that key.
+        """
+        share, rest = divmod(global_batch, self.dp)
+        if rest:
+            raise InputError(
+                f"{global_batch} samples cannot be divided evenly among {self.dp} replicas",
+                key="global_batch",
+                accepted=f"a multiple of {self.dp}",
+            )
+        return share
 
     def stage(self, pp: int) -> IntArray:
         """Return the ``(DP * MP,)`` ranks of pipeline stage ``pp``."""

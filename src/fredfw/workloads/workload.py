@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from attrs import frozen
+from attrs import field, frozen
 
+from fredfw.units import at_least
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.parallelism import Parallelism
 
@@ -48,6 +49,32 @@ class MemoryUse:
         return self.weights + self.gradients + self.optimizer + self.activations
 
 
+@frozen
+class Work:
+    """What one iteration trains, all workers together.
+
+    Args:
+        samples: Training samples.
+        tokens: Tokens in those samples; ``None`` where a sample has no tokens.
+        model_flops: Floating-point operations of the model's forward and backward pass over those samples, as its
+            published formula counts them: what is computed again (recomputation) does not count. ``None`` where it is
+            not known. It is the numerator of the MFU (model FLOPs utilisation; Chowdhery et al. 2022, arXiv
+            2204.02311, section 4.1).
+
+    Raises:
+        InputError: A number is negative or not finite.
+    """
+
+    samples: float = field(validator=at_least(0))
+    tokens: float | None = field(default=None, validator=at_least(0))
+    model_flops: float | None = field(default=None, validator=at_least(0))
+
+    @property
+    def tokens_per_sample(self) -> float | None:
+        """Length of a sample; ``None`` where there are no samples or no tokens."""
+        return self.tokens / self.samples if self.tokens is not None and self.samples else None
+
+
 class Workload(ABC):
     """Describes one training iteration; plugins derive attrs classes from it, whose fields are the configuration."""
 
@@ -69,3 +96,13 @@ class Workload(ABC):
         """Return the memory that the fullest NPU needs; nothing by default."""
         del system
         return MemoryUse()
+
+    def work(self, system: System) -> Work | None:
+        """Return what one iteration trains; ``None``, the default, where it is not known or nothing is trained."""
+        del system
+        return None
+
+    def notes(self, system: System) -> tuple[str, ...]:
+        """Return what a reader of every result must know, such as traffic that is left out; nothing by default."""
+        del system
+        return ()

@@ -8,10 +8,13 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import GraphBuilder, MemoryUse, Parallelism, Pattern, System, TaskGraph, Workload, units
+from fredfw import GraphBuilder, MemoryUse, Parallelism, Pattern, System, TaskGraph, Work, Workload, units
+from fredfw.errors import InputError
 from fredfw.typing import IntArray
 from fredfw_workload_cnn.layers import Block
 from fredfw_workload_cnn.networks import NETWORKS
+
+_MINIBATCH = 16
 
 
 @frozen
@@ -29,7 +32,14 @@ class Cnn(Workload):
 
     model: str = units.option("resnet-152", validator=units.one_of(*NETWORKS), help="network to train")
     dp: int | None = units.option(None, validator=units.whole(1), help="data-parallel workers; default: all NPUs")
-    minibatch: int = units.option(16, validator=units.whole(1), help="samples per worker and iteration")
+    global_batch: int | None = units.option(
+        None, validator=units.whole(1), help="samples of an iteration, over all workers; DP divides it"
+    )
+    minibatch: int | None = units.option(
+        None,
+        validator=units.whole(1),
+        help=f"samples of an iteration per worker, instead of global_batch; default without it: {_MINIBATCH}",
+    )
     overlap_dp: bool = units.flag(
         False, help="all-reduce gradients in buckets during the backward pass, not all at once behind it"
     )
@@ -45,6 +55,16 @@ class Cnn(Workload):
     input_bytes: float = units.quantity(
         units.Unit.BYTES, 3 * 224 * 224, help="to load per sample (default: 224 x 224 RGB, 8 bits); 0 for no load"
     )
+
+    def __attrs_post_init__(self) -> None:
+        if self.global_batch is not None and self.minibatch is not None:
+            raise InputError(
+                f"{self.minibatch} is given, and global_batch = {self.global_batch} too",
+                key="minibatch",
+                accepted="one of the two keys",
+            )
+        if self.dp is not None:
+            self._samples(Parallelism(dp=self.dp))
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -62,7 +82,8 @@ class Cnn(Workload):
 
     def graph(self, system: System) -> TaskGraph:
         """See ``Workload.graph``; the first task is the load, if there is one."""
-        workers = self.parallelism(system).workers
+        parallelism = self.parallelism(system)
+        workers, samples = parallelism.workers, self._samples(parallelism)
         ranks = np.arange(workers)
         builder = GraphBuilder(workers)
         if system.controllers and self.input_bytes:
@@ -70,16 +91,16 @@ class Cnn(Workload):
                 "images of the next iteration",
                 ranks % system.controllers,
                 ranks[:, None],
-                self.minibatch * self.input_bytes,
+                samples * self.input_bytes,
                 label="load",
             )
         before: tuple[int, ...] = ()
         for block in self.blocks:
-            before = (self._compute(builder, ranks, "forward", block, before),)
+            before = (self._compute(builder, ranks, "forward", block, samples, before),)
         pending = 0.0
         reduced: tuple[int, ...] = ()
         for block in reversed(self.blocks):
-            before = (self._compute(builder, ranks, "backward", block, before),)
+            before = (self._compute(builder, ranks, "backward", block, samples, before),)
             pending += block.parameters * self.gradient_bytes
             last = block is self.blocks[0]
             if workers > 1 and pending and (last or pending >= (self.bucket if self.overlap_dp else math.inf)):
@@ -97,23 +118,41 @@ class Cnn(Workload):
 
     def memory(self, system: System) -> MemoryUse:
         """See ``Workload.memory``; every layer's output is kept for the backward pass."""
-        del system
+        samples = self._samples(self.parallelism(system))
         return MemoryUse(
             weights=self.parameters * self.weight_bytes,
             gradients=self.parameters * self.gradient_bytes,
             optimizer=self.parameters * self.optimizer_bytes,
-            activations=sum(block.stored for block in self.blocks) * self.minibatch * self.activation_bytes,
+            activations=sum(block.stored for block in self.blocks) * samples * self.activation_bytes,
         )
 
+    def work(self, system: System) -> Work:
+        """Return samples and model FLOPs of an iteration: three forward passes, of convolutions and linear layers."""
+        parallelism = self.parallelism(system)
+        samples = self._samples(parallelism) * parallelism.dp
+        return Work(samples, model_flops=3 * samples * sum(block.flops for block in self.blocks))
+
+    def _samples(self, parallelism: Parallelism) -> int:
+        """Return the samples of one worker."""
+        if self.global_batch is not None:
+            return parallelism.samples_per_replica(self.global_batch)
+        return _MINIBATCH if self.minibatch is None else self.minibatch
+
     def _compute(
-        self, builder: GraphBuilder, ranks: IntArray, direction: str, block: Block, after: tuple[int, ...]
+        self,
+        builder: GraphBuilder,
+        ranks: IntArray,
+        direction: str,
+        block: Block,
+        samples: int,
+        after: tuple[int, ...],
     ) -> int:
         passes = 1 if direction == "forward" else 2
-        moved = block.moved * self.minibatch * self.activation_bytes + block.parameters * self.weight_bytes
+        moved = block.moved * samples * self.activation_bytes + block.parameters * self.weight_bytes
         return builder.compute(
             f"{direction} {block.name}",
             ranks,
-            flops=passes * block.flops * self.minibatch,
+            flops=passes * block.flops * samples,
             bytes=passes * moved,
             after=after,
         )

@@ -48,6 +48,13 @@ class Shape:
         """Trainable numbers: 12 h^2 + 13 h per layer, V h + s h for embeddings, 2 h for the final layer norm."""
         return round(sum(block.parameters for layer in range(self.layers + 1) for block in self.blocks(layer, 1, 1)))
 
+    def flops(self, samples: float) -> float:
+        """Return the FLOPs of a forward pass over ``samples``: 24 b s l h^2 (1 + s / 6 h + V / 12 l h).
+
+        Source: Narayanan et al. 2021, arXiv 2104.04473, appendix.
+        """
+        return sum(block.flops for layer in range(self.layers + 1) for block in self.blocks(layer, samples, 1))
+
     def blocks(self, layer: int, samples: float, mp: int) -> tuple[Block, ...]:
         """Return the blocks of layer number ``layer``, for ``samples`` split evenly over ``mp`` ranks (Megatron).
 

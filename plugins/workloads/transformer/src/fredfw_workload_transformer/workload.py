@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import attrs
 from attrs import frozen
 
-from fredfw import GraphBuilder, MemoryUse, Parallelism, System, TaskGraph, Workload, units
+from fredfw import GraphBuilder, MemoryUse, Parallelism, System, TaskGraph, Work, Workload, units
 from fredfw.errors import InputError
+from fredfw_workload_transformer.batch import Batch, divided, filling
 from fredfw_workload_transformer.model import FP16, PRESETS, Block, Shape
 from fredfw_workload_transformer.passes import Passes
 from fredfw_workload_transformer.stationary import add_stationary, in_flight, split_layers
@@ -16,6 +17,7 @@ from fredfw_workload_transformer.streaming import add_streaming, group_layers
 
 _OPTIMIZER = 12
 """Bytes per weight: Adam with an FP32 master copy and two moments (Rajbhandari et al. 2020, section 3.1)."""
+_MINIBATCH = 16
 
 
 def _dimension(meaning: str) -> Any:
@@ -46,8 +48,23 @@ class Transformer(Workload):
     mp: int = units.option(1, validator=units.whole(1), help="workers that split each layer")
     dp: int | None = units.option(None, validator=units.whole(1), help="replicas; default: as many as fit the fabric")
     pp: int = units.option(1, validator=units.whole(1), help="pipeline stages")
-    minibatch: int = units.option(16, validator=units.whole(1), help="samples per replica and iteration")
-    microbatches: int = units.option(1, validator=units.whole(1), help="equal parts that the minibatch is cut into")
+    global_batch: int | None = units.option(
+        None, validator=units.whole(1), help="samples of an iteration, over all replicas; DP divides it"
+    )
+    micro_batch: int | None = units.option(
+        None, validator=units.whole(1), help="samples in a microbatch; default: follows from microbatches"
+    )
+    microbatches: int | None = units.option(
+        None,
+        validator=units.whole(1),
+        help="microbatches of a replica; default: follows from micro_batch; without that, with global_batch and pp "
+        "above 1, the smallest divisor of the replica's samples that is at least 4 x pp; else 1",
+    )
+    minibatch: int | None = units.option(
+        None,
+        validator=units.whole(1),
+        help=f"samples of an iteration per replica, instead of global_batch; default without it: {_MINIBATCH}",
+    )
     execution: str = units.option(
         "stationary",
         validator=units.one_of("stationary", "streaming"),
@@ -87,12 +104,14 @@ class Transformer(Workload):
     def __attrs_post_init__(self) -> None:
         if self.zero_stage > 3:
             raise InputError(f"{self.zero_stage} is no ZeRO stage", key="zero_stage", accepted="0, 1, 2 or 3")
-        if self.minibatch % self.microbatches:
+        if self.global_batch is not None and self.minibatch is not None:
             raise InputError(
-                f"{self.microbatches} microbatches do not divide a minibatch of {self.minibatch}",
-                key="microbatches",
-                accepted=f"a divisor of {self.minibatch}",
+                f"{self.minibatch} is given, and global_batch = {self.global_batch} too",
+                key="minibatch",
+                accepted="one of the two keys",
             )
+        if self.dp is not None or self.global_batch is None:
+            self._batch(self.dp or 1)
         if self.pp > self.shape.layers:
             raise InputError(
                 f"{self.pp} pipeline stages for {self.shape.layers} layers",
@@ -141,21 +160,22 @@ class Transformer(Workload):
         """Return one iteration.
 
         Raises:
-            InputError: Streaming without I/O controllers.
+            InputError: Streaming without I/O controllers, or a batch that cannot be divided evenly.
         """
         parallelism = self.parallelism(system)
+        batch = self._batch(parallelism.dp)
         passes = Passes(
             GraphBuilder(parallelism.workers),
             parallelism,
             self.shape,
-            samples=self.minibatch / self.microbatches,
+            samples=float(batch.micro_batch),
             recompute=self.recompute,
             multicast=self.pp_transfer == "multicast",
         )
         if self.execution == "stationary":
             add_stationary(
                 passes,
-                microbatches=self.microbatches,
+                microbatches=batch.microbatches,
                 schedule=self.pipeline,
                 dp_communication=self.dp_communication,
                 overlap_dp=self.overlap_dp,
@@ -169,7 +189,7 @@ class Transformer(Workload):
                 )
             add_streaming(
                 passes,
-                microbatches=self.microbatches,
+                microbatches=batch.microbatches,
                 controllers=system.controllers,
                 prefetch=self.prefetch,
                 needed=self.streams == "needed",
@@ -184,43 +204,70 @@ class Transformer(Workload):
         groups of weights and of gradients, and the activations of all microbatches; the optimizer state is elsewhere.
         Activations per layer: Korthikanti et al. 2022, equation 2, or just the layer's input with ``recompute``.
         """
-        dp = self.parallelism(system).dp
+        batch = self._batch(self.parallelism(system).dp)
         stages = range(self.pp)
         if self.execution == "stationary":
             held = split_layers(self.shape.layers, self.pp)
-            uses = [self._stationary_memory(stage, held[stage], dp) for stage in stages]
+            uses = [self._stationary_memory(stage, held[stage], batch) for stage in stages]
         else:
             groups = group_layers(self.shape.layers, self.pp)
-            uses = [self._streaming_memory([group[stage] for group in groups]) for stage in stages]
+            uses = [self._streaming_memory([group[stage] for group in groups], batch) for stage in stages]
         return max(uses, key=lambda use: use.total)
 
-    def _stationary_memory(self, stage: int, layers: tuple[int, ...], dp: int) -> MemoryUse:
-        parameters = self._parameters(layers)
+    def work(self, system: System) -> Work:
+        """Return samples, tokens and model FLOPs of an iteration; a backward pass costs two forward passes.
+
+        The model FLOPs are 72 B s l h^2 (1 + s / 6 h + V / 12 l h), with or without ``recompute`` (Narayanan et al.
+        2021, arXiv 2104.04473, appendix; without recomputation as in Korthikanti et al. 2022, arXiv 2205.05198,
+        appendix).
+        """
+        samples = self._batch(self.parallelism(system).dp).samples
+        shape = self.shape
+        return Work(samples, tokens=samples * shape.sequence, model_flops=3 * shape.flops(samples))
+
+    def notes(self, system: System) -> tuple[str, ...]:
+        """Say that the all-gathers of ZeRO stage 3 are left out, where there are any."""
+        if self.execution != "stationary" or self.zero_stage < 3 or self.parallelism(system).dp == 1:
+            return ()
+        return ("zero_stage = 3: the all-gathers of weights over DP are not simulated; they take no time here",)
+
+    def _batch(self, dp: int) -> Batch:
+        if self.global_batch is None:
+            samples, default = _MINIBATCH if self.minibatch is None else self.minibatch, 1
+        else:
+            samples = Parallelism(dp=dp).samples_per_replica(self.global_batch)
+            default = filling(samples, self.pp)
+        return divided(
+            samples, replicas=dp, microbatches=self.microbatches, micro_batch=self.micro_batch, default=default
+        )
+
+    def _stationary_memory(self, stage: int, layers: tuple[int, ...], batch: Batch) -> MemoryUse:
+        parameters, dp = self._parameters(layers), batch.replicas
         return MemoryUse(
             weights=parameters * FP16 / (dp if self.zero_stage >= 3 else 1),
             gradients=parameters * FP16 / (dp if self.zero_stage >= 2 else 1),
             optimizer=parameters * _OPTIMIZER / (dp if self.zero_stage >= 1 else 1),
-            activations=self._activations(layers) * in_flight(self.pipeline, stage, self.pp, self.microbatches),
+            activations=self._activations(layers, batch) * in_flight(self.pipeline, stage, self.pp, batch.microbatches),
         )
 
-    def _streaming_memory(self, groups: list[tuple[int, ...]]) -> MemoryUse:
+    def _streaming_memory(self, groups: list[tuple[int, ...]], batch: Batch) -> MemoryUse:
         buffers = (1 + self.prefetch) * max(self._parameters(layers) for layers in groups) * FP16
-        activations = sum(self._activations(layers) for layers in groups) * self.microbatches
+        activations = sum(self._activations(layers, batch) for layers in groups) * batch.microbatches
         return MemoryUse(weights=buffers, gradients=buffers, activations=activations, must_fit=False)
 
-    def _blocks(self, layers: tuple[int, ...]) -> list[Block]:
-        samples = self.minibatch / self.microbatches
+    def _blocks(self, layers: tuple[int, ...], samples: float) -> list[Block]:
         return [block for layer in layers for block in self.shape.blocks(layer, samples, self.mp)]
 
     def _parameters(self, layers: tuple[int, ...]) -> float:
         """Weights of ``layers`` that one rank holds."""
-        return sum(block.parameters for block in self._blocks(layers))
+        return sum(block.parameters for block in self._blocks(layers, 1))
 
-    def _activations(self, layers: tuple[int, ...]) -> float:
+    def _activations(self, layers: tuple[int, ...], batch: Batch) -> float:
         """Bytes that one microbatch keeps on one rank for the backward pass over ``layers``."""
         shape = self.shape
         if not self.recompute:
-            return sum(block.activations for block in self._blocks(layers))
+            return sum(block.activations for block in self._blocks(layers, batch.micro_batch))
         repeated = [layer for layer in layers if layer < shape.layers]
-        inputs = self.minibatch / self.microbatches * shape.sequence * shape.hidden * FP16
-        return len(repeated) * inputs + sum(block.activations for block in self._blocks(layers[len(repeated) :]))
+        inputs = batch.micro_batch * shape.sequence * shape.hidden * FP16
+        rest = self._blocks(layers[len(repeated) :], batch.micro_batch)
+        return len(repeated) * inputs + sum(block.activations for block in rest)
