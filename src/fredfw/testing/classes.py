@@ -162,7 +162,8 @@ class WorkloadTests(_Tests):
         workloads: What to test.
         system: The machine that they run on.
         conserved: Totals on which all ``workloads`` must agree, because they are the same work split in different ways:
-            ``flops``, ``bytes`` (of local memory), or labels of communication; none if they are different work.
+            ``flops``, ``bytes`` (of local memory), labels of communication, or fields of ``Work`` such as ``samples``;
+            none if they are different work.
     """
 
     workloads: ClassVar[Sequence[Workload]] = ()

@@ -9,7 +9,9 @@ import numpy as np
 from attrs import asdict, frozen
 
 from fredfw.collectives.direct import DirectAlgorithm
+from fredfw.errors import InputError, PluginError
 from fredfw.fabric import Fabric
+from fredfw.plugin.contract import notes_of, work_of
 from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, Timeline
 from fredfw.testing.common import COMMON, Case
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, describe, seeded
@@ -30,7 +32,7 @@ class WorkloadCase(Case[Workload]):
     Args:
         system: The machine.
         splits: Other configurations that do the same work, split among workers in another way.
-        conserved: Totals that all of them must agree on, as ``totals`` names them.
+        conserved: Totals that all of them must agree on, as ``totals`` and the fields of ``Work`` name them.
     """
 
     system: System
@@ -130,11 +132,22 @@ def memory_is_not_negative(case: WorkloadCase) -> None:
             raise ConformanceError(f"memory() says {size} bytes of {part}; finite, and not negative")
 
 
+def work_and_notes_are_well_formed(case: WorkloadCase) -> None:
+    """What an iteration trains is a ``Work`` or nothing, and notes are texts; asked again, both are the same."""
+    for ask in (work_of, notes_of):
+        try:
+            answer, again = ask(case.subject, case.system), ask(case.subject, case.system)
+        except (InputError, PluginError) as error:
+            raise ConformanceError(str(error)) from error
+        if answer != again:
+            raise ConformanceError(f"asked twice, it says {answer!r} and then {again!r}")
+
+
 def work_is_conserved(case: WorkloadCase) -> None:
     """However the work is split among workers, it is the same work."""
-    own = totals(case.graph)
+    own = _totals(case.subject, case.system, case.graph)
     for other in case.splits:
-        theirs = totals(other.graph(case.system))
+        theirs = _totals(other, case.system, other.graph(case.system))
         for name in case.conserved:
             if name not in own or name not in theirs:
                 known = ", ".join(sorted(own if name not in own else theirs))
@@ -181,6 +194,7 @@ WORKLOAD: Sequence[Check[WorkloadCase]] = (
     all_ranks_take_part,
     amounts_are_not_negative,
     memory_is_not_negative,
+    work_and_notes_are_well_formed,
     work_is_conserved,
     runs_to_the_end,
     is_deterministic,
@@ -203,8 +217,8 @@ def check_workload(
         workload: What to check.
         system: The machine that it runs on.
         splits: Other configurations that do the same work with other (MP, DP, PP).
-        conserved: Totals that must agree with theirs: ``flops``, ``bytes`` (of local memory), or a label for the bytes
-            that are communicated under it.
+        conserved: Totals that must agree with theirs: ``flops``, ``bytes`` (of local memory), a label for the bytes
+            that are communicated under it, or a field of ``Work``, such as ``samples``.
         plugin: See ``check_topology``.
         expected_failures: See ``check_topology``.
 
@@ -213,6 +227,13 @@ def check_workload(
     """
     case = WorkloadCase(subject=workload, plugin=plugin, system=system, splits=splits, conserved=conserved)
     check_all(f"workload {case}", case, WORKLOAD, expected_failures)
+
+
+def _totals(workload: Workload, system: System, graph: TaskGraph) -> dict[str, float]:
+    """Return the ``totals`` of the graph, and what the workload says that it trains."""
+    work = workload.work(system)
+    trained = {} if work is None else {name: value for name, value in asdict(work).items() if value is not None}
+    return totals(graph) | trained
 
 
 def _content(graph: TaskGraph) -> str:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from attrs import field, frozen
+from attrs.converters import optional
 
 from fredfw.units import at_least
 from fredfw.workloads.graph import TaskGraph
@@ -65,9 +66,9 @@ class Work:
         InputError: A number is negative or not finite.
     """
 
-    samples: float = field(validator=at_least(0))
-    tokens: float | None = field(default=None, validator=at_least(0))
-    model_flops: float | None = field(default=None, validator=at_least(0))
+    samples: float = field(converter=float, validator=at_least(0))
+    tokens: float | None = field(default=None, converter=optional(float), validator=at_least(0))
+    model_flops: float | None = field(default=None, converter=optional(float), validator=at_least(0))
 
     @property
     def tokens_per_sample(self) -> float | None:

@@ -15,4 +15,4 @@ class TestSplits(WorkloadTests):
 
     plugin = fredfw_workload_cnn
     workloads = (Cnn(dp=16, minibatch=2), Cnn(dp=4, minibatch=8), Cnn(dp=2, minibatch=16), Cnn(dp=1, minibatch=32))
-    conserved = ("flops", "load")
+    conserved = ("flops", "load", "samples", "model_flops")

@@ -30,7 +30,7 @@ class TestSplits(WorkloadTests):
         SMALL(mp=2, dp=2, pp=4, minibatch=8, microbatches=4, pipeline="gpipe"),
         SMALL(mp=1, dp=2, pp=8, minibatch=8, microbatches=8),
     )
-    conserved = ("flops",)
+    conserved = ("flops", "samples", "tokens", "model_flops")
 
 
 class TestGradients(WorkloadTests):
