@@ -163,7 +163,7 @@ def _rates(rows: Sequence[Row]) -> dict[str, Callable[[Row], str]]:
     if len({work.tokens_per_sample for work in works} - {None}) > 1:
         columns["tokens/s"] = lambda row: _rate(row.throughput.tokens_per_second)
     if any(row.throughput.mfu is not None for row in rows):
-        columns[_MFU] = lambda row: "-" if row.throughput.mfu is None else _percent(row.throughput.mfu)
+        columns[_MFU] = lambda row: _percent(row.throughput.mfu)
     return columns
 
 
@@ -177,8 +177,8 @@ def _rate(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:#.4g}"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:#.3g}"
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:#.3g}"
 
 
 def _published(value: float | None, source: str | None, sources: _Marks, form: str) -> Text:
@@ -310,14 +310,16 @@ def _training(result: RunResult) -> list[RenderableType]:
     work, throughput = result.work, result.throughput
     if work is None:
         return []
-    rates = (
-        (throughput.samples_per_second, "samples/s"),
-        (throughput.tokens_per_second, "tokens/s"),
-        (throughput.npu_time, "NPU-seconds per iteration"),
-    )
-    parts = [f"{_rate(value)} {what}" for value, what in rates if value is not None]
-    if throughput.mfu is not None:
-        parts.append(f"MFU {_percent(throughput.mfu)} %")
+    parts = [
+        f"{form(value)} {what}"
+        for value, form, what in (
+            (throughput.samples_per_second, _rate, "samples/s"),
+            (throughput.tokens_per_second, _rate, "tokens/s"),
+            (throughput.mfu, _percent, "% MFU"),
+            (throughput.npu_time, _rate, "NPU-seconds"),
+        )
+        if value is not None
+    ]
     lines: list[RenderableType] = [Text(f"it trains {_count(work.samples)} samples: {', '.join(parts)}")]
     if work.model_flops and throughput.mfu is None:
         lines.append(Text(_NO_MFU))
