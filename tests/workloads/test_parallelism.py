@@ -40,3 +40,12 @@ def test_groups_of_two_kinds_meet_in_at_most_one_worker(mp: int, dp: int, pp: in
 def test_degrees_below_one_are_refused() -> None:
     with pytest.raises(InputError, match="mp: 0"):
         Parallelism(mp=0)
+
+
+def test_a_global_batch_is_divided_among_the_replicas() -> None:
+    assert Parallelism(mp=2, dp=4, pp=3).samples_per_replica(48) == 12
+    with pytest.raises(InputError) as caught:
+        Parallelism(dp=3).samples_per_replica(64)
+    assert str(caught.value) == (
+        "global_batch: 64 samples cannot be divided evenly among 3 replicas (accepted: a multiple of 3)"
+    )

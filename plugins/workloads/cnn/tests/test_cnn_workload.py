@@ -159,3 +159,27 @@ def test_bad_input_names_the_key(field: str, value: object) -> None:
         Cnn(**{field: value})  # type: ignore[arg-type]  # wrong on purpose
     assert caught.value.key == field
     assert caught.value.accepted
+
+
+def test_a_global_batch_is_divided_among_the_workers() -> None:
+    given, before = Cnn(global_batch=80).graph(WAFER), Cnn(minibatch=4).graph(WAFER)
+    assert given.flops.tolist() == before.flops.tolist()
+    assert given.bytes.tolist() == before.bytes.tolist()
+    assert Cnn(global_batch=80).memory(WAFER) == Cnn(minibatch=4).memory(WAFER)
+    assert Cnn().work(WAFER) == Cnn(global_batch=320).work(WAFER)
+
+
+def test_work_is_three_forward_passes_over_all_samples() -> None:
+    work = Cnn(model="resnet-152", global_batch=40).work(WAFER)
+    assert (work.samples, work.tokens) == (40, None)
+    # He et al. 2016, table 1: 11.3e9 multiply-adds
+    assert work.model_flops == pytest.approx(3 * 40 * 2 * 11.3e9, rel=0.02)
+
+
+def test_batches_that_cannot_be() -> None:
+    with pytest.raises(InputError, match=r"^minibatch: 4 is given, and global_batch = 80 too"):
+        Cnn(global_batch=80, minibatch=4)
+    with pytest.raises(InputError, match=r"^global_batch: 80 samples cannot be divided evenly among 3 replicas"):
+        Cnn(global_batch=80, dp=3)
+    with pytest.raises(InputError, match=r"^global_batch: 81 samples cannot be divided evenly among 20 replicas"):
+        Cnn(global_batch=81).memory(WAFER)

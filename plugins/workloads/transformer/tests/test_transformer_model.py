@@ -48,3 +48,11 @@ def test_model_parallelism_splits_weights_and_work(layer: int) -> None:
     whole, third = SMALL.blocks(layer, 6, 1), SMALL.blocks(layer, 6, 3)
     assert [3 * block.flops for block in third] == pytest.approx([block.flops for block in whole], rel=1e-12)
     assert [3 * block.parameters for block in third] == pytest.approx([block.parameters for block in whole], rel=1e-12)
+
+
+@pytest.mark.parametrize("shape", [*PRESETS.values(), SMALL])
+def test_flops_of_a_forward_pass(shape: Shape) -> None:
+    # A third of what Korthikanti et al. 2022, appendix, has for an iteration without recomputation.
+    batch, s, h = 16, shape.sequence, shape.hidden
+    published = 72 * batch * s * shape.layers * h**2 * (1 + s / (6 * h) + shape.vocabulary / (12 * shape.layers * h))
+    assert 3 * shape.flops(batch) == pytest.approx(published, rel=1e-12)

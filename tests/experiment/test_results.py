@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+
+from fredfw import Work
+from fredfw.experiment.results import Throughput
+
+
+def test_throughput_by_hand() -> None:
+    # 8 samples of 100 tokens in 2 s on 4 NPUs of 1 kFLOP/s, which could compute 8000 FLOP in that time.
+    found = Throughput.of(Work(8, tokens=800, model_flops=6000), 2.0, npus=4, peak=1e3, compute_scale=1.0)
+    assert found == Throughput(samples_per_second=4.0, tokens_per_second=400.0, mfu=0.75, npu_time=8.0)
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    assert Throughput.of(None, 2.0, npus=4, peak=1e3, compute_scale=1.0) == Throughput(npu_time=8.0)
+    assert Throughput.of(Work(8), 2.0, npus=4, peak=1e3, compute_scale=1.0) == Throughput(4.0, npu_time=8.0)
+    assert Throughput.of(Work(8), 0.0, npus=4, peak=1e3, compute_scale=1.0) == Throughput(npu_time=0.0)
+
+
+@pytest.mark.parametrize(("scale", "mfu"), [(0.99, None), (1.0, 0.75), (2.0, 0.75)])
+def test_no_mfu_of_npus_that_are_taken_to_be_faster_than_their_peak(scale: float, mfu: float | None) -> None:
+    assert Throughput.of(Work(8, model_flops=6000), 2.0, npus=4, peak=1e3, compute_scale=scale).mfu == mfu

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from fredfw import GraphBuilder, Parallelism, System, TaskGraph, Work, Workload
+from fredfw.errors import InputError
+
+
+class Old(Workload):
+    """Knows nothing of work and notes, as plugins that were written before there were any."""
+
+    def parallelism(self, system: System) -> Parallelism:
+        return Parallelism()
+
+    def graph(self, system: System) -> TaskGraph:
+        return GraphBuilder(1).build()
+
+
+def test_a_workload_says_nothing_unless_it_wants_to() -> None:
+    assert Old().work(System(npus=1)) is None
+    assert Old().notes(System(npus=1)) == ()
+
+
+def test_work_is_kept_as_floats() -> None:
+    work = Work(4, tokens=8192, model_flops=10)
+    assert [type(one) for one in (work.samples, work.tokens, work.model_flops)] == [float] * 3
+    assert work.tokens_per_sample == 2048
+
+
+@pytest.mark.parametrize("work", [Work(4), Work(0, tokens=0)])
+def test_samples_without_a_length(work: Work) -> None:
+    assert work.tokens_per_sample is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [
+        ({"samples": -1}, "samples"),
+        ({"samples": 1, "tokens": math.inf}, "tokens"),
+        ({"samples": 1, "model_flops": math.nan}, "model_flops"),
+    ],
+)
+def test_impossible_work_names_the_key(fields: dict[str, float], key: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Work(**fields)
+    assert caught.value.key == key
