@@ -114,6 +114,66 @@ def test_only_npus_in_use_count_for_the_bandwidth() -> None:
     assert found == pytest.approx([3e9 / 2, 5e9 / 3])
 
 
+def test_rows_say_what_they_train_and_how_fast(comparison: Comparison) -> None:
+    one, two = comparison.rows[0], comparison.rows[2]
+    assert (one.work, one.throughput.samples_per_second, one.throughput.mfu) == (None, None, None)
+    assert one.throughput.npu_time == 4 * one.seconds
+    # 16 samples of 32 tokens; Megatron's formula without recomputation.
+    flops = 72 * 16 * 32 * 4 * 64**2 * (1 + 32 / (6 * 64) + 100 / (12 * 4 * 64))
+    assert two.work is not None
+    assert (two.work.samples, two.work.tokens) == (16, 512)
+    assert two.throughput.samples_per_second == pytest.approx(16 / two.seconds, rel=1e-12)
+    assert two.throughput.tokens_per_second == pytest.approx(512 / two.seconds, rel=1e-12)
+    assert two.throughput.mfu == pytest.approx(flops / (4 * two.seconds * 989.4e12), rel=1e-12)
+
+
+def swept(**sweep: list[int]) -> dict[str, Any]:
+    name = " ".join(f"{key} {{{key}}}" for key in sweep)
+    return {name: {"workload": {key: value for key, value in TINY.items() if key not in sweep}, "sweep": sweep}}
+
+
+def test_rows_of_a_sweep_that_train_different_amounts_say_so() -> None:
+    fabrics = {"mesh": tables()["fabrics"]["mesh"]}
+    rows = compare(tables(fabrics=fabrics, workloads=swept(mp=[1, 2], pp=[1, 2]))).rows
+    assert [row.work.samples for row in rows if row.work] == [64, 32, 32, 16]
+    note = "rows of this sweep train from 16 to 64 samples per iteration: compare samples/s, not times"
+    assert [row.notes for row in rows] == [(note,)] * 4
+
+
+def test_rows_with_samples_of_different_length_are_compared_by_tokens() -> None:
+    fabrics = {"mesh": tables()["fabrics"]["mesh"]}
+    rows = compare(tables(fabrics=fabrics, workloads=swept(sequence=[32, 64]))).rows
+    note = "rows of this sweep train from 2,048 to 4,096 tokens per iteration: compare tokens/s, not times"
+    assert [row.notes for row in rows] == [(note,)] * 2
+
+
+def test_rows_of_a_sweep_with_one_global_batch_have_nothing_to_say() -> None:
+    workloads = swept(mp=[1, 2], pp=[1, 2])
+    (table,) = workloads.values()
+    table["workload"]["global_batch"] = 64
+    rows = compare(tables(fabrics={"mesh": tables()["fabrics"]["mesh"]}, workloads=workloads)).rows
+    assert [row.work.samples for row in rows if row.work] == [64] * 4
+    assert {row.notes for row in rows} == {()}
+
+
+def test_a_cell_that_trains_another_amount_than_its_baseline_says_so() -> None:
+    large = {"topology": {"name": "mesh2d", "rows": 2, "columns": 4}, "collectives": {"default": "ring"}}
+    rows = compare(tables(fabrics={**tables()["fabrics"], "large": large}, workloads={"net": {"workload": TINY}})).rows
+    note = "trains 128 samples per iteration, 'mesh' 64: compare samples/s, not times"
+    assert [note in row.notes for row in rows] == [False, False, True]
+    fixed = {"net": {"workload": {**TINY, "global_batch": 64}}}
+    rows = compare(tables(fabrics={**tables()["fabrics"], "large": large}, workloads=fixed)).rows
+    assert not any("samples" in note for row in rows for note in row.notes)
+
+
+def test_a_batch_that_no_fabric_divides_is_refused_before_anything_runs() -> None:
+    steps: list[tuple[int, int, str]] = []
+    late = {"one": {"workload": "microbenchmark"}, "late": {"workload": {**TINY, "global_batch": 63}}}
+    with pytest.raises(InputError, match=r"^workloads\.late\.workload\.global_batch: 63 samples cannot be divided"):
+        compare(tables(workloads=late), progress=lambda *step: steps.append(step))
+    assert steps == []
+
+
 def test_speedups_refer_to_the_baseline() -> None:
     rows = compare(tables(baseline="fred")).rows
     assert [row.speedup for row in rows if row.fabric == "fred"] == [1.0, 1.0]

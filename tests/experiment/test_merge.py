@@ -91,6 +91,17 @@ def test_the_same_document_to_the_last_digit(paths: list[str]) -> None:
     assert [group["pairs"] for group in document["savings"][0]["groups"]] == [1, 1]
 
 
+def test_cells_that_were_stored_before_there_was_work_lack_it(paths: list[str]) -> None:
+    for path in paths:
+        changed(path, lambda cell: (cell.pop("work"), cell.pop("throughput")))
+    merged = Framework().merge("cells.toml", paths)
+    now = Framework().compare("cells.toml")
+    assert [row.seconds for row in merged.rows] == [row.seconds for row in now.rows]
+    assert {row.work for row in merged.rows} == {None}
+    assert {row.throughput.samples_per_second for row in merged.rows} == {None}
+    assert [row.throughput.npu_time for row in merged.rows] == [row.throughput.npu_time for row in now.rows]
+
+
 def test_a_cell_needs_only_its_own_plugins(tmp_path: Path) -> None:
     file = tmp_path / "cells.toml"
     file.write_text(FILE)
@@ -209,6 +220,9 @@ def test_cells_of_other_versions(paths: list[str]) -> None:
     [
         (lambda cell: cell.pop("seconds"), "seconds", "is missing"),
         (lambda cell: cell.update(seconds="1 s"), "seconds", "'1 s' is not a number"),
+        (lambda cell: cell.update(work={"samples": -1}), "work.samples", "-1.0 is too small"),
+        (lambda cell: cell.update(work={"samples": float("inf")}), "work.samples", "inf is not a finite number"),
+        (lambda cell: cell.update(work={"images": 1}), "work.images", "unknown key"),
         (lambda cell: cell.update(seconds=float("nan")), "seconds", "nan is not finite"),
         (lambda cell: cell.update(breakdown=[1]), "breakdown", "[1] is not"),
         (lambda cell: cell.update(breakdown={"mp": None}), "breakdown.mp", "None is not a number"),

@@ -26,10 +26,11 @@ from fredfw import (
     TaskGraph,
     Topology,
     Wait,
+    Work,
     Workload,
     hookimpl,
 )
-from fredfw.errors import DeadlockError, InputError, SimulationError, UnsupportedError
+from fredfw.errors import DeadlockError, InputError, PluginError, SimulationError, UnsupportedError
 from fredfw.experiment.runner import Runner, merged
 from fredfw.experiment.spec import Experiment
 
@@ -103,10 +104,25 @@ class Gated(Topology):
         return Fabric("gated", [0, 0], np.array([0, 1]), np.array([1, 0]), 1e9, 0.0, 0.0, admission=admission)
 
 
+@frozen
+class Told(Rivals):
+    """Says what it is asked to about what it trains."""
+
+    name: ClassVar[str] = "told"
+    trains: Any = None
+    remarks: Any = ()
+
+    def work(self, system: System) -> Work | None:
+        return Work(self.trains, model_flops=1e6) if isinstance(self.trains, int) else self.trains
+
+    def notes(self, system: System) -> tuple[str, ...]:
+        return self.remarks  # type: ignore[no-any-return]  # and that is what is tried
+
+
 class Plugin:
     @hookimpl
     def fredfw_workloads(self) -> Sequence[type[Workload]]:
-        return [Rivals]
+        return [Rivals, Told]
 
     @hookimpl
     def fredfw_topologies(self) -> Sequence[type[Topology]]:
@@ -142,6 +158,36 @@ def run(framework: Framework) -> Run:
 def ends(result: RunResult) -> dict[str, float]:
     timeline = result.timeline
     return {timeline.graph.names[task]: float(end) for task, end in zip(timeline.task, timeline.end, strict=True)}
+
+
+def test_results_hold_what_the_workload_says(run: Run) -> None:
+    result = run(mesh(), {"name": "told", "trains": 6, "remarks": ["one", "two"]}, npu={"peak": "1 PFLOP/s"})
+    assert result.work == Work(6, model_flops=1e6)
+    assert result.throughput.samples_per_second == pytest.approx(6 / result.seconds, rel=1e-12)
+    assert result.throughput.mfu == pytest.approx(1e6 / (2 * result.seconds * 1e15), rel=1e-12)
+    assert result.throughput.npu_time == 2 * result.seconds
+    assert result.notes == ("one", "two")
+
+
+def test_gathers_that_are_left_out_are_noted(run: Run) -> None:
+    result = run(mesh(), {**TINY, "zero_stage": 3})
+    assert result.notes == (
+        "zero_stage = 3: the all-gathers of weights over DP are not simulated; they take no time here",
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"trains": "much"}, "Told.work() must return a fredfw.Work or None, not 'much'"),
+        ({"remarks": "a note"}, "Told.notes() must return a tuple of texts, not 'a note'"),
+        ({"remarks": [1]}, "Told.notes() must return a tuple of texts, not [1]"),
+    ],
+)
+def test_wrong_answers_about_work_name_the_workload(run: Run, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        run(mesh(), {"name": "told", **fields})
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])

@@ -7,7 +7,8 @@ import math
 import pytest
 from attrs import evolve
 
-from fredfw.experiment.results import CollectiveResult, Comparison, RunResult, Saving
+from fredfw import Work
+from fredfw.experiment.results import CollectiveResult, Comparison, RunResult, Saving, Throughput
 from fredfw.fabric import Fabric
 from fredfw.report import data
 
@@ -117,3 +118,25 @@ def test_collectives_as_json_and_csv(pair: Fabric, collectives: list[CollectiveR
     assert [float(row["busbw"]) for row in rows] == [5e11, 1e12]
     assert [float(row["bound_seconds"]) for row in rows] == [8e-7, 4e-4]
     assert (rows[1]["bound_ratio"], rows[1]["bound_cut"], rows[1]["bound_binding"]) == ("2.5", "0.0002", "injection")
+
+
+def test_what_rows_train_is_in_the_csv(comparison: Comparison) -> None:
+    work, throughput = Work(8, tokens=800, model_flops=6e3), Throughput(4.0, 400.0, 0.75, 40.0)
+    rows = (evolve(comparison.rows[0], work=work, throughput=throughput), *comparison.rows[1:])
+    first, second, *_ = csv.DictReader(data.comparison_to_csv(evolve(comparison, rows=rows)).splitlines())
+    columns = ("samples", "tokens", "model_flops", "samples_per_second", "tokens_per_second", "mfu", "npu_time")
+    assert [float(first[name]) for name in columns] == [8, 800, 6e3, 4, 400, 0.75, 40]
+    assert [second[name] for name in columns] == [""] * 7
+
+
+def test_what_a_run_trains_is_in_its_json(run: RunResult) -> None:
+    assert json.loads(data.run_to_json(run))["work"] is None
+    told = evolve(run, work=Work(8), throughput=Throughput(1.6, npu_time=10.0))
+    document = json.loads(data.run_to_json(told))
+    assert document["work"] == {"samples": 8.0, "tokens": None, "model_flops": None}
+    assert document["throughput"] == {
+        "samples_per_second": 1.6,
+        "tokens_per_second": None,
+        "mfu": None,
+        "npu_time": 10.0,
+    }

@@ -7,7 +7,8 @@ import pytest
 from attrs import evolve
 from rich.console import Console, RenderableType
 
-from fredfw.experiment.results import CollectiveResult, Comparison, RunResult, Saving
+from fredfw import Work
+from fredfw.experiment.results import CollectiveResult, Comparison, RunResult, Saving, Throughput
 from fredfw.fabric import Fabric
 from fredfw.report import tables
 
@@ -174,3 +175,56 @@ def test_nothing_is_said_of_figures_where_there_are_none(
 )
 def test_four_digits(value: float, shown: str) -> None:
     assert f"{value:.{tables._decimals(value)}f}" == shown
+
+
+def trained(comparison: Comparison, works: list[Work | None], scale: float = 1.0) -> str:
+    rows = tuple(
+        evolve(
+            row,
+            work=work,
+            throughput=Throughput.of(work, row.seconds, npus=row.npus, peak=1e3, compute_scale=scale),
+        )
+        for row, work in zip(comparison.rows, works, strict=True)
+    )
+    return printed(tables.comparison_report(evolve(comparison, rows=rows)))
+
+
+def header(text: str) -> list[str]:
+    return next(line for line in text.splitlines() if line.startswith("fabric")).replace("MFU %", "MFU%").split()
+
+
+def test_nothing_is_said_of_training_where_there_is_none(comparison: Comparison) -> None:
+    text = printed(tables.comparison_report(comparison))
+    assert not {"samples", "samples/s", "tokens/s", "MFU%"} & set(header(text))
+    assert "MFU" not in text
+
+
+def test_samples_per_second_and_mfu_have_columns(comparison: Comparison) -> None:
+    text = trained(comparison, [Work(8, tokens=800, model_flops=100)] * 3 + [None] * 2)
+    assert header(text)[:5] == ["fabric", "time", "speed-up", "samples/s", "MFU%"]
+    rows = [line.split()[:5] for line in text.splitlines() if re.match(r"(mesh|C)\b", line)]
+    # 8 samples in 20 ms; 100 FLOP on 20 NPUs of 1 kFLOP/s, which can do 400 in that time.
+    assert rows[0] == ["mesh", "20.00", "1.000", "400.0", "25.0"]
+    assert rows[2] == ["mesh", "20.00", "1.000", "-", "-"]
+    assert "compute_scale is below 1" not in text
+
+
+def test_other_amounts_and_lengths_of_samples_have_columns_too(comparison: Comparison) -> None:
+    text = trained(comparison, [Work(1024, tokens=2048), *[Work(8, tokens=8)] * 4])
+    assert header(text)[:6] == ["fabric", "time", "speed-up", "samples", "samples/s", "tokens/s"]
+    first = next(line.split() for line in text.splitlines() if line.startswith("mesh"))
+    assert first[3:6] == ["1,024", "51,200", "102,400"]
+
+
+def test_no_mfu_where_computation_is_faster_than_the_peak(comparison: Comparison) -> None:
+    text = trained(comparison, [Work(8, model_flops=1e9)] * 5, scale=0.5)
+    assert "MFU%" not in header(text)
+    assert "no MFU where compute_scale is below 1: computation is then faster than the NPU's peak allows" in text
+
+
+def test_run_report_says_what_is_trained(run: RunResult) -> None:
+    work = Work(8, tokens=16_000, model_flops=5e3)
+    rates = Throughput.of(work, run.seconds, npus=2, peak=1e3, compute_scale=1.0)
+    text = printed(tables.run_report(evolve(run, work=work, throughput=rates)))
+    assert "it trains 8 samples: 1.600 samples/s, 3,200 tokens/s, 50.0 % MFU, 10.00 NPU-seconds" in text
+    assert "it trains" not in printed(tables.run_report(run))

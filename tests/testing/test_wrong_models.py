@@ -19,6 +19,7 @@ from fredfw import (
     SharingPolicy,
     System,
     TaskGraph,
+    Work,
     Workload,
     max_min,
     units,
@@ -41,6 +42,15 @@ class Steps(Workload):
 
     def memory(self, system: System) -> MemoryUse:
         return MemoryUse(weights=-1.0 if self.fault == "memory" else 1e9)
+
+    def work(self, system: System) -> Work:
+        if self.fault == "work":
+            return {"samples": 8}  # type: ignore[return-value]  # wrong on purpose
+        samples = {"negative work": -1.0, "more samples": 8 * self.dp, "moody work": float(np.random.random())}
+        return Work(samples.get(self.fault, 8), tokens=64)
+
+    def notes(self, system: System) -> tuple[str, ...]:
+        return "a note" if self.fault == "notes" else ("a note",)  # type: ignore[return-value]  # wrong on purpose
 
     def graph(self, system: System) -> TaskGraph:
         workers = self.dp - (self.fault == "idle")
@@ -66,7 +76,9 @@ def workload_failures(workload: Workload, **more: object) -> str:
 
 
 def test_a_sound_workload_passes() -> None:
-    check_workload(Steps(), splits=[Steps(1), Steps(2), Steps(16)], conserved=["flops", "bytes", "dp"])
+    check_workload(
+        Steps(), splits=[Steps(1), Steps(2), Steps(16)], conserved=["flops", "bytes", "dp", "samples", "tokens"]
+    )
     check_workload(Steps(64), system=System(npus=64))
 
 
@@ -81,6 +93,13 @@ def test_a_sound_workload_passes() -> None:
         ("idle", "all_ranks_take_part: rank 3 has no part in any task (in all, 1 of 4 ranks)"),
         ("negative", "amounts_are_not_negative: task 0 ('layer') has flops -250000000000.0; finite, and not negative"),
         ("memory", "memory_is_not_negative: memory() says -1.0 bytes of weights"),
+        (
+            "work",
+            "work_and_notes_are_well_formed: Steps.work() must return a fredfw.Work or None, not {'samples': 8}",
+        ),
+        ("negative work", "work_and_notes_are_well_formed: samples: -1.0 is too small"),
+        ("moody work", "work_and_notes_are_well_formed: asked twice, it says Work(samples=0."),
+        ("notes", "work_and_notes_are_well_formed: Steps.notes() must return a tuple of texts, not 'a note'"),
         ("moody", "is_deterministic: asked twice, graph() differs; it may depend on the fields and the system alone"),
     ],
 )
@@ -96,7 +115,9 @@ def test_work_that_is_not_conserved() -> None:
         "they are to do the same work"
     ) in message
     message = workload_failures(Steps(), splits=[Steps(2)], conserved=["mp"])
-    assert "nothing is called 'mp' in steps; conserved= may have bytes, dp, flops" in message
+    assert "nothing is called 'mp' in steps; conserved= may have bytes, dp, flops, samples, tokens" in message
+    message = workload_failures(Steps(4, "more samples"), splits=[Steps(2, "more samples")], conserved=["samples"])
+    assert "has 32 samples in all" in message
 
 
 def test_a_workload_that_needs_more() -> None:
