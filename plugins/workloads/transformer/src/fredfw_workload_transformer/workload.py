@@ -268,6 +268,6 @@ class Transformer(Workload):
         if not self.recompute:
             return sum(block.activations for block in self._blocks(layers, batch.micro_batch))
         repeated = [layer for layer in layers if layer < shape.layers]
-        inputs = batch.micro_batch * shape.sequence * shape.hidden * FP16
+        inputs = float(batch.micro_batch) * shape.sequence * shape.hidden * FP16
         rest = self._blocks(layers[len(repeated) :], batch.micro_batch)
         return len(repeated) * inputs + sum(block.activations for block in rest)
