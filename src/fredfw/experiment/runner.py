@@ -36,6 +36,10 @@ from fredfw.workloads import MemoryUse, Placement, System, TaskGraph, Work
 
 # An iteration must be accounted for to this relative accuracy.
 _EXACT = 1e-9
+_MET = (
+    "parts of the schedule met while their repetitions were simulated as one, so the time is an approximation; "
+    "--fidelity stepwise simulates each repetition"
+)
 _MEMORY_PARTS = ("weights", "gradients", "optimizer", "activations")
 
 
@@ -345,7 +349,12 @@ class Bench:
         duration = network.now
         algbw = request.size / duration if duration > 0 else 0.0
         bound = self.bounds.of(request, group)
+        notes = [*network.admission.notes()]
+        if network.statistics.met:
+            notes.append(_MET)
         note = too_fast(plan.algorithm, request, duration, bound.seconds, network.now)
+        if note is not None:
+            notes.append(note)
         return CollectiveResult(
             pattern=label,
             algorithm=plan.algorithm,
@@ -362,7 +371,7 @@ class Bench:
             candidates=dict(plan.candidates),
             statistics=network.statistics.as_dict(),
             figures=_figures(network),
-            notes=network.admission.notes() + (() if note is None else (note,)),
+            notes=tuple(notes),
         )
 
 

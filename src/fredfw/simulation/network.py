@@ -20,6 +20,7 @@ from fredfw.errors import InputError, RefusedError, SimulationError
 from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Refuse, Router, Routes, Split, Start, Wait
 from fredfw.simulation.detours import Detours
 from fredfw.simulation.laps import Laps, current_laps
+from fredfw.simulation.meetings import Meetings, Stay
 from fredfw.simulation.memory import keep_freed_memory
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.requests import Completion, Request, Turns, Unicasts
@@ -34,6 +35,7 @@ class _Batch:
 
     Args:
         request: What asked for it.
+        stay: When it was let in, and what it has met.
         caps: Upper limits of the rates, or ``None``.
         routes: The links that are used now.
         pending: ``(activities,)`` flows of each that still drain, -1 once it has ended.
@@ -45,6 +47,7 @@ class _Batch:
     """
 
     request: Request
+    stay: Stay
     caps: FloatArray | None
     routes: Routes
     pending: IntArray
@@ -113,7 +116,9 @@ class FlowNetwork:
         self.now = 0.0
         self.statistics = Statistics()
         self.admission = fabric.admission()
-        self._traffic = Traffic(solver or RateSolver(fabric, sharing), self.statistics)
+        solver = solver or RateSolver(fabric, sharing)
+        self._traffic = Traffic(solver, self.statistics)
+        self._meetings = Meetings(solver, self.statistics)
         self._next_drain = math.inf
         self._drained = 0.0  # up to when bytes were taken off: only where something changes, however time is sliced
         self._events: list[_Event] = []
@@ -362,6 +367,7 @@ class FlowNetwork:
         """Have ``request`` asked about again."""
         self.statistics.waits += not request.waited
         request.waited = True
+        self._meetings.wait(request.flows)
         self._waiting.append(request)
 
     def _ask_again(self) -> None:
@@ -393,8 +399,12 @@ class FlowNetwork:
     def _admit(self, request: Request, flows: FlowSet, decision: Start) -> None:
         self.statistics.batches += 1
         self.statistics.flows += len(flows.volumes)
+        setup = flows.setup + decision.setup
+        once = (flows.setup_once or decision.setup_once) and not flows.takes_turns
+        setup *= 1 if once else flows.repeat
         batch = _Batch(
             request=request,
+            stay=self._meetings.enter(flows, self.now, setup),
             caps=flows.caps if decision.caps is None else decision.caps,
             routes=flows.routes,
             pending=flows.sizes.copy(),
@@ -402,10 +412,8 @@ class FlowNetwork:
             unfinished=flows.activities,
         )
         self._admitted[batch] = flows
-        setup = flows.setup + decision.setup
         if setup > 0:
-            once = (flows.setup_once or decision.setup_once) and not flows.takes_turns
-            self._push(self.now + setup * (1 if once else flows.repeat), partial(self._begin, batch), batch)
+            self._push(self.now + setup, partial(self._begin, batch), batch)
         else:
             self._begin(batch)
 
@@ -519,6 +527,7 @@ class FlowNetwork:
             before = self._moved.get(key)
             self._moved[key] = load.routes, load.volumes if before is None else before[1] + load.volumes
         batch.loads = []  # they name their batch, and a ring of references keeps arrays until someone looks for rings
+        self._meetings.leave(batch.stay, batch.end)
         self.admission.release(self._admitted.pop(batch))
         self._ask_again()
 

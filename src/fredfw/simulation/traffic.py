@@ -100,6 +100,8 @@ class Statistics:
         waits: Flow sets that had to wait for others, however often they were asked about again.
         splits: Flow sets that ran in parts.
         decompositions: Flow sets that were replaced by unicasts.
+        met: Meetings of flow sets out of step, of which one was repetitions that are simulated as one. Where there is
+            none, simulating the repetitions one by one takes exactly as long.
     """
 
     events: int = 0
@@ -112,6 +114,7 @@ class Statistics:
     waits: int = 0
     splits: int = 0
     decompositions: int = 0
+    met: int = 0
 
     def as_dict(self) -> dict[str, int]:
         """Return the counters by name."""

@@ -1,0 +1,153 @@
+"""What is counted where flow sets meet repetitions that are simulated as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw import Framework
+from fredfw.fabric import Admission, Decision, Fabric, FlowSet, Routes, Start, Wait
+from fredfw.simulation import FlowNetwork, MaxMin
+
+
+def links(count: int) -> Fabric:
+    """So many links of 1 B/s, each between two NPUs of its own."""
+    ends = np.arange(2 * count)
+    return Fabric("links", [0] * (2 * count), ends[::2], ends[1::2], 1.0, 0.0, 0.0)
+
+
+def flows(
+    where: Sequence[Sequence[int]],
+    volumes: Sequence[float],
+    latency: float = 0.5,
+    *,
+    apart: bool = False,
+    **fields: object,
+) -> FlowSet:
+    """Flows over ``where``, each an activity if they are ``apart``."""
+    routes = Routes.of([np.array(one) for one in where], [latency] * len(where))
+    activity = np.arange(len(where)) * apart
+    return FlowSet(routes, np.array(volumes), activity, int(activity.max()) + 1, **fields)  # type: ignore[arg-type]
+
+
+def met(*started: tuple[float, FlowSet], fabric: Fabric | None = None) -> int:
+    network = FlowNetwork(fabric or links(2), MaxMin())
+    for moment, flow_set in started:
+        network.schedule(moment, partial(network.start, flow_set, lambda _: None))
+    network.advance()
+    assert network.idle
+    return network.statistics.met
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        pytest.param(flows([[0]], [2.0], repeat=3), flows([[1]], [5.0], repeat=2), 0, id="apart"),
+        pytest.param(flows([[0]], [2.0]), flows([[0]], [5.0]), 0, id="not repeated"),
+        pytest.param(flows([[0]], [2.0], repeat=3), flows([[0]], [6.0]), 1, id="one repeated"),
+        pytest.param(flows([[0]], [2.0], repeat=3), flows([[0]], [2.0], repeat=3), 0, id="in step"),
+        pytest.param(flows([[0]], [2.0], repeat=3), flows([[0]], [3.0], repeat=2), 1, id="other steps"),
+        pytest.param(flows([[0]], [2.0], repeat=3), flows([[0]], [3.0], repeat=3), 1, id="longer steps"),
+        pytest.param(flows([[0]], [2.0], repeat=3), flows([[0]], [2.0], 0.25, repeat=3), 1, id="shorter paths"),
+        pytest.param(flows([[0]], [2.0], repeat=3, setup=1.0), flows([[0]], [2.0], repeat=3), 1, id="set up"),
+    ],
+)
+def test_two_that_start_together(one: FlowSet, other: FlowSet, expected: int) -> None:
+    assert met((0.0, one), (0.0, other)) == expected
+
+
+@pytest.mark.parametrize(("moment", "expected"), [(7.4, 1), (7.5, 0), (7.6, 0)])
+def test_what_comes_after_the_last_delivery_does_not_meet(moment: float, expected: int) -> None:
+    # Three repetitions of two seconds and a half, the last half of which no byte is on the link.
+    repeated, later = flows([[0]], [2.0], repeat=3), flows([[0]], [1.0])
+    assert met((0.0, repeated), (moment, later)) == expected
+    assert met((0.0, flows([[0]], [7.0])), (moment, flows([[0]], [1.0], repeat=2))) == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "volumes", "repeat", "expected"),
+    [
+        ([[0], [0]], [2.0, 3.0], 2, 1),
+        ([[0], [0]], [2.0, 3.0], 1, 0),
+        ([[0], [0]], [2.0, 2.0], 2, 0),
+        ([[0], [1]], [2.0, 3.0], 2, 0),
+        ([[0], [0, 1], [1]], [2.0, 2.0, 3.0], 2, 1),
+    ],
+)
+def test_groups_that_are_simulated_together(
+    where: list[list[int]], volumes: list[float], repeat: int, expected: int
+) -> None:
+    assert met((0.0, flows(where, volumes, apart=True, repeat=repeat))) == expected
+
+
+class OneAtATime(Admission):
+    """Has flows wait for all others."""
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        del flows
+        return Wait() if active else Start()
+
+
+@pytest.mark.parametrize(("repeat", "expected"), [(1, 0), (3, 1)])
+def test_what_waits_for_all_repetitions(repeat: int, expected: int) -> None:
+    fabric = Fabric("links", [0] * 4, [0, 2], [1, 3], 1.0, 0.0, 0.0, admission=OneAtATime)
+    assert met((0.0, flows([[0]], [2.0], repeat=repeat)), (0.0, flows([[1]], [5.0])), fabric=fabric) == expected
+
+
+phases = st.tuples(
+    st.lists(st.integers(0, 2), min_size=1, max_size=2, unique=True),  # its links
+    st.integers(1, 4),  # bytes
+    st.integers(1, 3),  # repetitions
+    st.integers(0, 1),  # latency
+)
+
+
+@given(st.lists(st.lists(phases, min_size=1, max_size=3), min_size=1, max_size=3))
+def test_where_nothing_is_counted_stepwise_takes_as_long(
+    chains: list[list[tuple[list[int], int, int, int]]],
+) -> None:
+    ends, counts = [], []
+    for stepwise in (False, True):
+        network = FlowNetwork(links(3), MaxMin())
+        finished: list[float] = []
+
+        def go(left: list[FlowSet], network: FlowNetwork = network, finished: list[float] = finished) -> None:
+            if left:
+                network.start(left[0], lambda _: go(left[1:], network, finished))
+            else:
+                finished.append(network.now)
+
+        for chain in chains:
+            work: list[FlowSet] = []
+            for where, volume, repeat, latency in chain:
+                one, times = (repeat, 1) if stepwise else (1, repeat)
+                work += [flows([where], [volume], latency, repeat=times)] * one
+            go(work)
+        network.advance()
+        ends.append(sorted(finished))
+        counts.append(network.statistics.met)
+    assert counts[1] == 0
+    if counts[0] == 0:
+        assert ends[0] == pytest.approx(ends[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise"])
+@pytest.mark.parametrize(("orders", "differs"), [("forward", False), ("opposite", True)])
+def test_a_collective_says_when_its_parts_met(fidelity: str, orders: str, differs: bool) -> None:
+    framework = Framework()
+    result = framework.simulate_collective(
+        framework.topology("fred", variant="C", arity=[3, 3]).build(),
+        "reduce-scatter",
+        size=1_000_003.0,
+        algorithm="hierarchical",
+        orders=orders,
+        shares="equal",
+        fidelity=fidelity,
+    )
+    said = [note for note in result.notes if "parts of the schedule met" in note]
+    assert bool(said) == bool(result.statistics["met"]) == (differs and fidelity == "compressed")
