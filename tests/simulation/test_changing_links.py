@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fredfw.collectives import Pattern, ring_schedule
 from fredfw.errors import InputError
-from fredfw.fabric import Fabric, FlowSet, LiveRouter, Router, Routes, ShortestPathRouter
+from fredfw.fabric import (
+    Admission,
+    AlwaysStart,
+    Decision,
+    Fabric,
+    FlowSet,
+    LiveRouter,
+    Router,
+    Routes,
+    ShortestPathRouter,
+    Start,
+)
 from fredfw.simulation import FlowNetwork, Lowering, MaxMin, Rerouting, ScheduleRun
 
 
@@ -270,6 +283,65 @@ def test_a_change_meets_the_same_repetition_compressed_and_step_by_step(
         ends.append(max(network.now - 0.0, *moments))
         assert network.link_bytes()[""] == pytest.approx(np.array(volumes) * repeat)
     assert ends[0] == pytest.approx(ends[1], rel=1e-9)
+
+
+class SetUp(Admission):
+    """Takes a second and a half to set up flows; where circuits stay, only those before which there were others."""
+
+    def __init__(self, stays: bool) -> None:
+        self.stays = stays
+        self.last: Routes | None = None
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        there, self.last = self.last is flows.routes, flows.routes
+        return Start(0.0 if self.stays and there else 1.5, setup_once=self.stays)
+
+
+some_links = st.lists(st.integers(0, 2), min_size=1, max_size=3, unique=True)
+
+
+@given(
+    st.lists(st.tuples(some_links, st.integers(0, 8), st.floats(0.0, 2.0)), min_size=1, max_size=4),
+    st.integers(1, 5),
+    st.sampled_from([None, False, True]),
+    st.lists(st.tuples(st.floats(0.0, 1.0), st.integers(0, 2), st.sampled_from([0.1, 3.0])), max_size=2),
+)
+def test_set_ups_and_flows_that_end_apart_are_where_they_would_be_step_by_step(
+    flows: list[tuple[list[int], int, float]],
+    repeat: int,
+    stays: bool | None,
+    changes: list[tuple[float, int, float]],
+) -> None:
+    where, volumes, latencies = map(list, zip(*flows, strict=True))
+    work = links_of(where, [float(volume) for volume in volumes], latencies)
+    admission = AlwaysStart if stays is None else partial(SetUp, stays)
+
+    def run(count: int, times: int, changes: list[tuple[float, int, float]]) -> tuple[float, list[np.ndarray]]:
+        network = FlowNetwork(evolve(fabric([(0, 1), (2, 3), (4, 5)]), admission=admission), MaxMin())
+        left, ends, seen = count, [], []
+
+        def go(_: object = None) -> None:
+            nonlocal left
+            left -= 1
+            if left >= 0:
+                network.start(evolve(work, repeat=times), go)
+            else:
+                ends.append(network.now)
+
+        go()
+        for moment, link, bandwidth in changes:
+            network.advance(moment)
+            seen.append(network.link_bytes().get("", np.zeros(3)))
+            network.set_bandwidths(np.array([link]), np.array([bandwidth]))
+        network.advance()
+        return ends[0], seen
+
+    whole, _ = run(repeat, 1, [])
+    moments = [(share * whole, link, bandwidth) for share, link, bandwidth in sorted(changes)]
+    (compressed, bytes_compressed), (stepwise, bytes_stepwise) = run(1, repeat, moments), run(repeat, 1, moments)
+    assert compressed == pytest.approx(stepwise, rel=1e-9)
+    for one, other in zip(bytes_compressed, bytes_stepwise, strict=True):
+        assert one == pytest.approx(other, rel=1e-9, abs=1e-6)
 
 
 @pytest.mark.parametrize("stepwise", [False, True])

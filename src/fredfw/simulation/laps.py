@@ -1,11 +1,24 @@
-"""Repetitions that are simulated as one, and where they are when something changes on the way."""
+"""Repetitions that are simulated as one, and where they are when something changes on the way.
+
+A repetition is a lap: its flows drain, their last bytes arrive, and where another follows it is set up. Simulated as
+one, all laps drain first and the latencies and set-ups come after; a lap takes the same time all the same.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-from attrs import define
+import math
 
+import numpy as np
+from attrs import define, frozen
+
+from fredfw.simulation.rates import RateSolver
+from fredfw.simulation.traffic import LEAST, Load, Statistics, Traffic
 from fredfw.typing import BoolArray, FloatArray, IntArray
+
+# Of what a flow has to send in a lap, what is less than this is rounding.
+_ROUNDING = 1e-11
+# Flows were alone on their links if they have sent what they would have sent alone, to this share of it.
+_ALONE = 1e-9
 
 
 @define(eq=False)
@@ -36,36 +49,145 @@ class Laps:
         return several
 
 
-def current_laps(
+@frozen(eq=False)
+class Position:
+    """Where repetitions are that were simulated as one.
+
+    Args:
+        done: ``(activities,)`` repetitions that are over.
+        left: ``(F,)`` bytes that the current one has still to send.
+        delays: ``(F,)`` seconds that their delivery takes, and the set-up of the next repetition if there is one.
+    """
+
+    done: IntArray
+    left: FloatArray
+    delays: FloatArray
+
+
+class Lap:
+    """One repetition of the flows of a load, as they drain with nobody else on their links.
+
+    Args:
+        solver: Knows rates.
+        bandwidths: ``(links,)`` bytes per second.
+        load: The flows, with all their repetitions.
+        volumes: ``(F,)`` bytes of one.
+    """
+
+    def __init__(self, solver: RateSolver, bandwidths: FloatArray, load: Load, volumes: FloatArray) -> None:
+        self._solver = solver
+        self._bandwidths = bandwidths
+        self._routes, self._caps, self._priority = load.routes, load.caps, load.priority
+        self._volumes = volumes
+        self._transfer: FloatArray | None = None
+
+    @property
+    def transfer(self) -> FloatArray:
+        """``(F,)`` seconds until each has drained; infinite for a flow without a rate."""
+        if self._transfer is None:
+            self._transfer, _ = self._replay(None)
+        return self._transfer
+
+    def left(self, within: FloatArray) -> FloatArray:
+        """Return the ``(F,)`` bytes that each has still to send ``(F,)`` seconds after the beginning."""
+        return self._replay(within)[1]
+
+    def _replay(self, within: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Let the flows drain, or as far as all that is asked for is known."""
+        load = Load(
+            routes=self._routes, volumes=self._volumes, delays=self._volumes, caps=self._caps, priority=self._priority
+        )
+        traffic = Traffic(self._solver, Statistics())
+        traffic.set_bandwidths(self._bandwidths)
+        traffic.put(load)
+        count, time = len(self._volumes), 0.0
+        transfer, left = np.full(count, math.inf), np.zeros(count)
+        free = (self._volumes <= LEAST) | (np.diff(self._routes.offsets) == 0)
+        if self._caps is not None:
+            free &= (self._volumes <= LEAST) | np.isinf(self._caps)
+        traffic.drop(load, np.flatnonzero(free))
+        transfer[free] = 0.0
+        last = math.inf if within is None else float(within.max(initial=0.0))
+        while len(traffic) and time <= last:
+            until = time + traffic.settle()
+            if within is not None:
+                asked = load.draining & (within >= time) & (within < until)
+                left[asked] = traffic.remaining(load, within - time)[asked]
+            if until == math.inf:
+                break
+            for _, flows in traffic.take(traffic.drain_first()):
+                transfer[flows] = until
+            time = until
+        return transfer, left
+
+
+@frozen(eq=False)
+class SteadyLap:
+    """One repetition of flows whose links others use too: each drains at the mean rate that it has had.
+
+    Args:
+        volumes: ``(F,)`` bytes.
+        rates: ``(F,)`` bytes per second while there were any to send.
+    """
+
+    volumes: FloatArray
+    rates: FloatArray
+
+    @property
+    def transfer(self) -> FloatArray:
+        """``(F,)`` seconds until each has drained; infinite for a flow without a rate."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.volumes > 0, self.volumes / self.rates, 0.0)
+
+    def left(self, within: FloatArray) -> FloatArray:
+        """Return the ``(F,)`` bytes that each has still to send ``(F,)`` seconds after the beginning."""
+        return np.maximum(self.volumes - self.rates * within, 0.0)
+
+
+def position(
+    lap: Lap | SteadyLap,
+    *,
     volumes: FloatArray,
     latencies: FloatArray,
-    rates: FloatArray,
+    setup: float,
     activity: IntArray,
     elapsed: FloatArray,
     laps: IntArray,
-) -> tuple[IntArray, FloatArray, FloatArray]:
+) -> Position:
     """Return where repetitions are that were simulated as one.
 
     Args:
-        volumes: ``(F,)`` bytes of a repetition.
-        latencies: ``(F,)`` seconds of a repetition.
-        rates: ``(F,)`` mean bytes per second while there were any to send.
+        lap: How the flows of one drain.
+        volumes: ``(F,)`` bytes of one.
+        latencies: ``(F,)`` seconds from the last byte's departure to its delivery.
+        setup: Seconds between two.
         activity: ``(F,)`` activity of each flow.
         elapsed: ``(activities,)`` seconds since they began.
         laps: ``(activities,)`` how many there are.
-
-    Returns:
-        ``(activities,)`` repetitions that are over, and ``(F,)`` bytes that the current one has still to send and
-        seconds that their delivery takes.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):  # a flow that stands still has an endless repetition
-        transfer = np.where(volumes > 0, volumes / rates, 0.0)
-        lap = np.zeros(len(laps))  # seconds of a repetition, which the slowest flow says
-        np.maximum.at(lap, activity, transfer + latencies)
-        done = np.where(lap > 0, elapsed / lap, 0.0)
-        done = np.minimum(np.floor(done * (1 + 1e-12)), laps - 1).astype(np.intp)
-        within = np.maximum(elapsed - np.where(done > 0, done * lap, 0.0), 0.0)[activity]
-    left = np.where(within < transfer, volumes - rates * within, 0.0)
-    left[left <= 1e-11 * volumes] = 0.0
+    transfer = lap.transfer
+    seconds = np.zeros(len(laps))  # of a repetition, which the slowest flow says
+    np.maximum.at(seconds, activity, transfer + latencies + setup)
+    done = np.divide(elapsed, seconds, out=np.zeros(len(laps)), where=seconds > 0)
+    done = np.minimum(np.floor(done * (1 + 1e-12)), laps - 1).astype(np.intp)
+    over = np.multiply(done, seconds, out=np.zeros(len(laps)), where=done > 0)  # 0 of those without end
+    within = np.maximum(elapsed - over, 0.0)[activity]
+    left = lap.left(within)
+    left[left <= _ROUNDING * volumes] = 0.0
     late = np.where(left > 0, 0.0, within - np.minimum(transfer, within))
-    return done, left, np.maximum(latencies - late, 0.0)
+    follows = (done + 1 < laps)[activity]
+    return Position(done, left, np.maximum(latencies + setup * follows - late, 0.0))
+
+
+def was_alone(lap: Lap, sent: FloatArray, volumes: FloatArray, elapsed: FloatArray, laps: IntArray) -> bool:
+    """Return whether flows have sent what they would have sent alone.
+
+    Args:
+        lap: How one repetition drains alone.
+        sent: ``(F,)`` bytes until now, of all repetitions, which drain as one.
+        volumes: ``(F,)`` bytes of one.
+        elapsed: ``(F,)`` seconds since they began.
+        laps: ``(F,)`` how many there are.
+    """
+    alone = volumes - lap.left(elapsed / laps)
+    return bool((np.abs(sent / laps - alone) <= _ALONE * volumes).all())

@@ -42,13 +42,13 @@ class Stay:
     Args:
         flows: Which.
         start: When it was let in.
-        setup: Seconds of all set-ups that it pays.
+        setups: Seconds before the first repetition and before each other.
         pairs: Whom it met.
     """
 
     flows: FlowSet
     start: float
-    setup: float
+    setups: tuple[float, float]
     pairs: list[_Pair] = field(factory=list)
 
 
@@ -66,12 +66,12 @@ class Meetings:
         self._here: dict[Stay, None] = {}
         self._compressed: dict[Stay, None] = {}
 
-    def enter(self, flows: FlowSet, now: float, setup: float) -> Stay:
-        """Note that ``flows`` are let in ``now``, and pay ``setup`` seconds in all."""
-        stay = Stay(flows, now, setup)
+    def enter(self, flows: FlowSet, now: float, setup: float, again: float) -> Stay:
+        """Note that ``flows`` are let in ``now``, and pay ``setup`` seconds first and ``again`` at each repetition."""
+        stay = Stay(flows, now, (setup, again))
         for other in self._here if flows.repeat > 1 else self._compressed:
             if self._meet(flows, other.flows):
-                same = (other.start, other.setup, other.flows.repeat) == (now, setup, flows.repeat)
+                same = (other.start, other.setups, other.flows.repeat) == (now, stay.setups, flows.repeat)
                 pair = _Pair(now, same and not flows.takes_turns and not other.flows.takes_turns)
                 stay.pairs.append(pair)
                 other.pairs.append(pair)

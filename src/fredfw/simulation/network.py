@@ -19,7 +19,7 @@ from attrs import define, field, frozen
 from fredfw.errors import InputError, RefusedError, SimulationError
 from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Refuse, Router, Routes, Split, Start, Wait
 from fredfw.simulation.detours import Detours
-from fredfw.simulation.laps import Laps, current_laps
+from fredfw.simulation.laps import Lap, Laps, Position, SteadyLap, position, was_alone
 from fredfw.simulation.meetings import Meetings, Stay
 from fredfw.simulation.memory import keep_freed_memory
 from fredfw.simulation.rates import RateSolver
@@ -36,6 +36,7 @@ class _Batch:
     Args:
         request: What asked for it.
         stay: When it was let in, and what it has met.
+        setup: Seconds before each repetition but the first.
         caps: Upper limits of the rates, or ``None``.
         routes: The links that are used now.
         pending: ``(activities,)`` flows of each that still drain, -1 once it has ended.
@@ -48,6 +49,7 @@ class _Batch:
 
     request: Request
     stay: Stay
+    setup: float
     caps: FloatArray | None
     routes: Routes
     pending: IntArray
@@ -56,6 +58,11 @@ class _Batch:
     since: float = math.nan
     loads: list[_Load] = field(factory=list)
     laps: Laps | None = None
+
+    def delays(self, flows: IntArray | slice, times: int | IntArray) -> FloatArray:
+        """Return the seconds that ``times`` repetitions of ``flows`` take while nothing drains, set up once already."""
+        delays: FloatArray = self.routes.latencies[flows] * times + self.setup * (times - 1)
+        return delays
 
 
 @define(eq=False, kw_only=True)
@@ -66,15 +73,23 @@ class _Load(Load):
         batch: Theirs.
         members: ``(F,)`` indices into its flow set, or ``None`` for all.
         drained: ``(F,)`` when each was drained, infinite before; ``None`` where nobody will ask.
+        lap: How one of its repetitions drains alone, once that matters.
     """
 
     batch: _Batch
     members: IntArray | None = None
     drained: FloatArray | None = None
+    lap: Lap | None = None
 
     def flows(self, chosen: IntArray) -> IntArray:
         """Return the flows of the batch that those at ``chosen`` are."""
         return chosen if self.members is None else self.members[chosen]
+
+    @property
+    def activity(self) -> IntArray:
+        """``(F,)`` activity of each flow."""
+        activity = self.batch.request.flows.activity
+        return activity if self.members is None else activity[self.members]
 
 
 # Time, priority, sequence, callback, and the batch that it belongs to; the sequence is unique, so no more is compared.
@@ -116,9 +131,9 @@ class FlowNetwork:
         self.now = 0.0
         self.statistics = Statistics()
         self.admission = fabric.admission()
-        solver = solver or RateSolver(fabric, sharing)
-        self._traffic = Traffic(solver, self.statistics)
-        self._meetings = Meetings(solver, self.statistics)
+        self._solver = solver or RateSolver(fabric, sharing)
+        self._traffic = Traffic(self._solver, self.statistics)
+        self._meetings = Meetings(self._solver, self.statistics)
         self._next_drain = math.inf
         self._drained = 0.0  # up to when bytes were taken off: only where something changes, however time is sliced
         self._events: list[_Event] = []
@@ -401,10 +416,11 @@ class FlowNetwork:
         self.statistics.flows += len(flows.volumes)
         setup = flows.setup + decision.setup
         once = (flows.setup_once or decision.setup_once) and not flows.takes_turns
-        setup *= 1 if once else flows.repeat
+        again = 0.0 if once else setup
         batch = _Batch(
             request=request,
-            stay=self._meetings.enter(flows, self.now, setup),
+            stay=self._meetings.enter(flows, self.now, setup, again),
+            setup=again,
             caps=flows.caps if decision.caps is None else decision.caps,
             routes=flows.routes,
             pending=flows.sizes.copy(),
@@ -420,10 +436,12 @@ class FlowNetwork:
     def _begin(self, batch: _Batch) -> None:
         """Put the flows of ``batch`` on the links; what has no flows ends at once."""
         batch.since = self.now
+        flows = batch.request.flows
         batch.end[:] = self.now
         if not batch.pending.all():
-            self._deliver(batch, np.flatnonzero(batch.pending == 0))
-        flows = batch.request.flows
+            empty = np.flatnonzero(batch.pending == 0)
+            batch.end[empty] += batch.setup * (flows.repeat - 1)
+            self._deliver(batch, empty)
         if len(flows.volumes):
             volumes, free = flows.totals, flows.unhindered
             closed = self._detours.crossing(batch.routes)
@@ -434,7 +452,7 @@ class FlowNetwork:
             load = _Load(
                 routes=batch.routes,
                 volumes=volumes,
-                delays=batch.routes.latencies * flows.repeat,
+                delays=batch.delays(slice(None), flows.repeat),
                 caps=batch.caps,
                 priority=flows.priority,
                 batch=batch,
@@ -534,9 +552,9 @@ class FlowNetwork:
     def _split_laps(self, batch: _Batch) -> None:
         """Leave on the links what the current repetitions of ``batch`` have still to send; the others come after them.
 
-        Compressed, all repetitions drain before the latency of any is paid, and a fast flow runs ahead of the slowest
-        of its activity. Where an activity really is, then, says its slowest flow: V bytes at r and a latency of l are a
-        repetition in V / r + l.
+        Compressed, all repetitions drain before the latency or the next set-up of any is paid, and a fast flow runs
+        ahead of the slowest of its activity. Where an activity really is, then, says its slowest flow: a repetition
+        that drains in t, has a latency of l and a set-up of s takes t + l + s.
         """
         flows = batch.request.flows
         if flows.repeat == 1 or math.isnan(batch.since) or not len(flows.volumes):
@@ -559,52 +577,49 @@ class FlowNetwork:
         laps = self._laps(batch)
         mine = laps.several(place) & (batch.pending >= 0)
         if mine.any():
-            chosen, _, sent, _, _, _ = self._current_laps(batch, laps, load, mine, ahead)
-            carried[chosen] = sent
+            chosen = mine[load.activity]
+            carried[chosen] = self._position(batch, laps, load, ahead)[1][chosen]
         return carried
 
     def _split_load(self, batch: _Batch, laps: Laps, load: _Load, mine: BoolArray) -> None:
-        chosen, activity, sent, done, left, delays = self._current_laps(batch, laps, load, mine)
-        self._withdraw(load, chosen, sent)
-        flows = load.flows(chosen)
-        laps.later[activity] = laps.now[activity] - done - 1
+        chosen = np.flatnonzero(mine[load.activity])
+        at, sent = self._position(batch, laps, load)
+        self._withdraw(load, chosen, sent[chosen])
+        split = np.unique(load.activity[chosen])
+        laps.later[split] = laps.now[split] - at.done[split] - 1
         laps.now[mine] = 1
-        self._lay(batch, laps, flows, left, delays)
+        self._lay(batch, laps, load.flows(chosen), at.left[chosen], at.delays[chosen])
 
-    def _current_laps(
-        self, batch: _Batch, laps: Laps, load: _Load, mine: BoolArray, ahead: float = 0.0
-    ) -> tuple[IntArray, IntArray, FloatArray, IntArray, FloatArray, FloatArray]:
-        """Return where the repetitions of activities ``mine`` are.
+    def _position(self, batch: _Batch, laps: Laps, load: _Load, ahead: float = 0.0) -> tuple[Position, FloatArray]:
+        """Return where the repetitions are that are on a load, and the ``(F,)`` bytes that have been sent by now.
 
         Args:
             batch: Theirs.
             laps: Its.
             load: What is on the links of them.
-            mine: ``(activities,)`` which.
             ahead: Seconds since bytes were taken off.
-
-        Returns:
-            Of each of their flows: its place in the load, its activity, the bytes that it has sent until now, how many
-            repetitions are over, and what the current one has still to send, and seconds that its delivery takes.
         """
-        activity = batch.request.flows.activity[load.flows(np.arange(len(load.volumes)))]
-        chosen = np.flatnonzero(mine[activity])
-        activity = activity[chosen]
-        total = load.volumes[chosen]
-        sent = total - self._traffic.remaining(load, ahead)[chosen]
-        assert load.drained is not None  # it has several repetitions
-        volume = total / laps.now[activity]
-        seconds = np.minimum(load.drained[chosen], self.now) - laps.since[activity]
-        done, left, delays = current_laps(
-            volume,
-            load.delays[chosen] / laps.now[activity],
-            np.divide(sent, seconds, out=np.zeros(len(sent)), where=seconds > 0),
-            activity,
-            self.now - laps.since,
-            laps.now,
+        activity, elapsed = load.activity, self.now - laps.since
+        times = laps.now[activity]
+        volumes = load.volumes / times
+        sent = load.volumes - self._traffic.remaining(load, ahead)
+        if load.lap is None:
+            load.lap = Lap(self._solver, self.bandwidths, load, volumes)
+        lap: Lap | SteadyLap = load.lap
+        if not was_alone(load.lap, sent, volumes, elapsed[activity], times):
+            assert load.drained is not None  # it has several repetitions
+            seconds = np.minimum(load.drained, self.now) - laps.since[activity]
+            lap = SteadyLap(volumes, np.divide(sent, seconds, out=np.zeros(len(sent)), where=seconds > 0))
+        at = position(
+            lap,
+            volumes=volumes,
+            latencies=load.routes.latencies,
+            setup=batch.setup,
+            activity=activity,
+            elapsed=elapsed,
+            laps=laps.now,
         )
-        done = done[activity]
-        return chosen, activity, done * volume + volume - left, done, left, delays
+        return at, at.done[activity] * volumes + volumes - at.left
 
     def _withdraw(self, load: _Load, chosen: IntArray, carried: FloatArray) -> None:
         """Take the flows at ``chosen`` of ``load`` off the links; they have carried so many bytes."""
@@ -655,7 +670,7 @@ class FlowNetwork:
                 batch.routes = Routes.choose(begin, self._detours.routes(flows), batch.routes)
                 if self._detours.crossing(batch.routes)[members].any():
                     self._hold(flows.label)
-            self._lay(batch, laps, members, flows.volumes[members] * times, batch.routes.latencies[members] * times)
+            self._lay(batch, laps, members, flows.volumes[members] * times, batch.delays(members, times))
         return over
 
     def _replace(self, batch: _Batch, place: int, leaving: IntArray) -> None:
@@ -664,7 +679,10 @@ class FlowNetwork:
         left = self._traffic.remaining(load)[leaving]
         flows = load.flows(leaving)
         self._withdraw(load, leaving, load.volumes[leaving] - left)
-        self._lay_load(batch, flows, left, batch.routes.latencies[flows])
+        delays = batch.routes.latencies[flows]
+        if batch.laps is not None:
+            delays = delays + batch.setup * (batch.laps.later[load.activity[leaving]] > 0)
+        self._lay_load(batch, flows, left, delays)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_moved": list(self._moved.items())}

@@ -225,10 +225,11 @@ class Traffic:
         start = int(np.searchsorted(self._serials, load.first))
         return slice(start, start + load.count)
 
-    def remaining(self, load: Load, ahead: float = 0.0) -> FloatArray:
-        """Return the ``(F,)`` bytes that each flow of ``load`` has still to send, in ``ahead`` seconds."""
+    def remaining(self, load: Load, ahead: float | FloatArray = 0.0) -> FloatArray:
+        """Return the ``(F,)`` bytes that each flow of ``load`` has left ``ahead`` seconds from now, one or ``(F,)``."""
         place, left = self.of(load), np.zeros(len(load.volumes))
-        left[load.draining] = np.maximum(self._remaining[place] - self._rates[place] * ahead, 0.0)
+        seconds = np.broadcast_to(ahead, left.shape)[load.draining]
+        left[load.draining] = np.maximum(self._remaining[place] - self._rates[place] * seconds, 0.0)
         return left
 
     def stalled(self) -> list[Load]:

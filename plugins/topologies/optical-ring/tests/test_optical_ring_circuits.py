@@ -9,7 +9,8 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fredfw import Fabric, FlowNetwork, FlowSet, Framework, Routes, ShortestPathRouter
+from fredfw import CollectiveRequest, Fabric, FlowNetwork, FlowSet, Framework, Pattern, Routes, ShortestPathRouter
+from fredfw.embed import NetworkBackend
 from fredfw.errors import RefusedError
 from fredfw.simulation import MaxMin
 from fredfw.typing import FloatArray, IntArray
@@ -477,3 +478,21 @@ def test_groups_share_the_wavelengths() -> None:
         result = framework.run(experiment)
         assert result.seconds == pytest.approx(2 * (VOLUME / 2 / RATE + SETUP), rel=1e-12)
         assert result.figures["wavelengths used"] == result.figures["largest link load"] == wavelengths
+
+
+@pytest.mark.parametrize("stepwise", [False, True])
+def test_a_link_that_slows_down_finds_the_repetition_that_runs_then(stepwise: bool) -> None:
+    fabric = Framework().topology("optical-ring").build()
+    network = NetworkBackend(fabric, stepwise=stepwise)
+    ends: list[float] = []
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 64, 1e6)
+    network.collective(request, lambda: ends.append(network.now), algorithm="ring")
+    # 126 steps, each set up in 25 us and then 15,625 bytes over a wavelength of 5 GB/s: 28.125 us.
+    network.advance(0.8 * 126 * 28.125e-6)
+    carried = network.link_bytes()["all-reduce"]
+    # In the 101st step, 22.5 us after its beginning, nothing has drained yet.
+    assert carried.max() == pytest.approx(100 * 15_625, rel=1e-9)
+    network.set_bandwidth(int(carried.argmax()), 0.05e9)
+    network.run_until_idle()
+    # A hundred steps as ever, and 26 that take 25 + 312.5 us.
+    assert ends == [pytest.approx(100 * 28.125e-6 + 26 * 337.5e-6, rel=1e-9)]
