@@ -163,3 +163,8 @@ def test_the_networkx_view_has_every_node_and_link() -> None:
     assert graph.nodes[3] == {"kind": "controller", "name": "controller0"}
     assert graph.number_of_edges() == 7
     assert graph.edges[0, 1, 6] == {"bandwidth": 1.0, "latency": 6.0, "energy": 0.5}
+
+
+@pytest.mark.parametrize("name", ["npus", "controllers", "leaving", "entering"])
+def test_what_is_cached_is_described_where_help_finds_it(name: str) -> None:
+    assert f"    {name}: " in (Fabric.__doc__ or "").partition("Attributes:")[2]

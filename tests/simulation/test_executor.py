@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
-from fredfw.errors import DeadlockError, SimulationError, UnsupportedError
+from fredfw.errors import DeadlockError, InputError, SimulationError, UnsupportedError
 from fredfw.fabric import Fabric, GroupView
 from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, SharingPolicy, Timeline
 from fredfw.workloads import GraphBuilder, TaskGraph
@@ -169,6 +169,47 @@ def test_one_computation_at_a_time_per_rank() -> None:
     timeline = simulate(builder.build())
     assert timeline.duration == 3.0
     assert parts(timeline) == {"compute": [3.0, 1.0], "bubble": [0.0, 2.0]}
+
+
+def starts(timeline: Timeline) -> dict[str, float]:
+    names = timeline.graph.names
+    return {names[task]: float(start) for task, start in zip(timeline.task, timeline.start, strict=True)}
+
+
+def test_a_rank_computes_what_was_ready_first_though_it_was_added_last() -> None:
+    builder = GraphBuilder(2)
+    builder.compute("long", [0], seconds=9.0)
+    soon = builder.transfer("soon", [[1, 0]], 100.0, label="pp")
+    later = builder.transfer("later", [[1, 0]], 300.0, label="pp")
+    builder.compute("after later", [0], seconds=2.0, after=[later])
+    builder.compute("after soon", [0], seconds=3.0, after=[soon])
+    timeline = simulate(builder.build())
+    # The two transfers share a link of 100 B/s: they end at 2 s and at 4 s.
+    assert starts(timeline) == {"long": 0.0, "soon": 0.0, "later": 0.0, "after soon": 9.0, "after later": 12.0}
+
+
+def test_a_rank_computes_what_was_added_first_of_what_was_ready_together() -> None:
+    builder = GraphBuilder(2)
+    builder.compute("long", [0], seconds=9.0)
+    one = builder.transfer("one", [[1, 0]], 100.0, label="pp")
+    other = builder.transfer("other", [[1, 0]], 100.0, label="pp")
+    # Both transfers end at 2 s, and that of the second one is noted first.
+    builder.compute("after other", [0], seconds=2.0, after=[other])
+    builder.compute("after one", [0], seconds=3.0, after=[one])
+    timeline = simulate(builder.build())
+    assert starts(timeline) == {"long": 0.0, "one": 0.0, "other": 0.0, "after other": 9.0, "after one": 11.0}
+
+
+@pytest.mark.parametrize("controller", [1, -1])
+@pytest.mark.parametrize("kind", ["load", "store"])
+def test_a_controller_that_is_not_there_is_an_error_before_anything_runs(kind: str, controller: int) -> None:
+    builder = GraphBuilder(2)
+    getattr(builder, kind)("weights", [0], [[0, 1]], 100.0, label="stream")
+    getattr(builder, kind)("more weights", [controller], [[0, 1]], 100.0, label="stream")
+    with pytest.raises(
+        InputError, match=rf"'more weights' uses I/O controller {controller}, .*'star'.* \(accepted: 0 to 0\)"
+    ):
+        simulate(builder.build())
 
 
 def test_repeated_block_takes_the_same_time_compressed_and_stepwise() -> None:

@@ -255,6 +255,49 @@ def test_channel_runs_one_phase_at_a_time_in_declared_order() -> None:
     assert sorted(set(steps)) == [0.0, 1.0, 2.0, 3.0]
 
 
+def moments(schedule: Schedule, fabric: Fabric) -> list[float]:
+    """When something happens while ``schedule`` runs among all NPUs."""
+    network = FlowNetwork(fabric, MaxMin())
+    ScheduleRun(network, Lowering(fabric), schedule, fabric.npus[None, :], lambda _: None).start()
+    seen = set()
+    while (time := network.next_event_time()) < math.inf:
+        network.advance(time)
+        seen.add(time)
+    return sorted(seen)
+
+
+def test_channel_takes_the_phase_declared_first_of_those_ready_together() -> None:
+    phases = tuple(Phase.of([0], [1], [chunk], channel=0) for chunk in range(3))
+    schedule = Schedule(Pattern.POINT_TO_POINT, 2, np.array([200.0, 300.0, 100.0]), 3, phases)
+    assert moments(schedule, pipe(latency=0.0)) == [0.0, 2.0, 5.0, 6.0]
+
+
+def test_channel_takes_the_phase_first_ready_though_it_is_declared_last() -> None:
+    links = Fabric("links", [0] * 4, [0, 2], [1, 3], 100.0, 0.0, 0.0)
+    phases = (
+        Phase.of([0], [1], [2], channel=0),  # until 3 s
+        Phase.of([2], [3], [0]),  # until 1 s
+        Phase.of([2], [3], [0], after=(1,)),  # until 2 s
+        Phase.of([0], [1], [0], channel=0, after=(2,)),
+        Phase.of([0], [1], [1], channel=0, after=(1,)),
+    )
+    schedule = Schedule(Pattern.POINT_TO_POINT, 4, np.array([100.0, 200.0, 300.0]), 3, phases)
+    # The last one, of 2 s, is ready at 1 s, the one before it, of 1 s, at 2 s.
+    assert moments(schedule, links) == [0.0, 1.0, 2.0, 3.0, 5.0, 6.0]
+
+
+def test_channel_chooses_when_all_that_ends_at_that_moment_has_ended() -> None:
+    phases = (
+        Phase.of([0], [1], [0], channel=0),  # until 1 s
+        Phase.of([0], [1], [2], after=(0,)),  # no bytes: it ends at 1 s too, after the channel is free
+        Phase.of([0], [1], [0], channel=0, after=(1,)),
+        Phase.of([0], [1], [1], channel=0, after=(0,)),
+    )
+    schedule = Schedule(Pattern.POINT_TO_POINT, 2, np.array([100.0, 300.0, 0.0]), 3, phases)
+    # Both others are ready at 1 s, and the one declared first runs first.
+    assert moments(schedule, pipe(latency=0.0)) == [0.0, 1.0, 2.0, 5.0]
+
+
 def test_channel_takes_the_smallest_first_if_asked() -> None:
     sizes = np.array([300.0, 100.0, 200.0])
     phases = (

@@ -188,6 +188,18 @@ def test_strict_links_fills_class_by_class(problem: tuple[Incidence, FloatArray]
             left[left < 1e-9] = 0.0
 
 
+def test_strict_links_leaves_exactly_nothing_of_a_full_link() -> None:
+    # A tenth ten times adds up to a little less than one; for other numbers it is a little more.
+    for count in range(1, 60):
+        for capacity in (1.0, 3e11, 0.7):
+            flows = incidence([[0]] * (count + 1), priorities=[0] * count + [1])
+            assert StrictLinks().rates(flows, np.full(LINKS, capacity), star(LINKS // 2))[-1] == 0.0
+
+
+def test_local_is_described_where_help_finds_it() -> None:
+    assert "    local: " in (SharingPolicy.__doc__ or "").partition("Attributes:")[2]
+
+
 def test_chain_of_bottlenecks() -> None:
     # Links of 1, 2, 4: the flow on all of them gets 1/2; what it leaves goes to the flow on each link alone.
     flows = incidence([[0, 1, 2], [0], [1], [2]])

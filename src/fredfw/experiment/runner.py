@@ -149,7 +149,8 @@ class Runner:
         solver = RateSolver(bench.fabric, bench.sharing)
         cell = _Cell(bench, placement, places, memory, graph, solver, trained, notes)
         network = FlowNetwork(bench.fabric, bench.sharing, solver)
-        executor = self._executor(workload, cell, network, stepwise=False)
+        with self._placed(work):
+            executor = self._executor(workload, cell, network, stepwise=False)
         with self._placed(f"fabrics.{fabric.name}.collectives"):
             executor.check_collectives()
         with self._placed(f"fabrics.{fabric.name}.router"):

@@ -73,6 +73,13 @@ class Fabric:
         admission: Makes the admission control of one simulation.
         node_names: Name of a node for people; ``None`` gives ``npu3``, ``switch0``, ...
 
+    Attributes:
+        npus: ``(NPUs,)`` node of each NPU.
+        controllers: ``(controllers,)`` node of each I/O controller; empty if there are none.
+        leaving: ``(nodes + 1,)`` offsets and ``(links,)`` link ids. The links that leave node ``n`` are
+            ``ids[offsets[n]:offsets[n + 1]]``, lowest id first.
+        entering: The same for the links that enter each node.
+
     Raises:
         InputError: Arrays of different lengths, links from or to nowhere, capacities that are not positive and finite,
             coordinates outside the levels or given to two NPUs.
@@ -140,14 +147,15 @@ class Fabric:
         if _repeated(coordinates @ np.cumprod([1, *sizes])[:-1]).size:
             raise InputError(f"fabric {self.name!r}: two NPUs have the same coordinates")
 
+    # What is cached has its docstring in the class's too, for attrs replaces these by slots without one.
     @cached_property
     def npus(self) -> IntArray:
-        """Node of each NPU."""
+        """``(NPUs,)`` node of each NPU."""
         return np.flatnonzero(self.kinds == NodeKind.NPU)
 
     @cached_property
     def controllers(self) -> IntArray:
-        """Node of each I/O controller."""
+        """``(controllers,)`` node of each I/O controller; empty if there are none."""
         return np.flatnonzero(self.kinds == NodeKind.CONTROLLER)
 
     @cached_property
@@ -157,7 +165,7 @@ class Fabric:
 
     @cached_property
     def entering(self) -> tuple[IntArray, IntArray]:
-        """The same for the links that enter each node."""
+        """``(nodes + 1,)`` offsets and ``(links,)`` ids: the links that enter each node, lowest first."""
         return _grouped(self.destinations, len(self.kinds))
 
     @cached_property

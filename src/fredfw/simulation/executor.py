@@ -10,7 +10,7 @@ import numpy as np
 from attrs import define, frozen
 
 from fredfw.collectives import CollectiveRequest
-from fredfw.errors import DeadlockError, SimulationError
+from fredfw.errors import DeadlockError, InputError, SimulationError
 from fredfw.fabric import Fabric, FlowSet, Operation
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.lowering import Lowering
@@ -118,6 +118,9 @@ class Executor:
         priorities: Class by label, 0 the highest; other labels come after all of them.
         stepwise: Whether repeated phases and blocks are simulated repetition by repetition.
         bounds: The lower bounds on the fabric, if there are some that know it already.
+
+    Raises:
+        InputError: A load or store uses an I/O controller that the fabric does not have.
     """
 
     def __init__(
@@ -134,6 +137,7 @@ class Executor:
         stepwise: bool = False,
         bounds: LowerBounds | None = None,
     ) -> None:
+        _check_controllers(graph, fabric)
         graph = graph.expanded() if stepwise else graph
         self._graph = graph
         self._repeats: list[int] = graph.repeats.tolist()
@@ -444,3 +448,14 @@ class Executor:
             before = [self._graph.names[one] for one in self._graph.after(task)]
             return f"waits for {', '.join(before[:_LISTED])} on rank {blocked[0]}"
         return "has started and does not end"
+
+
+def _check_controllers(graph: TaskGraph, fabric: Fabric) -> None:
+    """Raise ``InputError`` where a load or store uses an I/O controller that ``fabric`` does not have."""
+    count = len(fabric.controllers)
+    for index, controllers in enumerate(graph.controller_tables):
+        missing = controllers[(controllers < 0) | (controllers >= count)]
+        if missing.size:
+            name = graph.names[int(np.argmax(graph.controllers == index))]
+            message = f"task {name!r} uses I/O controller {missing[0]}, and {fabric.name!r} has {count} I/O controllers"
+            raise InputError(message, accepted=f"0 to {count - 1}" if count else "a fabric with I/O controllers")

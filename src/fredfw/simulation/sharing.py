@@ -118,13 +118,20 @@ class Incidence:
 
 
 class SharingPolicy(ABC):
-    """Divides the capacity of the links among the active flows; plugins derive attrs classes from it."""
+    """Divides the capacity of the links among the active flows; plugins derive attrs classes from it.
+
+    Attributes:
+        name: What experiments and ``--set`` call it.
+        local: Whether the rate of a flow depends only on flows that share links with it, directly or through other
+            flows. ``True`` lets the engine ask ``rates`` for some of the active flows: after a change for those that it
+            reaches, and for sets that share no links one by one. The rates must then be the same, bit by bit, as if all
+            flows had been asked for. ``False`` is always safe, and slower: all flows are solved at each change. It is
+            necessary if flows without a common link affect each other, as at the switches of ``CircuitPreempt``. The
+            conformance kit checks policies that set ``True``.
+    """
 
     name: ClassVar[str]
     local: ClassVar[bool] = False
-    """Whether the rate of a flow depends on nothing but flows that share links with it, directly or through others.
-
-    After a change only those that it reaches are solved again then."""
 
     @abstractmethod
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
