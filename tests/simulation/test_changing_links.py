@@ -358,6 +358,48 @@ def test_a_ring_goes_on_round_a_link_that_fails_on_the_way(stepwise: bool) -> No
     assert log.ends == {0: pytest.approx(2.25 + 5 * 2.75)}
 
 
+@pytest.mark.parametrize("moment", [0.5, 2.0, 4.0, 6.25, 9.0, 12.5])
+def test_a_ring_that_is_set_up_at_each_step_goes_on_round_a_link_that_fails(moment: float) -> None:
+    ends = []
+    for stepwise in (False, True):
+        network = FlowNetwork(evolve(square(latency=0.25), admission=partial(SetUp, False)), MaxMin())
+        schedule = ring_schedule(Pattern.ALL_REDUCE, 8.0, np.arange(4)[:, None])
+        log, groups = Log(network), np.array([[0, 1, 3, 2]])
+        ScheduleRun(network, Lowering(network.fabric), schedule, groups, log, stepwise=stepwise).start()
+        network.advance(moment)
+        close(network, 0)
+        network.advance()
+        ends.append(log.ends)
+    assert ends[0] == {0: pytest.approx(ends[1][0], rel=1e-12)}
+
+
+def test_a_phase_that_has_met_others_is_split_at_its_mean_rate() -> None:
+    network = FlowNetwork(fabric([(0, 1)]), MaxMin())
+    log = Log(network)
+    network.start(links_of([[0]], [10.0], [1.0], repeat=4, label="repeated"), log)
+    send(network, 0, 1, 5.0)
+    network.advance(18.0)
+    # The other flow has taken half of the link for 10 s: 13 bytes in 18 s, so a repetition takes 10 / (13 / 18) + 1 s.
+    rate = 13 / 18
+    within = 18 - (10 / rate + 1)
+    assert network.link_bytes()["repeated"] == pytest.approx([10 + rate * within])
+    network.set_bandwidths(np.array([0]), np.array([2.0]))
+    network.advance()
+    assert log.ends == {0: pytest.approx(18 + (10 - rate * within) / 2 + 1 + 2 * 6)}
+
+
+@pytest.mark.parametrize("moment", [0.5, 2.5, 7.0])
+def test_an_activity_without_flows_ends_with_its_last_set_up(moment: float) -> None:
+    network = FlowNetwork(fabric([(0, 1)]), MaxMin())
+    log = Log(network)
+    routes = Routes.of([np.array([0])], [0.0])
+    network.start(FlowSet(routes, np.array([4.0]), np.array([0]), 2, repeat=3, setup=1.0), log)
+    network.advance(moment)
+    network.set_bandwidths(np.array([0]), np.array([4.0]))
+    network.advance()
+    assert log.ends[1] == 3.0
+
+
 def test_a_copy_goes_on_as_the_original_does() -> None:
     network = FlowNetwork(square(latency=0.25), MaxMin())
     schedule = ring_schedule(Pattern.ALL_REDUCE, 8.0, np.arange(4)[:, None])

@@ -100,8 +100,8 @@ class Statistics:
         waits: Flow sets that had to wait for others, however often they were asked about again.
         splits: Flow sets that ran in parts.
         decompositions: Flow sets that were replaced by unicasts.
-        met: Meetings of flow sets out of step, of which one was repetitions that are simulated as one. Where there is
-            none, simulating the repetitions one by one takes exactly as long.
+        met: Meetings of flow sets out of step, of which one was repetitions that are simulated as one. If there is
+            none, the flow sets take as long one repetition after the other.
     """
 
     events: int = 0
