@@ -8,6 +8,8 @@ them at another place than where they would be one by one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from attrs import define, field
 
@@ -21,60 +23,54 @@ _SAME = 1e-9
 
 
 @define(eq=False)
-class _Pair:
-    """Two flow sets that share links; they share this instead of naming each other, which would be a ring.
-
-    Args:
-        start: When the later one was let in.
-        alike: Whether they started together and repeat as often.
-        ends: The first and the last end of the one that left first.
-    """
-
-    start: float
-    alike: bool
-    ends: tuple[float, float] | None = None
-
-
-@define(eq=False)
 class Stay:
     """A flow set from when it is let in until all of it is delivered.
 
     Args:
         flows: Which.
-        start: When it was let in.
-        setups: Seconds before the first repetition and before each other.
-        pairs: Whom it met.
+        pace: What those that may keep in step with it have in common: when it was let in, and its set-ups.
+        guests: How many it met that came at ``latest`` and cannot keep in step.
+        latest: When those came that it met last.
+        partners: One list for each that may keep in step: the first and last end of the one that leaves first. The two
+            share it instead of naming each other, which would be a ring of references.
     """
 
     flows: FlowSet
-    start: float
-    setups: tuple[float, float]
-    pairs: list[_Pair] = field(factory=list)
+    pace: tuple[float, float, float]
+    guests: int = 0
+    latest: float = 0.0
+    partners: list[list[tuple[float, float]]] = field(factory=list)
 
 
 class Meetings:
     """Counts in ``Statistics.met`` where flow sets meet out of step while repetitions are simulated as one.
 
     Args:
-        solver: Knows which routes have links in common.
+        solver: Knows fabric and sharing policy.
         statistics: Counts.
     """
 
     def __init__(self, solver: RateSolver, statistics: Statistics) -> None:
-        self._solver = solver
+        self._links = len(solver.fabric.bandwidths)
+        self._local = solver.sharing.local
         self._statistics = statistics
         self._here: dict[Stay, None] = {}
         self._compressed: dict[Stay, None] = {}
 
     def enter(self, flows: FlowSet, now: float, setup: float, again: float) -> Stay:
         """Note that ``flows`` are let in ``now``, and pay ``setup`` seconds first and ``again`` at each repetition."""
-        stay = Stay(flows, now, (setup, again))
-        for other in self._here if flows.repeat > 1 else self._compressed:
-            if self._meet(flows, other.flows):
-                same = (other.start, other.setups, other.flows.repeat) == (now, stay.setups, flows.repeat)
-                pair = _Pair(now, same and not flows.takes_turns and not other.flows.takes_turns)
-                stay.pairs.append(pair)
-                other.pairs.append(pair)
+        stay = Stay(flows, (now, setup, again))
+        for other in self._met(flows):
+            turns = flows.takes_turns or other.flows.takes_turns
+            if stay.pace == other.pace and flows.repeat == other.flows.repeat and not turns:
+                partner: list[tuple[float, float]] = []
+                stay.partners.append(partner)
+                other.partners.append(partner)
+            elif other.latest == now:
+                other.guests += 1
+            else:  # it is still here, so it has met those that came before
+                self._statistics.met += other.guests
+                other.latest, other.guests = now, 1
         self._here[stay] = None
         if flows.repeat > 1:
             self._compressed[stay] = None
@@ -88,33 +84,40 @@ class Meetings:
             return
         ends = ends[stay.flows.activity]
         low, high = float(ends.min()), float(ends.max())
-        slack = _SAME * (high - stay.start)
+        slack = _SAME * (high - stay.pace[0])
+        if high > stay.latest + slack:  # else they came when it had just ended
+            self._statistics.met += stay.guests
         if stay.flows.repeat > 1 and high - low > slack:
             self._statistics.met += self._meet_inside(stay.flows, ends, slack)
-        for pair in stay.pairs:
-            if pair.ends is None:
-                pair.ends = low, high
-            elif pair.ends[1] > pair.start + slack:
-                together = max(high, pair.ends[1]) - min(low, pair.ends[0]) <= slack
-                self._statistics.met += not (pair.alike and together)
+        for partner in stay.partners:
+            if partner:
+                self._statistics.met += max(high, partner[0][1]) - min(low, partner[0][0]) > slack
+            else:
+                partner.append((low, high))
 
     def wait(self, flows: FlowSet) -> None:
         """Note that ``flows`` have to wait; between two repetitions they might not have had to."""
         self._statistics.met += flows.repeat > 1 or bool(self._compressed)
 
-    def _meet(self, flows: FlowSet, others: FlowSet) -> bool:
-        # Where parts take turns, the other parts of the same flows are on their way soon, and not known here.
-        if flows.takes_turns or others.takes_turns:
-            return True
-        # Where a policy is not local, a class may stop another with which it shares no link.
-        if not self._solver.sharing.local and flows.priority != others.priority:
-            return True
-        return self._solver.meet(flows.routes, others.routes)
+    def _met(self, flows: FlowSet) -> Iterator[Stay]:
+        """Yield those here that ``flows`` meet, if one of the two is repeated."""
+        others = self._here if flows.repeat > 1 else self._compressed
+        if not others:
+            return
+        used = np.zeros(self._links, dtype=bool)
+        used[flows.routes.links] = True
+        for other in others:
+            # Where parts take turns, the other parts of the same flows are on their way soon, and not known here.
+            turns = flows.takes_turns or other.flows.takes_turns
+            # Where a policy is not local, a class may stop another with which it shares no link.
+            stops = not self._local and flows.priority != other.flows.priority
+            if turns or stops or used[other.flows.routes.links].any():
+                yield other
 
     def _meet_inside(self, flows: FlowSet, ends: FloatArray, slack: float) -> bool:
         """Return whether flows share a link whose activities end ``(F,)`` ``ends`` apart."""
         routes = flows.routes
         theirs = np.repeat(ends, np.diff(routes.offsets))
-        one_of_them = np.zeros(len(self._solver.fabric.bandwidths))
+        one_of_them = np.zeros(self._links)
         one_of_them[routes.links] = theirs
         return bool((np.abs(one_of_them[routes.links] - theirs) > slack).any())
