@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from fredfw.errors import InputError
-from fredfw.report.files import ensure_writable, write_atomically
+from fredfw.report.files import ensure_writable, write_atomically, written_together
 
 
 def test_writes_text_and_bytes_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -81,3 +83,89 @@ def test_a_failure_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
         write_atomically(path, "\ud800")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_all_files_are_replaced_or_none(tmp_path: Path) -> None:
+    old, new, folder = tmp_path / "old", tmp_path / "new", tmp_path / "folder"
+    old.write_text("old")
+    old.chmod(0o640)
+    with pytest.raises(InputError) as caught, written_together({old: "x", new: "y", folder: "z"}):
+        folder.mkdir()  # where only the rename finds out
+    assert caught.value.file == str(folder)
+    assert old.read_text() == "old"
+    assert old.stat().st_mode & 0o777 == 0o640
+    assert sorted(os.listdir(tmp_path)) == ["folder", "old"]
+    with written_together({old: "x", new: "y"}):
+        assert old.read_text() == "old"
+        assert not new.exists()
+    assert (old.read_text(), new.read_text()) == ("x", "y")
+    assert sorted(os.listdir(tmp_path)) == ["folder", "new", "old"]
+
+
+def test_a_failure_in_the_block_leaves_every_file(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("old")
+    with pytest.raises(KeyboardInterrupt), written_together({tmp_path / "old": "x", tmp_path / "new": "y"}):
+        raise KeyboardInterrupt
+    assert (tmp_path / "old").read_text() == "old"
+    assert os.listdir(tmp_path) == ["old"]
+
+
+def test_where_no_links_can_be_made_the_backup_is_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path, target: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    old = tmp_path / "old"
+    old.write_text("old")
+    with pytest.raises(InputError), written_together({old: "x", tmp_path / "folder": "z"}):
+        (tmp_path / "folder").mkdir()
+    assert old.read_text() == "old"
+    write_atomically(old, "new")
+    assert old.read_text() == "new"
+    assert sorted(os.listdir(tmp_path)) == ["folder", "old"]
+
+
+def test_a_device_that_is_full_leaves_the_other_files(tmp_path: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("has no device that is always full")
+    (tmp_path / "old").write_text("old")
+    with (
+        pytest.raises(InputError, match="No space left"),
+        written_together({str(tmp_path / "old"): "x", "/dev/full": "y"}),
+    ):
+        pass
+    assert (tmp_path / "old").read_text() == "old"
+    assert os.listdir(tmp_path) == ["old"]
+
+
+@pytest.mark.parametrize("path", ["old/", "old/.", "new/", "new/.."])
+def test_refuses_what_ends_like_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("old").write_text("old")
+    for refuses in (ensure_writable, lambda path: write_atomically(path, "x")):
+        with pytest.raises(InputError, match=r"(names|is) a directory"):
+            refuses(path)
+    assert (os.listdir(), Path("old").read_text()) == (["old"], "old")
+
+
+def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
+    """Only what is an hour old and of a process that is not there; what looks alike is somebody else's."""
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    code = (
+        "import os, signal, sys; from fredfw.report.files import written_together\n"
+        "with written_together({sys.argv[1]: 'x'}): os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "out")], check=False)
+    (stale,) = os.listdir(tmp_path)
+    names = {
+        "young": f".fredfw-{done.pid}-{1:016x}.tmp",
+        "alive": f".fredfw-{os.getpid()}-{2:016x}.tmp",
+        "other": f".fredfw-{done.pid}-notes.tmp",
+    }
+    for name in names.values():
+        (tmp_path / name).touch()
+    for name in (stale, names["alive"], names["other"]):
+        os.utime(tmp_path / name, (0, 0))
+    write_atomically(tmp_path / "out", "new")
+    assert sorted(os.listdir(tmp_path)) == sorted([*names.values(), "out"])

@@ -92,6 +92,10 @@ class _Report:
         paths |= {option: path for option, (_, path) in self._exporters.items()}
         self._outputs = Outputs(paths, source=source)
 
+    def protect(self, files: Iterable[PurePath]) -> None:
+        """Make sure that no output replaces one of ``files``; raises ``InputError``."""
+        self._outputs.protect(files)
+
     def check(self, savings: Iterable[Saving | SavingSpec]) -> None:
         """Make sure that there is a map to draw where one is wanted; raises ``InputError``."""
         if "--map" in self._pictures:
@@ -152,6 +156,7 @@ def compare(
     framework = open_framework(ctx)
     report = _Report(framework, [file], **outputs)
     experiment = framework.load_experiment(file, fabrics=fabrics or None, workloads=workloads or None, baselines=True)
+    report.protect(framework.plugins.files)
     report.check(experiment.savings)
     with progress_bar(progress) as step:
         comparison = framework.compare(experiment, fidelity=fidelity, progress=step)
@@ -218,7 +223,11 @@ def run(
     exporters = _exporters(framework, exports)
     paths = {"--json": json_path, "--trace": trace_path}
     outputs = Outputs(paths | {option: path for option, (_, path) in exporters.items()}, source=file)
-    result = framework.run(file, workload=workload, fabric=fabric, fidelity=fidelity)
+    experiment = framework.load_experiment(
+        file, fabrics=None if fabric is None else [fabric], workloads=None if workload is None else [workload]
+    )
+    outputs.protect(framework.plugins.files)
+    result = framework.run(experiment, workload=workload, fabric=fabric, fidelity=fidelity)
     _log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
     from fredfw.report import data, tables, trace
 
@@ -330,8 +339,10 @@ def calibrate(ctx: click.Context, file: str, json_path: str | None, progress: bo
     """
     outputs = Outputs({"--json": json_path}, source=file)
     framework = open_framework(ctx)
+    experiment = framework.load_experiment(file)
+    outputs.protect(framework.plugins.files)
     with progress_bar(progress) as step:
-        fits = framework.calibrate(file, progress=step)
+        fits = framework.calibrate(experiment, progress=step)
     from fredfw.report import data, tables
 
     outputs.write({"--json": lambda: data.calibrations_to_json(fits)})

@@ -6,17 +6,21 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import click
 
 from fredfw.errors import InputError
-from fredfw.report.files import ensure_writable, write_atomically
+from fredfw.report.files import ensure_writable, written_together
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from fredfw.cli.session import Session
+
 STDOUT = "-"
+_OWN = "a file of its own"
 
 
 class Outputs:
@@ -24,40 +28,65 @@ class Outputs:
 
     Args:
         paths: Path by option, such as ``--json``; ``-`` is standard output, ``None`` is not wanted.
-        source: The file that is read, or all that are, which no output may replace.
+        source: The file that is read, or all that are, which no output may replace. The files of ``--plugin`` are
+            added.
 
     Raises:
-        InputError: A path that cannot be written, or two options with the same one.
+        InputError: A path that cannot be written, two options with the same one, or a standard output that is closed.
     """
 
     def __init__(self, paths: Mapping[str, str | None], *, source: str | Iterable[str] = ()) -> None:
         self._paths = {option: path for option, path in paths.items() if path is not None}
-        sources = [source] if isinstance(source, str) else source
-        taken = dict.fromkeys(map(os.path.realpath, sources), "the input")
+        if STDOUT in self._paths.values() and sys.stdout is None:
+            option = next(option for option, path in self._paths.items() if path == STDOUT)
+            raise InputError(
+                "standard output is closed", key=option, accepted="a path, or a standard output that is open"
+            )
+        taken: dict[str, str] = {}
         for option, path in self._paths.items():
             target = path if path == STDOUT else os.path.realpath(path)
             if target in taken:
-                raise InputError(f"{path!r} is {taken[target]} as well", key=option, accepted="a file of its own")
-            taken[target] = f"that of {option}"
+                raise InputError(f"{path!r} is that of {taken[target]} as well", key=option, accepted=_OWN)
+            taken[target] = option
+        self.protect([*([source] if isinstance(source, str) else source), *_plugin_files()])
+        for option, path in self._paths.items():
             if path != STDOUT:
                 try:
                     ensure_writable(path)
                 except InputError as error:
                     raise InputError(error.message, file=path, key=option, accepted=error.accepted) from None
 
+    def protect(self, files: Iterable[str | PurePath]) -> None:
+        """Make sure that no output replaces one of ``files``, which were read since the outputs were checked.
+
+        Raises:
+            InputError: One would.
+        """
+        inputs = set(map(os.path.realpath, files))
+        for option, path in self._paths.items():
+            if path != STDOUT and os.path.realpath(path) in inputs:
+                raise InputError(f"{path!r} is the input as well", key=option, accepted=_OWN)
+
     def write(self, contents: Mapping[str, Callable[[], str | bytes]]) -> None:
-        """Make what is wanted of ``contents``, by option; only when all of it is made is any of it written."""
+        """Make what is wanted of ``contents``, by option; no file is replaced before all of it is written."""
         made = {option: contents[option]() for option in self._paths}
-        for option, content in made.items():
-            if self._paths[option] == STDOUT:
-                click.echo(content, nl=False)
-            else:
-                write_atomically(self._paths[option], content)
+        files = {path: made[option] for option, path in self._paths.items() if path != STDOUT}
+        with written_together(files):
+            for option, path in self._paths.items():
+                if path == STDOUT:
+                    click.echo(made[option], nl=False)
 
     def show(self, report: Callable[[], list[RenderableType]]) -> None:
         """Print a report for people, unless standard output already holds one of the outputs."""
         if STDOUT not in self._paths.values():
             print_report(report())
+
+
+def _plugin_files() -> tuple[str, ...]:
+    """Return what this call of the command line was given with ``--plugin``."""
+    context = click.get_current_context(silent=True)
+    session: Session | None = context.find_root().obj if context else None
+    return session.plugin_files if session else ()
 
 
 def print_report(report: list[RenderableType]) -> None:

@@ -158,6 +158,11 @@ class PluginManager:
         """The plugins that are installed but not used, so far as is known yet."""
         return self._calls.left_out()
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that were added with ``load_file``, without symbolic links."""
+        return tuple(self._files)
+
     def register(self, implementation: object, name: str) -> None:
         """Add a module or object whose functions implement hooks, for this manager only.
 

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from fredfw.errors import InputError
+
+# The process that writes is in the name, so that a later one can tell what a killed process has left behind.
+_ASIDE = re.compile(r"\.fredfw-(\d+)-[0-9a-f]{16}\.tmp")
+_STALE = 3600.0  # seconds; the process may be alive on another machine that shares the directory
+_Path = TypeVar("_Path", str, Path, str | Path)
+_ACCEPTED = "a file that can be written, in a directory that exists"
 
 
 def ensure_writable(path: str | Path) -> None:
     """Make sure that ``write_atomically`` will be able to write ``path``; leaves nothing behind.
 
     Raises:
-        InputError: It is a directory or a read-only file, or no file can be made beside it.
+        InputError: It names a directory or is a read-only file, or no file can be made beside it.
     """
+    if os.path.isdir(os.path.realpath(path)):
+        raise InputError("is a directory", file=str(path), accepted=_ACCEPTED)
     target = _resolve(path)
-    accepted = "a file that can be written, in a directory that exists"
     try:
-        if target.is_dir():
-            raise InputError("is a directory", file=str(path), accepted=accepted)
         if target.exists() and not os.access(target, os.W_OK):
-            raise InputError("is read-only", file=str(path), accepted=accepted)
+            raise InputError("is read-only", file=str(path), accepted=_ACCEPTED)
         if _is_special(target):
             return
         # Only making a file tells the truth: permission bits say nothing about read-only mounts, quotas or root.
@@ -29,37 +40,126 @@ def ensure_writable(path: str | Path) -> None:
         os.close(_create(probe))
         probe.unlink()
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=str(path), accepted=accepted) from None
+        raise _cannot_be_written(path, error) from None
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:
     """Write ``content`` (text as UTF-8) to ``path``, which holds either its old content or all of the new.
 
-    A symbolic link is followed; a device or a pipe is written directly, because it cannot be replaced by a rename.
+    Raises as ``written_together`` does.
+    """
+    with written_together({path: content}):
+        pass
+
+
+@contextmanager
+def written_together(contents: Mapping[_Path, str | bytes]) -> Iterator[None]:
+    """Write all of ``contents`` (text as UTF-8, by path), or nothing: aside at first, and renamed after the block.
+
+    Where the block or a rename fails, every path has its old content again. A symbolic link is followed. A device or a
+    pipe is written directly, before the block, because a rename cannot replace it. What processes that were killed have
+    left in the same directories is removed.
 
     Raises:
-        InputError: The file cannot be written.
+        InputError: A file cannot be written; names it.
     """
-    target = _resolve(path)
-    data = content.encode() if isinstance(content, str) else content
+    data = {path: one.encode() if isinstance(one, str) else one for path, one in contents.items()}
+    targets = {path: _resolve(path) for path in data}
+    plain = [path for path in data if not _is_special(targets[path])]
+    for folder in {targets[path].parent for path in plain}:
+        _remove_stale(folder)
+    with ExitStack() as leftovers:
+        asides = {path: _aside(targets[path]) for path in plain}
+        for path, aside in asides.items():
+            with _told(path):
+                descriptor = _create(aside)
+                leftovers.callback(aside.unlink, missing_ok=True)
+                _fill(aside, descriptor, data[path], targets[path])
+        for path in data:
+            if path not in asides:
+                with _told(path):
+                    targets[path].write_bytes(data[path])
+        yield
+        backups: list[Path] = []
+        with ExitStack() as undo:
+            for path, aside in asides.items():
+                with _told(path):
+                    _replace(aside, targets[path], undo, backups)
+            undo.pop_all()
+        for backup in backups:
+            backup.unlink(missing_ok=True)
+
+
+def _fill(aside: Path, descriptor: int, data: bytes, target: Path) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    if target.exists():
+        aside.chmod(target.stat().st_mode & 0o7777)
+
+
+def _replace(aside: Path, target: Path, undo: ExitStack, backups: list[Path]) -> None:
+    """Rename ``aside`` to ``target``, and put into ``undo`` what takes that back."""
+    if not target.exists():
+        aside.replace(target)
+        undo.callback(target.unlink)
+        return
+    backup = _aside(target)
     try:
-        if _is_special(target):
-            target.write_bytes(data)
-            return
-        aside = _aside(target)
         try:
-            with os.fdopen(_create(aside), "wb") as file:
-                file.write(data)
-            if target.exists():
-                aside.chmod(target.stat().st_mode & 0o7777)
-            aside.replace(target)
-        finally:
-            aside.unlink(missing_ok=True)
+            backup.hardlink_to(target)  # so that target is there at every moment, even if this process is killed
+        except OSError:  # a file system without links
+            shutil.copy2(target, backup)
+        aside.replace(target)
+    except OSError:
+        backup.unlink(missing_ok=True)
+        raise
+    undo.callback(backup.replace, target)
+    backups.append(backup)
+
+
+@contextmanager
+def _told(path: str | Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=str(path)) from None
+        raise _cannot_be_written(path, error) from None
+
+
+def _cannot_be_written(path: str | Path, error: OSError) -> InputError:
+    return InputError(f"cannot be written: {error.strerror}", file=str(path), accepted=_ACCEPTED)
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove what processes that are dead have left in ``folder``; what cannot be removed stays."""
+    try:
+        names = [name for name in os.listdir(folder) if _ASIDE.fullmatch(name)]
+    except OSError:
+        return
+    for path in (folder / name for name in names):
+        try:
+            if time.time() - path.stat().st_mtime > _STALE and not _is_alive(path.name):
+                path.unlink()
+        except OSError:
+            continue
+
+
+def _is_alive(aside: str) -> bool:
+    """Return whether the process that is in the name ``aside`` runs on this machine."""
+    match = _ASIDE.fullmatch(aside)
+    assert match is not None  # it was asked for names of that form
+    try:
+        os.kill(int(match[1]), 0)
+    except PermissionError:  # somebody else's
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def _resolve(path: str | Path) -> Path:
+    # What ends like a directory must not become the file of that name.
+    if os.path.basename(path) in ("", ".", ".."):
+        raise InputError("names a directory", file=str(path), accepted=_ACCEPTED)
     return Path(os.path.realpath(path))
 
 
@@ -68,7 +168,7 @@ def _is_special(target: Path) -> bool:
 
 
 def _aside(target: Path) -> Path:
-    return target.with_name(f".fredfw-{secrets.token_hex(8)}.tmp")
+    return target.with_name(f".fredfw-{os.getpid()}-{secrets.token_hex(8)}.tmp")
 
 
 def _create(path: Path) -> int:
