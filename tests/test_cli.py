@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fredfw.cli import main, table
+from fredfw.experiment.results import Comparison
 from fredfw.plugin.manager import PluginManager
 
 # A distribution of its own, found as every other: two NPUs below a switch, and a workload of one step.
@@ -403,6 +404,9 @@ def test_bad_collectives(experiment: str, arguments: list[str], message: str) ->
         (["--json", "missing/out.json"], "missing/out.json: --json: cannot be written"),
         (["--json", "."], ".: --json: is a directory"),
         (["--json", "two.toml"], "--json: 'two.toml' is the input as well"),
+        (["--json", "two.toml/"], "--json: 'two.toml/' is the input as well"),
+        (["--json", "new/"], "new/: --json: names a directory"),
+        (["--json", "new/."], "new/.: --json: names a directory"),
         (["--json", "out", "--csv", "./out"], "--csv: './out' is that of --json as well"),
         (["--json", "-", "--csv", "-"], "--csv: '-' is that of --json as well"),
         (["--plot", "out.jpg"], "out.jpg: --plot: unknown kind of picture"),
@@ -453,6 +457,31 @@ def test_a_full_disk_is_one_line_and_code_1(experiment: str, arguments: list[str
         done = subprocess.run(command, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     message = "fredfw: error: standard output cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, message)
+
+
+@pytest.mark.parametrize("arguments", [["compare", "two.toml", "--json", "-"], ["speed", "--json", "-"]])
+def test_a_closed_standard_output_is_one_line_and_code_2(experiment: str, arguments: list[str]) -> None:
+    del experiment  # is in the current directory
+    code = "from fredfw.cli import main; main(prog_name='fredfw')"
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, env=environment(), stderr=subprocess.PIPE, text=True, check=False)
+    message = "fredfw: error: --json: standard output is closed (accepted: a path, or a standard output that is open)\n"
+    assert (done.returncode, done.stderr) == (2, message)
+
+
+def test_outputs_are_all_written_or_none(experiment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("out.json").write_text("old")
+
+    def becomes_a_folder(self: Comparison) -> str:
+        Path("out.csv").mkdir()
+        return "new"
+
+    monkeypatch.setattr(Comparison, "to_json", becomes_a_folder)
+    result = fredfw("compare", experiment, "--json", "out.json", "--csv", "out.csv")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("fredfw: error: out.csv: cannot be written: ")
+    assert Path("out.json").read_text() == "old"
+    assert sorted(os.listdir()) == ["out.csv", "out.json", "two.toml"]
 
 
 def test_a_defect_keeps_its_traceback(experiment: str) -> None:
@@ -648,6 +677,67 @@ topology = "nothing"
 [workloads.reduce]
 workload = { name = "microbenchmark", pattern = "all-reduce", size = "1 GB" }
 """
+HOOK = """
+from fredfw import hookimpl
+
+@hookimpl
+def fredfw_exporters():
+    return []
+
+"""
+TRUSTED_NOWHERE = """
+plugins = ["sub/evil.py"]
+fabrics.one.topology = "tiny"
+workloads.one.workload = "step"
+"""
+
+
+@pytest.mark.parametrize("command", ["compare", "run", "calibrate"])
+def test_plugin_files_of_an_experiment_run_only_if_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sub").mkdir()
+    Path("sub/evil.py").write_text(f"{HOOK}open('executed', 'w').close()")
+    Path("evil.toml").write_text(TRUSTED_NOWHERE)
+    assert is_refused(command, "evil.toml") == (
+        "evil.toml: plugins[0]: the plugin file 'sub/evil.py' is not trusted: its code would run "
+        "(accepted: fredfw --trust-plugins, fredfw --plugin sub/evil.py, or in Python Framework(trust_plugins=True))"
+    )
+    assert succeeds("cells", "evil.toml") == "one\tone\n"
+    assert not Path("executed").exists()
+    if command != "calibrate":  # there is nothing to fit
+        for option in (["--trust-plugins"], ["--plugin", "sub/evil.py"]):
+            succeeds(*option, command, "evil.toml")
+            Path("executed").unlink()
+
+
+@pytest.mark.parametrize(
+    ("option", "arguments", "what"),
+    [
+        ("--plugin", ["compare", "evil.toml", "--csv"], "--csv"),
+        ("--plugin", ["run", "evil.toml", "--trace"], "--trace"),
+        ("--plugin", ["collective", "all-reduce", "--topology", "tiny", "--csv"], "--csv"),
+        ("--plugin", ["speed", "--json"], "--json"),  # a command of a plugin
+        ("--trust-plugins", ["compare", "evil.toml", "--json"], "--json"),
+        ("--trust-plugins", ["run", "evil.toml", "--json"], "--json"),
+        ("--trust-plugins", ["calibrate", "evil.toml", "--json"], "--json"),
+    ],
+)
+def test_no_output_replaces_a_plugin_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, arguments: list[str], what: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sub").mkdir()
+    Path("sub/evil.py").write_text(HOOK)
+    Path("link.py").symlink_to("sub/evil.py")
+    Path("evil.toml").write_text(TRUSTED_NOWHERE)
+    given = [option, "sub/evil.py"] if option == "--plugin" else [option]
+    for path in ("sub/evil.py", "./sub/../link.py"):
+        assert is_refused(*given, *arguments, path).startswith(f"{what}: {path!r} is the input as well")
+        assert Path("sub/evil.py").read_text() == HOOK
+
+
 NO_FABRIC = "fredfw: error: None is no fabric; Nothing.build() must return a fredfw.Fabric\n"
 
 
@@ -656,7 +746,7 @@ def test_plugins_that_return_nothing_are_named(tmp_path: Path, monkeypatch: pyte
     Path("faulty.py").write_text(FAULTY)
     Path("faulty.toml").write_text(FAULTY_EXPERIMENT)
     collective = ("--plugin", "faulty.py", "collective", "all-reduce", "--topology")
-    for arguments in ((*collective, "nothing"), ("run", "faulty.toml", "--fabric", "nothing")):
+    for arguments in ((*collective, "nothing"), ("--trust-plugins", "run", "faulty.toml", "--fabric", "nothing")):
         result = fredfw(*arguments)
         assert (result.exit_code, result.stdout, result.stderr) == (1, "", NO_FABRIC)
     result = fredfw(*collective, "torus", "--algorithm", "quarter", "--option", "nothing=true")
@@ -682,10 +772,12 @@ def test_a_wrong_algorithm_is_never_silent(tmp_path: Path, monkeypatch: pytest.M
     )
     ring = ("--set", "dimensions=[40]", "--set", "link_bandwidth=100 GB/s", "--set", "link_latency=0")
     assert f"note: {note}" in " ".join(succeeds(*torus, *ring).split())
-    assert f"note: {note}" in " ".join(succeeds("run", "faulty.toml", "--fabric", "ring").split())
-    assert note in " ".join(succeeds("compare", "faulty.toml", "--fabric", "ring").split())
+    assert f"note: {note}" in " ".join(succeeds("--trust-plugins", "run", "faulty.toml", "--fabric", "ring").split())
+    assert note in " ".join(succeeds("--plugin", "faulty.py", "compare", "faulty.toml", "--fabric", "ring").split())
     assert json.loads(succeeds(*torus, *ring, "--json", "-"))["results"][0]["notes"] == [note]
-    (row,) = json.loads(succeeds("compare", "faulty.toml", "--fabric", "ring", "--json", "-"))["rows"]
+    (row,) = json.loads(succeeds("--plugin", "faulty.py", "compare", "faulty.toml", "--fabric", "ring", "--json", "-"))[
+        "rows"
+    ]
     assert row["notes"] == [note]
 
 

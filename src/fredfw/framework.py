@@ -28,10 +28,13 @@ class Framework:
 
     Args:
         plugins: The plugins to use; all installed ones by default.
+        trust_plugins: Whether the plugin files that an experiment names are executed. Otherwise such an experiment is
+            refused, unless ``plugins`` has loaded the files already.
     """
 
-    def __init__(self, plugins: PluginManager | None = None) -> None:
+    def __init__(self, plugins: PluginManager | None = None, *, trust_plugins: bool = False) -> None:
         self.plugins = plugins or PluginManager.discover()
+        self._trust_plugins = trust_plugins
         self._latest: tuple[Fabric, str, Bench] | None = None  # a sweep over sizes asks for the same one again
 
     def topology(self, name: str, **fields: Any) -> Topology:
@@ -131,7 +134,7 @@ class Framework:
             InputError: Something cannot be used; names file, key and value.
         """
         outline = self.outline(source).select(fabrics=fabrics, workloads=workloads, baselines=baselines)
-        return reading.configured(outline, self.plugins)
+        return reading.configured(outline, self.plugins, trust_plugins=self._trust_plugins)
 
     def run(
         self,

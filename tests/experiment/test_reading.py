@@ -52,9 +52,47 @@ def write(experiment: Path, rate: float) -> str:
     return f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
 
 
+def trusting() -> Framework:
+    return Framework(trust_plugins=True)
+
+
+def test_a_file_that_nobody_trusts_is_not_executed(experiment: Path) -> None:
+    file = experiment.parent / "fabrics" / "pair.py"
+    file.write_text("raise SystemExit('executed')")
+    for spelling in ("fabrics/pair.py", f"../{experiment.parent.name}/fabrics/pair.py", str(file)):
+        experiment.write_text(EXPERIMENT.replace("fabrics/pair.py", spelling))
+        named = experiment.parent / spelling
+        for use in (Framework().run, Framework().compare, Framework().calibrate, Framework().load_experiment):
+            with pytest.raises(InputError) as refused:
+                use(experiment)
+            error = refused.value
+            assert (error.file, error.key) == (str(experiment), "plugins[0]")
+            assert error.message == f"the plugin file {str(named)!r} is not trusted: its code would run"
+            assert error.accepted == (
+                f"fredfw --trust-plugins, fredfw --plugin {named}, or in Python Framework(trust_plugins=True)"
+            )
+
+
+def test_one_file_that_is_not_trusted_keeps_all_from_being_executed(experiment: Path) -> None:
+    experiment.write_text(EXPERIMENT.replace('["fabrics/pair.py"', '["fabrics/pair.py", "other.py"'))
+    (experiment.parent / "other.py").write_text("raise SystemExit('executed')")
+    framework = Framework()
+    framework.plugins.load_file(experiment.parent / "fabrics" / "pair.py")
+    with pytest.raises(InputError, match=r"plugins\[1\]: the plugin file '.*other\.py' is not trusted"):
+        framework.load_experiment(experiment)
+
+
+def test_a_trusted_file_is_known_behind_a_link(experiment: Path) -> None:
+    (experiment.parent / "link.py").symlink_to("fabrics/pair.py")
+    framework = Framework()
+    framework.plugins.load_file(experiment.parent / "link.py")
+    assert framework.plugins.files == ((experiment.parent / "fabrics" / "pair.py").resolve(),)
+    assert len(framework.load_experiment(experiment).cells) == 2
+
+
 def test_a_file_beside_the_experiment_is_used_and_recorded(experiment: Path) -> None:
     digest = write(experiment, 2e9)
-    result = Framework().run(experiment, workload="sum")
+    result = trusting().run(experiment, workload="sum")
     # Each sends half of 1 GB, then half of it again, at 2 GB/s.
     assert result.seconds == pytest.approx(0.5)
     assert result.provenance["versions"]["pair.py"] == digest
@@ -70,13 +108,13 @@ def test_the_same_file_may_be_loaded_again(experiment: Path) -> None:
 
 
 def test_a_changed_file_needs_a_new_framework(experiment: Path) -> None:
-    framework = Framework()
+    framework = trusting()
     framework.load_experiment(experiment)
     write(experiment, 4e9)
     with pytest.raises(InputError, match=r"'fabrics/pair\.py' has changed since it was loaded") as refused:
         framework.load_experiment(experiment)
     assert (refused.value.file, refused.value.key) == (str(experiment), "plugins[0]")
-    assert Framework().run(experiment, workload="sum").seconds == pytest.approx(0.25)
+    assert trusting().run(experiment, workload="sum").seconds == pytest.approx(0.25)
 
 
 def test_nothing_is_loaded_where_nothing_is_configured(experiment: Path) -> None:
@@ -95,7 +133,7 @@ def test_tables_without_a_file_are_relative_to_the_current_folder(
         "fabrics": {"pair": {"topology": "pair"}},
         "workloads": {"sum": {"workload": "microbenchmark"}},
     }
-    assert Framework().load_experiment(tables).plugins == ("fabrics/pair.py",)
+    assert trusting().load_experiment(tables).plugins == ("fabrics/pair.py",)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +148,7 @@ def test_tables_without_a_file_are_relative_to_the_current_folder(
 def test_what_is_no_plugin_file(experiment: Path, plugins: str, key: str, message: str) -> None:
     experiment.write_text(EXPERIMENT.replace('["fabrics/pair.py"]', plugins))
     with pytest.raises(InputError) as refused:
-        Framework().load_experiment(experiment)
+        trusting().load_experiment(experiment)
     error = refused.value
     assert (error.file, error.key, error.message) == (str(experiment), key, message)
     assert error.accepted
@@ -119,7 +157,7 @@ def test_what_is_no_plugin_file(experiment: Path, plugins: str, key: str, messag
 def test_a_broken_file_is_named_with_file_and_key(experiment: Path) -> None:
     (experiment.parent / "fabrics" / "pair.py").write_text("import no_such_module")
     with pytest.raises(PluginError, match=r"pair\.toml: plugins\[0\]: plugin 'pair\.py' .* cannot be imported: "):
-        Framework().load_experiment(experiment)
+        trusting().load_experiment(experiment)
 
 
 def test_cells_run_with_different_files_are_not_compared(experiment: Path) -> None:
@@ -127,6 +165,6 @@ def test_cells_run_with_different_files_are_not_compared(experiment: Path) -> No
     for workload, rate in (("sum", 1e9), ("more", 2e9)):
         write(experiment, rate)
         stored.append(experiment.with_name(f"{workload}.json"))
-        stored[-1].write_text(run_to_json(Framework().run(experiment, workload=workload)))
+        stored[-1].write_text(run_to_json(trusting().run(experiment, workload=workload)))
     with pytest.raises(InputError, match=r"was run with pair\.py sha256:\w+, sum on pair with sha256:\w+"):
         Framework().merge(experiment, stored)

@@ -138,6 +138,13 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
     help="A plugin that does not work is an error, not a warning.",
 )
 @click.option(
+    "--trust-plugins",
+    is_flag=True,
+    callback=_remember,
+    expose_value=False,
+    help="Execute the plugin files that an experiment names; otherwise it is refused.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",

@@ -25,12 +25,14 @@ class Session:
         log_format: ``console`` or ``json``.
         plugin_files: Plugins that are not installed, for this call.
         strict_plugins: Whether a plugin that cannot be used is an error, not a warning.
+        trust_plugins: Whether the plugin files that an experiment names are executed.
     """
 
     log_level: str = "warning"
     log_format: str = "console"
     plugin_files: tuple[str, ...] = ()
     strict_plugins: bool = False
+    trust_plugins: bool = False
 
     @cached_property
     def plugins(self) -> PluginManager:
@@ -66,4 +68,4 @@ def open_framework(ctx: click.Context) -> Framework:
 
     this = session(ctx)
     configure_logging(this.log_level, this.log_format)
-    return Framework(this.plugins)
+    return Framework(this.plugins, trust_plugins=this.trust_plugins)

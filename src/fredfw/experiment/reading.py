@@ -65,13 +65,21 @@ def parse(content: Mapping[str, Any], *, file: str | None = None) -> AnyOutline:
     return outline
 
 
-def configured(outline: AnyOutline, plugins: PluginManager) -> Experiment:
+def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bool = False) -> Experiment:
     """Return the experiment of ``outline``, with its plugins configured; files that it names are added to ``plugins``.
 
+    Args:
+        outline: What the experiment says.
+        plugins: The plugins in use.
+        trust_plugins: Whether the files that it names may be executed; those that ``plugins`` has already may be.
+
     Raises:
-        InputError: A plugin is not installed, or does not accept what its table says; names file, key and value.
+        InputError: A plugin is not installed, or does not accept what its table says, or its file is not trusted; names
+            file, key and value.
         PluginError: A plugin cannot be used.
     """
+    if not trust_plugins:
+        _check_trust(outline, plugins)
     _load_files(outline, plugins)
     reader = _Reader(plugins)
     try:
@@ -82,12 +90,28 @@ def configured(outline: AnyOutline, plugins: PluginManager) -> Experiment:
     return Experiment(**{**_fields(outline), "fabrics": fabrics, "workloads": workloads})
 
 
+def _plugin_file(outline: AnyOutline, name: str) -> Path:
+    return Path(outline.file).parent / name if outline.file else Path(name)
+
+
+def _check_trust(outline: AnyOutline, plugins: PluginManager) -> None:
+    """Make sure that ``plugins`` has every file that ``outline`` names; of all of them before any is executed."""
+    for index, name in enumerate(outline.plugins):
+        file = _plugin_file(outline, name)
+        if file.resolve() not in plugins.files:
+            raise InputError(
+                f"the plugin file {str(file)!r} is not trusted: its code would run",
+                file=outline.file,
+                key=f"plugins[{index}]",
+                accepted=f"fredfw --trust-plugins, fredfw --plugin {file}, or in Python Framework(trust_plugins=True)",
+            )
+
+
 def _load_files(outline: AnyOutline, plugins: PluginManager) -> None:
-    folder = Path(outline.file).parent if outline.file else Path()
     for index, name in enumerate(outline.plugins):
         key = f"plugins[{index}]"
         try:
-            plugins.load_file(folder / name)
+            plugins.load_file(_plugin_file(outline, name))
         except InputError as error:
             message = f"{name!r} {error.message}"
             raise InputError(message, file=outline.file, key=key, accepted=error.accepted) from None
