@@ -738,6 +738,30 @@ def test_no_output_replaces_a_plugin_file(
         assert Path("sub/evil.py").read_text() == HOOK
 
 
+def test_nothing_from_an_experiment_controls_the_terminal(experiment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    escape = "\x1b]0;owned\x07\x9b31m\u202e"
+    hostile = EXPERIMENT.replace('"a paper"', json.dumps(escape))
+    Path(experiment).write_text(hostile)
+    # Whether standard output is a terminal or not; colours are the console's own.
+    for environment in ({}, {"FORCE_COLOR": "1", "TERM": "xterm-256color"}):
+        for key, value in environment.items():
+            monkeypatch.setenv(key, value)
+        printed = succeeds("compare", experiment)
+        assert "\x1b]" not in printed
+        assert not set("\x07\x9b\u202e") & set(printed)
+        assert "\\x1b]0;owned" in printed
+    assert json.loads(succeeds("compare", experiment, "--json", "-"))["rows"][1]["reference_source"] == escape
+    name = "two\x1b[31m.toml"
+    Path(name).write_text(hostile.replace("title", "tittle"))
+    for arguments in (["compare", name], ["--log-level", "info", "compare", "absent\x9b.toml"]):
+        result = fredfw(*arguments)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert not {"\x1b", "\x9b"} & set(result.stderr)
+    Path(name).write_text(hostile)
+    result = fredfw("--log-level", "info", "compare", name)
+    assert "file=two\\x1b[31m.toml" in result.stderr
+
+
 NO_FABRIC = "fredfw: error: None is no fabric; Nothing.build() must return a fredfw.Fabric\n"
 
 

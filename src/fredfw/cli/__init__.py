@@ -23,6 +23,7 @@ from fredfw.cli.parsing import configured
 from fredfw.cli.plugins import plugins
 from fredfw.cli.session import open_framework, session
 from fredfw.errors import FredfwError, InputError, PluginWarning
+from fredfw.terminal import printable
 
 __all__ = ["Outputs", "configured", "main", "open_framework", "print_report", "table"]
 
@@ -33,7 +34,7 @@ class _Failure(click.ClickException):
     exit_code = 1
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"fredfw: error: {self.message}", err=file is None, file=file)
+        click.echo(printable(f"fredfw: error: {self.message}"), err=file is None, file=file)
 
 
 class _BadInput(_Failure):
@@ -48,7 +49,7 @@ def _reported() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
             if issubclass(category, PluginWarning):
-                click.echo(f"fredfw: warning: {message}", err=True)
+                click.echo(printable(f"fredfw: warning: {message}"), err=True)
             else:
                 usual(message, category, *rest, **more)
 
@@ -94,7 +95,7 @@ class _Group(click.Group):
                 if info.name not in self.commands and not commands.get(info.name).hidden
             ]
         except FredfwError as error:  # help is what people ask for when something does not work
-            click.echo(f"fredfw: warning: {error}", err=True)
+            click.echo(printable(f"fredfw: warning: {error}"), err=True)
             return
         if rows:
             with formatter.section("Commands of plugins"):

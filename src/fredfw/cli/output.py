@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fredfw.errors import InputError
 from fredfw.report.files import ensure_writable, written_together
+from fredfw.terminal import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -127,15 +128,19 @@ def progress_bar(wanted: bool) -> Iterator[Callable[[int, int, str], None] | Non
         yield step
 
 
+def _printable_values(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    return {key: printable(value) if isinstance(value, str) else value for key, value in event.items()}
+
+
 def configure_logging(level: str, style: str) -> None:
     """Send structured logs of ``level`` and above to standard error, for people (``console``) or as JSON lines."""
     # structlog and what it pulls in cost 0.1 s, which --help need not pay.
     import structlog
 
-    renderer = (
-        structlog.processors.JSONRenderer()
+    renderers = (
+        [structlog.processors.JSONRenderer()]
         if style == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        else [_printable_values, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     )
     structlog.configure(
         processors=[
@@ -143,7 +148,7 @@ def configure_logging(level: str, style: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            renderer,
+            *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         # Looked up at each use, so that a redirected or closed standard error is never written to.

@@ -10,6 +10,7 @@ from attrs import define
 
 from fredfw.cli.output import configure_logging
 from fredfw.errors import InputError
+from fredfw.terminal import printable
 
 if TYPE_CHECKING:
     from fredfw.framework import Framework
@@ -39,7 +40,7 @@ class Session:
         """All plugins: discovered at the first use, as many commands and their help need none."""
         from fredfw.plugin.manager import PluginManager, Switches
 
-        switches = Switches.from_environment(strict=self.strict_plugins, trace=lambda call: click.echo(call, err=True))
+        switches = Switches.from_environment(strict=self.strict_plugins, trace=_trace)
         plugins = PluginManager.discover(switches)
         for file in self.plugin_files:
             try:
@@ -47,6 +48,10 @@ class Session:
             except InputError as error:
                 raise error.at(key="--plugin") from None
         return plugins
+
+
+def _trace(call: str) -> None:
+    click.echo(printable(call), err=True)
 
 
 def session(ctx: click.Context) -> Session:

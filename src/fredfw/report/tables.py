@@ -6,13 +6,14 @@ Text is plain ASCII and says in words what colour says as well, so that nothing 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +22,7 @@ from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResu
 from fredfw.fabric import Fabric
 from fredfw.report.data import causes, link_loads
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
+from fredfw.terminal import printable
 from fredfw.units import Unit, render
 
 if TYPE_CHECKING:  # plain data, but their modules bring the runner and the plugin manager
@@ -47,9 +49,17 @@ _PIPE_WIDTH = 100
 _MOST_NOTES = 20
 
 
+class _SafeConsole(Console):
+    """Prints control characters in titles, names and notes as escapes, so that they cannot control the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+
 def make_console(*, stderr: bool = False) -> Console:
     """Return a console that prints names as they are; 100 columns wide where it is not a terminal."""
-    console = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    console = _SafeConsole(stderr=stderr, markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = _PIPE_WIDTH
     return console

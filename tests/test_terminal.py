@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from fredfw.terminal import has_controls, printable
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\x1b[31mred\x1b]0;title\x07", "\\x1b[31mred\\x1b]0;title\\x07"),
+        ("\x00\r\x7f\x85\x9b31m", "\\x00\\x0d\\x7f\\x85\\x9b31m"),
+        ("\u202egpj\u2066.exe\u2028", "\\u202egpj\\u2066.exe\\u2028"),
+        ("half \ud83d", "half \\ud83d"),
+    ],
+)
+def test_what_controls_a_terminal_becomes_an_escape(text: str, expected: str) -> None:
+    assert has_controls(text)
+    assert printable(text) == expected
+    assert not has_controls(printable(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "größer \u2264 8\xa0GB", "\u05d0\u05d1 \u0627\u0628", "\N{GRINNING FACE}", "a\\b"]
+)
+def test_other_text_stays(text: str) -> None:
+    assert not has_controls(text)
+    assert printable(text) == text
+
+
+def test_tabs_and_ends_of_lines_are_printed_but_are_controls() -> None:
+    assert printable("a\tb\nc") == "a\tb\nc"
+    assert has_controls("a\tb")
+    assert has_controls("a\nb")
