@@ -165,7 +165,10 @@ class Framework:
         row = matrix.workload(_chosen(workload, [one.name for one in matrix.workloads], "workload", matrix.file))
         column = matrix.fabric(_chosen(fabric, [one.name for one in matrix.fabrics], "fabric", matrix.file))
         with self._hooked(matrix):
-            result = Runner(matrix, self.plugins).run(row, column, fidelity or matrix.fidelity_of(row, column))
+            runner = Runner(matrix, self.plugins)
+            if len(matrix.cells) == 1:
+                comparison.check_labels(matrix, lambda *_: runner.check(row, column))
+            result = runner.run(row, column, fidelity or matrix.fidelity_of(row, column))
             self.plugins.hook.fredfw_after_run(result=result)
             return result
 

@@ -368,3 +368,33 @@ def test_json_makes_the_numbers_again(comparison: Comparison) -> None:
     cells = [(cell["workload"]["name"], cell["topology"]["name"]) for cell in document["provenance"]["cells"]]
     assert len(cells) == 4
     assert all(cell["fidelity"] == "compressed" and cell["versions"] for cell in document["provenance"]["cells"])
+
+
+def test_a_label_of_the_priorities_that_no_workload_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fredfw.experiment.runner.Runner.run", None)  # nothing runs before it is known
+    with pytest.raises(InputError) as refused:
+        compare(tables(priorities=["mp", "ppp", "pp"]))
+    error = refused.value
+    assert (error.key, error.message) == ("priorities[1]", "no workload has the label 'ppp'; did you mean 'pp'?")
+    assert error.accepted == "collective, mp, pp"
+
+
+def test_labels_of_all_workloads_count_and_those_of_the_default_need_not_occur() -> None:
+    assert len(compare(tables(priorities=["mp", "collective"])).rows) == 4
+    default = list(fredfw.Experiment(title="", fabrics=(), workloads=(), baseline="").priorities)
+    assert len(compare(tables(priorities=default, workloads={"one": {"workload": "microbenchmark"}})).rows) == 2
+
+
+def test_labels_are_judged_by_the_whole_matrix_only() -> None:
+    framework = Framework()
+    content = tables(priorities=["pp", "pq"])
+    part = framework.load_experiment(content, workloads=["one"])
+    assert not part.complete
+    assert len(framework.compare(part).rows) == 2
+    assert framework.run(framework.load_experiment(content), workload="one", fabric="fred").seconds > 0
+    content["workloads"].pop("two")
+    content["fabrics"].pop("mesh")
+    single = framework.load_experiment(content, workloads=["one"], fabrics=["fred"])
+    assert single.complete
+    with pytest.raises(InputError, match="no workload has the label 'pp'"):
+        framework.run(single)

@@ -160,6 +160,8 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (content(fidelity=True), "fidelity", "True is not known"),
     (content(priorities="mp"), "priorities", "'mp' is not a list"),
     (content(priorities=["mp", 1]), "priorities", "1 is not text"),
+    (content(priorities=["mp", "dp", "mp"]), "priorities[2]", "'mp' is there twice"),
+    (content(title="Two\x1b[31m"), "title", "'Two\\x1b[31m' has control characters"),
     (content(npu={"peek": 1}), "npu.peek", "unknown key; did you mean 'peak'?"),
     (content(npu={"peak": "1 TB/s"}), "npu.peak", "'1 TB/s' has the unit 'TB/s', not FLOP/s"),
     (content(npu={"efficiency": float("nan")}), "npu.efficiency", "nan is not finite"),
@@ -187,7 +189,30 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         "references[0].speedup",
         "inf is not finite",
     ),
+    (
+        content(references=[{"workload": "net", "fabric": "fred", "speedup": one} for one in (1, 2)]),
+        "references[1]",
+        "'net' on 'fred' has a reference already, references[0]",
+    ),
+    (content(savings=[{"name": "a\u202e", "of": "fred", "over": "mesh"}]), "savings[0].name", "has control characters"),
+    (
+        content(savings=[{"name": "a", "of": "fred", "over": "mesh", "workloads": []}]),
+        "savings[0].workloads",
+        "names no workload",
+    ),
+    (
+        content(
+            savings=[{"name": "a", "of": "fred", "over": "mesh", "references": [{"saving": 0.1}, {"saving": 0.2}]}]
+        ),
+        "savings[0].references[1]",
+        "the group {} has a reference already, references[0]",
+    ),
     # A fabric.
+    (
+        content(fabrics={"mesh": {"topology": "mesh2d"}, "a\tb": {"topology": "fred"}}),
+        "fabrics.a\tb",
+        "'a\\tb' has control characters",
+    ),
     (content(fabrics={"mesh": {}}), "fabrics.mesh.topology", "the topology is missing"),
     (fabric(topologies="mesh2d"), "fabrics.mesh.topologies", "unknown key; did you mean 'topology'?"),
     (fabric(topology="mesh3d"), "fabrics.mesh.topology", "no topology 'mesh3d'; did you mean 'mesh2d'?"),
@@ -214,6 +239,11 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         "'best' is not known",
     ),
     # A workload.
+    (
+        content(workloads={"a\nb": {"workload": "microbenchmark"}}),
+        "workloads.a\nb",
+        "'a\\nb' has control characters",
+    ),
     (content(workloads={"net": {}}), "workloads.net.workload", "the workload is missing"),
     (workload(scale=1), "workloads.net.scale", "unknown key"),
     (workload(workload="gtp"), "workloads.net.workload", "no workload 'gtp'"),

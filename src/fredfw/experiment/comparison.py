@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from fredfw.errors import InputError
+from fredfw.errors import InputError, nearest
 from fredfw.experiment.results import Cell, Comparison, Row, Status, Throughput
 from fredfw.experiment.runner import Runner, merged
-from fredfw.experiment.savings import check_parts, savings
-from fredfw.experiment.spec import AnyOutline, Experiment, FabricSection, WorkloadSection
+from fredfw.experiment.savings import Causes, check_parts, savings
+from fredfw.experiment.spec import PRIORITIES, AnyOutline, Experiment, FabricSection, WorkloadSection
 from fredfw.plugin.manager import PluginManager
+from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.workloads import Work
 
 # How near its target a calibrated cell must be; a stepwise run may differ a little from the one that was fitted.
@@ -43,7 +44,7 @@ def compare(
     cells = experiment.cells
     # All of them before the first one runs, which may take long.
     causes = {(row.name, column.name): runner.check(row, column) for row, column in cells}
-    check_parts(experiment, lambda workload, fabric: causes[workload, fabric])
+    check_labels(experiment, lambda workload, fabric: causes[workload, fabric])
     found: dict[tuple[str, str], Cell] = {}
     counters: list[Mapping[str, int]] = []
     worst = None
@@ -66,6 +67,34 @@ def compare(
     return assemble(experiment, found, counters, worst)
 
 
+def check_labels(outline: AnyOutline, causes: Causes) -> None:
+    """Make sure that workloads have the labels that ``outline`` names.
+
+    The labels of ``priorities`` are checked where all cells are known, and where they are not the default ones, which
+    need not occur.
+
+    Args:
+        outline: The matrix.
+        causes: Returns the causes in the breakdown of (workload, fabric).
+
+    Raises:
+        InputError: A label of ``priorities`` occurs in no cell, or the part of a saving not in one that it compares.
+    """
+    check_parts(outline, causes)
+    if not outline.complete or outline.priorities == PRIORITIES:
+        return
+    found = dict.fromkeys(cause for row, column in outline.cells for cause in causes(row.name, column.name))
+    known = [cause for cause in found if cause not in (COMPUTE, BUBBLE)]
+    for index, label in enumerate(outline.priorities):
+        if label not in known:
+            raise InputError(
+                f"no workload has the label {label!r}{nearest(label, known)}",
+                file=outline.file,
+                key=f"priorities[{index}]",
+                accepted=", ".join(known) or "an empty list",
+            )
+
+
 def assemble(
     outline: AnyOutline,
     cells: Mapping[tuple[str, str], Cell],
@@ -84,7 +113,7 @@ def assemble(
     Raises:
         InputError: A cell takes no time, so that there is no speed-up.
     """
-    references = {(one.workload, one.fabric): one for one in reversed(outline.references)}  # the first one counts
+    references = {(one.workload, one.fabric): one for one in outline.references}
     uneven = _uneven(outline, cells)
     rows = []
     for workload, fabric in outline.cells:

@@ -11,11 +11,10 @@ import attrs
 from attrs import evolve
 
 from fredfw.errors import InputError, nearest
-from fredfw.experiment.comparison import assemble
+from fredfw.experiment.comparison import assemble, check_labels
 from fredfw.experiment.document import VERSION
 from fredfw.experiment.naming import listed
 from fredfw.experiment.results import Cell, Comparison
-from fredfw.experiment.savings import check_parts
 from fredfw.experiment.spec import AnyOutline
 from fredfw.plugin import configure
 from fredfw.simulation import Statistics
@@ -52,7 +51,7 @@ def merge(outline: AnyOutline, paths: Iterable[str | Path]) -> Comparison:
     if missing:
         message = f"there is no result for {len(missing)} of {len(known)} cells: {listed(missing)}"
         raise InputError(message, file=outline.file, accepted=f"{_FORM}, for every cell")
-    check_parts(outline, lambda workload, fabric: cells[workload, fabric].breakdown)
+    check_labels(outline, lambda workload, fabric: cells[workload, fabric].breakdown)
     return assemble(outline, cells, [cell.statistics for cell in cells.values()])
 
 

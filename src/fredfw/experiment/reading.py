@@ -31,6 +31,7 @@ from fredfw.experiment.spec import (
 from fredfw.experiment.sweep import expand
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, Registry
+from fredfw.terminal import has_controls, printable
 from fredfw.workloads import Npu
 
 _T = TypeVar("_T")
@@ -59,7 +60,10 @@ def parse(content: Mapping[str, Any], *, file: str | None = None) -> AnyOutline:
     """Return the outline that the tables of ``content`` describe; raises ``InputError`` as ``load`` does."""
     try:
         outline = _outline(content, file)
+        _check_texts(outline)
+        _check_priorities(outline.priorities)
         _check_names(outline)
+        _check_references(outline.references)
     except InputError as error:
         raise error.at(file=file) from None
     return outline
@@ -147,7 +151,7 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
             raise InputError(f"there are no {kind}", key=kind, accepted=f"at least one table [{kind}.NAME]")
     baseline = _text(content.get("baseline", sections["fabrics"][0][0]), "baseline")
     return Outline(
-        title=_text(content.get("title", Path(file).stem if file else "experiment"), "title"),
+        title=_text(content.get("title", printable(Path(file).stem) if file else "experiment"), "title"),
         fabrics=tuple(_fabric(*section, baseline) for section in sections["fabrics"]),
         workloads=_scaled([_workload(*section) for section in sections["workloads"]]),
         baseline=baseline,
@@ -217,6 +221,33 @@ def _scaled(sections: Sequence[WorkloadSection]) -> tuple[WorkloadSection, ...]:
     return tuple(result)
 
 
+def _check_texts(outline: AnyOutline) -> None:
+    """Make sure that titles and names can be printed as they are, each in its column of what ``fredfw cells`` lists."""
+    texts = {"title": outline.title}
+    texts |= {f"fabrics.{one.name}": one.name for one in outline.fabrics}
+    texts |= {f"workloads.{one.name}": one.name for one in outline.workloads}
+    texts |= {f"savings[{index}].name": one.name for index, one in enumerate(outline.savings)}
+    for key, text in texts.items():
+        if has_controls(text):
+            accepted = "text without tabs, line breaks and other control characters"
+            raise InputError(f"{text!r} has control characters", key=key, accepted=accepted)
+
+
+def _check_priorities(labels: Sequence[str]) -> None:
+    for index, label in enumerate(labels):
+        if label in labels[:index]:
+            raise InputError(f"{label!r} is there twice", key=f"priorities[{index}]", accepted="each label once")
+
+
+def _check_references(references: Sequence[Reference]) -> None:
+    first: dict[tuple[str, str], int] = {}
+    for index, one in enumerate(references):
+        other = first.setdefault((one.workload, one.fabric), index)
+        if other != index:
+            message = f"{one.workload!r} on {one.fabric!r} has a reference already, references[{other}]"
+            raise InputError(message, key=f"references[{index}]", accepted="one reference for each cell")
+
+
 def _check_names(outline: AnyOutline) -> None:
     """Make sure that everything named is there."""
     places: list[tuple[str, Callable[[str], object], str]] = []
@@ -259,6 +290,7 @@ def _check_savings(outline: AnyOutline) -> None:
             groups = {saving.group(pair.settings) for pair in outline.pairs(saving)}
         except InputError as error:
             raise error.at(key=f"savings[{index}]") from None
+        taken: dict[tuple[str, ...], int] = {}
         for number, reference in enumerate(saving.references):
             if saving.is_claim(reference):
                 continue
@@ -269,6 +301,11 @@ def _check_savings(outline: AnyOutline) -> None:
                     key=f"savings[{index}].references[{number}].at",
                     accepted=f"a value for each of {list(saving.by)}: {listed(groups_text)}",
                 )
+            first = taken.setdefault(saving.group(reference.at), number)
+            if first != number:
+                message = f"the group {dict(reference.at)!r} has a reference already, references[{first}]"
+                key = f"savings[{index}].references[{number}]"
+                raise InputError(message, key=key, accepted="one reference for each group")
 
 
 @frozen

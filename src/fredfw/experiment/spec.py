@@ -84,7 +84,7 @@ class SavingSpec:
         name: For reports.
         of: Name or template of the fabrics that save time.
         over: Name of the fabric that each is compared with; the settings of that fabric fill its placeholders.
-        workloads: Names or templates; all where there are none.
+        workloads: Names or templates, at least one; ``None`` for all.
         part: A label: its exposed time is compared instead of the whole iteration.
         by: One or two swept fields; every value, or pair of values, has a mean of its own.
         references: Published savings.
@@ -93,10 +93,17 @@ class SavingSpec:
     name: str
     of: str
     over: str
-    workloads: tuple[str, ...] = ()
+    workloads: tuple[str, ...] | None = field(default=None)
     part: str | None = None
     by: tuple[str, ...] = field(default=())
     references: tuple[SavingReference, ...] = ()
+
+    @workloads.validator
+    def _check_workloads(self, attribute: attrs.Attribute[Any], value: tuple[str, ...] | None) -> None:
+        if value == ():
+            raise InputError(
+                "names no workload", key=attribute.name, accepted="names of workloads; all without the key"
+            )
 
     @by.validator
     def _check_by(self, attribute: attrs.Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
@@ -247,6 +254,7 @@ class Outline(Generic[_Fabric, _Workload]):
         savings: What is compared over many cells.
         plugins: Files of plugins that are not installed, as written: relative to ``file``.
         file: Where it was read from.
+        complete: Whether all fabrics and workloads of the file are part of it.
     """
 
     title: str
@@ -260,6 +268,7 @@ class Outline(Generic[_Fabric, _Workload]):
     savings: tuple[SavingSpec, ...] = ()
     plugins: tuple[str, ...] = ()
     file: str | None = None
+    complete: bool = True
 
     @cached_property
     def _by_name(self) -> dict[str, dict[str, Any]]:
@@ -302,7 +311,7 @@ class Outline(Generic[_Fabric, _Workload]):
         except UnknownNameError as error:
             raise error.at(key="of") from None
         try:
-            workloads = self._called("workload", self.workloads, saving.workloads or None)
+            workloads = self._called("workload", self.workloads, saving.workloads)
         except UnknownNameError as error:
             raise error.at(key="workloads") from None
         pairs = []
@@ -353,6 +362,7 @@ class Outline(Generic[_Fabric, _Workload]):
         cells = {(row.name, column) for row in rows for column in names}
         return evolve(
             self,
+            complete=self.complete and len(cells) == len(self.cells),
             fabrics=tuple(one for one in self.fabrics if one.name in names),
             workloads=rows,
             references=tuple(one for one in self.references if (one.workload, one.fabric) in cells),
