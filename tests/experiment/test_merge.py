@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import asdict
 
 from fredfw import Framework
 from fredfw.errors import InputError, UnknownNameError
+from fredfw.experiment.document import digest
+from fredfw.experiment.stored import read_cell
 from fredfw.plugin.manager import PluginManager, Switches
 from fredfw.report.data import run_to_json
 
@@ -152,6 +157,7 @@ def test_a_foreign_cell(paths: list[str]) -> None:
 def changed(path: str, change: Callable[[dict[str, Any]], object]) -> None:
     content = json.loads(Path(path).read_text())
     change(content)
+    content["digest"] = digest(content)  # as if a run had given it
     Path(path).write_text(json.dumps(content))
 
 
@@ -221,16 +227,36 @@ def test_cells_of_other_versions(paths: list[str]) -> None:
         (lambda cell: cell.pop("seconds"), "seconds", "is missing"),
         (lambda cell: cell.update(seconds="1 s"), "seconds", "'1 s' is not a number"),
         (lambda cell: cell.update(work={"samples": -1}), "work.samples", "-1.0 is too small"),
-        (lambda cell: cell.update(work={"samples": float("inf")}), "work.samples", "inf is not a finite number"),
         (lambda cell: cell.update(work={"images": 1}), "work.images", "unknown key"),
-        (lambda cell: cell.update(seconds=float("nan")), "seconds", "nan is not finite"),
+        (lambda cell: cell.update(injection_bandwidth=-1.0), "injection_bandwidth", "-1.0 is below 0"),
         (lambda cell: cell.update(breakdown=[1]), "breakdown", "[1] is not"),
         (lambda cell: cell.update(breakdown={"mp": None}), "breakdown.mp", "None is not a number"),
         (lambda cell: cell["statistics"].update(guesses=1), "statistics.guesses", "unknown key"),
         (lambda cell: cell.update(format="fredfw.comparison"), None, "is not the result of a run"),
         (lambda cell: cell.update(version=99), "version", "has the version 99 of the format"),
-        (lambda cell: cell["provenance"].pop("versions"), "sum on mesh 2", "None are no versions"),
-        (lambda cell: cell["provenance"].pop("written"), "sum on mesh 2", "was run with another configuration"),
+        (lambda cell: cell.update(seconds=-1), "seconds", "-1.0 is below 0"),
+        (lambda cell: cell.update(seconds=2 * cell["seconds"]), "breakdown", "adds up to "),
+        (lambda cell: cell.update(seconds=0), "breakdown", "adds up to "),
+        (lambda cell: cell.update(energy=-1e-9), "energy", "-1e-09 is below 0"),
+        (lambda cell: cell["breakdown"].update(compute=-1), "breakdown.compute", "-1.0 is below 0"),
+        (lambda cell: cell["breakdown"].update(other=1e-6), "breakdown", "adds up to "),
+        (lambda cell: cell.update(breakdown={}), "breakdown", "adds up to 0.0 s"),
+        (lambda cell: cell["statistics"].update(solves=-1), "statistics.solves", "-1 is below 0"),
+        (lambda cell: cell.update(figures={"conflicts": "many"}), "figures.conflicts", "'many' is not a number"),
+        (lambda cell: cell.update(notes=["a", 1]), "notes[1]", "1 is not text"),
+        (lambda cell: cell.update(placement=[0, 1, 1, 2]), "placement", "has a negative number, one twice, or none"),
+        (lambda cell: cell.update(placement=[0, -1]), "placement", "has a negative number, one twice, or none"),
+        (lambda cell: cell.update(placement=[]), "placement", "has a negative number, one twice, or none"),
+        (lambda cell: cell.update(placement=[0, 1.5]), "placement[1]", "1.5 is not an integer"),
+        (lambda cell: cell["provenance"].update(fidelity="exact"), "provenance.fidelity", "'exact' is not known"),
+        (lambda cell: cell["provenance"].update(versions={}), "provenance.versions", "names no version"),
+        (lambda cell: cell["provenance"].update(versions=["1"]), "provenance.versions", "['1'] is of another type"),
+        (lambda cell: cell["provenance"]["versions"].update(a=1), "provenance.versions.a", "1 is no version"),
+        (lambda cell: cell["provenance"].pop("written"), "provenance.written", "is missing"),
+        *(
+            (lambda cell, key=key: cell["provenance"].pop(key), f"provenance.{key}", "is missing")
+            for key in ("versions", "topology", "router", "sharing", "placement", "workload", "collectives", "npu")
+        ),
     ],
 )
 def test_cells_that_are_none(
@@ -249,6 +275,10 @@ def test_cells_that_are_none(
         (b"[" * 100_000, "is not JSON"),
         (b"\xff", "is not JSON"),
         (b"", "is not JSON"),
+        (b'{"seconds": NaN}', "is not JSON: the number NaN is not finite"),
+        (b'{"seconds": -1e999}', "is not JSON: the number -1e999 is not finite"),
+        (b'{"seconds": 1, "seconds": 2}', "is not JSON: the key 'seconds' is there twice"),
+        (b'{"notes": ["\\ud83d"]}', "is not JSON: the text '\\ud83d' is half a surrogate pair"),
         (b"3", "is not the result of a run"),
         (b"[]", "is not the result of a run"),
     ],
@@ -266,6 +296,70 @@ def test_files_that_are_not_there(paths: list[str]) -> None:
 
 
 def test_a_part_that_a_cell_does_not_have(paths: list[str]) -> None:
-    changed(paths[-1], lambda cell: cell["breakdown"].pop("mp"))
+    def renamed(cell: dict[str, Any]) -> None:
+        cell["breakdown"]["pm"] = cell["breakdown"].pop("mp")
+
+    changed(paths[-1], renamed)
     error = refused(paths)
     assert (error.key, error.message) == ("savings[0].part", "'net' on 'fred' has no part 'mp'")
+
+
+def test_a_cell_without_a_digest(paths: list[str]) -> None:
+    content = json.loads(Path(paths[0]).read_text())
+    del content["digest"]
+    Path(paths[0]).write_text(json.dumps(content))
+    error = refused(paths)
+    assert (error.file, error.key) == (paths[0], "digest")
+    assert error.message == "has no digest: an older fredfw has written it, or it is damaged"
+
+
+def test_spaces_and_the_order_of_keys_are_no_damage(paths: list[str]) -> None:
+    expected = json.loads(Framework().merge("cells.toml", paths).to_json())
+    for path in paths:
+        Path(path).write_text(json.dumps(json.loads(Path(path).read_text()), sort_keys=True, indent=1))
+    assert json.loads(Framework().merge("cells.toml", paths).to_json()) == expected
+
+
+def damaged(text: str, dice: random.Random) -> str:
+    """Return ``text`` with something else in one or two places, as a disk, a transfer or a hand might leave it."""
+    lines = text.splitlines()
+    one, other = dice.randrange(len(lines)), dice.randrange(len(lines))
+    number = dice.choice(list(re.finditer(r"[0-9]", text))).start()
+    place = dice.randrange(len(text))
+    match dice.randrange(7):
+        case 0:  # a digit flips
+            return text[:number] + dice.choice("0123456789") + text[number + 1 :]
+        case 1:  # a number changes its sign, or its size
+            start = dice.choice(list(re.finditer(r"(?<=: )[0-9]", text))).start()
+            return text[:start] + dice.choice("-1") + text[start:]
+        case 2:  # a line goes
+            return "\n".join(lines[:one] + lines[one + 1 :])
+        case 3:  # a line is there twice
+            return "\n".join(lines[:one] + lines[one : one + 1] * 2 + lines[one + 1 :])
+        case 4:  # the values of two lines change places
+            (a, _, first), (b, _, second) = lines[one].partition(": "), lines[other].partition(": ")
+            lines[one], lines[other] = f"{a}: {second}", f"{b}: {first}"
+            return "\n".join(lines)
+        case 5:  # the rest is lost
+            return text[:place]
+        case _:  # some character becomes another
+            return text[:place] + chr(dice.randrange(32, 127)) + text[place + 1 :]
+
+
+def test_no_damaged_cell_is_merged_with_other_numbers(stored: dict[str, str], paths: list[str]) -> None:
+    dice = random.Random(13)
+    errors: list[InputError] = []
+    for _ in range(600):
+        name = dice.choice(list(stored))
+        text = damaged(stored[name], dice)
+        Path(f"{name}.json").write_text(text)
+        try:
+            read = read_cell(f"{name}.json")
+        except InputError as error:
+            errors.append(error)
+        else:
+            assert json.loads(text) == json.loads(stored[name])
+            Path(f"{name}.json").write_text(stored[name])
+            assert asdict(read) == asdict(read_cell(f"{name}.json"))
+    assert len(errors) > 500
+    assert all(error.file and error.accepted for error in errors)

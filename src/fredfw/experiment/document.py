@@ -2,18 +2,71 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
 VERSION = 1
+DIGEST = "digest"
 
 
-def document(kind: str, content: Mapping[str, Any]) -> str:
+def document(kind: str, content: Mapping[str, Any], *, sealed: bool = False) -> str:
     """Return ``content`` as a JSON document of ``kind``, with keys in the order given.
+
+    Args:
+        kind: What it is.
+        content: Plain data.
+        sealed: Whether the document ends with the digest of all that is before it, by which damage is found.
 
     Raises:
         ValueError: A number is NaN or infinite.
     """
     whole = {"format": f"fredfw.{kind}", "version": VERSION, **content}
+    if sealed:
+        whole[DIGEST] = digest(whole)
     return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of what ``content`` says, whatever the order of its keys; its own digest has no part in it.
+
+    Raises:
+        ValueError: A number is NaN or infinite, or a text holds half a surrogate pair.
+    """
+    said = {key: value for key, value in content.items() if key != DIGEST}
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def parse(text: str) -> Any:
+    """Return what a JSON document holds.
+
+    Raises:
+        ValueError: It is not JSON, or what JSON's specification leaves open is used: a key is there twice, a number is
+            not finite, a text holds half a surrogate pair.
+        RecursionError: It is nested too deeply.
+    """
+    content = json.loads(text, object_pairs_hook=_object, parse_float=_finite, parse_constant=_finite)
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the text {error.object[error.start]!r} is half a surrogate pair") from None
+    return content
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key!r} is there twice")
+        found[key] = value
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text} is not finite")
+    return number

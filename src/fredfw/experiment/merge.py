@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import attrs
-from attrs import evolve
-
 from fredfw.errors import InputError, nearest
 from fredfw.experiment.comparison import assemble, check_labels
-from fredfw.experiment.document import VERSION
 from fredfw.experiment.naming import listed
 from fredfw.experiment.results import Cell, Comparison
 from fredfw.experiment.spec import AnyOutline
+from fredfw.experiment.stored import FORM, read_cell
 from fredfw.plugin import configure
-from fredfw.simulation import Statistics
-
-_FORM = "what `fredfw run --json` writes"
 
 
 def merge(outline: AnyOutline, paths: Iterable[str | Path]) -> Comparison:
     """Return the comparison of ``outline`` whose cells are stored at ``paths``.
 
     Raises:
-        InputError: A cell is missing, doubled, of another experiment, or was run with another configuration or other
-            versions of the plugins than the rest.
+        InputError: A cell is missing, doubled, damaged, of another experiment, or was run with another configuration or
+            other versions of the plugins than the rest.
     """
     files: dict[tuple[str, str], str] = {}
     cells: dict[tuple[str, str], Cell] = {}
     versions: dict[str, tuple[str, Cell]] = {}
     known = {(workload.name, fabric.name): (workload, fabric) for workload, fabric in outline.cells}
     for path in map(str, paths):
-        cell = _read(path)
+        cell = read_cell(path)
         key = cell.workload, cell.fabric
         try:
             if key not in known:
@@ -50,30 +43,9 @@ def merge(outline: AnyOutline, paths: Iterable[str | Path]) -> Comparison:
     missing = [_title(*key) for key in known if key not in cells]
     if missing:
         message = f"there is no result for {len(missing)} of {len(known)} cells: {listed(missing)}"
-        raise InputError(message, file=outline.file, accepted=f"{_FORM}, for every cell")
+        raise InputError(message, file=outline.file, accepted=f"{FORM}, for every cell")
     check_labels(outline, lambda workload, fabric: cells[workload, fabric].breakdown)
     return assemble(outline, cells, [cell.statistics for cell in cells.values()])
-
-
-def _read(path: str) -> Cell:
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=path, accepted=_FORM) from None
-    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested too deeply
-        raise InputError(f"is not JSON: {error}", file=path, accepted=_FORM) from None
-    if not isinstance(content, Mapping) or content.get("format") != "fredfw.run":
-        raise InputError("is not the result of a run", file=path, accepted=_FORM)
-    if content.get("version") != VERSION:
-        message = f"has the version {content.get('version')!r} of the format"
-        raise InputError(message, file=path, key="version", accepted=f"{VERSION}")
-    names = [one.name for one in attrs.fields(Cell)]
-    try:
-        cell = configure.build(Cell, {name: content[name] for name in names if name in content})
-        counters = configure.build(Statistics, cell.statistics, key_prefix="statistics")
-    except InputError as error:
-        raise error.at(file=path) from None
-    return evolve(cell, statistics=counters.as_dict())
 
 
 def _expected(outline: AnyOutline, workload: str, fabric: str) -> dict[str, Any]:
@@ -110,10 +82,7 @@ def _difference(stored: Any, wanted: Any, path: str) -> tuple[str, Any, Any] | N
 
 def _check_versions(cell: Cell, known: dict[str, tuple[str, Cell]]) -> None:
     """Make sure that ``cell`` was run with the versions ``known`` of other cells, and add its own to them."""
-    versions = cell.provenance.get("versions")
-    if not isinstance(versions, Mapping):
-        raise InputError(f"{versions!r} are no versions", accepted=_FORM)
-    for distribution, version in versions.items():
+    for distribution, version in cell.provenance["versions"].items():
         other, first = known.setdefault(distribution, (version, cell))
         if other != version:
             message = f"was run with {distribution} {version}, {_title(first.workload, first.fabric)} with {other}"

@@ -104,7 +104,7 @@ def comparison_to_csv(comparison: Comparison) -> str:
 
 
 def run_to_json(result: RunResult) -> str:
-    """Return ``result`` as JSON: all but the fabric and the timeline, whose spans are what the trace is for."""
+    """Return ``result`` as JSON with a digest: all but the fabric and the timeline, whose spans are for the trace."""
     content: dict[str, Any] = {
         "workload": result.workload,
         "fabric": result.fabric_name,
@@ -124,7 +124,7 @@ def run_to_json(result: RunResult) -> str:
         "statistics": result.statistics,
         "provenance": result.provenance,
     }
-    return document("run", content)
+    return document("run", content, sealed=True)
 
 
 def collectives_to_json(results: Sequence[CollectiveResult], fabric: Fabric, provenance: Mapping[str, Any]) -> str:

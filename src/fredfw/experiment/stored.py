@@ -1,0 +1,109 @@
+"""Reads what ``fredfw run --json`` stored of a cell, and makes sure that it is whole and possible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from attrs import evolve
+
+from fredfw.errors import InputError
+from fredfw.experiment.document import DIGEST, VERSION, digest, parse
+from fredfw.experiment.results import Cell
+from fredfw.experiment.spec import FIDELITIES
+from fredfw.plugin import configure
+from fredfw.simulation import Statistics
+
+FORM = "what `fredfw run --json` writes"
+# The parts of an iteration add up to it to this relative accuracy, as they did when it was simulated.
+_EXACT = 1e-9
+# What the provenance of a cell says, and the type of it.
+_PROVENANCE: dict[str, type | tuple[type, ...]] = {
+    "written": Mapping,
+    "topology": Mapping,
+    "router": Mapping,
+    "sharing": Mapping,
+    "placement": Mapping,
+    "workload": Mapping,
+    "collectives": (Mapping, str),
+    "selection": str,
+    "npu": Mapping,
+    "compute_scale": (int, float),
+    "priorities": list,
+    "fidelity": str,
+    "versions": Mapping,
+}
+
+
+def read_cell(path: str) -> Cell:
+    """Return the cell that is stored at ``path``.
+
+    Raises:
+        InputError: The file cannot be read, is no stored cell, is damaged, or holds what no run can have given; names
+            file, key and value.
+    """
+    try:
+        content = parse(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=path, accepted=FORM) from None
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested too deeply
+        raise InputError(f"is not JSON: {error}", file=path, accepted=FORM) from None
+    if not isinstance(content, Mapping) or content.get("format") != "fredfw.run":
+        raise InputError("is not the result of a run", file=path, accepted=FORM)
+    if content.get("version") != VERSION:
+        message = f"has the version {content.get('version')!r} of the format"
+        raise InputError(message, file=path, key="version", accepted=f"{VERSION}")
+    if DIGEST not in content:
+        message = "has no digest: an older fredfw has written it, or it is damaged"
+        raise InputError(message, file=path, key=DIGEST, accepted=f"{FORM} today; run the cell again")
+    names = [one.name for one in attrs.fields(Cell)]
+    try:
+        cell = configure.build(Cell, {name: content[name] for name in names if name in content})
+        counters = configure.build(Statistics, cell.statistics, key_prefix="statistics")
+        cell = evolve(cell, statistics=counters.as_dict())
+        _check_amounts(cell)
+        _check_provenance(cell.provenance)
+        if content[DIGEST] != digest(content):
+            message = "is damaged: its content is not what its digest was made of"
+            raise InputError(message, key=DIGEST, accepted=f"{FORM}, unchanged")
+    except InputError as error:
+        raise error.at(file=path) from None
+    return cell
+
+
+def _check_amounts(cell: Cell) -> None:
+    """Make sure that a run can have given the numbers of ``cell``."""
+    amounts = {name: getattr(cell, name) for name in ("seconds", "energy", "injection_bandwidth")}
+    amounts |= {f"breakdown.{cause}": seconds for cause, seconds in cell.breakdown.items()}
+    amounts |= {f"statistics.{name}": count for name, count in cell.statistics.items()}
+    for key, value in amounts.items():
+        if value < 0:
+            raise InputError(f"{value!r} is below 0", key=key, accepted="0 or more")
+    total = math.fsum(cell.breakdown.values())
+    if abs(total - cell.seconds) > _EXACT * cell.seconds:
+        accepted = f"parts that add up to the {cell.seconds!r} s of the iteration"
+        raise InputError(f"adds up to {total!r} s", key="breakdown", accepted=accepted)
+    if not cell.placement or min(cell.placement) < 0 or len(set(cell.placement)) < len(cell.placement):
+        accepted = "one or more different numbers of NPUs, from 0"
+        raise InputError("has a negative number, one twice, or none", key="placement", accepted=accepted)
+
+
+def _check_provenance(provenance: Mapping[str, Any]) -> None:
+    for key, kind in _PROVENANCE.items():
+        where = f"provenance.{key}"
+        if key not in provenance:
+            raise InputError("is missing", key=where, accepted=FORM)
+        if not isinstance(provenance[key], kind):
+            raise InputError(f"{provenance[key]!r} is of another type", key=where, accepted=FORM)
+    if provenance["fidelity"] not in FIDELITIES:
+        message = f"{provenance['fidelity']!r} is not known"
+        raise InputError(message, key="provenance.fidelity", accepted=", ".join(FIDELITIES))
+    versions = provenance["versions"]
+    if not versions:
+        raise InputError("names no version", key="provenance.versions", accepted=FORM)
+    for distribution, version in versions.items():
+        if not isinstance(version, str) or not version:
+            raise InputError(f"{version!r} is no version", key=f"provenance.versions.{distribution}", accepted="text")
