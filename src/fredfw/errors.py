@@ -1,4 +1,4 @@
-"""Every exception the library raises on purpose; all derive from ``FredfwError``.
+"""Every exception the library raises on purpose; all derive from ``FredfwError``, but ``Interrupted``.
 
 ``InputError`` and its subclasses mean that the caller can mend the input (the command line exits with 2); all others
 mean that a model or a plugin misbehaved (the command line exits with 1).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Self
+from typing import Any, Self
 
 
 class FredfwError(Exception):
@@ -86,6 +86,18 @@ class RefusedError(UnsupportedError, SimulationError):
 
 class DeadlockError(SimulationError):
     """Nothing is left to happen while tasks are unfinished; the message lists who waits for what."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A ``KeyboardInterrupt`` that came when a part of the work was done.
+
+    Args:
+        finished: The result of that part, such as a ``Comparison`` of the cells that were finished.
+    """
+
+    def __init__(self, finished: Any) -> None:
+        super().__init__("interrupted")
+        self.finished = finished
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

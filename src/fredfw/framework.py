@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
 from fredfw.experiment import calibration, comparison, merge, reading
 from fredfw.experiment.naming import listed
+from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
 from fredfw.experiment.runner import Bench, Runner, sharing_of
 from fredfw.experiment.spec import FIDELITIES, AnyOutline, Experiment
@@ -30,11 +31,14 @@ class Framework:
         plugins: The plugins to use; all installed ones by default.
         trust_plugins: Whether the plugin files that an experiment names are executed. Otherwise such an experiment is
             refused, unless ``plugins`` has loaded the files already.
+        log: Called with the name of an event and its values as keyword arguments, as ``structlog.get_logger().info``
+            is: experiments that are read, fabrics that are built, cells that begin and end. Nobody is told by default.
     """
 
-    def __init__(self, plugins: PluginManager | None = None, *, trust_plugins: bool = False) -> None:
+    def __init__(self, plugins: PluginManager | None = None, *, trust_plugins: bool = False, log: Log = silent) -> None:
         self.plugins = plugins or PluginManager.discover()
         self._trust_plugins = trust_plugins
+        self._log = log
         self._latest: tuple[Fabric, str, Bench] | None = None  # a sweep over sizes asks for the same one again
 
     def topology(self, name: str, **fields: Any) -> Topology:
@@ -103,16 +107,17 @@ class Framework:
         self._latest = fabric, key, bench
         return bench
 
-    def outline(self, source: str | Path | Mapping[str, Any]) -> AnyOutline:
+    def outline(self, source: str | Path | Mapping[str, Any], *, values: Mapping[str, Any] | None = None) -> AnyOutline:
         """Read which cells an experiment has and what is made of them; its plugins need not be installed.
 
         Args:
             source: A path, or the tables themselves.
+            values: As in ``load_experiment``.
 
         Raises:
             InputError: Something cannot be used; names file, key and value.
         """
-        return reading.parse(source) if isinstance(source, Mapping) else reading.load(source)
+        return reading.parse(source, values) if isinstance(source, Mapping) else reading.load(source, values)
 
     def load_experiment(
         self,
@@ -121,6 +126,7 @@ class Framework:
         fabrics: Sequence[str] | None = None,
         workloads: Sequence[str] | None = None,
         baselines: bool = False,
+        values: Mapping[str, Any] | None = None,
     ) -> Experiment:
         """Read an experiment and configure the plugins that it names.
 
@@ -129,12 +135,16 @@ class Framework:
             fabrics: The only ones to configure, by name or template; plugins of others need not be installed.
             workloads: Likewise.
             baselines: Whether to add the fabrics that the speed-ups of those named refer to, as a comparison needs.
+            values: Used in place of what the tables say, by the path of the key as TOML writes it:
+                ``{"fabrics.mesh.topology.rows": 5}``.
 
         Raises:
             InputError: Something cannot be used; names file, key and value.
         """
-        outline = self.outline(source).select(fabrics=fabrics, workloads=workloads, baselines=baselines)
-        return reading.configured(outline, self.plugins, trust_plugins=self._trust_plugins)
+        outline = self.outline(source, values=values).select(fabrics=fabrics, workloads=workloads, baselines=baselines)
+        experiment = reading.configured(outline, self.plugins, trust_plugins=self._trust_plugins)
+        self._tell_of(experiment)
+        return experiment
 
     def run(
         self,
@@ -143,10 +153,18 @@ class Framework:
         workload: str | None = None,
         fabric: str | None = None,
         fidelity: str | None = None,
+        progress: Progress | None = None,
     ) -> RunResult:
         """Simulate one cell of an experiment; names may be left out where there is only one to choose from.
 
         Of a file only the sections named are configured, so that the plugins of others need not be installed.
+
+        Args:
+            experiment: The matrix, or its file.
+            workload: Name of the row.
+            fabric: Name of the column.
+            fidelity: ``compressed`` or ``stepwise``, instead of the experiment's own.
+            progress: Called with (share of the cell that is done, 1, the cell) now and then, and at the end.
 
         Raises:
             InputError: The cell is not named, or does not exist, or cannot be run.
@@ -164,11 +182,15 @@ class Framework:
         )
         row = matrix.workload(_chosen(workload, [one.name for one in matrix.workloads], "workload", matrix.file))
         column = matrix.fabric(_chosen(fabric, [one.name for one in matrix.fabrics], "fabric", matrix.file))
+        what = f"{row.name} on {column.name}"
+        tell: Callable[[float], None] | None = None if progress is None else lambda share: progress(share, 1, what)
         with self._hooked(matrix):
-            runner = Runner(matrix, self.plugins)
+            runner = Runner(matrix, self.plugins, self._log)
             if len(matrix.cells) == 1:
                 comparison.check_labels(matrix, lambda *_: runner.check(row, column))
-            result = runner.run(row, column, fidelity or matrix.fidelity_of(row, column))
+            if tell:
+                tell(0.0)
+            result = runner.run(row, column, fidelity or matrix.fidelity_of(row, column), tell)
             self.plugins.hook.fredfw_after_run(result=result)
             return result
 
@@ -177,31 +199,52 @@ class Framework:
         experiment: Experiment | str | Path,
         *,
         fidelity: str | None = None,
-        progress: comparison.Progress | None = None,
+        progress: Progress | None = None,
     ) -> Comparison:
         """Simulate every cell of an experiment; see ``fredfw.experiment.comparison.compare``."""
         _check_fidelity(fidelity)
         matrix = self._experiment(experiment)
         with self._hooked(matrix):
-            return comparison.compare(matrix, self.plugins, fidelity=fidelity, progress=progress)
+            return comparison.compare(matrix, self.plugins, fidelity=fidelity, progress=progress, log=self._log)
 
-    def merge(self, source: str | Path | Mapping[str, Any], cells: Iterable[str | Path]) -> Comparison:
+    def merge(
+        self,
+        source: str | Path | Mapping[str, Any],
+        cells: Iterable[str | Path],
+        *,
+        values: Mapping[str, Any] | None = None,
+    ) -> Comparison:
         """Return the comparison of an experiment from the stored results of its cells; its plugins are not needed.
 
         Args:
             source: The experiment's path, or its tables.
             cells: Paths of what ``fredfw run --json`` wrote, one for every cell.
+            values: As in ``load_experiment``: those that the cells were run with.
 
         Raises:
             InputError: A cell is missing, doubled, of another experiment, or was run with another configuration.
         """
-        return merge.merge(self.outline(source), cells)
+        return merge.merge(self.outline(source, values=values), cells)
 
     def calibrate(
-        self, experiment: Experiment | str | Path, *, progress: comparison.Progress | None = None
+        self, experiment: Experiment | str | Path, *, progress: Progress | None = None
     ) -> tuple[calibration.Fit, ...]:
         """Fit the compute scale of every workload that asks for it; see ``fredfw.experiment.calibration``."""
-        return calibration.calibrate(self._experiment(experiment), self.plugins, progress=progress)
+        return calibration.calibrate(self._experiment(experiment), self.plugins, progress=progress, log=self._log)
+
+    def _tell_of(self, experiment: Experiment) -> None:
+        used: list[object] = [one.workload for one in experiment.workloads]
+        for fabric in experiment.fabrics:
+            used += [one for one in (fabric.topology, fabric.router, fabric.sharing, fabric.placement) if one]
+            used += [one for listed in (fabric.collectives or {}).values() for one in listed]
+        self._log(
+            "experiment read",
+            file=experiment.file,
+            title=experiment.title,
+            fabrics=len(experiment.fabrics),
+            workloads=len(experiment.workloads),
+            plugins=self.plugins.versions(used=[type(one) for one in used]),
+        )
 
     def _experiment(self, experiment: Experiment | str | Path) -> Experiment:
         return experiment if isinstance(experiment, Experiment) else self.load_experiment(experiment)

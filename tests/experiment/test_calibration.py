@@ -94,7 +94,11 @@ def test_progress_counts_workloads() -> None:
     framework = Framework()
     steps: list[tuple[int, int, str]] = []
     framework.calibrate(framework.load_experiment(content(1.5)), progress=lambda *step: steps.append(step))
-    assert steps == [(0, 1, "net"), (1, 1, "")]
+    assert (steps[0], steps[-1]) == ((0, 1, "net"), (1, 1, ""))
+    assert {step[1:] for step in steps[:-1]} == {(1, "net")}
+    shares = [step[0] for step in steps]
+    assert shares == sorted(shares)
+    assert len(set(shares)) > 10
 
 
 def test_nothing_to_fit() -> None:

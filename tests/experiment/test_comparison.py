@@ -17,12 +17,13 @@ from fredfw import (
     Framework,
     GroupView,
     Pattern,
+    RunResult,
     Schedule,
     Status,
     Topology,
     hookimpl,
 )
-from fredfw.errors import InputError
+from fredfw.errors import InputError, Interrupted
 
 TINY = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
 
@@ -255,15 +256,95 @@ def test_stepwise_says_how_far_the_compressed_results_are(comparison: Comparison
 
 
 def test_progress_counts_cells() -> None:
-    steps: list[tuple[int, int, str]] = []
+    steps: list[tuple[float, int, str]] = []
     compare(tables(), progress=lambda *step: steps.append(step))
-    assert steps == [
-        (0, 4, "one on mesh"),
-        (1, 4, "two on mesh"),
-        (2, 4, "one on fred"),
-        (3, 4, "two on fred"),
-        (4, 4, ""),
+    begins = {what: done for done, _, what in reversed(steps)}
+    assert list(begins.items())[::-1] == [
+        ("one on mesh", 0),
+        ("two on mesh", 1),
+        ("one on fred", 2),
+        ("two on fred", 3),
+        ("", 4),
     ]
+    # Within a cell the share of its tasks that has ended.
+    done = [step[0] for step in steps]
+    assert done == sorted(done)
+    assert any(1 < one < 2 for one in done)
+    assert {step[1] for step in steps} == {4}
+
+
+def test_both_ways_are_halves_of_a_cell() -> None:
+    steps: list[tuple[float, int, str]] = []
+    compare(tables(), fidelity="stepwise", progress=lambda *step: steps.append(step))
+    done = [step[0] for step in steps]
+    assert done == sorted(done)
+    assert {0.5, 1.0} <= set(done)
+
+
+class Interrupting:
+    """Interrupts after the cell ``last``, a workload and a fabric."""
+
+    def __init__(self, *last: str) -> None:
+        self.last = last
+
+    @hookimpl
+    def fredfw_after_run(self, result: RunResult) -> None:
+        if (result.workload, result.fabric_name) == self.last:
+            raise KeyboardInterrupt
+
+
+def interrupted(content: dict[str, Any], *last: str) -> Comparison:
+    framework = Framework()
+    framework.plugins.register(Interrupting(*last), "interrupting")
+    with pytest.raises(KeyboardInterrupt) as caught:
+        framework.compare(framework.load_experiment(content))
+    assert isinstance(caught.value, Interrupted)
+    assert isinstance(caught.value.finished, Comparison)
+    return caught.value.finished
+
+
+def test_an_interrupt_leaves_the_cells_that_are_done(comparison: Comparison) -> None:
+    saving = {"of": "fred", "over": "mesh"}
+    savings = [{"name": "all", **saving}, {"name": "one", "workloads": ["one"], **saving}]
+    left = interrupted(tables(savings=savings), "one", "fred")
+    assert left.missing == (("two", "fred"),)
+    whole = {(row.workload, row.fabric): row for row in comparison.rows}
+    assert [(row.workload, row.fabric) for row in left.rows] == [("one", "mesh"), ("one", "fred"), ("two", "mesh")]
+    for row in left.rows:
+        assert (row.seconds, row.speedup) == (
+            whole[row.workload, row.fabric].seconds,
+            whole[row.workload, row.fabric].speedup,
+        )
+    assert [saving.name for saving in left.savings] == ["one"]
+    document = json.loads(left.to_json())
+    assert document["missing"] == [{"workload": "two", "fabric": "fred"}]
+    assert json.loads(comparison.to_json())["missing"] == []
+
+
+def test_a_fabric_runs_after_its_baseline() -> None:
+    # The first one of the file refers to the last one, so that what is done early has a speed-up, too.
+    left = interrupted(tables(baseline="fred"), "one", "mesh")
+    assert [(row.workload, row.fabric) for row in left.rows] == [("one", "mesh"), ("one", "fred"), ("two", "fred")]
+    assert [row.baseline for row in left.rows] == ["fred", "fred", "fred"]
+
+
+def test_cells_without_a_speedup_yet_are_left_out() -> None:
+    content = tables()
+    content["fabrics"]["mesh"]["baseline"] = "fred"
+    content["fabrics"]["fred"]["baseline"] = "mesh"
+    # The mesh's baseline is fred, which runs first, and whose own baseline is the mesh.
+    left = interrupted(content, "one", "mesh")
+    assert [(row.workload, row.fabric) for row in left.rows] == [("one", "mesh"), ("one", "fred")]
+    assert left.missing == (("two", "mesh"), ("two", "fred"))
+
+
+def test_an_interrupt_before_the_first_cell_is_done_leaves_nothing() -> None:
+    def stop(*step: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        compare(tables(), progress=stop)
+    assert not isinstance(caught.value, Interrupted)
 
 
 @pytest.mark.parametrize(

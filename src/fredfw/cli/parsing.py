@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from typing import TypeVar
@@ -13,7 +14,10 @@ T = TypeVar("T")
 _MOST_SIZES = 10_000
 # Room for the rounding of a last size that is meant to be the bound itself.
 _ROUNDING = 1e-9
-_SIZES = "FIRST:LAST:xFACTOR or FIRST:LAST:+STEP, such as 1MB:1GB:x4"
+_SIZES = "FIRST:LAST:xFACTOR or FIRST:LAST:+STEP, such as 1MB:1GB:x4 or 8:8G:x2"
+# As nccl-tests reads -b and -e: a bare letter is a power of 1024, a bare number is bytes.
+_NCCL_TESTS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_BARE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kmg]?)\s*", re.IGNORECASE)
 
 
 def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
@@ -46,14 +50,19 @@ def configured(cls: type[T], assignments: Iterable[str], option: str) -> T:
 
 
 def parse_size(text: str, key: str) -> float:
-    """Return a size in bytes, more than zero; raises ``InputError`` with ``key``."""
+    """Return a size in bytes, more than zero; raises ``InputError`` with ``key``.
+
+    A bare number is bytes, and a bare K, M or G is a power of 1024, as in nccl-tests. KB, MB, GB and KiB, MiB, GiB mean
+    what they mean everywhere in fredfw.
+    """
+    bare = _BARE.fullmatch(text)
     try:
-        size = parse(text, Unit.BYTES)
+        size = float(bare[1]) * _NCCL_TESTS[bare[2].lower()] if bare else parse(text, Unit.BYTES)
     except InputError as error:
-        # Unlike in an experiment a number is not enough: what is typed says its unit.
-        raise InputError(error.message, key=key, accepted="a size such as 64MiB or 1GB") from None
-    if size <= 0:
-        raise InputError(f"{text!r} is no size", key=key, accepted="more than 0 bytes")
+        accepted = "a size such as 64MiB, 1GB, or 8, 4K, 1M, 8G as in nccl-tests"
+        raise InputError(error.message, key=key, accepted=accepted) from None
+    if not 0 < size < math.inf:
+        raise InputError(f"{text!r} is not a size", key=key, accepted="more than 0 bytes, and finite")
     return size
 
 
@@ -68,32 +77,51 @@ def parse_sizes(text: str) -> list[float]:
     option = "--sizes"
     parts = text.split(":")
     if len(parts) != 3 or parts[2][:1] not in ("x", "+"):
-        raise InputError(f"{text!r} is no sweep", key=option, accepted=_SIZES)
+        raise InputError(f"{text!r} is not a sweep", key=option, accepted=_SIZES)
     first, last = parse_size(parts[0], option), parse_size(parts[1], option)
-    if first > last:
-        raise InputError(f"{text!r} goes down", key=option, accepted="FIRST at most LAST")
     if parts[2][0] == "x":
-        factor, step = _factor(parts[2][1:]), 0.0
-    else:
-        factor, step = 1.0, parse_size(parts[2][1:], option)
+        return _sweep(first, last, factor=_factor(parts[2][1:], option), option=option)
+    return _sweep(first, last, step=parse_size(parts[2][1:], option), option=option)
+
+
+def nccl_sizes(minimum: str | None, maximum: str | None, factor: str | None, step: str | None) -> list[float]:
+    """Return the sizes in bytes of nccl-tests' ``-b``, ``-e``, ``-f`` and ``-i``, with its defaults for ``None``.
+
+    Raises:
+        InputError: A text of another form, a minimum above the maximum, or more than 10,000 sizes.
+    """
+    first, last = parse_size(minimum or "32M", "--minbytes"), parse_size(maximum or "32M", "--maxbytes")
+    if factor is not None:
+        return _sweep(first, last, factor=_factor(factor, "--stepfactor"), option="--minbytes")
+    return _sweep(first, last, step=parse_size(step or "1M", "--stepbytes"), option="--minbytes")
+
+
+def _sweep(first: float, last: float, *, factor: float = 1.0, step: float = 0.0, option: str) -> list[float]:
+    if first > last:
+        message = f"the first size, {first:.15g} bytes, is more than the last, {last:.15g}"
+        raise InputError(message, key=option, accepted="a first size that is at most the last")
     sizes: list[float] = []
     size = first
     while size <= last * (1 + _ROUNDING):
         if len(sizes) == _MOST_SIZES:
-            raise InputError(f"{text!r} is more than {_MOST_SIZES} sizes", key=option, accepted="larger steps")
+            message = f"from {first:.15g} to {last:.15g} bytes there are more than {_MOST_SIZES} sizes"
+            raise InputError(message, key=option, accepted="larger steps")
         sizes.append(size)
-        size = first * factor ** len(sizes) + step * len(sizes)
+        try:
+            size = first * factor ** len(sizes) + step * len(sizes)
+        except OverflowError:  # of the power alone, where the first size is tiny
+            size *= factor
     return sizes
 
 
-def _factor(text: str) -> float:
+def _factor(text: str, option: str) -> float:
     try:
         factor = float(text)
     except ValueError:
         factor = 0.0
     # Also refuses NaN and infinity, of which the second would give one size and no message.
-    if not 1 < factor < float("inf"):
-        raise InputError(f"{text!r} is no factor", key="--sizes", accepted="a finite number above 1")
+    if not 1 < factor < math.inf:
+        raise InputError(f"{text!r} is not a factor", key=option, accepted="a finite number above 1")
     return factor
 
 

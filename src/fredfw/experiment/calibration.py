@@ -9,6 +9,7 @@ from attrs import frozen
 
 from fredfw.errors import InputError
 from fredfw.experiment.comparison import speedup
+from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell
 from fredfw.experiment.runner import Runner
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
@@ -46,7 +47,7 @@ class Fit:
 
 
 def calibrate(
-    experiment: Experiment, plugins: PluginManager, *, progress: Callable[[int, int, str], None] | None = None
+    experiment: Experiment, plugins: PluginManager, *, progress: Progress | None = None, log: Log = silent
 ) -> tuple[Fit, ...]:
     """Fit every workload of ``experiment`` that has a ``calibration`` table.
 
@@ -56,18 +57,23 @@ def calibrate(
     wanted = [workload for workload in experiment.workloads if workload.calibration is not None]
     if not wanted:
         raise InputError("no workload has a calibration", file=experiment.file, accepted="[workloads.NAME.calibration]")
-    runner = Runner(experiment, plugins)
+    runner = Runner(experiment, plugins, log)
     for workload in wanted:
         for fabric in _fabrics(experiment, workload):
             runner.check(workload, fabric)
     fits = []
     for done, workload in enumerate(wanted):
-        if progress:
-            progress(done, len(wanted), workload.name)
-        fits.append(_fit(experiment, workload, runner))
+        tell = None if progress is None else _telling(progress, done, len(wanted), workload.name)
+        if tell:
+            tell(0)
+        fits.append(_fit(experiment, workload, runner, tell))
     if progress:
         progress(len(wanted), len(wanted), "")
     return tuple(fits)
+
+
+def _telling(progress: Progress, done: int, total: int, what: str) -> Callable[[float], None]:
+    return lambda share: progress(done + share, total, what)
 
 
 def _fabrics(experiment: Experiment, workload: WorkloadSpec) -> tuple[FabricSpec, FabricSpec]:
@@ -77,11 +83,18 @@ def _fabrics(experiment: Experiment, workload: WorkloadSpec) -> tuple[FabricSpec
     return experiment.fabric(fabric.baseline), fabric
 
 
-def _fit(experiment: Experiment, workload: WorkloadSpec, runner: Runner) -> Fit:
+def _fit(
+    experiment: Experiment, workload: WorkloadSpec, runner: Runner, tell: Callable[[float], None] | None
+) -> Fit:
     assert workload.calibration is not None
     fabrics = _fabrics(experiment, workload)
+    tried = 0
 
     def speedup_at(scale: float) -> float:
+        nonlocal tried
+        tried += 1
+        if tell and tried <= len(scales):  # how many more a root takes is not known
+            tell((tried - 1) / len(scales))
         spec = experiment.with_compute_scale(workload.name, scale).workload(workload.name)
         # As the comparison runs these cells, so that it shows the speed-up that was fitted.
         baseline, cell = (Cell.of(runner.run(spec, fabric, experiment.fidelity_of(spec, fabric))) for fabric in fabrics)

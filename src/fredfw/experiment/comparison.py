@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from fredfw.errors import InputError, nearest
+from attrs import evolve, frozen
+
+from fredfw.errors import InputError, Interrupted, nearest
+from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Comparison, Row, Status, Throughput
 from fredfw.experiment.runner import Runner, merged
 from fredfw.experiment.savings import Causes, check_parts, savings
-from fredfw.experiment.spec import PRIORITIES, AnyOutline, Experiment, FabricSection, WorkloadSection
+from fredfw.experiment.spec import PRIORITIES, AnyOutline, Experiment, FabricSection, FabricSpec, WorkloadSection
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.workloads import Work
@@ -19,28 +22,35 @@ _STILL_FITS = 0.005
 # How many times the bandwidth of the baseline's NPUs a fabric may have without a note; a sum may be rounded.
 _COMPARABLE = 2.0 * (1 + 1e-9)
 
-Progress = Callable[[int, int, str], None]
-
 
 def compare(
-    experiment: Experiment, plugins: PluginManager, *, fidelity: str | None = None, progress: Progress | None = None
+    experiment: Experiment,
+    plugins: PluginManager,
+    *,
+    fidelity: str | None = None,
+    progress: Progress | None = None,
+    log: Log = silent,
 ) -> Comparison:
     """Run every cell of ``experiment``, once it is known that all of them can run.
 
     With ``fidelity`` ``stepwise`` every cell is run both ways: the rows hold the step-by-step results, and the largest
-    difference to the compressed ones is reported.
+    difference to the compressed ones is reported. A fabric runs after those that its speed-ups refer to, so that an
+    interrupt leaves rows that are complete.
 
     Args:
         experiment: The matrix.
         plugins: The registered plugins.
         fidelity: Instead of the experiment's own.
-        progress: Called with (cells done, cells in all, what comes next) before each cell and at the end.
+        progress: Called with (cells done, cells in all, the cell that runs) before each cell, now and then in it, and
+            at the end. A share of the running cell counts as a fraction.
+        log: Told of fabrics that are built and of cells that begin and end.
 
     Raises:
+        Interrupted: A ``KeyboardInterrupt`` came after the first cell; has the comparison of the finished cells.
         InputError: A workload does not fit a fabric, or takes no time on one, so that there is no speed-up.
         SimulationError: The model misbehaved.
     """
-    runner = Runner(experiment, plugins)
+    runner = Runner(experiment, plugins, log)
     cells = experiment.cells
     # All of them before the first one runs, which may take long.
     causes = {(row.name, column.name): runner.check(row, column) for row, column in cells}
@@ -48,20 +58,32 @@ def compare(
     found: dict[tuple[str, str], Cell] = {}
     counters: list[Mapping[str, int]] = []
     worst = None
-    # Fabric by fabric: what is kept of one is let go before the next is simulated.
-    for fabric in experiment.fabrics:
-        for workload in experiment.workloads:
-            if progress:
-                progress(len(found), len(cells), f"{workload.name} on {fabric.name}")
-            result = runner.run(workload, fabric, fidelity or experiment.fidelity_of(workload, fabric))
-            found[workload.name, fabric.name] = cell = Cell.of(result)
-            counters.append(cell.statistics)
-            if fidelity == "stepwise":
-                compressed = Cell.of(runner.run(workload, fabric, "compressed"))
-                counters.append(compressed.statistics)
-                worst = max(worst or 0.0, abs(1.0 - speedup(compressed, cell, experiment.file)))
-            plugins.hook.fredfw_after_run(result=result)
-        runner.forget(fabric)
+    runs = 2 if fidelity == "stepwise" else 1
+    try:
+        # Fabric by fabric: what is kept of one is let go before the next is simulated.
+        for fabric in _baselines_first(experiment):
+            for workload in experiment.workloads:
+                what = f"{workload.name} on {fabric.name}"
+                before = len(found)
+                if progress:
+                    progress(before, len(cells), what)
+                tell = progress and _Part(progress, before, len(cells), what, 1 / runs)
+                result = runner.run(workload, fabric, fidelity or experiment.fidelity_of(workload, fabric), tell)
+                cell = Cell.of(result)
+                if fidelity == "stepwise":
+                    tell = progress and _Part(progress, before + 0.5, len(cells), what, 1 / runs)
+                    compressed = Cell.of(runner.run(workload, fabric, "compressed", tell))
+                    counters.append(compressed.statistics)
+                    worst = max(worst or 0.0, abs(1.0 - speedup(compressed, cell, experiment.file)))
+                counters.append(cell.statistics)
+                found[workload.name, fabric.name] = cell
+                plugins.hook.fredfw_after_run(result=result)
+            runner.forget(fabric)
+    except KeyboardInterrupt:
+        finished = _finished(experiment, found)
+        if not finished:
+            raise
+        raise Interrupted(assemble(experiment, finished, counters, worst)) from None
     if progress:
         progress(len(cells), len(cells), "")
     return assemble(experiment, found, counters, worst)
@@ -95,6 +117,36 @@ def check_labels(outline: AnyOutline, causes: Causes) -> None:
             )
 
 
+@frozen
+class _Part:
+    """Tells the progress of one of the runs of a cell: ``before`` cells are done, it is ``share`` of the next."""
+
+    progress: Progress
+    before: float
+    total: int
+    what: str
+    share: float
+
+    def __call__(self, done: float) -> None:
+        self.progress(self.before + self.share * done, self.total, self.what)
+
+
+def _baselines_first(experiment: Experiment) -> list[FabricSpec]:
+    """Return the fabrics in the order of the file, but each after its baseline."""
+    ordered: dict[str, FabricSpec] = {}
+    for fabric in experiment.fabrics:
+        chain = [fabric]
+        while (baseline := experiment.fabric(chain[-1].baseline)) not in chain:
+            chain.append(baseline)
+        ordered |= {one.name: one for one in reversed(chain) if one.name not in ordered}
+    return list(ordered.values())
+
+
+def _finished(experiment: Experiment, found: Mapping[tuple[str, str], Cell]) -> dict[tuple[str, str], Cell]:
+    """Return the cells that have a speed-up; where baselines refer to each other, one that ran may have none yet."""
+    return {key: cell for key, cell in found.items() if (key[0], experiment.fabric(key[1]).baseline) in found}
+
+
 def assemble(
     outline: AnyOutline,
     cells: Mapping[tuple[str, str], Cell],
@@ -105,7 +157,7 @@ def assemble(
 
     Args:
         outline: The matrix.
-        cells: All of its cells, by workload and fabric.
+        cells: All of its cells, by workload and fabric; or some, each with the cell of its baseline.
         counters: Of all simulations.
         fidelity_difference: Largest relative difference between the compressed and the stepwise iteration time, where
             both were simulated.
@@ -116,7 +168,11 @@ def assemble(
     references = {(one.workload, one.fabric): one for one in outline.references}
     uneven = _uneven(outline, cells)
     rows = []
+    missing = []
     for workload, fabric in outline.cells:
+        if (workload.name, fabric.name) not in cells:
+            missing.append((workload.name, fabric.name))
+            continue
         cell, baseline = cells[workload.name, fabric.name], cells[workload.name, fabric.baseline]
         faster = speedup(baseline, cell, outline.file)
         status = _status(workload, fabric)
@@ -158,7 +214,7 @@ def assemble(
         title=outline.title,
         baseline=outline.baseline,
         rows=tuple(rows),
-        savings=savings(outline, cells),
+        savings=savings(evolve(outline, savings=outline.covered(cells)), cells),
         provenance={
             "cells": [
                 {"workload": row.workload, "fabric": row.fabric, **cells[row.workload, row.fabric].provenance}
@@ -167,6 +223,7 @@ def assemble(
         },
         statistics=merged(counters),
         fidelity_difference=fidelity_difference,
+        missing=tuple(missing),
     )
 
 

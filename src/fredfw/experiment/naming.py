@@ -29,6 +29,14 @@ def as_written(value: object) -> str:
     return str(value)
 
 
+def toml_key(name: str) -> str:
+    """Return ``name`` as a key of TOML, in quotes where it needs them."""
+    if name and all(letter.isascii() and (letter.isalnum() or letter in "-_") for letter in name):
+        return name
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def listed(names: Sequence[str]) -> str:
     """Return ``names`` with commas between them; of many only the first, and how many there are."""
     if len(names) <= _FEW:

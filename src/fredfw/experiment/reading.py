@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 from fredfw.collectives import CollectiveAlgorithm, Pattern
 from fredfw.errors import InputError, PluginError, UnknownNameError, UnsupportedError, nearest
 from fredfw.experiment.naming import fill, listed
+from fredfw.experiment.overrides import with_values
 from fredfw.experiment.spec import (
     FIDELITIES,
     PRIORITIES,
@@ -37,8 +38,8 @@ from fredfw.workloads import Npu
 _T = TypeVar("_T")
 
 
-def load(path: str | Path) -> AnyOutline:
-    """Read the experiment file at ``path``.
+def load(path: str | Path, values: Mapping[str, Any] | None = None) -> AnyOutline:
+    """Read the experiment file at ``path``, with ``values`` in place of its own, see ``parse``.
 
     Raises:
         InputError: It cannot be read, is not TOML, or says something that cannot be used; names file, key and value.
@@ -53,13 +54,21 @@ def load(path: str | Path) -> AnyOutline:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # more than TOMLDecodeError: integers of many digits, deep nesting
         raise InputError(f"is not TOML: {error}", file=file, accepted="a TOML file") from None
-    return parse(content, file=file)
+    return parse(content, values, file=file)
 
 
-def parse(content: Mapping[str, Any], *, file: str | None = None) -> AnyOutline:
-    """Return the outline that the tables of ``content`` describe; raises ``InputError`` as ``load`` does."""
+def parse(
+    content: Mapping[str, Any], values: Mapping[str, Any] | None = None, *, file: str | None = None
+) -> AnyOutline:
+    """Return the outline that the tables of ``content`` describe; raises ``InputError`` as ``load`` does.
+
+    Args:
+        content: The tables.
+        values: What replaces values of them, by path, see ``fredfw.experiment.overrides``.
+        file: Where they come from.
+    """
     try:
-        outline = _outline(content, file)
+        outline = _outline(with_values(content, values or {}), file)
         _check_texts(outline)
         _check_priorities(outline.priorities)
         _check_names(outline)

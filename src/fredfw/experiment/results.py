@@ -345,6 +345,7 @@ class Comparison:
         statistics: Counters of the engine over all runs.
         fidelity_difference: Largest relative difference between the compressed and the stepwise iteration time, where
             both were run, else ``None``.
+        missing: The cells (workload, fabric) that an interrupt left out; then savings that need them are left out too.
     """
 
     title: str
@@ -354,7 +355,9 @@ class Comparison:
     provenance: dict[str, Any] = field(factory=dict)
     statistics: dict[str, int] = field(factory=dict)
     fidelity_difference: float | None = None
+    missing: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> str:
         """Return the whole comparison as JSON text: title, rows, savings, provenance and all else."""
-        return document("comparison", asdict(self))
+        missing = [{"workload": workload, "fabric": fabric} for workload, fabric in self.missing]
+        return document("comparison", {**asdict(self), "missing": missing})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from attrs import frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, SimulationError, UnsupportedError
+from fredfw.experiment.progress import Log, silent
 from fredfw.experiment.results import CollectiveResult, RunResult, Throughput
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.fabric import Fabric
@@ -49,11 +51,13 @@ class Runner:
     Args:
         experiment: The matrix.
         plugins: Where defaults are looked up by name.
+        log: Told of fabrics that are built and of cells that begin and end.
     """
 
-    def __init__(self, experiment: Experiment, plugins: PluginManager) -> None:
+    def __init__(self, experiment: Experiment, plugins: PluginManager, log: Log = silent) -> None:
         self._experiment = experiment
         self._plugins = plugins
+        self._log = log
         self._bench: dict[str, Bench] = {}
         self._cells: dict[str, dict[str, _Cell]] = {}  # by fabric and workload
         self._graphs: dict[tuple[str, System], TaskGraph] = {}
@@ -75,8 +79,20 @@ class Runner:
         self._bench.pop(fabric.name, None)
         self._cells.pop(fabric.name, None)
 
-    def run(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> RunResult:
+    def run(
+        self,
+        workload: WorkloadSpec,
+        fabric: FabricSpec,
+        fidelity: str,
+        progress: Callable[[float], None] | None = None,
+    ) -> RunResult:
         """Simulate one iteration of ``workload`` on ``fabric``.
+
+        Args:
+            workload: The row.
+            fabric: The column.
+            fidelity: ``compressed`` or ``stepwise``.
+            progress: Called now and then with the share of the simulated tasks that has ended.
 
         Raises:
             InputError: The two do not fit each other.
@@ -84,15 +100,18 @@ class Runner:
         """
         cell = self._cell(workload, fabric)
         bench, memory = cell.bench, cell.memory
+        names = {"workload": workload.name, "fabric": fabric.name, "fidelity": fidelity}
+        self._log("cell begins", **names, ranks=len(cell.places), tasks=len(cell.graph))
+        begun = perf_counter()
         network = FlowNetwork(bench.fabric, bench.sharing, cell.solver)
-        executor = self._executor(workload, cell, network, stepwise=fidelity == "stepwise")
+        executor = self._executor(workload, cell, network, stepwise=fidelity == "stepwise", progress=progress)
         with self._placed(f"fabrics.{fabric.name}.router", UnsupportedError):
             timeline = executor.run()
         by_label = network.link_bytes()
         link_bytes = sum(by_label.values(), np.zeros(len(bench.fabric.bandwidths)))
         parts = timeline.breakdown
         self._check_account(workload.name, fabric.name, timeline.breakdown_by_rank, timeline.duration)
-        return RunResult(
+        result = RunResult(
             workload=workload.name,
             fabric_name=fabric.name,
             fabric=bench.fabric,
@@ -118,6 +137,15 @@ class Runner:
                 compute_scale=workload.compute_scale,
             ),
         )
+        self._log(
+            "cell ended",
+            **names,
+            took=round(perf_counter() - begun, 3),
+            iteration=result.seconds,
+            events=network.statistics.events,
+            algorithms=result.algorithms,
+        )
+        return result
 
     def _cell(self, workload: WorkloadSpec, fabric: FabricSpec) -> _Cell:
         """Put ``workload`` on ``fabric``, checked once; its ``compute_scale`` has no part in it."""
@@ -158,7 +186,15 @@ class Runner:
         known[workload.name] = cell
         return cell
 
-    def _executor(self, workload: WorkloadSpec, cell: _Cell, network: FlowNetwork, *, stepwise: bool) -> Executor:
+    def _executor(
+        self,
+        workload: WorkloadSpec,
+        cell: _Cell,
+        network: FlowNetwork,
+        *,
+        stepwise: bool,
+        progress: Callable[[float], None] | None = None,
+    ) -> Executor:
         experiment = self._experiment
         return Executor(
             cell.graph,
@@ -171,6 +207,7 @@ class Runner:
             priorities={label: rank for rank, label in enumerate(experiment.priorities)},
             stepwise=stepwise,
             bounds=cell.bench.bounds,
+            progress=progress,
         )
 
     @contextmanager
@@ -188,6 +225,15 @@ class Runner:
             sharing = spec.sharing or sharing_of(fabric, self._plugins)
             bench = Bench(fabric, sharing, spec.collectives, self._plugins, fastest=spec.fastest)
             self._bench[spec.name] = bench
+            self._log(
+                "fabric built",
+                fabric=spec.name,
+                topology=spec.topology.name,
+                npus=len(fabric.npus),
+                links=len(fabric.bandwidths),
+                router=fabric.router.name,
+                sharing=sharing.name,
+            )
         return bench
 
     def _placement(self, spec: FabricSpec) -> Placement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -366,11 +366,15 @@ class Outline(Generic[_Fabric, _Workload]):
             fabrics=tuple(one for one in self.fabrics if one.name in names),
             workloads=rows,
             references=tuple(one for one in self.references if (one.workload, one.fabric) in cells),
-            savings=tuple(
-                saving
-                for saving in self.savings
-                if all({(one.workload, one.of), (one.workload, one.over)} <= cells for one in self.pairs(saving))
-            ),
+            savings=self.covered(cells),
+        )
+
+    def covered(self, cells: Collection[tuple[str, str]]) -> tuple[SavingSpec, ...]:
+        """Return the savings whose cells are all among ``cells``: names of a workload and a fabric."""
+        return tuple(
+            saving
+            for saving in self.savings
+            if all((one.workload, name) in cells for one in self.pairs(saving) for name in (one.of, one.over))
         )
 
     def _called(self, kind: str, sections: tuple[_Section, ...], names: Sequence[str] | None) -> tuple[_Section, ...]:

@@ -17,7 +17,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from fredfw.experiment.naming import as_written, listed
+from fredfw.experiment.naming import as_written, listed, toml_key
 from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResult, Saving, Status
 from fredfw.fabric import Fabric
 from fredfw.report.data import causes, link_loads
@@ -420,7 +420,7 @@ def calibrations_report(fits: Sequence[Fit]) -> list[RenderableType]:
         if len(fit.solutions) != 1:
             lines.append(Text(f"{fit.workload}: {_why(fit)}", style="yellow"))
     toml = "\n\n".join(
-        f"[workloads.{_toml_key(fit.workload)}]\ncompute_scale = {fit.solutions[0]!r}"
+        f"[workloads.{toml_key(fit.workload)}]\ncompute_scale = {fit.solutions[0]!r}"
         for fit in fits
         if len(fit.solutions) == 1
     )
@@ -436,13 +436,6 @@ def _why(fit: Fit) -> str:
         return f"{len(fit.solutions)} factors give {fit.target:g}; choose one and say why"
     reached = f"{fit.reached[0]:.4g} to {fit.reached[1]:.4g}"
     return f"no factor from {low:g} to {high:g} gives {fit.target:g}; speed-ups there are {reached}"
-
-
-def _toml_key(name: str) -> str:
-    if name and all(letter.isascii() and (letter.isalnum() or letter in "-_") for letter in name):
-        return name
-    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def plugins_report(infos: Iterable[PluginInfo]) -> list[RenderableType]:

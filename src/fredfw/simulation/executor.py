@@ -24,6 +24,8 @@ from fredfw.workloads import TaskGraph, TaskKind
 # Plain integers: looking up an enum's member costs more than the comparison, and this is the hot path.
 _COMPUTE, _TRANSFER, _LOAD = int(TaskKind.COMPUTE), int(TaskKind.TRANSFER), int(TaskKind.LOAD)
 _STREAMS = (_LOAD, int(TaskKind.STORE))
+# The least growth of the share done that is told.
+_VISIBLE = 0.002
 # What a deadlock report lists at most.
 _LISTED = 10
 
@@ -118,6 +120,7 @@ class Executor:
         priorities: Class by label, 0 the highest; other labels come after all of them.
         stepwise: Whether repeated phases and blocks are simulated repetition by repetition.
         bounds: The lower bounds on the fabric, if there are some that know it already.
+        progress: Called with the share of the tasks that has ended, 0 to 1, where that has grown enough to be seen.
 
     Raises:
         InputError: A load or store uses an I/O controller that the fabric does not have.
@@ -136,6 +139,7 @@ class Executor:
         priorities: Mapping[str, int] | None = None,
         stepwise: bool = False,
         bounds: LowerBounds | None = None,
+        progress: Callable[[float], None] | None = None,
     ) -> None:
         _check_controllers(graph, fabric)
         graph = graph.expanded() if stepwise else graph
@@ -166,6 +170,10 @@ class Executor:
         self._freed_by = np.full(graph.ranks, -1)
         self._queue: list[tuple[float, int, IntArray, int]] = []
         self._spans: list[_Span] = []
+        self._progress = progress
+        self._done = 0
+        self._total = 0
+        self._told = 0.0
 
     def check_collectives(self) -> None:
         """Make sure, without simulating anything, that there is an algorithm for every collective.
@@ -413,6 +421,8 @@ class Executor:
         """Record a span of ``ranks`` and let the dependents of the participants ``slots`` know."""
         span = len(self._spans)
         self._tasks[task].ended += len(slots)
+        if self._progress is not None:
+            self._tell(self._progress, len(slots))
         self._spans.append(_Span(task, start, self._network.now, trigger, ranks))
         for dependent in self._dependents[task]:
             shared = self._shared_slots(task, dependent)
@@ -425,6 +435,15 @@ class Executor:
             ready = theirs[missing[theirs] == 0]
             if len(ready):
                 self._ready(dependent, ready, span)
+
+    def _tell(self, progress: Callable[[float], None], ended: int) -> None:
+        """Count participants of tasks that ended, and tell their share where it has grown enough to be seen."""
+        self._total = self._total or sum(len(self._table(task).participants) for task in range(len(self._graph)))
+        self._done += ended
+        share = self._done / self._total
+        if share >= self._told + _VISIBLE:
+            self._told = share
+            progress(share)
 
     def _check_finished(self) -> None:
         graph = self._graph

@@ -1,0 +1,20 @@
+"""How a long computation tells what it does: a progress for a bar, a log for a story. Both are given by the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+Progress = Callable[[float, int, str], None]
+"""Called with what is done, how much there is in all, and what is being done; a share of a cell counts as a fraction."""
+
+
+class Log(Protocol):
+    """Takes events with their values, as a logger of structlog does; for example ``structlog.get_logger().info``."""
+
+    def __call__(self, event: str, /, **values: Any) -> object:
+        """Take note of ``event``; what is returned is ignored."""
+
+
+def silent(event: str, /, **values: Any) -> None:
+    """Take no note: the log where none is given."""
