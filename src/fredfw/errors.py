@@ -96,7 +96,7 @@ class Interrupted(KeyboardInterrupt):
     """
 
     def __init__(self, finished: Any) -> None:
-        super().__init__("interrupted")
+        super().__init__()
         self.finished = finished
 
 

@@ -92,7 +92,18 @@ class Framework:
             bench.planner.able(request, fabric.view(members))
         except UnsupportedError as error:
             raise error.at(key="algorithm") from None
-        return bench.collective(request, members, stepwise=fidelity == "stepwise")
+        result = bench.collective(request, members, stepwise=fidelity == "stepwise")
+        self._log(
+            "collective ended",
+            fabric=fabric.name,
+            pattern=result.pattern,
+            ranks=result.ranks,
+            size=result.size,
+            algorithm=result.algorithm,
+            duration=result.duration,
+            events=result.statistics["events"],
+        )
+        return result
 
     def _bench(self, fabric: Fabric, algorithm: str, options: dict[str, Any]) -> Bench:
         key = f"{algorithm} {sorted(options.items())}"
@@ -105,6 +116,7 @@ class Framework:
             raise InputError(f"{sorted(options)} given without an algorithm", key="algorithm", accepted="a name")
         bench = Bench(fabric, sharing_of(fabric, self.plugins), chosen, self.plugins, fastest=chosen is None)
         self._latest = fabric, key, bench
+        self._log("fabric built", **bench.facts())
         return bench
 
     def outline(self, source: str | Path | Mapping[str, Any], *, values: Mapping[str, Any] | None = None) -> AnyOutline:

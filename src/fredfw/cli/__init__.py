@@ -1,7 +1,7 @@
 """The command line: ``fredfw``; and what the commands of plugins need of it.
 
-Exit codes: 0 done, 2 bad input, 1 failure; both with one message on standard error and no traceback. An exception that
-fredfw did not raise on purpose is a defect and keeps its traceback.
+Exit codes: 0 done, 2 bad input, 1 failure, 130 interrupted. Each but the first comes with one message on standard error
+and no traceback. An exception that fredfw did not raise on purpose is a defect and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from fredfw.cli.plugins import plugins
 from fredfw.cli.session import open_framework, session
 from fredfw.errors import FredfwError, InputError, PluginWarning
 from fredfw.terminal import printable
+from fredfw_command import INTERRUPTED
 
 __all__ = ["Outputs", "configured", "main", "open_framework", "print_report", "table"]
 
@@ -39,6 +40,15 @@ class _Failure(click.ClickException):
 
 class _BadInput(_Failure):
     exit_code = 2
+
+
+class _Interrupted(click.ClickException):
+    """An interrupt, with what is done."""
+
+    exit_code = INTERRUPTED
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"fredfw: interrupted{self.message}", err=file is None, file=file)
 
 
 @contextmanager
@@ -61,6 +71,8 @@ def _reported() -> Iterator[None]:
             raise _BadInput(str(error)) from error
         except FredfwError as error:
             raise _Failure(str(error)) from error
+        except KeyboardInterrupt as error:
+            raise _Interrupted(f": {error}" if str(error) else "") from error
         except MemoryError as error:
             raise _Failure(f"there is not enough memory{f': {error}' if str(error) else ''}") from error
         except OSError as error:

@@ -9,13 +9,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fredfw.cli.output import STDOUT, Outputs, progress_bar
-from fredfw.cli.parsing import configured, parse_assignments, parse_group, parse_size, parse_sizes
+from fredfw.cli import completion
+from fredfw.cli.output import STDOUT, Outputs, log, progress_bar
+from fredfw.cli.parsing import (
+    blamed_on_set,
+    configured,
+    nccl_sizes,
+    parse_assignments,
+    parse_group,
+    parse_size,
+    parse_sizes,
+    parse_values,
+)
 from fredfw.cli.session import open_framework
-from fredfw.errors import InputError
+from fredfw.errors import InputError, Interrupted
 
 if TYPE_CHECKING:
-    from fredfw.experiment.results import Comparison, Saving
+    from fredfw.experiment.results import CollectiveResult, Comparison, Saving
     from fredfw.experiment.spec import SavingSpec
     from fredfw.framework import Framework
     from fredfw.plugin.exporter import Exporter
@@ -26,9 +36,20 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Contents = dict[str, Callable[[], str | bytes]]
 FIDELITIES = ("compressed", "stepwise")
 
-_file = click.argument("file")
-_json = click.option("--json", "json_path", metavar="PATH", help="Write all results as JSON; - is standard output.")
-_csv = click.option("--csv", "csv_path", metavar="PATH", help="Write a table as CSV; - is standard output.")
+_PATH = click.Path()  # which completes names of files and checks nothing
+_file = click.argument("file", type=_PATH)
+_json = click.option(
+    "--json", "json_path", metavar="PATH", type=_PATH, help="Write all results as JSON; - is standard output."
+)
+_csv = click.option("--csv", "csv_path", metavar="PATH", type=_PATH, help="Write a table as CSV; - is standard output.")
+_set = click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="PATH=VALUE",
+    shell_complete=completion.paths,
+    help="Use a value in place of that in FILE, such as fabrics.mesh.topology.rows=5; may be repeated.",
+)
 _fidelity = click.option(
     "--fidelity",
     type=click.Choice(FIDELITIES),
@@ -40,9 +61,14 @@ _export = click.option(
     nargs=2,
     multiple=True,
     metavar="NAME PATH",
+    shell_complete=completion.exporters,
     help="Write the result through the exporter plugin NAME; may be repeated.",
 )
-_progress = click.option("--progress/--no-progress", default=True, help="A progress bar, where there is a terminal.")
+_progress = click.option(
+    "--progress/--no-progress",
+    default=True,
+    help="Show what runs, how much is done, and the elapsed and remaining time, where standard error is a terminal.",
+)
 
 
 def _exporters(framework: Framework, exports: tuple[tuple[str, str], ...]) -> dict[str, tuple[Exporter, str]]:
@@ -51,18 +77,18 @@ def _exporters(framework: Framework, exports: tuple[tuple[str, str], ...]) -> di
     return {f"--export {name} {path}": (exporters.get(name)(), path) for name, path in exports}
 
 
-def _log(event: str, **values: Any) -> None:
-    import structlog
-
-    structlog.get_logger("fredfw").info(event, **values)
-
-
 def _comparing(command: Command) -> Command:
     """Add the options of a command that ends with a comparison."""
     plot = click.option(
-        "--plot", "plot_path", metavar="PATH", help="Draw stacked bars into a .png, .svg or .pdf; - is a PNG."
+        "--plot",
+        "plot_path",
+        metavar="PATH",
+        type=_PATH,
+        help="Draw stacked bars into a .png, .svg or .pdf; - is a PNG.",
     )
-    maps = click.option("--map", "map_path", metavar="PATH", help="Draw the savings by two fields, likewise.")
+    maps = click.option(
+        "--map", "map_path", metavar="PATH", type=_PATH, help="Draw the savings by two fields, likewise."
+    )
     for option in (_export, maps, plot, _csv, _json):
         command = option(command)
     return command
@@ -104,14 +130,24 @@ class _Report:
             check_maps(savings)
 
     def write(self, comparison: Comparison) -> None:
-        """Write and print what is wanted of ``comparison``."""
+        """Write and print what is wanted of ``comparison``.
+
+        Raises:
+            KeyboardInterrupt: Cells are missing, since an interrupt left them out. Pictures and what exporters make are
+                not written then: only the table and the data say what is missing.
+        """
         from fredfw.report import data, tables
 
         contents: Contents = {"--json": comparison.to_json, "--csv": lambda: data.comparison_to_csv(comparison)}
         contents |= {option: partial(paint, comparison) for option, paint in self._pictures.items()}
         contents |= {option: partial(exporter.export, comparison) for option, (exporter, _) in self._exporters.items()}
-        self._outputs.write(contents)
+        unfit = [*self._pictures, *self._exporters] if comparison.missing else []
+        self._outputs.write(contents, leave_out=unfit)
         self._outputs.show(lambda: tables.comparison_report(comparison))
+        if comparison.missing:
+            done = len(comparison.rows)
+            message = f"{done} of {done + len(comparison.missing)} cells are done"
+            raise KeyboardInterrupt("; not written: ".join([message, *filter(None, [", ".join(unfit)])]))
 
 
 def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
@@ -131,8 +167,23 @@ def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
 
 @click.command(short_help="Every workload on every fabric.")
 @_file
-@click.option("--workload", "workloads", metavar="NAME", multiple=True, help="Only this one; may be repeated.")
-@click.option("--fabric", "fabrics", metavar="NAME", multiple=True, help="Only this one and its baseline, likewise.")
+@click.option(
+    "--workload",
+    "workloads",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=completion.workloads,
+    help="Only this one; may be repeated.",
+)
+@click.option(
+    "--fabric",
+    "fabrics",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=completion.fabrics,
+    help="Only this one and its baseline, likewise.",
+)
+@_set
 @_fidelity
 @_comparing
 @_progress
@@ -143,6 +194,7 @@ def compare(
     file: str,
     workloads: tuple[str, ...],
     fabrics: tuple[str, ...],
+    assignments: tuple[str, ...],
     fidelity: str | None,
     progress: bool,
     **outputs: Any,
@@ -151,84 +203,119 @@ def compare(
 
     Prints iteration time, speed-up over the baseline, the published value beside it, where the time goes, and the
     savings that FILE asks for. With --fidelity stepwise every cell is run both ways and the largest difference is
-    printed.
+    printed. An interrupt (Ctrl-C) ends it with the cells that are done.
     """
+    values = parse_values(assignments)
     framework = open_framework(ctx)
     report = _Report(framework, [file], **outputs)
-    experiment = framework.load_experiment(file, fabrics=fabrics or None, workloads=workloads or None, baselines=True)
-    report.protect(framework.plugins.files)
-    report.check(experiment.savings)
     with progress_bar(progress) as step:
-        comparison = framework.compare(experiment, fidelity=fidelity, progress=step)
-    _log("compared", file=file, cells=len(comparison.rows), **comparison.statistics)
+        with blamed_on_set(values):
+            experiment = framework.load_experiment(
+                file, fabrics=fabrics or None, workloads=workloads or None, baselines=True, values=values
+            )
+        report.protect(framework.plugins.files)
+        report.check(experiment.savings)
+        try:
+            comparison = framework.compare(experiment, fidelity=fidelity, progress=step)
+        except Interrupted as interrupt:
+            comparison = interrupt.finished
+    log("compared", file=file, cells=len(comparison.rows), **comparison.statistics)
     report.write(comparison)
 
 
 @click.command(short_help="A comparison from stored cells.")
 @_file
-@click.argument("cells", metavar="CELL...", nargs=-1, required=True)
+@click.argument("cells", metavar="CELL...", nargs=-1, required=True, type=_PATH)
+@_set
 @_comparing
 @click.pass_context
-def merge(ctx: click.Context, /, file: str, cells: tuple[str, ...], **outputs: Any) -> None:
+def merge(
+    ctx: click.Context, /, file: str, cells: tuple[str, ...], assignments: tuple[str, ...], **outputs: Any
+) -> None:
     """Compare the cells of the experiment FILE, each stored by fredfw run FILE ... --json CELL.
 
     Prints and writes what fredfw compare FILE does, without running anything; the plugins of FILE need not be
-    installed.
+    installed. Cells that were run with --set are compared with the same --set.
     """
+    values = parse_values(assignments)
     framework = open_framework(ctx)
     report = _Report(framework, [file, *cells], **outputs)
-    comparison = framework.merge(file, cells)
+    with blamed_on_set(values):
+        comparison = framework.merge(file, cells, values=values)
     report.check(comparison.savings)
     report.write(comparison)
 
 
 @click.command(short_help="The cells of an experiment, one a line.")
 @_file
+@_set
 @click.pass_context
-def cells(ctx: click.Context, file: str) -> None:
+def cells(ctx: click.Context, file: str, assignments: tuple[str, ...]) -> None:
     """List the cells of the experiment FILE for scripts: workload, tab, fabric.
 
     The plugins of FILE need not be installed.
     """
-    for workload, fabric in open_framework(ctx).outline(file).cells:
+    values = parse_values(assignments)
+    with blamed_on_set(values):
+        outline = open_framework(ctx).outline(file, values=values)
+    for workload, fabric in outline.cells:
         click.echo(f"{workload.name}\t{fabric.name}")
 
 
 @click.command(short_help="One workload on one fabric.")
 @_file
-@click.option("--workload", metavar="NAME", help="Which workload of the experiment; needed where there are several.")
-@click.option("--fabric", metavar="NAME", help="Which fabric of the experiment; needed where there are several.")
+@click.option(
+    "--workload",
+    metavar="NAME",
+    shell_complete=completion.workloads,
+    help="Which workload of the experiment; needed where there are several.",
+)
+@click.option(
+    "--fabric",
+    metavar="NAME",
+    shell_complete=completion.fabrics,
+    help="Which fabric of the experiment; needed where there are several.",
+)
+@_set
 @_fidelity
-@click.option("--trace", "trace_path", metavar="PATH", help="Write a Chrome trace (opens in Perfetto).")
+@click.option("--trace", "trace_path", metavar="PATH", type=_PATH, help="Write a Chrome trace (opens in Perfetto).")
 @_json
 @_export
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many links to list.")
+@_progress
 @click.pass_context
 def run(
     ctx: click.Context,
     file: str,
     workload: str | None,
     fabric: str | None,
+    assignments: tuple[str, ...],
     fidelity: str | None,
     trace_path: str | None,
     json_path: str | None,
     exports: tuple[tuple[str, str], ...],
     top: int,
+    progress: bool,
 ) -> None:
     """Run one workload on one fabric of the experiment FILE.
 
     Prints where the time goes, the hottest links, the bytes moved by cause, energy, memory and algorithms.
     """
+    values = parse_values(assignments)
     framework = open_framework(ctx)
     exporters = _exporters(framework, exports)
     paths = {"--json": json_path, "--trace": trace_path}
     outputs = Outputs(paths | {option: path for option, (_, path) in exporters.items()}, source=file)
-    experiment = framework.load_experiment(
-        file, fabrics=None if fabric is None else [fabric], workloads=None if workload is None else [workload]
-    )
-    outputs.protect(framework.plugins.files)
-    result = framework.run(experiment, workload=workload, fabric=fabric, fidelity=fidelity)
-    _log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
+    chosen_fabrics = None if fabric is None else [fabric]
+    chosen_workloads = None if workload is None else [workload]
+    with progress_bar(progress) as step:
+        with blamed_on_set(values):
+            experiment = framework.load_experiment(
+                file, fabrics=chosen_fabrics, workloads=chosen_workloads, values=values
+            )
+        outputs.protect(framework.plugins.files)
+        result = framework.run(experiment, workload=workload, fabric=fabric, fidelity=fidelity, progress=step)
+    log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
     from fredfw.report import data, tables, trace
 
     contents: Contents = {"--json": lambda: data.run_to_json(result), "--trace": lambda: trace.trace_to_json(result)}
@@ -238,18 +325,50 @@ def run(
 
 
 @click.command(short_help="One collective, by size.")
-@click.argument("pattern")
-@click.option("--topology", required=True, metavar="NAME", help="What to build; see: fredfw plugins list.")
-@click.option("--set", "fields", multiple=True, metavar="KEY=VALUE", help="A field of the topology; may be repeated.")
-@click.option("--size", metavar="SIZE", help="Bytes of the per-rank buffer, such as 64MiB.  [default: 1GB]")
-@click.option("--sizes", metavar="SWEEP", help="A sweep: 1MB:1GB:x4 multiplies, 1MB:9MB:+2MB adds.")
+@click.argument("pattern", shell_complete=completion.patterns)
+@click.option(
+    "--topology",
+    required=True,
+    metavar="NAME",
+    shell_complete=completion.topologies,
+    help="What to build; see: fredfw plugins list.",
+)
+@click.option(
+    "--set",
+    "fields",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=completion.topology_fields,
+    help="A field of the topology, such as arity=3,3; may be repeated.",
+)
+@click.option("--size", metavar="SIZE", help="Bytes of the per-rank buffer, such as 64MiB or 8G.  [default: 1GB]")
+@click.option("--sizes", metavar="SWEEP", help="A sweep: 8:8G:x2 multiplies, 1MB:9MB:+2MB adds.")
+@click.option("-b", "--minbytes", metavar="SIZE", help="As in nccl-tests: the first size of a sweep.  [default: 32M]")
+@click.option("-e", "--maxbytes", metavar="SIZE", help="As in nccl-tests: the last size.  [default: 32M]")
+@click.option("-f", "--stepfactor", metavar="FACTOR", help="As in nccl-tests: from size to size, multiply.")
+@click.option("-i", "--stepbytes", metavar="SIZE", help="As in nccl-tests: or add.  [default: 1M]")
 @click.option("--group", metavar="NPUS", help="Who takes part, in rank order, such as 0-4,7.  [default: all]")
-@click.option("--algorithm", default="auto", show_default=True, metavar="NAME", help="auto is the fastest that can.")
-@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="A field of the algorithm; see --set.")
+@click.option(
+    "--algorithm",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=completion.algorithms,
+    help="auto is the fastest that can.",
+)
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=completion.algorithm_fields,
+    help="A field of the algorithm; see --set.",
+)
 @click.option("--root", type=int, default=0, show_default=True, help="The special rank of a rooted pattern.")
 @click.option("--fidelity", type=click.Choice(FIDELITIES), default=FIDELITIES[0], show_default=True)
 @_json
 @_csv
+@_progress
 @click.pass_context
 def collective(
     ctx: click.Context,
@@ -258,6 +377,10 @@ def collective(
     fields: tuple[str, ...],
     size: str | None,
     sizes: str | None,
+    minbytes: str | None,
+    maxbytes: str | None,
+    stepfactor: str | None,
+    stepbytes: str | None,
     group: str | None,
     algorithm: str,
     options: tuple[str, ...],
@@ -265,15 +388,16 @@ def collective(
     fidelity: str,
     json_path: str | None,
     csv_path: str | None,
+    progress: bool,
 ) -> None:
     """Run one collective PATTERN, such as all-reduce, on an otherwise idle fabric.
 
-    Prints a table in nccl-tests' terms. Size is the per-rank buffer, the larger of input and output.
+    Prints a table in nccl-tests' terms. Size is the per-rank buffer, the larger of input and output. A number is bytes.
+    A bare K, M or G is a power of 1024, as in nccl-tests; kB, MB and GB are powers of 1000, KiB, MiB and GiB of 1024.
+    An interrupt (Ctrl-C) ends a sweep with the sizes that are done.
     """
-    if size is not None and sizes is not None:
-        raise click.UsageError("--size and --sizes exclude each other.")
     outputs = Outputs({"--json": json_path, "--csv": csv_path})
-    sweep = parse_sizes(sizes) if sizes is not None else [parse_size("1GB" if size is None else size, "--size")]
+    sweep = _sweep(size, sizes, (minbytes, maxbytes, stepfactor, stepbytes))
     option_texts = parse_assignments(options, "--option")
     framework = open_framework(ctx)
     from fredfw.plugin import configure
@@ -292,13 +416,29 @@ def collective(
             _named("--algorithm", registries.collectives, algorithm), option_texts, key_prefix="--option"
         )
         chosen = {key: value for key, value in configure.unstructure(plugin).items() if key in option_texts}
-    results = [
-        framework.simulate_collective(
-            fabric, pattern, size=one, group=members, algorithm=algorithm, root=root, fidelity=fidelity, **chosen
-        )
-        for one in sweep
-    ]
-    _log("simulated", pattern=pattern, topology=topology, sizes=len(results))
+    results: list[CollectiveResult] = []
+    try:
+        with progress_bar(progress) as step:
+            for one in sweep:
+                if step:
+                    step(len(results), len(sweep), f"{pattern} of {one:.15g} B on {topology}")
+                results.append(
+                    framework.simulate_collective(
+                        fabric,
+                        pattern,
+                        size=one,
+                        group=members,
+                        algorithm=algorithm,
+                        root=root,
+                        fidelity=fidelity,
+                        **chosen,
+                    )
+                )
+    except KeyboardInterrupt:
+        if not results:
+            raise
+    missing = sweep[len(results) :]
+    log("simulated", pattern=pattern, topology=topology, sizes=len(results))
     from fredfw.experiment.runner import describe
     from fredfw.report import data, tables
 
@@ -311,11 +451,26 @@ def collective(
     }
     outputs.write(
         {
-            "--json": lambda: data.collectives_to_json(results, fabric, provenance),
+            "--json": lambda: data.collectives_to_json(results, fabric, provenance, missing),
             "--csv": lambda: data.collectives_to_csv(results),
         }
     )
     outputs.show(lambda: tables.collectives_report(results, fabric))
+    if missing:
+        raise KeyboardInterrupt(f"{len(results)} of {len(sweep)} sizes are done")
+
+
+def _sweep(size: str | None, sizes: str | None, nccl: tuple[str | None, ...]) -> list[float]:
+    """Return the sizes that one of three ways asks for; raises ``UsageError`` where there are several."""
+    wants_nccl = any(one is not None for one in nccl)
+    if (size is not None) + (sizes is not None) + wants_nccl > 1:
+        raise click.UsageError("--size, --sizes and -b, -e, -f, -i exclude each other.")
+    if wants_nccl:
+        first, last, factor, step = nccl
+        if factor is not None and step is not None:
+            raise click.UsageError("-f and -i exclude each other.")
+        return nccl_sizes(first, last, factor, step)
+    return parse_sizes(sizes) if sizes is not None else [parse_size("1GB" if size is None else size, "--size")]
 
 
 def _named(option: str, registry: Registry[T], name: str) -> type[T]:
@@ -329,19 +484,24 @@ def _named(option: str, registry: Registry[T], name: str) -> type[T]:
 
 @click.command(short_help="Fit compute times to published values.")
 @_file
+@_set
 @_json
 @_progress
 @click.pass_context
-def calibrate(ctx: click.Context, file: str, json_path: str | None, progress: bool) -> None:
+def calibrate(
+    ctx: click.Context, file: str, assignments: tuple[str, ...], json_path: str | None, progress: bool
+) -> None:
     """Fit the compute scale of every workload of FILE that has a calibration.
 
     Says for each whether there is none, one or more solutions, and prints what to record in the experiment.
     """
+    values = parse_values(assignments)
     outputs = Outputs({"--json": json_path}, source=file)
     framework = open_framework(ctx)
-    experiment = framework.load_experiment(file)
-    outputs.protect(framework.plugins.files)
     with progress_bar(progress) as step:
+        with blamed_on_set(values):
+            experiment = framework.load_experiment(file, values=values)
+        outputs.protect(framework.plugins.files)
         fits = framework.calibrate(experiment, progress=step)
     from fredfw.report import data, tables
 

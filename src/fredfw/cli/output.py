@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fredfw.errors import InputError
-from fredfw.report.files import ensure_writable, written_together
+from fredfw.report.files import compressed, ensure_writable, written_together
 from fredfw.terminal import printable
 
 if TYPE_CHECKING:
@@ -68,12 +68,17 @@ class Outputs:
             if path != STDOUT and os.path.realpath(path) in inputs:
                 raise InputError(f"{path!r} is the input as well", key=option, accepted=_OWN)
 
-    def write(self, contents: Mapping[str, Callable[[], str | bytes]]) -> None:
-        """Make what is wanted of ``contents``, by option; no file is replaced before all of it is written."""
-        made = {option: contents[option]() for option in self._paths}
-        files = {path: made[option] for option, path in self._paths.items() if path != STDOUT}
-        with written_together(files):
-            for option, path in self._paths.items():
+    def write(self, contents: Mapping[str, Callable[[], str | bytes]], *, leave_out: Collection[str] = ()) -> None:
+        """Make what is wanted of ``contents``, by option; no file is replaced before all of it is written.
+
+        Args:
+            contents: What makes them. A path that ends in ``.gz`` gets them compressed.
+            leave_out: Options that are not written, although they are wanted.
+        """
+        wanted = {option: path for option, path in self._paths.items() if option not in leave_out}
+        made = {option: compressed(path, contents[option]()) for option, path in wanted.items()}
+        with written_together({path: made[option] for option, path in wanted.items() if path != STDOUT}):
+            for option, path in wanted.items():
                 if path == STDOUT:
                     click.echo(made[option], nl=False)
 
@@ -109,27 +114,51 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | floa
 
 
 @contextmanager
-def progress_bar(wanted: bool) -> Iterator[Callable[[int, int, str], None] | None]:
-    """Give a function (done, in all, what is next) that moves a bar on standard error, where that is a terminal."""
-    if not wanted or not sys.stderr.isatty():
+def progress_bar(wanted: bool) -> Iterator[Callable[[float, int, str], None] | None]:
+    """Give a function (done, in all, what runs) that moves a bar on standard error, where that is a terminal.
+
+    The bar shows the share that is done, elapsed and remaining time, and what runs. Where there are several, a share of
+    the running one counts as a fraction.
+    """
+    if not wanted or sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich import progress
 
     from fredfw.report.tables import make_console
 
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=make_console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
+    columns = (
+        progress.BarColumn(bar_width=20),
+        progress.TaskProgressColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("left"),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+    )
+    console = make_console(stderr=True)
+    with progress.Progress(*columns, console=console, transient=True, speed_estimate_period=_LONG) as bar:
+        task = bar.add_task("reading and checking", total=None)
 
-        def step(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
+        def step(done: float, total: int, what: str) -> None:
+            place = f" ({min(int(done) + 1, total)} of {total})" if total > 1 else ""
+            bar.update(task, completed=done, total=total, description=f"{what}{place}")
 
         yield step
 
 
 def _printable_values(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     return {key: printable(value) if isinstance(value, str) else value for key, value in event.items()}
+
+
+# Seconds. What remains follows from all that is done so far: cells differ, and the last few say little.
+_LONG = 1e9
+
+
+def log(event: str, /, **values: Any) -> None:
+    """Log ``event`` at the level ``info``."""
+    import structlog
+
+    structlog.get_logger("fredfw").info(event, **values)
 
 
 def configure_logging(level: str, style: str) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from fredfw.errors import InputError
 from fredfw.units import Unit, parse
@@ -36,6 +37,57 @@ def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
             raise InputError(f"{key!r} is given twice", key=option, accepted="each key once")
         found[key] = value.strip()
     return found
+
+
+def parse_values(texts: Iterable[str]) -> dict[str, Any]:
+    """Return ``{path: value}`` of ``PATH=VALUE`` for an experiment, given several times with ``--set``.
+
+    A path is a dotted key of TOML, such as ``fabrics."two rows".topology.rows``. A value is one of TOML, or else text.
+
+    Raises:
+        InputError: Not of that form, or a path given twice.
+    """
+    from fredfw.plugin.configure import from_toml
+
+    found: dict[str, Any] = {}
+    for text in texts:
+        try:
+            path, value = _assignment(text)
+        except InputError as error:
+            raise error.at(key="--set") from None
+        if path in found:
+            raise InputError(f"{path} is given twice", key="--set", accepted="each path once")
+        found[path] = from_toml(value)
+    return found
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    from fredfw.experiment.overrides import dotted, key_parts
+
+    refused: InputError | None = None
+    # Not simply the first equals sign: a name in quotes may have one in it.
+    for sign in re.finditer("=", text):
+        try:
+            return dotted(key_parts(text[: sign.start()])), text[sign.end() :].strip()
+        except InputError as error:
+            refused = refused or error
+    raise refused or InputError(f"{text!r} is not an assignment", accepted="PATH=VALUE")
+
+
+@contextmanager
+def blamed_on_set(values: Mapping[str, Any]) -> Iterator[None]:
+    """Name ``--set`` in errors about the keys that it gave."""
+    from fredfw.experiment.overrides import key_parts
+
+    try:
+        yield
+    except InputError as error:
+        for path in values:
+            given = (path, ".".join(key_parts(path)))  # as TOML has it, and as messages about files do
+            if error.key and any(error.key == one or error.key.startswith((f"{one}.", f"{one}[")) for one in given):
+                error.key = f"--set {error.key}"
+                break
+        raise
 
 
 def configured(cls: type[T], assignments: Iterable[str], option: str) -> T:

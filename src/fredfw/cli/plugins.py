@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fredfw.cli.output import print_report
+from fredfw.cli.completion import plugin_names
+from fredfw.cli.output import Outputs, print_report
 from fredfw.cli.session import open_framework
 from fredfw.errors import UnknownNameError, nearest
+
+if TYPE_CHECKING:
+    from fredfw.plugin.registry import Catalog
+
+# As the registries call them, with hyphens; importing these costs more than --help may.
+KINDS = ("topology", "router", "collective", "workload", "placement", "sharing-policy", "exporter", "command")
 
 
 @click.group()
@@ -18,19 +27,32 @@ def plugins() -> None:
 
 
 @plugins.command("list")
+@click.option("--kind", type=click.Choice(KINDS), help="Only plugins of this kind.")
+@click.option("--long", "is_long", is_flag=True, help="Show distribution, version and location, not the description.")
+@click.option(
+    "--json", "json_path", metavar="PATH", type=click.Path(), help="Write all of it as JSON; - is standard output."
+)
 @click.pass_context
-def list_(ctx: click.Context) -> None:
-    """List all plugins: kind, name, distribution, version and location."""
+def list_(ctx: click.Context, kind: str | None, is_long: bool, json_path: str | None) -> None:
+    """List all plugins: kind, name and a line of description, as wide as the terminal."""
+    outputs = Outputs({"--json": json_path})
     manager = open_framework(ctx).plugins
-    from fredfw.report.tables import plugins_report
+    catalogs: list[Catalog[Any]] = [*manager.registries, manager.commands]
+    infos = [info for one in catalogs if kind in (None, _option(one.kind)) for info in one.infos()]
+    from fredfw.report import data, tables
 
-    print_report(
-        plugins_report(chain(*(registry.infos() for registry in manager.registries), manager.commands.infos()))
-    )
+    outputs.write({"--json": lambda: data.plugins_to_json(infos)})
+    # Nothing is cut where a program may read it.
+    width = tables.make_console().width if sys.stdout is not None and sys.stdout.isatty() else None
+    outputs.show(lambda: tables.plugin_origins_report(infos) if is_long else tables.plugins_report(infos, width=width))
+
+
+def _option(kind: str) -> str:
+    return kind.replace(" ", "-")
 
 
 @plugins.command()
-@click.argument("name")
+@click.argument("name", shell_complete=plugin_names)
 @click.pass_context
 def show(ctx: click.Context, name: str) -> None:
     """Show what the plugin NAME does and its configuration fields; all of them, if several kinds have one."""

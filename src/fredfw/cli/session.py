@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from attrs import define
 
-from fredfw.cli.output import configure_logging
+from fredfw.cli.output import configure_logging, log
 from fredfw.errors import InputError
 from fredfw.terminal import printable
 
@@ -73,4 +73,4 @@ def open_framework(ctx: click.Context) -> Framework:
 
     this = session(ctx)
     configure_logging(this.log_level, this.log_format)
-    return Framework(this.plugins, trust_plugins=this.trust_plugins)
+    return Framework(this.plugins, trust_plugins=this.trust_plugins, log=log)

@@ -83,9 +83,7 @@ def _fabrics(experiment: Experiment, workload: WorkloadSpec) -> tuple[FabricSpec
     return experiment.fabric(fabric.baseline), fabric
 
 
-def _fit(
-    experiment: Experiment, workload: WorkloadSpec, runner: Runner, tell: Callable[[float], None] | None
-) -> Fit:
+def _fit(experiment: Experiment, workload: WorkloadSpec, runner: Runner, tell: Callable[[float], None] | None) -> Fit:
     assert workload.calibration is not None
     fabrics = _fabrics(experiment, workload)
     tried = 0

@@ -266,8 +266,8 @@ def _uneven(outline: AnyOutline, cells: Mapping[tuple[str, str], Cell]) -> Mappi
     """Return a note for each sweep whose rows train different amounts, by the sweep's template and the fabric."""
     works: dict[tuple[str, str], list[Work]] = {}
     for workload, fabric in outline.cells:
-        work = cells[workload.name, fabric.name].work
-        if work is not None:
+        cell = cells.get((workload.name, fabric.name))
+        if cell is not None and (work := cell.work) is not None:
             works.setdefault((workload.template, fabric.name), []).append(work)
     notes = {}
     for key, found in works.items():

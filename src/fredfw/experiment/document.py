@@ -10,6 +10,8 @@ from typing import Any
 
 VERSION = 1
 DIGEST = "digest"
+# How a compressed document begins.
+GZIP = b"\x1f\x8b"
 
 
 def document(kind: str, content: Mapping[str, Any], *, sealed: bool = False) -> str:

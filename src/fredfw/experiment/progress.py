@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 Progress = Callable[[float, int, str], None]
-"""Called with what is done, how much there is in all, and what is being done; a share of a cell counts as a fraction."""
+"""Called with how much is done, how much there is in all, and what runs; a share of a cell counts as a fraction."""
 
 
 class Log(Protocol):

@@ -225,15 +225,7 @@ class Runner:
             sharing = spec.sharing or sharing_of(fabric, self._plugins)
             bench = Bench(fabric, sharing, spec.collectives, self._plugins, fastest=spec.fastest)
             self._bench[spec.name] = bench
-            self._log(
-                "fabric built",
-                fabric=spec.name,
-                topology=spec.topology.name,
-                npus=len(fabric.npus),
-                links=len(fabric.bandwidths),
-                router=fabric.router.name,
-                sharing=sharing.name,
-            )
+            self._log("fabric built", **bench.facts())
         return bench
 
     def _placement(self, spec: FabricSpec) -> Placement:
@@ -366,6 +358,17 @@ class Bench:
             fastest=fastest,
             others=lambda: [cls() for cls in plugins.collectives],
         )
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a log says of the fabric."""
+        fabric = self.fabric
+        return {
+            "fabric": fabric.name,
+            "npus": len(fabric.npus),
+            "links": len(fabric.bandwidths),
+            "router": fabric.router.name,
+            "sharing": self.sharing.name,
+        }
 
     def collective(self, request: CollectiveRequest, group: IntArray, *, stepwise: bool = False) -> CollectiveResult:
         """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric.

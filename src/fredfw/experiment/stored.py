@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import math
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import attrs
 from attrs import evolve
 
 from fredfw.errors import InputError
-from fredfw.experiment.document import DIGEST, VERSION, digest, parse
+from fredfw.experiment.document import DIGEST, GZIP, VERSION, digest, parse
 from fredfw.experiment.results import Cell
 from fredfw.experiment.spec import FIDELITIES
 from fredfw.plugin import configure
@@ -46,9 +48,13 @@ def read_cell(path: str) -> Cell:
             file, key and value.
     """
     try:
-        content = parse(Path(path).read_text(encoding="utf-8"))
+        data = Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=path, accepted=FORM) from None
+    try:
+        content = parse((gzip.decompress(data) if data.startswith(GZIP) else data).decode())
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"is not a whole gzip file: {error}", file=path, accepted=FORM) from None
     except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested too deeply
         raise InputError(f"is not JSON: {error}", file=path, accepted=FORM) from None
     if not isinstance(content, Mapping) or content.get("format") != "fredfw.run":

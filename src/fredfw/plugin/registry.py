@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -49,6 +50,7 @@ class PluginInfo:
         distribution: Installed distribution that registered it, or ``None``.
         version: Of that distribution, or ``None``.
         location: File it is defined in, or ``None``. Differs between machines, so it belongs in no result.
+        description: What it is, in a line; may be empty.
     """
 
     kind: str
@@ -56,6 +58,7 @@ class PluginInfo:
     distribution: str | None
     version: str | None
     location: str | None
+    description: str = ""
 
 
 class Catalog(ABC, Generic[V]):
@@ -86,6 +89,10 @@ class Catalog(ABC, Generic[V]):
     @abstractmethod
     def wrong(self, one: Any) -> str | None:
         """Return how one that fits breaks the contract, as the end of a sentence, or ``None``."""
+
+    @abstractmethod
+    def _summary(self, one: V) -> str:
+        """Return what it is, in a line."""
 
     @abstractmethod
     def _module(self, one: V) -> str | None:
@@ -119,7 +126,7 @@ class Catalog(ABC, Generic[V]):
         """Return where that which is registered as ``name`` comes from; raises as ``get`` does."""
         plugin, one = self._look_up(name)
         location = module_file(self._module(one)) or module_file(plugin.module)
-        return PluginInfo(self.kind, name, plugin.distribution, plugin.version, location)
+        return PluginInfo(self.kind, name, plugin.distribution, plugin.version, location, self._summary(one))
 
     def infos(self) -> tuple[PluginInfo, ...]:
         """Return ``info`` of all names."""
@@ -245,6 +252,10 @@ class Registry(Catalog[type[T]]):
                 return f"cannot be made with its defaults: {explain(error, one.__module__)}"
         return None
 
+    def _summary(self, one: type[T]) -> str:
+        # Its own docstring: that of the interface it derives from says nothing about it.
+        return inspect.cleandoc(one.__doc__ or "").partition("\n")[0]
+
     def _module(self, one: type[T]) -> str:
         return one.__module__
 
@@ -263,6 +274,9 @@ class Commands(Catalog["click.Command"]):
         """See ``Catalog.wrong``."""
         del one
         return None  # one that has a name needs nothing more
+
+    def _summary(self, one: click.Command) -> str:
+        return one.get_short_help_str(limit=200)
 
     def _module(self, one: click.Command) -> str | None:
         module: str | None = getattr(one.callback, "__module__", None)

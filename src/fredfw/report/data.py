@@ -24,6 +24,7 @@ from fredfw.workloads import Work
 
 if TYPE_CHECKING:  # plain data, but its module brings the whole runner
     from fredfw.experiment.calibration import Fit
+    from fredfw.plugin.registry import PluginInfo
 
 CAUSES = (COMPUTE, BUBBLE, "load", "mp", "dp", "pp", "stream")
 
@@ -127,13 +128,16 @@ def run_to_json(result: RunResult) -> str:
     return document("run", content, sealed=True)
 
 
-def collectives_to_json(results: Sequence[CollectiveResult], fabric: Fabric, provenance: Mapping[str, Any]) -> str:
+def collectives_to_json(
+    results: Sequence[CollectiveResult], fabric: Fabric, provenance: Mapping[str, Any], missing: Sequence[float] = ()
+) -> str:
     """Return ``results`` of collectives on ``fabric`` as JSON, one entry of ``results`` per size.
 
     Args:
         results: One or more.
         fabric: Where they ran.
         provenance: What is needed to make them again; JSON-ready.
+        missing: Sizes that an interrupt left out.
     """
     entries = []
     for result in results:
@@ -143,8 +147,21 @@ def collectives_to_json(results: Sequence[CollectiveResult], fabric: Fabric, pro
         entry["links"] = [asdict(load) for load in link_loads(fabric, result.link_bytes, result.duration)]
         entries.append(entry)
     return document(
-        "collectives", {"fabric": fabric.name, "npus": len(fabric.npus), "results": entries, "provenance": provenance}
+        "collectives",
+        {
+            "fabric": fabric.name,
+            "npus": len(fabric.npus),
+            "results": entries,
+            "average_busbw": average_busbw(results),
+            "missing": list(missing),
+            "provenance": provenance,
+        },
     )
+
+
+def average_busbw(results: Sequence[CollectiveResult]) -> float:
+    """Return the mean bus bandwidth over all sizes, as nccl-tests print it, in bytes per second."""
+    return sum(result.busbw for result in results) / len(results)
 
 
 def collectives_to_csv(results: Sequence[CollectiveResult]) -> str:
@@ -158,6 +175,11 @@ def collectives_to_csv(results: Sequence[CollectiveResult]) -> str:
             for result in results
         ),
     )
+
+
+def plugins_to_json(infos: Sequence[PluginInfo]) -> str:
+    """Return what is known of plugins as JSON, one entry of ``plugins`` each."""
+    return document("plugins", {"plugins": [asdict(info) for info in infos]})
 
 
 def calibrations_to_json(fits: Sequence[Fit]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import secrets
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fredfw.errors import InputError
+from fredfw.experiment.document import GZIP
 
 # The process that writes is in the name, so that a later one can tell what a killed process has left behind.
 _ASIDE = re.compile(r"\.fredfw-(\d+)-[0-9a-f]{16}\.tmp")
@@ -41,6 +43,18 @@ def ensure_writable(path: str | Path) -> None:
         probe.unlink()
     except OSError as error:
         raise _cannot_be_written(path, error) from None
+
+
+def compressed(path: str | Path, content: str | bytes) -> str | bytes:
+    """Return ``content``, text as UTF-8 and compressed by gzip where ``path`` ends in ``.gz``, else as it is.
+
+    Equal contents give equal bytes: neither the time nor a name is in them.
+    """
+    if not str(path).endswith(".gz"):
+        return content
+    data = content.encode() if isinstance(content, str) else content
+    # An exporter may have compressed it already.
+    return data if data.startswith(GZIP) else gzip.compress(data, mtime=0)
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:

@@ -20,7 +20,7 @@ from rich.text import Text
 from fredfw.experiment.naming import as_written, listed, toml_key
 from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResult, Saving, Status
 from fredfw.fabric import Fabric
-from fredfw.report.data import causes, link_loads
+from fredfw.report.data import average_busbw, causes, link_loads
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.terminal import printable
 from fredfw.units import Unit, render
@@ -47,6 +47,7 @@ _MFU = "MFU %"
 _NO_MFU = "no MFU where compute_scale is below 1: computation is then faster than the NPU's peak allows"
 _PIPE_WIDTH = 100
 _MOST_NOTES = 20
+_FEW_LETTERS = 12
 
 
 class _SafeConsole(Console):
@@ -107,6 +108,9 @@ def comparison_report(comparison: Comparison) -> list[RenderableType]:
             "and where the time goes (mean over the NPUs in use)."
         ),
     ]
+    if comparison.missing:
+        done = len(comparison.rows)
+        report.append(Text(f"interrupted: {done} of {done + len(comparison.missing)} cells", style="bold"))
     for rows, common, block in zip(groups, shared, blocks, strict=True):
         table = _table()
         for name, width in zip(header, widths, strict=True):
@@ -383,10 +387,12 @@ def collectives_report(results: Sequence[CollectiveResult], fabric: Fabric) -> l
         size = f"{result.size:.15g}"
         bound = bounds[index], f"{result.bound_ratio:.3f}", result.bound.binding
         table.add_row(size, times[index], algbw[index], busbw[index], *bound, result.algorithm, str(result.steps))
+    average = average_busbw(results) / 1e9
     report: list[RenderableType] = [
         Text(f"{first.pattern} on {fabric.name}, {first.ranks} of {len(fabric.npus)} NPUs", style="bold"),
         Text(),
         table,
+        Text(f"# Avg bus bandwidth    : {average:.6g} GB/s"),
     ]
     tried = [result for result in results if len(result.candidates) > 1]
     if tried:
@@ -438,8 +444,21 @@ def _why(fit: Fit) -> str:
     return f"no factor from {low:g} to {high:g} gives {fit.target:g}; speed-ups there are {reached}"
 
 
-def plugins_report(infos: Iterable[PluginInfo]) -> list[RenderableType]:
-    """Return a table of plugins, one per row."""
+def plugins_report(infos: Iterable[PluginInfo], *, width: int | None = None) -> list[RenderableType]:
+    """Return a table of plugins, one per row: kind, name and a description, which is cut to fit ``width`` columns."""
+    rows = [(info.kind, info.name, info.description) for info in infos]
+    table = _table("kind", "name", "description")
+    # Two blanks follow each column; a description keeps a few letters however narrow the terminal is.
+    taken = sum(max((len(row[column]) for row in rows), default=0) + 2 for column in (0, 1))
+    room = None if width is None else max(width - taken, _FEW_LETTERS)
+    for kind, name, description in rows:
+        cut = room is not None and len(description) > room
+        table.add_row(kind, name, f"{description[: room - 3].rstrip()}..." if room and cut else description)
+    return [table]
+
+
+def plugin_origins_report(infos: Iterable[PluginInfo]) -> list[RenderableType]:
+    """Return a table of plugins with the distribution that each comes from, its version and the file."""
     table = _table("kind", "name", "distribution", "version", "location")
     for info in infos:
         table.add_row(info.kind, info.name, info.distribution or "-", info.version or "-", info.location or "-")

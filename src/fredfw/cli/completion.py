@@ -1,0 +1,132 @@
+"""What a shell may complete: names of plugins, patterns, fabrics and workloads, and the keys of ``--set``.
+
+Nothing here may print or fail: what cannot be found out has no completions.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from fredfw.cli.session import session
+
+if TYPE_CHECKING:
+    from fredfw.experiment.spec import AnyOutline
+    from fredfw.plugin.manager import PluginManager, Registry
+
+Items = list[CompletionItem]
+Complete = Callable[[click.Context, click.Parameter, str], Items]
+
+
+def _completing(values: Callable[[click.Context], Iterable[str]]) -> Complete:
+    """Return a function for ``shell_complete`` that offers those of ``values`` that begin as what is typed."""
+
+    def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+        del parameter
+        found: Items = []
+        with _quiet():
+            found += [CompletionItem(one) for one in dict.fromkeys(values(ctx)) if one.startswith(incomplete)]
+        return found
+
+    return complete
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Drop warnings and errors: a shell would print them into the line."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        except Exception:  # a broken plugin, an unreadable file
+            return
+
+
+def _plugins(ctx: click.Context) -> PluginManager:
+    return session(ctx).plugins
+
+
+def _outline(ctx: click.Context) -> AnyOutline:
+    """Return the outline of the FILE on the line; no code of its plugins runs."""
+    from fredfw.experiment import reading
+
+    return reading.load(ctx.params["file"])
+
+
+def _patterns(ctx: click.Context) -> Iterable[str]:
+    del ctx
+    from fredfw.collectives import Pattern
+
+    return map(str, Pattern)
+
+
+def _plugin_names(ctx: click.Context) -> Iterable[str]:
+    manager = _plugins(ctx)
+    names = {name for registry in manager.registries for name in registry.names()}
+    return sorted(names.union(manager.commands.names()))
+
+
+def _topology_fields(ctx: click.Context) -> Iterable[str]:
+    return _fields(_plugins(ctx).topologies.get(ctx.params["topology"]))
+
+
+def _algorithm_fields(ctx: click.Context) -> Iterable[str]:
+    return _fields(_plugins(ctx).collectives.get(ctx.params["algorithm"]))
+
+
+def _fields(cls: type) -> list[str]:
+    from fredfw.plugin import schema
+
+    return [f"{key}=" for key in schema.settings(cls)]
+
+
+def _paths(ctx: click.Context) -> Iterator[str]:
+    """Yield what ``--set`` may change in the FILE on the line."""
+    from fredfw.experiment.overrides import dotted
+    from fredfw.plugin import schema
+    from fredfw.workloads import Npu
+
+    outline, manager = _outline(ctx), _plugins(ctx)
+    registries: dict[str, Registry[Any]] = {
+        "topology": manager.topologies,
+        "router": manager.routers,
+        "sharing": manager.sharing_policies,
+        "placement": manager.placements,
+        "workload": manager.workloads,
+    }
+    sections: dict[tuple[str, str], Any] = {("fabrics", one.template): one for one in outline.fabrics}
+    sections |= {("workloads", one.template): one for one in outline.workloads}
+    for parts, section in sections.items():
+        for slot in section.PLUGINS:
+            yield f"{dotted((*parts, slot))}="
+            chosen = section.table.get(slot)
+            name = chosen.get("name") if isinstance(chosen, dict) else chosen
+            if slot in registries and isinstance(name, str) and name in registries[slot]:
+                for key in schema.settings(registries[slot].get(name)):
+                    yield f"{dotted((*parts, slot, key))}="
+        if parts[0] == "workloads":
+            yield f"{dotted((*parts, 'compute_scale'))}="
+    yield from (f"npu.{key}=" for key in schema.settings(Npu))
+    yield from ("baseline=", "fidelity=", "priorities=", "title=")
+
+
+def exporters(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Complete both values of ``--export``: the name of an exporter, and a path."""
+    names = _completing(lambda ctx: _plugins(ctx).exporters.names())(ctx, parameter, incomplete)
+    return [*names, CompletionItem(incomplete, type="file")]
+
+
+patterns = _completing(_patterns)
+topologies = _completing(lambda ctx: _plugins(ctx).topologies.names())
+algorithms = _completing(lambda ctx: ("auto", *_plugins(ctx).collectives.names()))
+plugin_names = _completing(_plugin_names)
+topology_fields = _completing(_topology_fields)
+algorithm_fields = _completing(_algorithm_fields)
+fabrics = _completing(lambda ctx: [name for one in _outline(ctx).fabrics for name in (one.template, one.name)])
+workloads = _completing(lambda ctx: [name for one in _outline(ctx).workloads for name in (one.template, one.name)])
+paths = _completing(_paths)

@@ -1,0 +1,18 @@
+"""The console script ``fredfw``, in a package of its own: an interrupt while fredfw is imported is a message, too."""
+
+from __future__ import annotations
+
+import sys
+
+INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from fredfw.cli import main as command
+
+        command(prog_name="fredfw")
+    except KeyboardInterrupt:
+        print("fredfw: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
