@@ -137,7 +137,7 @@ def test_only_the_sections_named_are_configured(framework: Framework) -> None:
         ({"workload": "net", "fabric": "mesh", "fidelity": ""}, "fidelity", "'' is not known"),
     ],
 )
-def test_bad_cells(framework: Framework, arguments: dict[str, str], key: str, message: str) -> None:
+def test_bad_cells(framework: Framework, arguments: dict[str, Any], key: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         framework.run(framework.load_experiment(CONTENT), **arguments)
     assert caught.value.key == key

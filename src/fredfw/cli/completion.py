@@ -55,7 +55,8 @@ def _outline(ctx: click.Context) -> AnyOutline:
     """Return the outline of the FILE on the line; no code of its plugins runs."""
     from fredfw.experiment import reading
 
-    return reading.load(ctx.params["file"])
+    # Where the last option still lacks its value, click has not come to the arguments.
+    return reading.load(ctx.params["file"] or ctx.args[0])
 
 
 def _patterns(ctx: click.Context) -> Iterable[str]:

@@ -140,7 +140,7 @@ def progress_bar(wanted: bool) -> Iterator[Callable[[float, int, str], None] | N
         task = bar.add_task("reading and checking", total=None)
 
         def step(done: float, total: int, what: str) -> None:
-            place = f" ({min(int(done) + 1, total)} of {total})" if total > 1 else ""
+            place = f" ({min(int(done) + 1, total)} of {total})" if total > 1 and what else ""
             bar.update(task, completed=done, total=total, description=f"{what}{place}")
 
         yield step

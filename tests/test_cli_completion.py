@@ -1,0 +1,109 @@
+"""What a shell is offered, through click's own classes for shells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
+
+from fredfw.cli import main
+
+EXPERIMENT = """
+plugins = ["never.py"]
+[fabrics.mesh]
+topology = "mesh2d"
+[fabrics."switch of {npus}"]
+topology = "switch"
+sweep = { npus = [4, 8] }
+router = "shortest-path"
+[workloads.gradients]
+workload = { name = "microbenchmark", size = "1 MB" }
+[workloads.theirs]
+workload = "not-installed"
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.toml").write_text(EXPERIMENT)
+    (tmp_path / "never.py").write_text("raise SystemExit('code of an experiment ran while a line was completed')")
+    return tmp_path
+
+
+def offered(line: str) -> list[str]:
+    """Return what completes the last word of ``line``, which may be empty."""
+    *words, incomplete = line.split(" ")
+    found = ShellComplete(main, {}, "fredfw", "_FREDFW_COMPLETE").get_completions(words, incomplete)
+    return [one.value for one in found]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("collective all-", ["all-reduce", "all-gather", "all-to-all"]),
+        ("collective all-reduce --topology mesh", ["mesh2d"]),
+        ("collective all-reduce --algorithm r", ["recursive-halving-doubling", "ring"]),
+        ("collective all-reduce --algorithm au", ["auto"]),
+        ("collective all-reduce --topology mesh2d --set r", ["rows="]),
+        ("collective all-reduce --algorithm h-ring --option m", ["m="]),
+        ("plugins show mesh", ["mesh2d"]),
+        ("plugins show compa", ["compare"]),
+        ("plugins list --kind s", ["sharing-policy"]),
+        ("compare two.toml --fabric ", ["mesh", "switch of {npus}", "switch of 4", "switch of 8"]),
+        ("run two.toml --workload g", ["gradients"]),
+        ("run two.toml --set fabrics.mesh.topology.r", ["fabrics.mesh.topology.rows="]),
+        ('compare two.toml --set fabrics."switch', []),  # a name with blanks is more than one word of this line
+        ("cells two.toml --set workloads.gradients.workload.s", ["workloads.gradients.workload.size="]),
+        ("cells two.toml --set workloads.theirs.", ["workloads.theirs.workload=", "workloads.theirs.compute_scale="]),
+        ("calibrate two.toml --set npu.mem", ["npu.memory_bandwidth=", "npu.memory="]),
+        ("merge two.toml --set fid", ["fidelity="]),
+    ],
+)
+def test_names_and_keys_are_offered(line: str, expected: list[str]) -> None:
+    found = offered(line)
+    if line.endswith('"switch'):
+        assert all(one.startswith('fabrics."switch of {npus}".') for one in found)
+        assert 'fabrics."switch of {npus}".topology.npus=' in found
+        assert 'fabrics."switch of {npus}".router=' in found
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "compare missing.toml --fabric ",
+        "compare --fabric ",
+        "compare never.py --set ",
+        "collective all-reduce --set ",
+        "collective all-reduce --topology mesh3d --set ",
+        "--plugin never.py collective all-reduce --topology ",
+    ],
+)
+def test_what_cannot_be_found_out_is_not_offered(line: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert offered(line) == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_paths_are_left_to_the_shell() -> None:
+    for words in (["compare"], ["compare", "two.toml", "--json"], ["run", "two.toml", "--trace"], ["merge", "two.toml"]):
+        found = ShellComplete(main, {}, "fredfw", "_FREDFW_COMPLETE").get_completions(words, "x")
+        assert [(one.type, one.value) for one in found] == [("file", "x")]
+
+
+@pytest.mark.parametrize(
+    ("shell", "variables", "answer"),
+    [
+        (BashComplete, {"COMP_WORDS": "fredfw plugins show mesh", "COMP_CWORD": "3"}, "plain,mesh2d"),
+        (ZshComplete, {"COMP_WORDS": "fredfw plugins show mesh", "COMP_CWORD": "3"}, "plain\nmesh2d\n_"),
+        (FishComplete, {"COMP_WORDS": "fredfw plugins show ", "COMP_CWORD": "mesh"}, "plain,mesh2d"),
+    ],
+)
+def test_every_shell_is_answered(
+    shell: type[ShellComplete], variables: dict[str, str], answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert shell(main, {}, "fredfw", "_FREDFW_COMPLETE").complete() == answer

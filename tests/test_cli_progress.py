@@ -1,0 +1,245 @@
+"""What long runs tell while they run, and what an interrupt leaves."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fredfw.cli import main
+from fredfw.cli.output import progress_bar
+
+EXPERIMENT = """
+title = "Two fabrics"
+[fabrics.mesh]
+topology = { name = "mesh2d", rows = 2, columns = 2 }
+collectives = { default = "ring" }
+[fabrics.switch]
+topology = { name = "switch", npus = 4 }
+collectives = { default = "ring" }
+[workloads.small]
+workload = { name = "microbenchmark", size = "1 MB" }
+[workloads.large]
+workload = { name = "microbenchmark", size = "1 GB" }
+"""
+# Interrupts this process as Ctrl-C does: after one cell, or before a collective of more than 1 MB.
+STOP = """
+import os
+import signal
+from fredfw import hookimpl
+from fredfw.collectives.direct import DirectAlgorithm
+
+class Stop(DirectAlgorithm):
+    '''Direct, but interrupts.'''
+    name = "stop"
+    def schedule(self, request, view):
+        if request.size > 1e6:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().schedule(request, view)
+
+@hookimpl
+def fredfw_collectives():
+    return [Stop]
+
+@hookimpl
+def fredfw_after_run(result):
+    if (result.workload, result.fabric_name) == ("small", "switch"):
+        os.kill(os.getpid(), signal.SIGINT)
+"""
+# A test run in the background of a shell ignores the signal, and its children with it.
+START = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+SCRIPT = f"{START}from fredfw_command import main\nmain()"
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.toml").write_text(EXPERIMENT)
+    (tmp_path / "stop.py").write_text(STOP)
+    return tmp_path
+
+
+def command(*arguments: str, script: str = SCRIPT) -> list[str]:
+    return [sys.executable, "-c", script, *arguments]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def interrupted(*arguments: str, script: str = SCRIPT) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        command(*arguments, script=script), env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_an_interrupted_comparison_leaves_the_cells_that_are_done(folder: Path) -> None:
+    outputs = ("--json", "out.json.gz", "--csv", "out.csv", "--plot", "out.png")
+    done = interrupted("--plugin", "stop.py", "compare", "two.toml", *outputs)
+    assert done.stderr == "fredfw: interrupted: 3 of 4 cells are done; not written: --plot\n"
+    assert "interrupted: 3 of 4 cells" in done.stdout.splitlines()
+    assert [line.split()[0] for line in done.stdout.splitlines() if line.startswith(("mesh ", "switch "))] == [
+        "mesh",
+        "switch",
+        "mesh",
+    ]
+    rows = list(csv.DictReader((folder / "out.csv").read_text().splitlines()))
+    assert [(row["workload"], row["fabric"]) for row in rows] == [
+        ("small", "mesh"),
+        ("small", "switch"),
+        ("large", "mesh"),
+    ]
+    import gzip
+
+    document = json.loads(gzip.decompress((folder / "out.json.gz").read_bytes()))
+    assert document["missing"] == [{"workload": "large", "fabric": "switch"}]
+    assert len(document["rows"]) == 3
+    assert sorted(os.listdir()) == ["out.csv", "out.json.gz", "stop.py", "two.toml"]
+
+
+def test_an_interrupted_sweep_of_a_collective_leaves_the_sizes_that_are_done(folder: Path) -> None:
+    sweep = ("--topology", "switch", "--set", "npus=4", "--algorithm", "stop", "--sizes", "1kB:1GB:x1000")
+    done = interrupted("--plugin", "stop.py", "collective", "all-reduce", *sweep, "--json", "out.json")
+    assert done.stderr == "fredfw: interrupted: 2 of 3 sizes are done\n"
+    assert [line.split()[0] for line in done.stdout.splitlines() if " stop " in line] == ["1000", "1000000"]
+    document = json.loads((folder / "out.json").read_text())
+    assert [one["size"] for one in document["results"]] == [1e3, 1e6]
+    assert document["missing"] == [1e9]
+
+
+def test_an_interrupt_with_nothing_done_is_one_line(folder: Path) -> None:
+    run = ("run", "two.toml", "--workload", "small", "--fabric", "switch", "--json", "out.json")
+    assert interrupted("--plugin", "stop.py", *run).stderr == "fredfw: interrupted\n"
+    assert not (folder / "out.json").exists()
+
+
+def test_an_interrupt_during_import_is_one_line() -> None:
+    script = f"""{START}
+import os, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "fredfw.cli.output":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from fredfw_command import main
+main()
+"""
+    done = interrupted("--version", script=script)
+    assert (done.stdout, done.stderr) == ("", "fredfw: interrupted\n")
+
+
+def on_a_terminal(*arguments: str) -> str:
+    """Return what is written to standard error where that is a terminal, without what moves and colours."""
+    reader, writer = pty.openpty()
+    with subprocess.Popen(
+        command(*arguments), env=environment(), stdout=subprocess.DEVNULL, stderr=writer, close_fds=True
+    ):
+        os.close(writer)
+        text = b""
+        while True:
+            try:
+                text += os.read(reader, 65536)
+            except OSError:  # how Linux tells that nobody writes any more
+                break
+    os.close(reader)
+    return ESCAPES.sub("", text.decode())
+
+
+def test_progress_is_shown_on_a_terminal() -> None:
+    text = on_a_terminal("compare", "two.toml", "--workload", "small")
+    # Share, elapsed and remaining time, and what runs. How often it is drawn depends on the time it takes.
+    assert re.search(r" \d+% 0:00:\d\d left [\d:-]* *small on (mesh \(1|switch \(2) of 2\)", text), text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "two.toml", "--workload", "small", "--fabric", "mesh"],
+        ["collective", "all-reduce", "--topology", "switch", "--size", "1M"],
+        ["compare", "two.toml"],
+    ],
+)
+def test_nothing_is_shown_where_there_is_no_terminal(arguments: list[str]) -> None:
+    for more in ([], ["--no-progress"]):
+        result = CliRunner().invoke(main, [*arguments, *more])
+        assert (result.exit_code, result.stderr) == (0, "")
+
+
+class Terminal:
+    """A standard error that is a terminal, and keeps what is written."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.text += text
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+
+def test_no_progress_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress_bar(False) as step:
+        assert step is None
+    assert terminal.text == ""
+    with progress_bar(True) as step:
+        assert step is not None
+        step(0.5, 1, "small on mesh")
+    assert "50%" in terminal.text
+    assert "small on mesh" in terminal.text
+    assert " of 1)" not in terminal.text
+
+
+def events(*arguments: str) -> list[dict[str, object]]:
+    result = CliRunner().invoke(main, ["--log-level", "info", "--log-format", "json", *arguments])
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in result.stderr.splitlines()]
+
+
+def test_the_log_of_a_comparison_is_a_story() -> None:
+    story = events("compare", "two.toml", "--workload", "small")
+    assert [(one["event"], one.get("fabric")) for one in story] == [
+        ("experiment read", None),
+        ("fabric built", "mesh"),
+        ("fabric built", "switch"),
+        ("cell begins", "mesh"),
+        ("cell ended", "mesh"),
+        ("cell begins", "switch"),
+        ("cell ended", "switch"),
+        ("compared", None),
+    ]
+    read, built, _, begins, ended, *_ = story
+    assert (read["file"], read["fabrics"], read["workloads"]) == ("two.toml", 2, 1)
+    assert isinstance(read["plugins"], dict)
+    assert {"fredfw-topology-mesh2d", "fredfw-topology-switch", "fredfw-collective-ring"} <= set(read["plugins"])
+    # 4 NPUs and an I/O controller at each of 8 outer edge slots; a link each way for 4 edges and 8 controllers.
+    assert (built["npus"], built["links"], built["router"], built["sharing"]) == (4, 24, "xy", "max-min")
+    assert (begins["workload"], begins["fidelity"], begins["ranks"]) == ("small", "compressed", 4)
+    assert ended["algorithms"] == {"collective all-reduce x4": "ring"}
+    assert {"took", "iteration", "events"} <= set(ended)
+
+
+def test_the_log_of_a_collective_has_each_size() -> None:
+    story = events("collective", "all-reduce", "--topology", "switch", "--sizes", "1M:4M:x2")
+    assert [one["event"] for one in story] == ["fabric built", *["collective ended"] * 3, "simulated"]
+    assert [one["size"] for one in story[1:4]] == [2**20, 2**21, 2**22]
