@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     # Ours, in _ext.
+    "cli_reference",
     "gallery",
     "plugin_fields",
     "titled_blocks",

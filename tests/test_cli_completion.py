@@ -88,7 +88,12 @@ def test_what_cannot_be_found_out_is_not_offered(line: str, capfd: pytest.Captur
 
 
 def test_paths_are_left_to_the_shell() -> None:
-    for words in (["compare"], ["compare", "two.toml", "--json"], ["run", "two.toml", "--trace"], ["merge", "two.toml"]):
+    for words in (
+        ["compare"],
+        ["compare", "two.toml", "--json"],
+        ["run", "two.toml", "--trace"],
+        ["merge", "two.toml"],
+    ):
         found = ShellComplete(main, {}, "fredfw", "_FREDFW_COMPLETE").get_completions(words, "x")
         assert [(one.type, one.value) for one in found] == [("file", "x")]
 

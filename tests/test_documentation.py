@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import runpy
@@ -9,9 +10,11 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from _pytest.mark import ParameterSet
 from click.testing import CliRunner
@@ -152,3 +155,29 @@ def test_every_hook_is_documented() -> None:
     page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
     documented = re.findall(r"^\| `(fredfw_\w+\([\w, ]*\))` \|", page, re.MULTILINE)
     assert documented == [f"{name}({', '.join(signature.parameters)})" for name, signature in hooks.items()]
+
+
+def commands(command: click.Command, parent: click.Context | None = None) -> Iterator[click.Context]:
+    context = click.Context(command, info_name=command.name if parent else "fredfw", parent=parent)
+    yield context
+    if isinstance(command, click.Group):
+        for one in command.commands.values():
+            yield from commands(one, context)
+
+
+def test_the_reference_of_the_command_line_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    reference: Any = importlib.import_module("cli_reference")
+    assert reference.PLACE in (ROOT / "docs" / f"{reference.PAGE}.md").read_text(encoding="utf-8")
+    sections = dict(part.split("\n", 1) for part in f"\n{reference.reference()}".split("\n## ")[1:])
+    found = {context.command_path: context for context in commands(main)}
+    # Those of first-party plugins are there as well.
+    assert set(found) < set(sections)
+    for path, context in found.items():
+        assert context.command.get_usage(context).removeprefix("Usage: ") in sections[path]
+        rows = [line.split("` |") for line in sections[path].splitlines() if line.startswith("| `")]
+        listed = {name: meaning for names, meaning in rows for name in re.findall(r"(?<=[ `])-[\w-]+", names)}
+        for option in context.command.params:
+            if isinstance(option, click.Option):
+                for name in (*option.opts, *option.secondary_opts):
+                    assert (option.help or "").replace("|", "\\|") in listed[name]
