@@ -1,19 +1,24 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 import subprocess
 import sys
 from importlib.metadata import version
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from fredfw.cli import main, table
+from fredfw.cli.plugins import KINDS
 from fredfw.experiment.results import Comparison
-from fredfw.plugin.manager import PluginManager
+from fredfw.plugin.manager import PluginInfo, PluginManager
+from fredfw.report import tables
 
 # A distribution of its own, found as every other: two NPUs below a switch, and a workload of one step.
 PLUGIN = '''
@@ -316,6 +321,79 @@ def test_collective() -> None:
         assert [size, microseconds, "2.000", "2.000", "direct", "2"] in [line[:4] + line[-2:] for line in words(text)]
 
 
+def test_collective_prints_the_average_bus_bandwidth(experiment: str) -> None:
+    del experiment  # only its directory is needed
+    sizes = ("-b", "1G", "-e", "4G", "-f", "2")
+    text = succeeds("collective", "all-reduce", "--topology", "tiny", *sizes, "--json", "out.json.gz")
+    # An all-reduce of n = 2 has busbw = algbw, here half of the link's 1 GB/s x 2 directions.
+    assert ["#", "Avg", "bus", "bandwidth", ":", "1", "GB/s"] in words(text)
+    document = json.loads(gzip.decompress(Path("out.json.gz").read_bytes()))
+    assert [one["size"] for one in document["results"]] == [2**30, 2**31, 2**32]
+    assert document["average_busbw"] == pytest.approx(1e9)
+    assert document["missing"] == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--size", "1M", "--sizes", "1M:2M:x2"], ["--size", "1M", "-b", "8"], ["-f", "2", "-i", "1M"]]
+)
+def test_sizes_are_given_in_one_way(arguments: list[str]) -> None:
+    result = fredfw("collective", "all-reduce", "--topology", "tiny", *arguments)
+    assert (result.exit_code, "exclude each other" in result.stderr) == (2, True)
+
+
+def test_values_of_the_experiment_are_replaced(experiment: str) -> None:
+    rate = ("--set", "fabrics.slow.topology.rate=4 GB/s")
+    table = words(succeeds("compare", experiment, *rate, "--set", "title=Another"))
+    assert ["Another"] in table
+    # 1 s of computation, then 1 GB at 4 GB/s and at 2.
+    assert any(line[:3] == ["slow", "1.250", "1.000"] for line in table)
+    assert any(line[:3] == ["fast", "1.500", "0.833"] for line in table)
+    scaled = ("--set", "workloads.net.compute_scale=2", "--set", "npu.peak=1978.8 TFLOP/s")
+    succeeds("run", experiment, "--fabric", "slow", *rate, *scaled, "--json", "slow.json.gz")
+    cell = json.loads(gzip.decompress(Path("slow.json.gz").read_bytes()))
+    # Twice the roofline's time at twice the peak.
+    assert cell["seconds"] == pytest.approx(1.25)
+    assert cell["provenance"]["written"]["fabric"] == {"topology": {"name": "tiny", "rate": "4 GB/s"}}
+    succeeds("run", experiment, "--fabric", "fast", *scaled, "--json", "fast.json")
+    cells = ("slow.json.gz", "fast.json")
+    refused = fredfw("merge", experiment, *cells)
+    assert (refused.exit_code, "was run with another configuration" in refused.stderr) == (2, True)
+    assert any(line[:2] == ["slow", "1.250"] for line in words(succeeds("merge", experiment, *cells, *rate, *scaled)))
+    sweep = ("--set", 'fabrics.fast.sweep={rate=["1 GB/s"]}')
+    assert fredfw("cells", experiment, *sweep).exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "cells", "calibrate", "merge"])
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        (
+            "fabrics.slwo.topology.rate=1",
+            "two.toml: --set fabrics.slwo.topology.rate: there is no fabric 'slwo'; did you",
+        ),
+        ("npu.peek=1", "two.toml: --set npu.peek: unknown key; did you mean 'peak'?"),
+        ("fidelity=high", "two.toml: --set fidelity: 'high' is not known"),
+        ("npu", "--set: 'npu' is not an assignment"),
+    ],
+)
+def test_bad_values_name_the_option(experiment: str, command: str, assignment: str, message: str) -> None:
+    cell = ["cell.json"] if command == "merge" else []
+    assert is_refused(command, experiment, *cell, "--set", assignment).startswith(message)
+
+
+def test_bad_fields_name_the_option(experiment: str) -> None:
+    line = is_refused("compare", experiment, "--set", "fabrics.slow.topology.rate=1 GB")
+    assert line.startswith("two.toml: --set fabrics.slow.topology.rate: '1 GB' has the unit 'GB', not B/s")
+
+
+def test_a_damaged_compressed_cell_is_refused(experiment: str) -> None:
+    succeeds("run", experiment, "--fabric", "slow", "--json", "slow.json.gz")
+    data = Path("slow.json.gz").read_bytes()
+    for damaged in (data[:-20], data[:3], data[:40] + b"xx" + data[42:]):
+        Path("slow.json.gz").write_bytes(damaged)
+        assert is_refused("merge", experiment, "slow.json.gz").startswith("slow.json.gz: is not a whole gzip file")
+
+
 def test_collective_as_data(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     arguments = ("collective", "broadcast", "--topology", "tiny", "--group", "1,0", "--root", "1", "--size", "1GB")
@@ -343,9 +421,48 @@ def test_calibrate(experiment: str) -> None:
 
 
 def test_plugins_list() -> None:
-    rows = [line[:4] for line in words(succeeds("plugins", "list"))]
+    rows = words(succeeds("plugins", "list"))
+    assert ["topology", "tiny", "Two", "NPUs", "below", "one", "switch."] in rows
+    assert ["workload", "step", "Compute,", "then", "reduce", "1", "GB", "of", "gradients."] in rows
+    assert ["command", "speed", "Tell", "the", "speed", "of", "the", "tiny", "network."] in rows
+    # In a pipe nothing is cut.
+    assert "..." not in succeeds("plugins", "list")
+
+
+def test_plugins_list_long() -> None:
+    rows = [line[:4] for line in words(succeeds("plugins", "list", "--long"))]
     assert ["topology", "tiny", "fredfw-test-tiny", "1.0"] in rows
     assert ["placement", "linear", "fredfw", version("fredfw")] in rows
+
+
+def test_plugins_list_of_one_kind() -> None:
+    rows = words(succeeds("plugins", "list", "--kind", "sharing-policy"))[2:]
+    assert [row[2] for row in rows] == ["circuit-preempt", "max-min", "strict-links"]
+    manager = PluginManager.discover()
+    assert tuple(one.kind.replace(" ", "-") for one in (*manager.registries, manager.commands)) == KINDS
+
+
+def test_plugins_list_as_data() -> None:
+    document = json.loads(succeeds("plugins", "list", "--kind", "topology", "--json", "-"))
+    assert document["format"] == "fredfw.plugins"
+    (tiny,) = (one for one in document["plugins"] if one["name"] == "tiny")
+    assert (tiny["kind"], tiny["distribution"], tiny["version"]) == ("topology", "fredfw-test-tiny", "1.0")
+    assert tiny["description"] == "Two NPUs below one switch."
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_plugins_list_fits_the_terminal(width: int) -> None:
+    infos = [
+        PluginInfo("topology", "tiny", None, None, None, "Two NPUs below one switch."),
+        PluginInfo("router", "long", None, None, None, "A description of more than a line " * 5),
+    ]
+    console = Console(file=StringIO(), width=width, color_system=None)
+    tables.show(console, tables.plugins_report(infos, width=width))
+    assert isinstance(console.file, StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) == 4
+    assert max(map(len, lines)) == width
+    assert lines[-1].rstrip().endswith("...")
 
 
 def test_plugins_show() -> None:
@@ -493,7 +610,7 @@ def test_a_defect_keeps_its_traceback(experiment: str) -> None:
 def test_logs_go_to_standard_error(experiment: str) -> None:
     result = fredfw("--log-level", "info", "--log-format", "json", "compare", experiment, "--json", "-")
     json.loads(result.stdout)
-    entry = json.loads(result.stderr)
+    entry = json.loads(result.stderr.splitlines()[-1])
     assert (entry["event"], entry["level"], entry["cells"]) == ("compared", "info", 2)
     assert fredfw("compare", experiment).stderr == ""
 
@@ -576,7 +693,7 @@ def test_a_broken_plugin_is_blamed_for_an_unknown_command(broken: None) -> None:
 
 
 def test_plugins_list_and_show_know_commands() -> None:
-    rows = [line[:4] for line in words(succeeds("plugins", "list"))]
+    rows = [line[:4] for line in words(succeeds("plugins", "list", "--long"))]
     assert ["command", "speed", "fredfw-test-tiny", "1.0"] in rows
     assert ["command", "compare", "fredfw", version("fredfw")] in rows
     assert succeeds("plugins", "show", "speed").startswith("Usage: fredfw speed [OPTIONS]")

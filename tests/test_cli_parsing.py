@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fredfw.cli.parsing import parse_assignments, parse_group, parse_size, parse_sizes
+from fredfw.cli.parsing import nccl_sizes, parse_assignments, parse_group, parse_size, parse_sizes, parse_values
 from fredfw.errors import InputError
 
 
@@ -20,7 +20,7 @@ def test_bad_assignments(texts: list[str]) -> None:
     assert caught.value.accepted
 
 
-@pytest.mark.parametrize("text", ["0 B", "-1GB", "1", "nan B", "inf B", "1 GB/s", "much"])
+@pytest.mark.parametrize("text", ["0 B", "0", "-1GB", "-1", "nan B", "inf B", "1 GB/s", "much", "1T", "9e9", "9" * 400])
 def test_bad_size(text: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_size(text, "--size")
@@ -28,9 +28,65 @@ def test_bad_size(text: str) -> None:
     assert caught.value.accepted
 
 
+# nccl-tests' parsesize: a number, or one with K, M or G in either case, which are powers of 1024.
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("8", 8),
+        ("1.5", 1.5),
+        ("4K", 4 * 2**10),
+        ("32M", 32 * 2**20),
+        ("8 g", 8 * 2**30),
+        (".5M", 2**19),
+        ("4kB", 4e3),
+        ("4KB", 4e3),
+        ("8MB", 8e6),
+        ("1GB", 1e9),
+        ("8MiB", 8 * 2**20),
+    ],
+)
+def test_sizes_of_nccl_tests_and_with_units(text: str, size: float) -> None:
+    assert parse_size(text, "--size") == size
+
+
+def test_options_of_nccl_tests() -> None:
+    # Its defaults: -b 32M, -e 32M, -i 1M.
+    assert nccl_sizes("8", "8G", "2", None) == [8 * 2**power for power in range(31)]
+    assert nccl_sizes("30M", None, None, None) == [30 * 2**20, 31 * 2**20, 32 * 2**20]
+    assert nccl_sizes("1K", "4K", None, "1K") == [1024, 2048, 3072, 4096]
+    assert nccl_sizes(None, None, "2", None) == [2**25]
+
+
+def test_values_for_an_experiment() -> None:
+    texts = ["npu.efficiency=0.5", ' fabrics."a = b".topology.dimensions = 4,4 ', "npu.peak=400 TFLOP/s", "title=x=y"]
+    assert parse_values(texts) == {
+        "npu.efficiency": 0.5,
+        'fabrics."a = b".topology.dimensions': [4, 4],
+        "npu.peak": "400 TFLOP/s",
+        "title": "x=y",
+    }
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["title"], "'title' is not an assignment"),
+        (["=1"], "'' is not a path of keys"),
+        (["two rows=1"], "'two rows' is not a path of keys"),
+        (["a.b=1", 'a."b"=2'], "a.b is given twice"),
+    ],
+)
+def test_bad_values_for_an_experiment(texts: list[str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_values(texts)
+    assert (caught.value.key, caught.value.message) == ("--set", message)
+    assert caught.value.accepted
+
+
 @pytest.mark.parametrize(
     ("text", "sizes"),
     [
+        ("8:8G:x32", [8, 256, 8192, 2**18, 2**23, 2**28, 2**33]),
         ("1MB:1GB:x4", [1e6, 4e6, 16e6, 64e6, 256e6]),
         ("1KiB:8KiB:x2", [1024, 2048, 4096, 8192]),
         ("1MB:9MB:+2MB", [1e6, 3e6, 5e6, 7e6, 9e6]),

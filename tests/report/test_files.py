@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fredfw.errors import InputError
-from fredfw.report.files import ensure_writable, write_atomically, written_together
+from fredfw.report.files import compressed, ensure_writable, write_atomically, written_together
 
 
 def test_writes_text_and_bytes_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -46,6 +47,20 @@ def test_follows_a_symbolic_link(tmp_path: Path) -> None:
     write_atomically(tmp_path / "link", "new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "new"
+
+
+def test_a_name_that_ends_in_gz_is_compressed() -> None:
+    assert compressed("out.json", "x") == "x"
+    assert compressed("out.png", b"x") == b"x"
+    for content in ("\u00e4" * 1000, ("\u00e4" * 1000).encode()):
+        data = compressed(Path("out.json.gz"), content)
+        assert isinstance(data, bytes)
+        assert gzip.decompress(data).decode() == "\u00e4" * 1000
+        # RFC 1952: no flags, so no name, and 0 where the time would be.
+        assert data[3:8] == bytes(5)
+        assert len(data) < 100
+        # What an exporter has compressed is not compressed again.
+        assert compressed("out.gz", data) == data
 
 
 def test_writes_to_a_device_without_replacing_it() -> None:

@@ -156,6 +156,8 @@ def test_collectives_in_the_terms_of_nccl_tests(pair: Fabric, collectives: list[
     assert ["1000000000", "1000.000", "1000.00", "1000.00", "400.0000", "2.500", "injection", "ring", "2"] in rows
     assert "all-reduce on pair, 2 of 2 NPUs" in text
     assert "auto, 1 GB: ring 1 ms, tree 2 ms" in text
+    # 500 and 1000 GB/s.
+    assert "# Avg bus bandwidth    : 750 GB/s" in text
     assert "wavelengths  longest arc (m)" in text
     assert ["1000000", "2", "-"] in rows
     assert ["1000000000", "3", "3.33333e+08"] in rows

@@ -11,7 +11,15 @@ from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Comparison, Row, Status, Throughput
 from fredfw.experiment.runner import Runner, merged
 from fredfw.experiment.savings import Causes, check_parts, savings
-from fredfw.experiment.spec import PRIORITIES, AnyOutline, Experiment, FabricSection, FabricSpec, WorkloadSection
+from fredfw.experiment.spec import (
+    PRIORITIES,
+    AnyOutline,
+    Experiment,
+    FabricSection,
+    FabricSpec,
+    WorkloadSection,
+    covered,
+)
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.workloads import Work
@@ -214,7 +222,7 @@ def assemble(
         title=outline.title,
         baseline=outline.baseline,
         rows=tuple(rows),
-        savings=savings(evolve(outline, savings=outline.covered(cells)), cells),
+        savings=savings(evolve(outline, savings=covered(outline, cells)), cells),
         provenance={
             "cells": [
                 {"workload": row.workload, "fabric": row.fabric, **cells[row.workload, row.fabric].provenance}

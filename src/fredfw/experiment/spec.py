@@ -366,15 +366,7 @@ class Outline(Generic[_Fabric, _Workload]):
             fabrics=tuple(one for one in self.fabrics if one.name in names),
             workloads=rows,
             references=tuple(one for one in self.references if (one.workload, one.fabric) in cells),
-            savings=self.covered(cells),
-        )
-
-    def covered(self, cells: Collection[tuple[str, str]]) -> tuple[SavingSpec, ...]:
-        """Return the savings whose cells are all among ``cells``: names of a workload and a fabric."""
-        return tuple(
-            saving
-            for saving in self.savings
-            if all((one.workload, name) in cells for one in self.pairs(saving) for name in (one.of, one.over))
+            savings=covered(self, cells),
         )
 
     def _called(self, kind: str, sections: tuple[_Section, ...], names: Sequence[str] | None) -> tuple[_Section, ...]:
@@ -399,6 +391,15 @@ class Outline(Generic[_Fabric, _Workload]):
 
 
 AnyOutline = Outline[FabricSection, WorkloadSection]
+
+
+def covered(outline: AnyOutline, cells: Collection[tuple[str, str]]) -> tuple[SavingSpec, ...]:
+    """Return the savings of ``outline`` whose cells are all among ``cells``: names of a workload and a fabric."""
+    return tuple(
+        saving
+        for saving in outline.savings
+        if all((one.workload, name) in cells for one in outline.pairs(saving) for name in (one.of, one.over))
+    )
 
 
 @frozen(eq=False, kw_only=True)
