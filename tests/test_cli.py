@@ -369,7 +369,7 @@ def test_values_of_the_experiment_are_replaced(experiment: str) -> None:
     [
         (
             "fabrics.slwo.topology.rate=1",
-            "two.toml: --set fabrics.slwo.topology.rate: there is no fabric 'slwo'; did you",
+            "two.toml: --set fabrics.slwo.topology.rate: there is no fabric 'slwo'",
         ),
         ("npu.peek=1", "two.toml: --set npu.peek: unknown key; did you mean 'peak'?"),
         ("fidelity=high", "two.toml: --set fidelity: 'high' is not known"),
@@ -439,7 +439,7 @@ def test_plugins_list_of_one_kind() -> None:
     rows = words(succeeds("plugins", "list", "--kind", "sharing-policy"))[2:]
     assert [row[2] for row in rows] == ["circuit-preempt", "max-min", "strict-links"]
     manager = PluginManager.discover()
-    assert tuple(one.kind.replace(" ", "-") for one in (*manager.registries, manager.commands)) == KINDS
+    assert [kind.replace("-", " ") for kind in KINDS] == [*(one.kind for one in manager.registries), "command"]
 
 
 def test_plugins_list_as_data() -> None:
@@ -461,7 +461,7 @@ def test_plugins_list_fits_the_terminal(width: int) -> None:
     assert isinstance(console.file, StringIO)
     lines = console.file.getvalue().splitlines()
     assert len(lines) == 4
-    assert max(map(len, lines)) == width
+    assert width - 5 < max(map(len, lines)) <= width
     assert lines[-1].rstrip().endswith("...")
 
 
