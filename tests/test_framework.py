@@ -243,6 +243,16 @@ def test_a_group_of_one_takes_no_time(framework: Framework, fabric: Fabric) -> N
         assert not result.link_bytes.any()
 
 
+def test_a_run_tells_its_progress(framework: Framework) -> None:
+    steps: list[tuple[float, int, str]] = []
+    experiment = framework.load_experiment(CONTENT)
+    framework.run(experiment, workload="net", fabric="mesh", progress=lambda *step: steps.append(step))
+    shares = [step[0] for step in steps]
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    assert shares == sorted(set(shares))
+    assert {step[1:] for step in steps} == {(1, "net on mesh")}
+
+
 def test_a_sweep_is_what_its_sizes_are_one_by_one(framework: Framework, fabric: Fabric) -> None:
     sizes = [1e3, 1e6, 1e9]
     together = [framework.simulate_collective(fabric, "all-reduce", size=one).duration for one in sizes]

@@ -23,6 +23,7 @@ from fredfw.cli.parsing import (
 )
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError, Interrupted
+from fredfw.units import Unit, render
 
 if TYPE_CHECKING:
     from fredfw.experiment.results import CollectiveResult, Comparison, Saving
@@ -421,7 +422,7 @@ def collective(
         with progress_bar(progress) as step:
             for one in sweep:
                 if step:
-                    step(len(results), len(sweep), f"{pattern} of {one:.15g} B on {topology}")
+                    step(len(results), len(sweep), f"{pattern} of {render(one, Unit.BYTES)} on {topology}")
                 results.append(
                     framework.simulate_collective(
                         fabric,
