@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fredfw.answers import explain
 from fredfw.plugin.manager import PluginManager, Switches
-from fredfw.plugin.origin import Plugin, explain
+from fredfw.plugin.origin import Plugin
 
 Install = Callable[..., Path]
 

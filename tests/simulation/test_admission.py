@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fredfw.collectives import Pattern, Phase, Schedule
-from fredfw.errors import SimulationError
+from fredfw.errors import PluginError, SimulationError
 from fredfw.fabric import (
     Admission,
     Decision,
@@ -204,10 +204,10 @@ def test_rates_of_parts_are_known_the_second_time() -> None:
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ([[0, 1], [1, 2]], "fabric 'pipe' splits mp into parts that do not hold each of its 3 flows exactly once"),
+        ([[0, 1], [1, 2]], r"Wrong\.admit\(\) splits mp into parts that do not hold each of its 3 flows exactly once"),
         ([[0, 1], [3]], "do not hold each of its 3 flows exactly once"),
         ([[0], [1]], "do not hold each of its 3 flows exactly once"),
-        ([[0, 1, 2]], "fabric 'pipe' splits mp into itself"),
+        ([[0, 1, 2]], "splits mp into itself; expected two or more"),
         ([[0, 1, 2], []], "splits mp into itself"),
         ([], "splits mp into itself"),
     ],
@@ -217,7 +217,7 @@ def test_parts_that_are_none_are_refused(parts: list[list[int]], message: str) -
         def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
             return Split(tuple(np.array(part, dtype=np.intp) for part in parts))
 
-    with pytest.raises(SimulationError, match=message):
+    with pytest.raises(PluginError, match=message):
         FlowNetwork(pipe(Wrong), MaxMin()).start(flows([1.0, 1.0, 1.0], label="mp"), lambda _: None)
 
 
@@ -226,7 +226,7 @@ def test_a_single_flow_cannot_be_split() -> None:
         def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
             return singles(flows)
 
-    with pytest.raises(SimulationError, match="splits flows into itself"):
+    with pytest.raises(PluginError, match=r"Always\.admit\(\) splits flows into itself"):
         FlowNetwork(pipe(Always), MaxMin()).start(flows([1.0, 1.0]), lambda _: None)
 
 

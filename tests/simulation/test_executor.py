@@ -1,11 +1,12 @@
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
-from fredfw.errors import DeadlockError, InputError, SimulationError, UnsupportedError
-from fredfw.fabric import Fabric, GroupView
+from fredfw.errors import DeadlockError, InputError, ScheduleError, UnsupportedError
+from fredfw.fabric import Admission, AlwaysStart, Decision, Fabric, FlowSet, GroupView, Wait
 from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, SharingPolicy, Timeline
 from fredfw.workloads import GraphBuilder, TaskGraph
 
@@ -53,10 +54,11 @@ def simulate(
     *,
     algorithm: CollectiveAlgorithm | None = None,
     sharing: SharingPolicy | None = None,
+    admission: Callable[[], Admission] = AlwaysStart,
     priorities: Mapping[str, int] | None = None,
     stepwise: bool = False,
 ) -> Timeline:
-    fabric = star(graph.ranks)
+    fabric = evolve(star(graph.ranks), admission=admission)
     sharing = sharing or MaxMin()
     lowering = Lowering(fabric)
     timeline = Executor(
@@ -228,15 +230,15 @@ def test_empty_graph_takes_no_time() -> None:
 
 
 def test_deadlock_names_who_waits_for_what() -> None:
-    class Never(MaxMin):
-        def rates(self, incidence, capacities, fabric):  # type: ignore[no-untyped-def]  # as in MaxMin
-            return np.zeros(len(incidence))
+    class Never(Admission):
+        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+            return Wait()
 
     builder = GraphBuilder(2)
     reduce = builder.collective("reduce it", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp")
     builder.compute("then this", [0, 1], seconds=1.0, after=[reduce])
     with pytest.raises(DeadlockError) as raised:
-        simulate(builder.build(), sharing=Never())
+        simulate(builder.build(), admission=Never)
     message = str(raised.value)
     assert "2 of 2 tasks" in message
     assert "reduce it (dp) has started and does not end" in message
@@ -248,7 +250,7 @@ def test_sending_nothing_is_an_error() -> None:
     # Of more ranks than schedules are replayed for.
     builder = GraphBuilder(33)
     builder.collective("r", Pattern.ALL_REDUCE, [range(33)], 100.0, label="dp")
-    with pytest.raises(SimulationError, match="'silent' sends nothing"):
+    with pytest.raises(ScheduleError, match=r"'silent' .* rank 0 sends 0\.0 bytes in all phases, .* at least 100\.0"):
         simulate(builder.build(), algorithm=Silent())
 
 

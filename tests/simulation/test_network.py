@@ -213,11 +213,8 @@ def test_ring_compressed_equals_stepwise_equals_closed_form(size: int) -> None:
 
 
 def test_stalled_flows_are_named() -> None:
-    class Never(MaxMin):
-        def rates(self, incidence, capacities, fabric):  # type: ignore[no-untyped-def]  # as in MaxMin
-            return np.zeros(len(incidence))
-
-    network = FlowNetwork(pipe(), Never())
+    network = FlowNetwork(pipe(), MaxMin())
+    network.set_bandwidths(np.arange(len(network.bandwidths)), np.zeros(len(network.bandwidths)))
     network.start(flows([1.0], label="stuck"), lambda _: None)
     network.advance()
     assert not network.idle

@@ -162,12 +162,12 @@ def test_a_wrong_schedule_is_an_error_that_names_the_algorithm() -> None:
     with pytest.raises(ScheduleError) as wrong:
         planner(ring(AlwaysStart), Neighbours(), Hasty()).plan(REQUEST, MEMBERS)
     assert str(wrong.value) == (
-        "algorithm 'hasty' does no all-reduce among 4 NPUs: the chunks sum to 2000000000.0 bytes, not to the "
-        "4000000000.0 of the request"
+        f"module {__name__!r} ({__file__}): algorithm 'hasty' does not do all-reduce among 4 NPUs: the chunks sum to "
+        "2000000000.0 bytes, not to the 4000000000.0 of the request"
     )
-    with pytest.raises(ScheduleError, match=r"algorithm 'hasty\(fault=chunks\)': phase 0 has a chunk outside 0\.\.0"):
+    with pytest.raises(ScheduleError, match=r"'hasty\(fault=chunks\)' does not .*: phase 0 has a chunk outside 0\.\.0"):
         planner(ring(AlwaysStart), Hasty("chunks")).plan(REQUEST, MEMBERS)
-    with pytest.raises(PluginError, match=r"^None is no schedule; Hasty\.schedule\(\) must return a fredfw\.Schedule$"):
+    with pytest.raises(PluginError, match=r"Hasty\.schedule\(\) of 'hasty' returned None; expected a fredfw"):
         planner(ring(AlwaysStart), Hasty("nothing")).plan(REQUEST, MEMBERS)
 
 
@@ -179,8 +179,3 @@ def test_a_schedule_is_replayed_for_every_request_that_it_answers() -> None:
             plans.plan(CollectiveRequest(Pattern.BROADCAST, 4, 4e9, root=2), MEMBERS)
 
 
-def test_what_would_take_long_is_not_replayed() -> None:
-    plans = planner(ring(AlwaysStart, 33), Hasty())
-    assert plans.plan(CollectiveRequest(Pattern.ALL_REDUCE, 33, 4e9), np.arange(33)).algorithm == "hasty"
-    with pytest.raises(ScheduleError):
-        plans.plan(CollectiveRequest(Pattern.ALL_REDUCE, 32, 4e9), np.arange(32))

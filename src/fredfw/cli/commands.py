@@ -137,11 +137,12 @@ class _Report:
             KeyboardInterrupt: Cells are missing, since an interrupt left them out. Pictures and what exporters make are
                 not written then: only the table and the data say what is missing.
         """
+        from fredfw.plugin.contract import exported
         from fredfw.report import data, tables
 
         contents: Contents = {"--json": comparison.to_json, "--csv": lambda: data.comparison_to_csv(comparison)}
         contents |= {option: partial(paint, comparison) for option, paint in self._pictures.items()}
-        contents |= {option: partial(exporter.export, comparison) for option, (exporter, _) in self._exporters.items()}
+        contents |= {option: partial(exported, one, comparison) for option, (one, _) in self._exporters.items()}
         unfit = [*self._pictures, *self._exporters] if comparison.missing else []
         self._outputs.write(contents, leave_out=unfit)
         self._outputs.show(lambda: tables.comparison_report(comparison))
@@ -317,10 +318,11 @@ def run(
         outputs.protect(framework.plugins.files)
         result = framework.run(experiment, workload=workload, fabric=fabric, fidelity=fidelity, progress=step)
     log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
+    from fredfw.plugin.contract import exported
     from fredfw.report import data, tables, trace
 
     contents: Contents = {"--json": lambda: data.run_to_json(result), "--trace": lambda: trace.trace_to_json(result)}
-    contents |= {option: partial(exporter.export, result) for option, (exporter, _) in exporters.items()}
+    contents |= {option: partial(exported, one, result) for option, (one, _) in exporters.items()}
     outputs.write(contents)
     outputs.show(lambda: tables.run_report(result, top))
 

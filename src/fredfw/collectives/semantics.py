@@ -13,10 +13,11 @@ import numpy as np
 from attrs import frozen
 
 from fredfw.collectives.algorithm import CollectiveRequest
+from fredfw.collectives.amounts import check_sizes
 from fredfw.collectives.pattern import Pattern
 from fredfw.collectives.schedule import Phase, Schedule, carried
 from fredfw.errors import ScheduleError
-from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.typing import BoolArray, IntArray
 
 _Place: TypeAlias = Literal["all", "root", "owner", "origin"]
 
@@ -32,7 +33,6 @@ _GOALS: dict[Pattern, tuple[_Place, _Place]] = {
     Pattern.SCATTER: ("root", "owner"),
     Pattern.POINT_TO_POINT: ("root", "all"),  # of its two ranks
 }
-_TOLERANCE = 1e-9  # relative; sizes are sums of fractions of one number
 
 
 def check(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
@@ -42,9 +42,8 @@ def check(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
     writes to it in one repetition must both add, or both bring the same. Two phases that the DAG does not order must
     not touch the same chunk of the same rank, unless both only read it; turns on a channel are no order.
 
-    Bytes: the blocks of all owners must be equal, ``size / ranks``. The chunks of an all-to-all include the blocks that
-    stay where they are, so that they sum to ``ranks * size``; they are compared with the request, pair by pair.
-    Where chunks are given sizes of their own (all-to-all-v), one of no bytes need not arrive.
+    Sizes are compared as ``check_sizes`` does. Where chunks are given sizes of their own (all-to-all-v), one of no
+    bytes need not arrive.
 
     Takes about ``(ranks + 10 * phases) * ranks * chunks`` bytes of memory.
 
@@ -55,8 +54,8 @@ def check(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
     Raises:
         ScheduleError: What is wrong, with the phase, repetition, rank and chunk it shows at.
     """
+    check_sizes(schedule, request)
     start, end = (_place(schedule, place) for place in _GOALS[schedule.pattern])
-    _check_bytes(schedule, request)
     held = start[:, :, None] & np.eye(schedule.ranks, dtype=bool)[:, None, :]
     touched = np.zeros((2, len(schedule.phases), *start.shape), dtype=bool)
     for index, phase in enumerate(schedule.phases):
@@ -82,39 +81,9 @@ def _place(schedule: Schedule, place: _Place) -> BoolArray:
     """Return the ``(ranks, chunks)`` array of who holds a chunk that is at ``place``."""
     if place == "all":
         return np.ones((schedule.ranks, schedule.chunks), dtype=bool)
-    holder: IntArray | int | None = getattr(schedule, place)
-    if holder is None:
-        raise ScheduleError(f"a schedule of {schedule.pattern} does not say the {place} of its chunks")
+    holder: IntArray | int = getattr(schedule, place)
     there: BoolArray = np.arange(schedule.ranks)[:, None] == np.broadcast_to(holder, schedule.chunks)
     return there
-
-
-def _check_bytes(schedule: Schedule, request: CollectiveRequest | None) -> None:
-    ranks, pattern = schedule.ranks, schedule.pattern
-    sizes: FloatArray = np.broadcast_to(schedule.chunk_bytes, schedule.chunks)
-    if not (np.isfinite(sizes) & (sizes >= 0)).all():
-        chunk = int(np.flatnonzero(~(np.isfinite(sizes) & (sizes >= 0)))[0])
-        raise ScheduleError(f"chunk {chunk} has {sizes[chunk]} bytes")
-    if request is not None:
-        for what in ("pattern", "ranks", "root"):
-            if getattr(schedule, what) != getattr(request, what):
-                raise ScheduleError(f"{what} is {getattr(schedule, what)}, the request's is {getattr(request, what)}")
-    if pattern is Pattern.ALL_TO_ALL:
-        if request is not None and schedule.owner is not None and schedule.origin is not None:
-            pairs = np.bincount(schedule.origin * ranks + schedule.owner, sizes, ranks * ranks).reshape(ranks, ranks)
-            wanted = np.broadcast_to(request.size / ranks if request.sizes is None else request.sizes, pairs.shape)
-            for origin, owner in np.argwhere(~np.isclose(pairs, wanted, rtol=_TOLERANCE, atol=0)):
-                raise ScheduleError(
-                    f"rank {origin} sends {pairs[origin, owner]} bytes to rank {owner}, not {wanted[origin, owner]}"
-                )
-        return
-    total = schedule.size if request is None else request.size
-    if not np.isclose(schedule.size, total, rtol=_TOLERANCE, atol=0):
-        raise ScheduleError(f"the chunks sum to {schedule.size} bytes, not to the {total} of the request")
-    if pattern.owned and schedule.owner is not None:
-        blocks = np.bincount(schedule.owner, sizes, ranks)
-        for rank in np.flatnonzero(~np.isclose(blocks, total / ranks, rtol=_TOLERANCE, atol=0)):
-            raise ScheduleError(f"rank {rank} owns {blocks[rank]} bytes, not its share of {total / ranks}")
 
 
 @frozen(eq=False)

@@ -11,14 +11,16 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
+from fredfw.collectives.answers import variants
 from fredfw.embed.callbacks import check_picklable
 from fredfw.embed.matching import Matching
 from fredfw.errors import DeadlockError, InputError, UnknownNameError, nearest
-from fredfw.fabric import AlwaysStart, Fabric, FlowSet, LiveRouter, NodeKind, Router, Routes
+from fredfw.fabric import AlwaysStart, Fabric, FlowSet, LiveRouter, NodeKind, Router, Routes, answers
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.registry import Registry
 from fredfw.simulation import FlowNetwork, Lowering, Planner, ScheduleRun, SharingPolicy
+from fredfw.simulation.answers import notes as admission_notes
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, parse
 
@@ -389,7 +391,7 @@ class NetworkBackend:
             f"{first:g} s: no path for {label}, which waited{f' ({times} times in all)' if times > 1 else ''}"
             for label, (first, times) in self._network.held.items()
         ]
-        return (*self._notes, *held, *([rule] if left else []), *self._network.admission.notes())
+        return (*self._notes, *held, *([rule] if left else []), *admission_notes(self._network.admission))
 
     def statistics(self) -> dict[str, int]:
         """Return the engine's counters by name."""
@@ -480,7 +482,7 @@ class NetworkBackend:
     def _candidates(self, algorithm: CollectiveAlgorithm | str) -> dict[Pattern | None, list[CollectiveAlgorithm]]:
         if algorithm == "auto":
             classes = self._algorithms.values()
-            return {pattern: [one for cls in classes for one in cls.variants(pattern)] for pattern in Pattern}
+            return {pattern: [one for cls in classes for one in variants(cls, pattern)] for pattern in Pattern}
         return {None: [self._algorithms[algorithm]() if isinstance(algorithm, str) else algorithm]}
 
     def _others(self) -> list[CollectiveAlgorithm]:
@@ -536,7 +538,7 @@ class NetworkBackend:
 
 
 def _path(fabric: Fabric, source: int, destination: int, router: Router) -> Routes:
-    return router.route(fabric, np.array([source]), np.array([destination]))
+    return answers.route(router, fabric, np.array([source]), np.array([destination]))
 
 
 def _nothing() -> None:

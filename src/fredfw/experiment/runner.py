@@ -11,13 +11,15 @@ import numpy as np
 from attrs import frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
+from fredfw.collectives.answers import variants
 from fredfw.errors import InputError, SimulationError, UnsupportedError
 from fredfw.experiment.progress import Log, silent
 from fredfw.experiment.results import CollectiveResult, RunResult, Throughput
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.fabric import Fabric
+from fredfw.fabric import answers as fabric_answers
 from fredfw.plugin import configure
-from fredfw.plugin.contract import built, notes_of, work_of
+from fredfw.plugin.contract import built
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
     Executor,
@@ -29,12 +31,14 @@ from fredfw.simulation import (
     ScheduleRun,
     SharingPolicy,
     Statistics,
+    answers,
 )
 from fredfw.simulation.planner import too_fast
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, render
 from fredfw.workloads import MemoryUse, Placement, System, TaskGraph, Work
+from fredfw.workloads import answers as workload_answers
 
 # An iteration must be accounted for to this relative accuracy.
 _EXACT = 1e-9
@@ -126,8 +130,13 @@ class Runner:
             algorithms=dict(sorted(executor.algorithms.items())),
             provenance=self._provenance(workload, fabric, cell.placement, bench, fidelity),
             statistics=network.statistics.as_dict(),
-            figures=_figures(network),
-            notes=(*self._memory_notes(memory), *cell.notes, *network.admission.notes(), *executor.notes.values()),
+            figures=answers.figures(network.admission),
+            notes=(
+                *self._memory_notes(memory),
+                *cell.notes,
+                *answers.notes(network.admission),
+                *executor.notes.values(),
+            ),
             work=cell.work,
             throughput=Throughput.of(
                 cell.work,
@@ -157,22 +166,23 @@ class Runner:
             placement = self._placement(fabric)
         npus = bench.fabric.npus
         with self._placed(f"fabrics.{fabric.name}.router"):
-            bench.lowering.router.route(bench.fabric, npus[:1], npus[-1:])
+            fabric_answers.route(bench.lowering.router, bench.fabric, npus[:1], npus[-1:])
         system = System(len(npus), len(bench.fabric.controllers))
         work = f"workloads.{workload.name}.workload"
         with self._placed(work):
-            parallelism = workload.workload.parallelism(system)
+            parallelism = workload_answers.parallelism(workload.workload, system)
         try:
-            places = placement.assign(bench.fabric, parallelism)
+            places = workload_answers.places(placement, bench.fabric, parallelism)
         except InputError as error:
             # The fabric is none for that placement, or the workload has too many workers.
             key = f"fabrics.{fabric.name}.placement" if isinstance(error, UnsupportedError) else work
             raise error.at(file=self._experiment.file, key=key) from None
         with self._placed(work):
-            memory = workload.workload.memory(system)
+            memory = workload_answers.memory(workload.workload, system)
             self._check_memory(memory)
-            graph = self._graph(workload, system)
-            trained, notes = work_of(workload.workload, system), notes_of(workload.workload, system)
+            graph = self._graph(workload, system, parallelism.workers)
+            trained = workload_answers.work(workload.workload, system)
+            notes = workload_answers.notes(workload.workload, system)
         # Not the bench's solver: what a cell counts must not depend on the cells that ran before it.
         solver = RateSolver(bench.fabric, bench.sharing)
         cell = _Cell(bench, placement, places, memory, graph, solver, trained, notes)
@@ -233,10 +243,10 @@ class Runner:
             return spec.placement
         return self._plugins.placements.get(spec.topology.placement)()
 
-    def _graph(self, spec: WorkloadSpec, system: System) -> TaskGraph:
+    def _graph(self, spec: WorkloadSpec, system: System, workers: int) -> TaskGraph:
         key = spec.name, system
         if key not in self._graphs:
-            self._graphs[key] = spec.workload.graph(system)
+            self._graphs[key] = workload_answers.graph(spec.workload, system, workers)
         return self._graphs[key]
 
     def _check_memory(self, memory: MemoryUse) -> None:
@@ -346,7 +356,7 @@ class Bench:
         candidates = collectives
         if candidates is None:
             candidates = {
-                pattern: tuple(one for cls in plugins.collectives for one in cls.variants(pattern))
+                pattern: tuple(one for cls in plugins.collectives for one in variants(cls, pattern))
                 for pattern in Pattern
             }
         self.algorithms = [one for listed in candidates.values() for one in listed]
@@ -376,7 +386,7 @@ class Bench:
         Raises:
             UnsupportedError: No algorithm can serve it.
             ScheduleError: What the algorithm wrote is no valid schedule, or does something else.
-            SimulationError: It sent nothing although it had to.
+            SimulationError: Flows cannot move.
         """
         plan = self.planner.plan(request, group)
         network = FlowNetwork(self.fabric, self.sharing, self.solver)
@@ -394,12 +404,10 @@ class Bench:
         if not network.idle:
             raise SimulationError(f"{plan.algorithm} {label}: flows that cannot move on {self.fabric.name!r}")
         link_bytes = network.link_bytes().get(label, np.zeros(len(self.fabric.bandwidths)))
-        if request.size > 0 and request.ranks > 1 and not link_bytes.any():
-            raise SimulationError(f"algorithm {plan.algorithm!r} sends nothing for {label}")
         duration = network.now
         algbw = request.size / duration if duration > 0 else 0.0
         bound = self.bounds.of(request, group)
-        notes = [*network.admission.notes()]
+        notes = [*answers.notes(network.admission)]
         if network.statistics.met:
             notes.append(_MET)
         note = too_fast(plan.algorithm, request, duration, bound.seconds, network.now)
@@ -420,14 +428,9 @@ class Bench:
             bound=bound,
             candidates=dict(plan.candidates),
             statistics=network.statistics.as_dict(),
-            figures=_figures(network),
+            figures=answers.figures(network.admission),
             notes=tuple(notes),
         )
-
-
-def _figures(network: FlowNetwork) -> dict[str, float]:
-    # Whole numbers, NumPy's above all, are made what the result promises and JSON can hold.
-    return {name: float(value) for name, value in network.admission.figures().items()}
 
 
 def sharing_of(fabric: Fabric, plugins: PluginManager) -> SharingPolicy:

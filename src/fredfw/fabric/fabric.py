@@ -12,6 +12,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 from numpy.typing import ArrayLike
 
+from fredfw.answers import Asking
 from fredfw.errors import InputError
 from fredfw.fabric.admission import Admission, AlwaysStart
 from fredfw.fabric.flows import Routes
@@ -204,7 +205,12 @@ class Fabric:
     def node_name(self, node: int) -> str:
         """Return the name of ``node`` for people."""
         if self.node_names is not None:
-            return self.node_names(node)
+            asked = Asking(self.node_names)
+            with asked:
+                name: object = self.node_names(node)
+            if not isinstance(name, str):
+                raise asked.unexpected(name, f"the name of node {node}")
+            return name
         kind = self.kinds[node]
         return f"{NodeKind(kind).name.lower()}{int((self.kinds[:node] == kind).sum())}"
 

@@ -9,6 +9,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw.errors import UnsupportedError
+from fredfw.fabric import answers
 from fredfw.fabric.flows import Operation, Routes
 from fredfw.typing import BoolArray, IntArray
 
@@ -110,7 +111,7 @@ class LiveRouter(Router):
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``."""
-        ruled = self.rule.route(fabric, sources, destinations)
+        ruled = answers.route(self.rule, fabric, sources, destinations)
         dead = np.repeat(np.arange(len(ruled)), np.diff(ruled.offsets))[~self._live[ruled.links]]
         if not len(dead):
             return ruled
@@ -128,7 +129,7 @@ class LiveRouter(Router):
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``."""
-        ruled = self.rule.tree(fabric, sources, destinations, operation)
+        ruled = answers.tree(self.rule, fabric, sources, destinations, operation)
         if self._live[ruled.links].all():
             return ruled
         try:

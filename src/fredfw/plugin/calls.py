@@ -9,12 +9,10 @@ from typing import Any
 
 import pluggy
 
+from fredfw.answers import FAILURES, explain
 from fredfw.errors import FredfwError, PluginError, PluginWarning
 from fredfw.plugin import contract, spec
-from fredfw.plugin.origin import LeftOut, Plugin, explain
-
-# What a plugin may raise; SystemExit, because it is the host that decides when it ends.
-FAILURES = (Exception, SystemExit)
+from fredfw.plugin.origin import LeftOut, Plugin
 
 
 class Calls:

@@ -15,9 +15,9 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import attrs
 import numpy as np
 
+from fredfw.answers import FAILURES, explain, whose
 from fredfw.errors import FredfwError, InputError, PluginError, nearest
 from fredfw.plugin import schema
-from fredfw.plugin.origin import explain
 
 T = TypeVar("T")
 
@@ -96,9 +96,9 @@ def _build(cls: type[T], mapping: Any) -> T:
             raise InputError(reason) from error
         message = f"{arguments[culprit]!r} is refused: {reason}"
         raise InputError(message, key=culprit, accepted=settings[culprit].accepted) from error
-    except Exception as error:  # from what cannot mean the value
+    except FAILURES as error:  # from what cannot mean the value
         reason = explain(error, cls.__module__)
-        raise PluginError(f"{cls.__qualname__} cannot be made of {arguments!r}: {reason}") from error
+        raise PluginError(f"{whose(cls)}: {cls.__qualname__} cannot be made of {arguments!r}: {reason}") from error
 
 
 def _culprit(reason: str, settings: Mapping[str, schema.Setting], arguments: Mapping[str, Any]) -> str | None:

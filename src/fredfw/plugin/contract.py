@@ -1,18 +1,21 @@
-"""What every plugin must keep to: the version of the contract, hooks that exist, and the interfaces of classes."""
+"""What every plugin must keep to: the version of the contract, hooks that exist, interfaces, and their answers."""
 
 from __future__ import annotations
 
 import inspect
-import reprlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fredfw.errors import PluginError, nearest
-from fredfw.fabric import Fabric, Topology
+from fredfw.answers import Asking, brief
+from fredfw.errors import nearest
+from fredfw.fabric import Capabilities, Fabric, Level, Router, Topology
 from fredfw.plugin import CONTRACT_VERSION, spec
-from fredfw.workloads import System, Work, Workload
+from fredfw.plugin.exporter import Exporter
+
+if TYPE_CHECKING:
+    from fredfw.experiment.results import Comparison, RunResult
 
 # The oldest version whose plugins still work as they did; raised as docs/api-policy.md says.
 OLDEST_CONTRACT = 1
@@ -100,39 +103,40 @@ def built(topology: Topology) -> Fabric:
     """Return what ``topology`` builds.
 
     Raises:
-        PluginError: It is no fabric.
+        PluginError: The topology fails, or what it returns is no fabric that can be simulated.
     """
-    fabric: object = topology.build()
+    asked = Asking(topology, "build")
+    with asked:
+        fabric: object = topology.build()
     if not isinstance(fabric, Fabric):
-        what = f"{type(topology).__qualname__}.build() must return a fredfw.Fabric"
-        raise PluginError(f"{reprlib.repr(fabric)} is no fabric; {what}")
+        raise asked.unexpected(fabric, "a fredfw.Fabric")
+    for name, fits, expected in (
+        ("router", isinstance(fabric.router, Router), "a fredfw.Router"),
+        ("sharing", isinstance(fabric.sharing, str), "the name of a sharing policy"),
+        ("admission", callable(fabric.admission), "a function that makes a fredfw.Admission"),
+        ("levels", all(isinstance(level, Level) for level in fabric.levels), "a tuple of fredfw.Level"),
+        ("offers", isinstance(fabric.offers, Capabilities), "fredfw.Capabilities"),
+    ):
+        if not fits:
+            raise asked.wrong(f"returned a fabric whose {name} is {brief(getattr(fabric, name))}", expected)
+    if not len(fabric.npus):
+        raise asked.wrong("returned a fabric without NPUs", "one NPU or more")
     return fabric
 
 
-def work_of(workload: Workload, system: System) -> Work | None:
-    """Return what one iteration of ``workload`` trains on ``system``.
+def exported(exporter: Exporter, result: RunResult | Comparison) -> str | bytes:
+    """Return what ``exporter`` makes of ``result``.
 
     Raises:
-        PluginError: Its answer is neither that nor ``None``.
+        PluginError: It fails, or makes what is neither text nor bytes.
+        UnsupportedError: Its format has no form for such a result.
     """
-    work: object = workload.work(system)
-    if work is None or isinstance(work, Work):
-        return work
-    what = f"{type(workload).__qualname__}.work() must return a fredfw.Work or None"
-    raise PluginError(f"{what}, not {reprlib.repr(work)}")
-
-
-def notes_of(workload: Workload, system: System) -> tuple[str, ...]:
-    """Return what ``workload`` has to say about every result on ``system``.
-
-    Raises:
-        PluginError: Its answer is not a sequence of texts.
-    """
-    notes: object = workload.notes(system)
-    if isinstance(notes, tuple | list) and all(isinstance(one, str) for one in notes):
-        return tuple(notes)
-    what = f"{type(workload).__qualname__}.notes() must return a tuple of texts"
-    raise PluginError(f"{what}, not {reprlib.repr(notes)}")
+    asked = Asking(exporter, "export")
+    with asked:
+        content: object = exporter.export(result)
+    if not isinstance(content, str | bytes):
+        raise asked.unexpected(content, "text or bytes")
+    return content
 
 
 def _mismatch(declared: object) -> str | None:

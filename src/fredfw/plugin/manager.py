@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
+from fredfw.answers import FAILURES, explain
 from fredfw.collectives import CollectiveAlgorithm
 from fredfw.errors import InputError, PluginWarning, UnknownNameError, nearest
 from fredfw.fabric import Router, Topology
-from fredfw.plugin.calls import FAILURES, Calls
+from fredfw.plugin.calls import Calls
 from fredfw.plugin.contract import POLICY
 from fredfw.plugin.exporter import Exporter
 from fredfw.plugin.lifecycle import LifecycleHooks
-from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical, explain
+from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical
 from fredfw.plugin.registry import Commands, PluginInfo, Registry
 from fredfw.simulation.sharing import SharingPolicy
 from fredfw.workloads import Placement, Workload

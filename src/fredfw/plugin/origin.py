@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
-import traceback
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from attrs import frozen
+
+from fredfw.answers import module_file
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -93,30 +93,6 @@ class LeftOut:
 
     def __str__(self) -> str:
         return f"{self.plugin} {self.cause}"
-
-
-def explain(error: BaseException, module: str, file: str | None = None) -> str:
-    """Return an error in one line, with the last line of code that it came through in the package of ``module``.
-
-    Args:
-        error: What was raised.
-        module: Dotted name of a module whose author is to be told.
-        file: The file that is named already.
-    """
-    text = " ".join(str(error).split())
-    text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    package = module.partition(".")[0]
-    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
-        if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
-            place = frame.f_code.co_filename
-            return f"{text} (line {line})" if place == file else f"{text} (line {line} of {place})"
-    return text
-
-
-def module_file(module: str | None) -> str | None:
-    """Return the file of a module that is imported."""
-    file: str | None = getattr(sys.modules.get(module or ""), "__file__", None)
-    return file
 
 
 def canonical(name: str) -> str:

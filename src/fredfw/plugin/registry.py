@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import attrs
 from attrs import frozen
 
+from fredfw.answers import FAILURES, explain, introduce, module_file
 from fredfw.errors import BrokenPluginError, PluginError, UnknownNameError, nearest
 from fredfw.plugin import schema
-from fredfw.plugin.calls import FAILURES, Calls
+from fredfw.plugin.calls import Calls
 from fredfw.plugin.contract import class_violations
-from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical, explain, module_file
+from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical
 
 if TYPE_CHECKING:
     import click
@@ -171,6 +172,8 @@ class Catalog(ABC, Generic[V]):
                 name = stated if isinstance(stated, str) and stated else None
                 wrong = "has no name that is text" if name is None else self.wrong(one)
                 if wrong is None and name is not None:
+                    if isinstance(one, type):
+                        introduce(one, plugin)
                     offered.setdefault(name, []).append((plugin, one))
                 else:
                     cause = f"registers the {self.kind} {self._described(one, plugin)}, which {wrong}"

@@ -12,8 +12,8 @@ import attrs
 from attrs import frozen
 
 from fredfw import units
+from fredfw.answers import explain
 from fredfw.errors import PluginError
-from fredfw.plugin.origin import explain
 
 UNIONS = (Union, UnionType)
 _PHRASES: Mapping[Any, str] = {bool: "true or false", int: "an integer", float: "a number", str: "text"}

@@ -12,7 +12,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw.collectives import Phase, Schedule
-from fredfw.fabric import Fabric, FlowSet, Operation, Router, Routes
+from fredfw.fabric import Fabric, FlowSet, Operation, Router, Routes, answers
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 # How many flows the flow sets that are kept may have together.
@@ -217,25 +217,25 @@ class Lowering:
 
     def _build_exchange(self, exchange: _Exchange, groups: IntArray, router: Router) -> Routes:
         sources, destinations = groups[:, exchange.sources], groups[:, exchange.destinations]
-        once = router.route(self.fabric, sources.ravel(), destinations.ravel())
+        once = answers.route(router, self.fabric, sources.ravel(), destinations.ravel())
         return evolve(once, latencies=once.latencies * np.tile(exchange.steps, len(groups)))
 
     def _build_routes(self, rows: _Rows, groups: IntArray, router: Router) -> Routes:
         sources, destinations = rows.sources, rows.destinations
         if not rows.streams:
-            return router.route(self.fabric, groups[:, sources].ravel(), groups[:, destinations].ravel())
+            return answers.route(router, self.fabric, groups[:, sources].ravel(), groups[:, destinations].ravel())
         parts = []
         for group in groups:
             if len(sources):
-                parts.append(router.route(self.fabric, group[sources], group[destinations]))
+                parts.append(answers.route(router, self.fabric, group[sources], group[destinations]))
             for members, receivers in rows.streams:
                 operation = _operation(len(members), len(receivers))
-                parts.append(router.tree(self.fabric, group[members], group[receivers], operation))
+                parts.append(answers.tree(router, self.fabric, group[members], group[receivers], operation))
         return Routes.concatenate(parts)
 
     def _build_streams(self, sources: IntArray, destinations: IntArray, operation: Operation, router: Router) -> Routes:
         pairs = zip(sources, destinations, strict=True)
-        return Routes.concatenate([router.tree(self.fabric, one, other, operation) for one, other in pairs])
+        return Routes.concatenate([answers.tree(router, self.fabric, one, other, operation) for one, other in pairs])
 
     def __getstate__(self) -> dict[str, Any]:
         return {"fabric": self.fabric, "router": self.router}

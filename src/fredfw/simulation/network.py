@@ -18,6 +18,7 @@ from attrs import define, field, frozen
 
 from fredfw.errors import InputError, RefusedError, SimulationError
 from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Refuse, Router, Routes, Split, Start, Wait
+from fredfw.simulation import answers
 from fredfw.simulation.detours import Detours
 from fredfw.simulation.laps import Lap, Laps, Position, SteadyLap, position, was_alone
 from fredfw.simulation.meetings import Meetings, Stay
@@ -130,7 +131,7 @@ class FlowNetwork:
         self.fabric = fabric
         self.now = 0.0
         self.statistics = Statistics()
-        self.admission = fabric.admission()
+        self.admission = answers.admission(fabric)
         self._solver = solver or RateSolver(fabric, sharing)
         self._traffic = Traffic(self._solver, self.statistics)
         self._meetings = Meetings(self._solver, self.statistics)
@@ -174,8 +175,8 @@ class FlowNetwork:
 
         Raises:
             RefusedError: The admission refuses the flows.
-            SimulationError: It asks for unicasts where there are none, or splits the flows into what are no parts of
-                them.
+            SimulationError: It asks for unicasts where there are none.
+            PluginError: It fails, or returns what cannot be done.
         """
         self._tickets += 1
         ticket = self._tickets
@@ -358,7 +359,7 @@ class FlowNetwork:
         fabric, what = self.fabric.name, flows.label or "flows"
         # There may be thousands, which the default does not look at.
         active = () if isinstance(self.admission, AlwaysStart) else tuple(self._admitted.values())
-        decision = self.admission.admit(flows, active)
+        decision = answers.decision(self.admission, flows, active)
         match decision:
             case Start():
                 self._admit(request, flows, decision)
@@ -403,11 +404,6 @@ class FlowNetwork:
     def _split(self, request: Request, split: Split) -> None:
         """Run the parts of ``request`` one after the other."""
         flows = request.flows
-        count, what = len(flows.volumes), f"fabric {self.fabric.name!r} splits {flows.label or 'flows'}"
-        if len(split.parts) < 2 or not all(len(part) for part in split.parts):
-            raise SimulationError(f"{what} into itself: a split must have two or more parts, and none may be empty")
-        if not np.array_equal(np.sort(np.concatenate(split.parts)), np.arange(count)):
-            raise SimulationError(f"{what} into parts that do not hold each of its {count} flows exactly once")
         self.statistics.splits += 1
         Turns.of(self._ask, request, [flows.part(np.asarray(part, dtype=np.intp)) for part in split.parts]).begin()
 
@@ -546,7 +542,7 @@ class FlowNetwork:
             self._moved[key] = load.routes, load.volumes if before is None else before[1] + load.volumes
         batch.loads = []  # they name their batch, and a ring of references keeps arrays until someone looks for rings
         self._meetings.leave(batch.stay, batch.end)
-        self.admission.release(self._admitted.pop(batch))
+        answers.release(self.admission, self._admitted.pop(batch))
         self._ask_again()
 
     def _split_laps(self, batch: _Batch) -> None:

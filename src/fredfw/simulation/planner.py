@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from attrs import field, frozen
 
-from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, check
-from fredfw.errors import PluginError, RefusedError, ScheduleError, UnsupportedError
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
+from fredfw.errors import RefusedError, ScheduleError, UnsupportedError
 from fredfw.fabric import Fabric, GroupView
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
@@ -85,8 +83,8 @@ class Planner:
         Raises:
             UnsupportedError: No candidate can serve it; the message gives every candidate's reason. ``RefusedError``
                 where only the simulation showed it.
-            PluginError: A candidate writes no schedule.
-            ScheduleError: It writes one that is not valid, or the chosen one does something else.
+            PluginError: A candidate fails, or writes no schedule.
+            ScheduleError: It writes one that is not valid or moves too little, or the chosen one does something else.
         """
         view = view or self._fabric.view(members)
         # Which candidate is fastest depends on where the group is; the schedule itself on the view alone.
@@ -98,7 +96,7 @@ class Planner:
             known = self._choose(request, members, view)
             asked = id(known.schedule), *key[:4]
             if asked not in self._replayed:
-                _replay(known, request)
+                _replay(known, request, self._author(known, request))
                 self._replayed.add(asked)
             self._plans[key] = known
         return known
@@ -116,11 +114,11 @@ class Planner:
             UnsupportedError: None can; the message gives every candidate's reason.
         """
         candidates = self._candidates.get(request.pattern, self._candidates.get(None, ()))
-        reasons = {str(one): one.refusal(request, view) for one in candidates}
+        reasons = {str(one): answers.refusal(one, request, view) for one in candidates}
         able = [one for one in candidates if reasons[str(one)] is None]
         if not able:
             listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items()) or "none is given"
-            others = sorted(one.name for one in self._others() if one.refusal(request, view) is None)
+            others = sorted(one.name for one in self._others() if answers.refusal(one, request, view) is None)
             raise UnsupportedError(
                 f"no algorithm can do {request.pattern} among {request.ranks} NPUs of {self._fabric.name!r}: {listed}",
                 accepted=", ".join(others) or None,
@@ -130,8 +128,8 @@ class Planner:
     def _choose(self, request: CollectiveRequest, members: IntArray, view: GroupView) -> Plan:
         able = self.able(request, view)
         if not self._fastest or len(able) == 1:
-            return Plan(self._interned(schedule_of(able[0], request, view)), str(able[0]))
-        plans = {str(one): self._interned(schedule_of(one, request, view)) for one in able}
+            return Plan(self._interned(answers.schedule(able[0], request, view)), str(able[0]))
+        plans = {str(one): self._interned(answers.schedule(one, request, view)) for one in able}
         seconds: dict[str, float] = {}
         reasons: dict[str, RefusedError] = {}
         for name, schedule in plans.items():
@@ -145,6 +143,11 @@ class Planner:
         least = min(seconds.values())
         best = min(name for name, time in seconds.items() if time <= least * (1 + _EXACT))
         return Plan(plans[best], best, seconds)
+
+    def _author(self, plan: Plan, request: CollectiveRequest) -> CollectiveAlgorithm:
+        """Return the candidate that wrote the schedule of ``plan``."""
+        candidates = self._candidates.get(request.pattern, self._candidates.get(None, ()))
+        return next(one for one in candidates if str(one) == plan.algorithm)
 
     def _interned(self, schedule: Schedule) -> Schedule:
         """Return one object for equal schedules, so that groups that do the same can be simulated together."""
@@ -167,24 +170,6 @@ class Planner:
         return network.now
 
 
-def schedule_of(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:
-    """Return what ``algorithm`` writes for ``request``.
-
-    Raises:
-        PluginError: It is no schedule.
-        ScheduleError: It is not a valid one; names the algorithm.
-        UnsupportedError: The algorithm cannot do it.
-    """
-    try:
-        schedule: Any = algorithm.plan(request, view)
-    except ScheduleError as error:
-        raise ScheduleError(f"algorithm {str(algorithm)!r}: {error}") from error
-    if not isinstance(schedule, Schedule):
-        what = f"{type(algorithm).__qualname__}.schedule() must return a fredfw.Schedule"
-        raise PluginError(f"{reprlib.repr(schedule)} is no schedule; {what}")
-    return schedule
-
-
 def too_fast(algorithm: str, request: CollectiveRequest, seconds: float, least: float, now: float) -> str | None:
     """Return a note where a collective took ``seconds``, yet no algorithm can take less than ``least``.
 
@@ -201,7 +186,7 @@ def too_fast(algorithm: str, request: CollectiveRequest, seconds: float, least: 
     )
 
 
-def _replay(plan: Plan, request: CollectiveRequest) -> None:
+def _replay(plan: Plan, request: CollectiveRequest, author: CollectiveAlgorithm) -> None:
     """Raise ``ScheduleError`` where a plan is small and does not do what is asked."""
     schedule = plan.schedule
     cells = len(schedule.phases) * schedule.ranks * schedule.chunks
@@ -210,5 +195,4 @@ def _replay(plan: Plan, request: CollectiveRequest) -> None:
     try:
         check(schedule, request)
     except ScheduleError as error:
-        what = f"{request.pattern} among {request.ranks} NPUs"
-        raise ScheduleError(f"algorithm {plan.algorithm!r} does no {what}: {error}") from error
+        raise ScheduleError(f"{answers.blame(author, request)}: {error}") from error

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fredfw.fabric import Fabric, Routes
+from fredfw.simulation import answers
 from fredfw.simulation.sharing import Incidence, SharingPolicy
 from fredfw.typing import BoolArray, FloatArray
 
@@ -43,8 +44,12 @@ class RateSolver:
         self._known[key] = rates
 
     def solve(self, incidence: Incidence, capacities: FloatArray) -> FloatArray:
-        """Return the rates of ``incidence`` on links of ``(links,)`` ``capacities`` bytes per second."""
-        return self.sharing.rates(incidence, capacities, self.fabric)
+        """Return the rates of ``incidence`` on links of ``(links,)`` ``capacities`` bytes per second.
+
+        Raises:
+            PluginError: The policy fails, or gives what it must not.
+        """
+        return answers.rates(self.sharing, incidence, capacities, self.fabric)
 
     def meet(self, one: Routes, other: Routes) -> bool:
         """Return whether two sets of routes have a link in common."""

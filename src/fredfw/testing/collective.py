@@ -8,12 +8,11 @@ from functools import cached_property
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, check
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
 from fredfw.collectives.schedule import Phase, carried
 from fredfw.errors import ScheduleError, UnsupportedError
 from fredfw.fabric import AlwaysStart, Fabric, GroupView
 from fredfw.simulation import lower_bound
-from fredfw.simulation.planner import schedule_of
 from fredfw.testing.common import COMMON, Case, twin
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
 from fredfw.testing.fabrics import standard
@@ -361,7 +360,7 @@ def _requests(ranks: int, root: int | None) -> Iterator[CollectiveRequest]:
 
 def _plan(algorithm: CollectiveAlgorithm, question: Question) -> Schedule:
     try:
-        return schedule_of(algorithm, question.request, question.view)
+        return answers.written(algorithm, question.request, question.view)
     except ScheduleError as error:
         raise ConformanceError(f"{question}: no valid schedule: {error}") from error
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
+from fredfw.answers import Asking
 from fredfw.errors import InputError
 from fredfw.fabric import Fabric
 from fredfw.typing import IntArray
@@ -35,7 +36,25 @@ class Placement(ABC):
                 f"{parallelism} needs {parallelism.workers} NPUs, fabric {fabric.name!r} has {npus}",
                 accepted=f"MP x DP x PP of at most {npus}",
             )
-        return self.order(fabric, parallelism)[: parallelism.workers]
+        asked = Asking(self, "order")
+        with asked:
+            answer: object = self.order(fabric, parallelism)
+        return check_places(asked, answer, parallelism.workers, npus)[: parallelism.workers]
+
+
+def check_places(asked: Asking, answer: object, workers: int, npus: int) -> IntArray:
+    """Return ``answer``, which must be ``(workers or more,)`` different NPU numbers; else ``PluginError``."""
+    if not isinstance(answer, np.ndarray) or answer.ndim != 1 or answer.dtype.kind not in "iu":
+        raise asked.unexpected(answer, "an array of NPU numbers")
+    if len(answer) < workers:
+        raise asked.wrong(f"returned {len(answer)} NPUs", f"{workers} or more, one for each rank")
+    outside = answer[(answer < 0) | (answer >= npus)]
+    if outside.size:
+        raise asked.wrong(f"returned NPU {outside[0]}", f"NPUs 0 to {npus - 1}")
+    numbers, counts = np.unique(answer, return_counts=True)
+    if (counts > 1).any():
+        raise asked.wrong(f"returned NPU {numbers[counts > 1][0]} twice", "every NPU at most once")
+    return answer
 
 
 @frozen

@@ -1,0 +1,225 @@
+"""Whether a schedule moves as much as its pattern needs: necessary conditions that are cheap at any size.
+
+They are sums over the rows of all phases, whatever a phase repeats; ``check`` replays a schedule and finds the rest.
+
+**Sizes.** The chunks hold the bytes of the request, and each rank's share of them.
+
+**Ends.** A rank must receive at least once every chunk that it must end with and does not start with, and send at least
+once every chunk that it starts with and another rank must end with, in whatever form. A chunk that is reduced starts
+everywhere: a rank must send its contribution to every chunk whose result another rank gets.
+
+**All-reduce.** Every rank must send and receive every chunk, and each chunk takes 2 (n - 1) messages in all. Before a
+first rank has all n contributions, there is a path in time to it from each other one: n - 1 messages at least. The
+other n - 1 ranks each receive one more after that. (The gossip problem: Harary and Schwenk, "The communication problem
+on graphs and digraphs", 1974.) What a rank gives to an in-network transfer is one message, and what it gets of it is
+another: the proof does not ask who is in between.
+
+What a rank sends to itself does not count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fredfw.collectives.algorithm import CollectiveRequest
+from fredfw.collectives.pattern import Pattern
+from fredfw.collectives.schedule import Phase, Schedule
+from fredfw.errors import ScheduleError
+from fredfw.typing import FloatArray, IntArray
+
+# Relative; sizes are sums of fractions of one number.
+_TOLERANCE = 1e-9
+
+
+def check_amounts(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
+    """Raise unless ``schedule`` moves as many bytes as its pattern needs, as far as sums can tell.
+
+    The blocks of all owners must be equal, ``size / ranks``. The chunks of an all-to-all include the blocks that stay
+    where they are, so that they sum to ``ranks * size``; they are compared with the request, pair by pair.
+
+    Takes a few passes over the chunks and the rows.
+
+    Args:
+        schedule: What to check.
+        request: What was asked for; if given, pattern, group, root and bytes must be those of the request.
+
+    Raises:
+        ScheduleError: What is wrong, with the rank or chunk it shows at.
+    """
+    check_sizes(schedule, request)
+    if schedule.size > 0 and schedule.ranks > 1:
+        _check_moves(schedule)
+
+
+def check_sizes(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
+    """Raise unless the chunks of ``schedule`` are those of its pattern, and of ``request``; see ``check_amounts``."""
+    if request is not None:
+        for what in ("pattern", "ranks", "root"):
+            if getattr(schedule, what) != getattr(request, what):
+                raise ScheduleError(f"{what} is {getattr(schedule, what)}, the request's is {getattr(request, what)}")
+    pattern = schedule.pattern
+    for what, needed in (("owner", pattern.owned), ("origin", pattern is Pattern.ALL_TO_ALL)):
+        if needed and getattr(schedule, what) is None:
+            raise ScheduleError(f"a schedule of {pattern} does not say the {what} of its chunks")
+    ranks, sizes = schedule.ranks, np.atleast_1d(schedule.chunk_bytes)
+    if len(sizes) and not 0 <= sizes.min() <= sizes.max() < np.inf:
+        chunk = int(np.flatnonzero(~((sizes >= 0) & (sizes < np.inf)))[0])
+        raise ScheduleError(f"chunk {chunk} has {sizes[chunk]} bytes")
+    if pattern is Pattern.ALL_TO_ALL:
+        if request is not None:
+            pairs = _pairs(schedule)
+            wanted = request.size / ranks if request.sizes is None else request.sizes.ravel()
+            wrong = _differs(pairs, wanted)
+            if wrong is not None:
+                origin, owner = divmod(wrong, ranks)
+                expected = np.broadcast_to(wanted, len(pairs))[wrong]
+                raise ScheduleError(f"rank {origin} sends {pairs[wrong]} bytes to rank {owner}, not {expected}")
+        return
+    total = schedule.size if request is None else request.size
+    if _differs(np.array([schedule.size]), total) is not None:
+        raise ScheduleError(f"the chunks sum to {schedule.size} bytes, not to the {total} of the request")
+    if pattern.owned and schedule.owner is not None:
+        blocks = _bytes_of(schedule, schedule.owner, ranks)
+        rank = _differs(blocks, total / ranks)
+        if rank is not None:
+            raise ScheduleError(f"rank {rank} owns {blocks[rank]} bytes, not its share of {total / ranks}")
+
+
+def _pairs(schedule: Schedule) -> FloatArray:
+    """Return the ``(ranks * ranks,)`` bytes that each rank of an all-to-all has for each."""
+    assert schedule.origin is not None  # as was checked
+    assert schedule.owner is not None
+    return _bytes_of(schedule, schedule.origin * schedule.ranks + schedule.owner, schedule.ranks**2)
+
+
+def _bytes_of(schedule: Schedule, holder: IntArray, count: int) -> FloatArray:
+    """Return the bytes of the chunks of each of ``count`` holders."""
+    if isinstance(schedule.chunk_bytes, float):
+        return np.bincount(holder, minlength=count).astype(np.float64) * schedule.chunk_bytes
+    # NumPy's stub knows ``bincount`` only without weights, as integers.
+    return np.bincount(holder, schedule.chunk_bytes, count).astype(np.float64, copy=False)
+
+
+def _differs(values: FloatArray, wanted: FloatArray | float) -> int | None:
+    """Return the first place where ``values`` are not what is ``wanted``, but for rounding."""
+    if isinstance(wanted, float):
+        slack = _TOLERANCE * wanted
+        if not len(values) or wanted - slack <= values.min() <= values.max() <= wanted + slack:
+            return None
+    elif (values == wanted).all():
+        return None
+    wrong: IntArray = np.flatnonzero(~(np.abs(values - wanted) <= _TOLERANCE * np.abs(wanted)))
+    return int(wrong[0]) if len(wrong) else None
+
+
+def _check_moves(schedule: Schedule) -> None:
+    """Compare what every rank sends and receives with what it must."""
+    ranks, pattern = schedule.ranks, schedule.pattern
+    # Equal chunks are counted, which is exact; others are weighed.
+    even = isinstance(schedule.chunk_bytes, float)
+    counted = Schedule(pattern, ranks, 1.0, schedule.chunks, (), schedule.owner, schedule.origin) if even else schedule
+    whole = counted.size
+    sent, received, messages = _traffic(schedule)
+    must_send, must_receive = _needs(counted, schedule.root)
+    unit = schedule.chunk_bytes if isinstance(schedule.chunk_bytes, float) else 1.0
+    slack = 0.5 if even else _TOLERANCE * whole
+    for verb, moved, needed in (("sends", sent, must_send), ("receives", received, must_receive)):
+        short = moved < needed - slack
+        if short.any():
+            rank = int(short.argmax())
+            least = np.broadcast_to(needed, ranks)[rank] * unit
+            what = f"{verb} {moved[rank] * unit} bytes in all phases"
+            raise ScheduleError(f"rank {rank} {what}, and {pattern} needs at least {least}")
+    if pattern is Pattern.ALL_REDUCE:
+        least = 2 * (ranks - 1) * whole
+        if messages < least - slack:
+            raise ScheduleError(
+                f"all ranks exchange {messages * unit} bytes in all phases, and {pattern} needs at least {least * unit}"
+            )
+
+
+def _needs(schedule: Schedule, root: int) -> tuple[FloatArray, FloatArray]:
+    """Return the ``(ranks,)`` bytes that each rank must at least send and receive; a single value is for all."""
+    ranks, whole = schedule.ranks, np.full(schedule.ranks, schedule.size)
+    at_root = np.arange(ranks) == root
+    none = own = np.zeros(ranks)
+    if schedule.pattern.owned and schedule.owner is not None:
+        own = _bytes_of(schedule, schedule.owner, ranks)
+    match schedule.pattern:
+        case Pattern.ALL_REDUCE:
+            return whole, whole
+        case Pattern.REDUCE_SCATTER:
+            return whole - own, own
+        case Pattern.ALL_GATHER:
+            return own, whole - own
+        case Pattern.ALL_TO_ALL:
+            pairs = _pairs(schedule).reshape(ranks, ranks)
+            stays = np.diagonal(pairs)
+            return pairs.sum(axis=1) - stays, pairs.sum(axis=0) - stays
+        case Pattern.GATHER:
+            return np.where(at_root, none, own), np.where(at_root, whole - own, none)
+        case Pattern.SCATTER:
+            return np.where(at_root, whole - own, none), np.where(at_root, none, own)
+        case Pattern.REDUCE:
+            return np.where(at_root, none, whole), np.where(at_root, whole, none)
+        case Pattern.BROADCAST | Pattern.POINT_TO_POINT:
+            return np.where(at_root, whole, none), np.where(at_root, none, whole)
+
+
+def _traffic(schedule: Schedule) -> tuple[FloatArray, FloatArray, float]:
+    """Return the ``(ranks,)`` bytes that each rank sends and receives at most, and how many messages that makes.
+
+    Where all chunks are equal, it is chunks that are counted.
+    """
+    sent, received, messages = np.zeros(schedule.ranks), np.zeros(schedule.ranks), 0.0
+    sums = None if isinstance(schedule.chunk_bytes, float) else np.append(0.0, np.cumsum(schedule.chunk_bytes))
+    for phase in schedule.phases:
+        to_itself = phase.source == phase.destination
+        if sums is None and phase.stream is None and phase.count.strides == (0,) and not to_itself.any():
+            each = float(phase.count[0]) * phase.repeat if len(phase) else 0.0  # of all rows, as in most phases
+            sent += np.bincount(phase.source, minlength=schedule.ranks) * each
+            received += np.bincount(phase.destination, minlength=schedule.ranks) * each
+            messages += len(phase) * each
+            continue
+        amounts = _amounts(schedule, phase, sums)
+        if phase.stream is None:
+            amounts[to_itself] = 0.0
+            sent += np.bincount(phase.source, amounts, schedule.ranks)
+            received += np.bincount(phase.destination, amounts, schedule.ranks)
+            messages += float(amounts.sum())
+            continue
+        alone = phase.stream < 0
+        amounts[alone & to_itself] = 0.0
+        messages -= float(amounts[alone].sum())  # which both of its ends count
+        streamed = np.flatnonzero(~alone)
+        for at, end in ((sent, phase.source), (received, phase.destination)):
+            # A stream has each of its ends once, in however many rows.
+            _, first = np.unique(phase.stream[streamed] * schedule.ranks + end[streamed], return_index=True)
+            rows = np.concatenate([np.flatnonzero(alone), streamed[first]])
+            np.add(at, np.bincount(end[rows], amounts[rows], schedule.ranks), out=at)
+            messages += float(amounts[rows].sum())
+    return sent, received, messages
+
+
+def _amounts(schedule: Schedule, phase: Phase, sums: FloatArray | None) -> FloatArray:
+    """Return the ``(rows,)`` bytes that rows carry in all repetitions, or a little more where that takes long to know.
+
+    Args:
+        schedule: The schedule.
+        phase: One of it.
+        sums: ``(chunks + 1,)`` bytes of the chunks before each; ``None`` where all are equal, and are counted.
+    """
+    if sums is None:
+        return phase.count.astype(np.float64) * phase.repeat
+    block = phase.base + phase.modulus
+    if phase.repeat == 1:
+        start = phase.offset % phase.modulus
+        stop = phase.base + start + phase.count
+        around = phase.base + np.maximum(stop - block, 0)
+        amounts: FloatArray = sums[np.minimum(stop, block)] - sums[phase.base + start]
+        return amounts + (sums[around] - sums[phase.base])
+    if schedule.uniform(phase):
+        return schedule.row_bytes(phase) * phase.repeat
+    most: FloatArray = phase.count.astype(np.float64) * np.max(schedule.chunk_bytes)
+    carried: FloatArray = np.minimum(most, sums[block] - sums[phase.base])
+    return carried * phase.repeat

@@ -1,0 +1,76 @@
+"""Collective algorithms are asked here: their answers are checked, whoever wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fredfw.answers import Asking, whose
+from fredfw.collectives.algorithm import CollectiveAlgorithm, CollectiveRequest
+from fredfw.collectives.amounts import check_amounts
+from fredfw.collectives.pattern import Pattern
+from fredfw.collectives.schedule import Schedule
+from fredfw.errors import ScheduleError
+from fredfw.fabric.view import GroupView
+
+
+def variants(cls: type[CollectiveAlgorithm], pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
+    """Return the configurations that ``auto`` tries for ``pattern``.
+
+    Raises:
+        PluginError: The class fails, or what it returns are no algorithms.
+    """
+    asked = Asking(cls, "variants")
+    with asked:
+        answer: object = cls.variants(pattern)
+    if not isinstance(answer, Sequence) or not all(isinstance(one, CollectiveAlgorithm) for one in answer):
+        raise asked.unexpected(answer, "a sequence of collective algorithms")
+    return answer
+
+
+def refusal(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> str | None:
+    """Return why ``algorithm`` cannot serve ``request`` on ``view``, or ``None`` if it can.
+
+    Raises:
+        PluginError: The algorithm fails, or what it returns is no text.
+    """
+    asked = Asking(algorithm, "refusal")
+    with asked:
+        answer: object = algorithm.refusal(request, view)
+    if answer is not None and not isinstance(answer, str):
+        raise asked.unexpected(answer, "the reason as text, or None")
+    return answer
+
+
+def written(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:
+    """Return what ``algorithm`` writes for ``request``.
+
+    Raises:
+        PluginError: The algorithm fails, or what it returns is no schedule.
+        ScheduleError: It is not a valid one; names the algorithm and the plugin.
+        UnsupportedError: The algorithm cannot do it.
+    """
+    asked = Asking(algorithm, "schedule")
+    try:
+        with asked:
+            answer: object = algorithm.plan(request, view)
+    except ScheduleError as error:
+        raise ScheduleError(f"{blame(algorithm, request)}: {error}") from error
+    if not isinstance(answer, Schedule):
+        raise asked.unexpected(answer, "a fredfw.Schedule")
+    return answer
+
+
+def schedule(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:
+    """Return what ``algorithm`` writes for ``request``, which moves as much as it must; raises as ``written`` does."""
+    answer = written(algorithm, request, view)
+    try:
+        check_amounts(answer, request)
+    except ScheduleError as error:
+        raise ScheduleError(f"{blame(algorithm, request)}: {error}") from error
+    return answer
+
+
+def blame(algorithm: CollectiveAlgorithm, request: CollectiveRequest) -> str:
+    """Return, for a message, who does not do what is asked."""
+    what = f"{request.pattern} among {request.ranks} NPUs"
+    return f"{whose(type(algorithm))}: algorithm {str(algorithm)!r} does not do {what}"

@@ -1,0 +1,107 @@
+"""Routers are asked here: their answers are checked, whoever wrote them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fredfw.answers import Asking, brief
+from fredfw.fabric.flows import Operation, Routes
+from fredfw.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fredfw.fabric.fabric import Fabric
+    from fredfw.fabric.routing import Router
+
+
+def route(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+    """Return one route per pair of nodes, as ``Router.route`` does.
+
+    Raises:
+        PluginError: The router fails, or what it returns are no such routes.
+    """
+    asked = Asking(router, "route")
+    with asked:
+        answer: object = router.route(fabric, sources, destinations)
+    routes = _checked(asked, answer, fabric, len(sources))
+    far = np.flatnonzero(sources != destinations)
+    begin, end = routes.offsets[:-1][far], routes.offsets[1:][far]
+    if (begin == end).any():
+        flow = int(far[(begin == end).argmax()])
+        raise _misses(asked, fabric, sources[flow], destinations[flow], "has no links")
+    for what, link, ends, nodes in (
+        ("leaves its source", begin, fabric.sources, sources),
+        ("enters its destination", end - 1, fabric.destinations, destinations),
+    ):
+        # Most routes are paths in order; in others the link at the end is anywhere.
+        loose = far[ends[routes.links[link]] != nodes[far]]
+        if len(loose):
+            counts = routes.offsets[loose + 1] - routes.offsets[loose]
+            at_end = ends[routes.links_of(loose)] == np.repeat(nodes[loose], counts)
+            found = np.logical_or.reduceat(at_end, np.cumsum(counts) - counts)
+            if not found.all():
+                flow = int(loose[found.argmin()])
+                raise _misses(asked, fabric, sources[flow], destinations[flow], f"has no link that {what}")
+    return routes
+
+
+def tree(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+    """Return one flow that joins all ends, as ``Router.tree`` does.
+
+    Raises:
+        PluginError: The router fails, or what it returns is no such flow.
+    """
+    asked = Asking(router, "tree")
+    with asked:
+        answer: object = router.tree(fabric, sources, destinations, operation)
+    routes = _checked(asked, answer, fabric, 1)
+    if not len(routes.links) and len({*sources.tolist(), *destinations.tolist()}) > 1:
+        raise _misses(asked, fabric, sources[0], destinations[-1], "has no links")
+    return routes
+
+
+def _misses(asked: Asking, fabric: Fabric, source: int, destination: int, what: str) -> Exception:
+    ends = f"from {fabric.node_name(int(source))} to {fabric.node_name(int(destination))}"
+    return asked.wrong(f"returned a route {ends} that {what}", "links that join the two")
+
+
+def _checked(asked: Asking, answer: object, fabric: Fabric, count: int) -> Routes:
+    """Return ``answer``, which must be ``count`` routes on ``fabric``."""
+    if not isinstance(answer, Routes):
+        raise asked.unexpected(answer, "fredfw.Routes")
+    for name, kinds, accepted in (
+        ("offsets", "iu", "integers"),
+        ("links", "iu", "integers"),
+        ("latencies", "fiu", "seconds"),
+        ("coefficients", "fiu", "shares"),
+    ):
+        column: object = getattr(answer, name)
+        if column is None and name == "coefficients":
+            continue
+        if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind not in kinds:
+            raise asked.wrong(f"returned routes with {name} {brief(column)}", f"an array of {accepted}")
+    offsets, links, latencies, coefficients = answer.offsets, answer.links, answer.latencies, answer.coefficients
+    if len(offsets) != count + 1:
+        raise asked.wrong(f"returned routes with {len(offsets)} offsets", f"{count + 1} for {count} routes")
+    if offsets[0] != 0 or offsets[-1] != len(links) or (offsets[1:] < offsets[:-1]).any():
+        raise asked.wrong(f"returned routes with offsets that do not cut its {len(links)} links", "0 to all, in order")
+    total = len(fabric.bandwidths)
+    if len(links) and not 0 <= links.min() <= links.max() < total:
+        link = links[(links < 0) | (links >= total)][0]
+        raise asked.wrong(f"returned routes with link {link}", f"links 0 to {total - 1} of {fabric.name!r}")
+    if len(latencies) != count:
+        raise asked.wrong(f"returned routes with {len(latencies)} latencies", f"{count}, one for each route")
+    if count and not 0 <= latencies.min() <= latencies.max() < np.inf:
+        raise asked.wrong(f"returned routes with latency {_outside(latencies)}", "seconds, finite and not negative")
+    if coefficients is not None:
+        if len(coefficients) != len(links):
+            raise asked.wrong(f"returned routes with {len(coefficients)} coefficients", f"{len(links)}, one per link")
+        if len(links) and not 0 <= coefficients.min() <= coefficients.max() < np.inf:
+            raise asked.wrong(f"returned routes with coefficient {_outside(coefficients)}", "finite shares, 0 or more")
+    return answer
+
+
+def _outside(values: FloatArray) -> float:
+    """Return the first of ``values`` that is negative or not finite."""
+    return float(values[~((values >= 0) & (values < np.inf))][0])

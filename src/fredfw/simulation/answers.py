@@ -1,0 +1,173 @@
+"""Sharing policies and admissions are asked here: their answers are checked, whoever wrote them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from numbers import Real
+
+import numpy as np
+
+from fredfw.answers import Asking, brief
+from fredfw.fabric import Admission, Decision, Decompose, Fabric, FlowSet, Refuse, Split, Start, Wait
+from fredfw.simulation.sharing import Incidence, SharingPolicy
+from fredfw.typing import FloatArray
+from fredfw.units import Unit, render
+
+# By how much a link may carry more than its capacity, relative: rounding, of single precision too.
+_OVER = 1e-6
+
+
+def rates(sharing: SharingPolicy, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
+    """Return the ``(F,)`` rates that ``sharing`` gives to the flows of ``incidence``.
+
+    No link carries more than its capacity then, no flow exceeds its cap, and one flow moves unless links are closed.
+
+    Raises:
+        PluginError: The policy fails, or its rates are not like that.
+    """
+    asked = Asking(sharing, "rates")
+    with asked:
+        answer: object = sharing.rates(incidence, capacities, fabric)
+    count = len(incidence)
+    if not isinstance(answer, np.ndarray) or answer.shape != (count,) or answer.dtype.kind not in "fiu":
+        raise asked.unexpected(answer, f"an array of {count} numbers, the rate of each flow in bytes per second")
+    rates: FloatArray = answer.astype(float, copy=False)
+    if not count:
+        return rates
+    if not rates.min() >= 0:
+        flow = int(np.flatnonzero(~(rates >= 0))[0])
+        raise asked.wrong(f"gives flow {flow} of {count} a rate of {rates[flow]} B/s", "a rate that is not negative")
+    if incidence.caps is not None and (rates > incidence.caps * (1 + _OVER)).any():
+        flow = int((rates > incidence.caps * (1 + _OVER)).argmax())
+        given, cap = (render(float(one[flow]), Unit.BYTES_PER_SECOND) for one in (rates, incidence.caps))
+        raise asked.wrong(f"gives flow {flow} of {count} a rate of {given}", f"at most its limit of {cap}")
+    _check_load(asked, incidence, rates, capacities, fabric)
+    if rates.max() == 0:
+        _check_stall(asked, incidence, capacities)
+    return rates
+
+
+def _check_load(asked: Asking, incidence: Incidence, rates: FloatArray, capacities: FloatArray, fabric: Fabric) -> None:
+    used, links = None, incidence.links
+    if 8 * len(links) < len(capacities):  # else to sort the links takes longer than the rest
+        used, links = np.unique(links, return_inverse=True)
+        capacities = capacities[used]
+    weights = np.repeat(rates, incidence.offsets[1:] - incidence.offsets[:-1])
+    if incidence.coefficients is not None:
+        weights *= incidence.coefficients
+    load = np.bincount(links, weights, len(capacities))
+    over = ~(load <= capacities * (1 + _OVER))
+    if over.any():
+        link = int(over.argmax())
+        carried, capacity = (render(float(one[link]), Unit.BYTES_PER_SECOND) for one in (load, capacities))
+        name = fabric.link_name(link if used is None else int(used[link]))
+        raise asked.wrong(f"gives the flows on link {name} {carried} in all", f"at most its capacity of {capacity}")
+
+
+def _check_stall(asked: Asking, incidence: Incidence, capacities: FloatArray) -> None:
+    closed = np.bincount(incidence.flows, capacities[incidence.links] <= 0, len(incidence)) > 0
+    able = ~closed if incidence.caps is None else ~closed & (incidence.caps > 0)
+    if able.any():
+        raise asked.wrong(
+            f"gives none of {len(incidence)} flows a rate, and flow {int(able.argmax())} crosses no closed link",
+            "a flow that moves",
+        )
+
+
+def admission(fabric: Fabric) -> Admission:
+    """Return the admission control of one simulation on ``fabric``.
+
+    Raises:
+        PluginError: The fabric makes none.
+    """
+    asked = Asking(fabric.admission)
+    with asked:
+        answer: object = fabric.admission()
+    if not isinstance(answer, Admission):
+        raise asked.unexpected(answer, "a fredfw.Admission")
+    return answer
+
+
+def decision(admission: Admission, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+    """Return what ``admission`` does with ``flows`` while ``active`` are running.
+
+    Raises:
+        PluginError: The admission fails, or what it returns cannot be done.
+    """
+    asked = Asking(admission, "admit")
+    with asked:
+        answer: object = admission.admit(flows, active)
+    match answer:
+        case Start():
+            _check_start(asked, answer, len(flows.volumes))
+        case Split():
+            _check_split(asked, answer, flows)
+        case Wait() | Decompose() | Refuse():
+            pass
+        case _:
+            raise asked.unexpected(answer, "Start, Wait, Refuse, Split or Decompose")
+    return answer
+
+
+def _check_start(asked: Asking, start: Start, count: int) -> None:
+    setup: object = start.setup
+    caps: object = start.caps
+    if not isinstance(setup, Real) or not 0 <= float(setup) < math.inf:
+        raise asked.wrong(f"returned Start with a setup of {brief(setup)}", "seconds, finite and not negative")
+    if caps is None:
+        return
+    if not isinstance(caps, np.ndarray) or caps.shape != (count,) or caps.dtype.kind not in "fiu":
+        raise asked.wrong(f"returned Start with caps {brief(caps)}", f"an array of {count} rates, one for each flow")
+    if count and not caps.min() >= 0:
+        raise asked.wrong(f"returned Start with a cap of {caps[~(caps >= 0)][0]} B/s", "rates that are not negative")
+
+
+def _check_split(asked: Asking, split: Split, flows: FlowSet) -> None:
+    what, count = f"splits {flows.label or 'flows'}", len(flows.volumes)
+    with asked:
+        parts = [np.asarray(part) for part in split.parts]
+    if len(parts) < 2 or not all(part.size for part in parts):
+        raise asked.wrong(f"{what} into itself", "two or more parts, none of them empty")
+    if any(part.ndim != 1 or part.dtype.kind not in "iu" for part in parts) or not np.array_equal(
+        np.sort(np.concatenate(parts)), np.arange(count)
+    ):
+        raise asked.wrong(f"{what} into parts that do not hold each of its {count} flows exactly once", "all indices")
+
+
+def release(admission: Admission, flows: FlowSet) -> None:
+    """Tell ``admission`` that all of ``flows`` has ended; raises ``PluginError`` where it fails."""
+    with Asking(admission, "release"):
+        admission.release(flows)
+
+
+def figures(admission: Admission) -> dict[str, float]:
+    """Return the figures of ``admission`` after a simulation.
+
+    Raises:
+        PluginError: It fails, or what it returns are no finite numbers by name.
+    """
+    asked = Asking(admission, "figures")
+    with asked:
+        answer: object = admission.figures()
+    if not isinstance(answer, Mapping):
+        raise asked.unexpected(answer, "a mapping of finite numbers by name")
+    for name, value in answer.items():
+        if not isinstance(name, str) or not isinstance(value, Real) or not math.isfinite(value):
+            raise asked.wrong(f"returned {brief(value)} for {brief(name)}", "finite numbers by name")
+    # Whole numbers, NumPy's above all, are made what a result promises and JSON can hold.
+    return {name: float(value) for name, value in answer.items()}
+
+
+def notes(admission: Admission) -> tuple[str, ...]:
+    """Return the notes of ``admission`` after a simulation.
+
+    Raises:
+        PluginError: It fails, or what it returns are no texts.
+    """
+    asked = Asking(admission, "notes")
+    with asked:
+        answer: object = admission.notes()
+    if isinstance(answer, str) or not isinstance(answer, Sequence) or not all(isinstance(one, str) for one in answer):
+        raise asked.unexpected(answer, "a tuple of texts")
+    return tuple(answer)

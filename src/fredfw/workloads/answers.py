@@ -1,0 +1,124 @@
+"""Workloads and placements are asked here: their answers are checked, whoever wrote them."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+
+import numpy as np
+from attrs import fields
+
+from fredfw.answers import Asking, brief
+from fredfw.fabric import Fabric
+from fredfw.typing import IntArray
+from fredfw.workloads.graph import TaskGraph
+from fredfw.workloads.parallelism import Parallelism
+from fredfw.workloads.placement import Placement, check_places
+from fredfw.workloads.workload import MemoryUse, System, Work, Workload
+
+_PER_TASK = ("labels", "flops", "bytes", "seconds", "patterns", "members", "controllers", "names", "blocks", "repeats")
+
+
+def parallelism(workload: Workload, system: System) -> Parallelism:
+    """Return how many workers ``workload`` has, and how they are grouped.
+
+    Raises:
+        PluginError: It fails, or does not return that.
+    """
+    asked = Asking(workload, "parallelism")
+    with asked:
+        answer: object = workload.parallelism(system)
+    if not isinstance(answer, Parallelism):
+        raise asked.unexpected(answer, "a fredfw.Parallelism")
+    return answer
+
+
+def memory(workload: Workload, system: System) -> MemoryUse:
+    """Return the memory that an NPU needs for ``workload``.
+
+    Raises:
+        PluginError: It fails, or does not return that.
+    """
+    asked = Asking(workload, "memory")
+    with asked:
+        answer: object = workload.memory(system)
+    if not isinstance(answer, MemoryUse):
+        raise asked.unexpected(answer, "a fredfw.MemoryUse")
+    for part in fields(MemoryUse):
+        value = getattr(answer, part.name)
+        if part.name != "must_fit" and (not isinstance(value, Real) or not 0 <= float(value) < math.inf):
+            raise asked.wrong(f"returned {part.name} of {brief(value)}", "bytes, finite and not negative")
+    return answer
+
+
+def work(workload: Workload, system: System) -> Work | None:
+    """Return what one iteration of ``workload`` trains, or ``None`` if it does not say.
+
+    Raises:
+        PluginError: It fails, or does not return that.
+    """
+    asked = Asking(workload, "work")
+    with asked:
+        answer: object = workload.work(system)
+    if answer is not None and not isinstance(answer, Work):
+        raise asked.unexpected(answer, "a fredfw.Work or None")
+    return answer
+
+
+def notes(workload: Workload, system: System) -> tuple[str, ...]:
+    """Return what ``workload`` says about each of its results.
+
+    Raises:
+        PluginError: It fails, or does not return a sequence of texts.
+    """
+    asked = Asking(workload, "notes")
+    with asked:
+        answer: object = workload.notes(system)
+    if not isinstance(answer, tuple | list) or not all(isinstance(one, str) for one in answer):
+        raise asked.unexpected(answer, "a tuple of texts")
+    return tuple(answer)
+
+
+def graph(workload: Workload, system: System, workers: int) -> TaskGraph:
+    """Return one iteration of ``workload``, among so many workers.
+
+    Raises:
+        PluginError: It fails, or does not return that.
+    """
+    asked = Asking(workload, "graph")
+    with asked:
+        answer: object = workload.graph(system)
+    if not isinstance(answer, TaskGraph):
+        raise asked.unexpected(answer, "a fredfw.TaskGraph")
+    if answer.ranks != workers:
+        raise asked.wrong(f"returned a graph of {answer.ranks} ranks", f"{workers}, as parallelism() says")
+    tasks = len(answer)
+    for name in _PER_TASK:
+        column = getattr(answer, name)
+        if len(column) != tasks:
+            raise asked.wrong(f"returned a graph with {len(column)} {name}", f"{tasks}, one for each task")
+    for name, limit in (("labels", len(answer.label_names)), ("members", len(answer.tables))):
+        column = getattr(answer, name)
+        if tasks and not 0 <= column.min() <= column.max() < limit:
+            raise asked.wrong(f"returned a graph with {name} {column.min()} to {column.max()}", f"0 to {limit - 1}")
+    for table in answer.tables:
+        if table.size and not 0 <= table.min() <= table.max() < workers:
+            raise asked.wrong(f"returned a graph with ranks {table.min()} to {table.max()}", f"0 to {workers - 1}")
+    for name in ("flops", "bytes"):
+        column = getattr(answer, name)
+        if tasks and not 0 <= column.min() <= column.max() < np.inf:
+            raise asked.wrong(f"returned a graph with {name} {column.min()} to {column.max()}", "finite, not negative")
+    return answer
+
+
+def places(placement: Placement, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+    """Return the ``(workers,)`` NPU number of each rank.
+
+    Raises:
+        InputError: There are more workers than NPUs.
+        PluginError: ``placement`` fails, or does not return that.
+    """
+    asked = Asking(placement, "assign")
+    with asked:
+        answer: object = placement.assign(fabric, parallelism)
+    return check_places(asked, answer, parallelism.workers, len(fabric.npus))
