@@ -601,10 +601,22 @@ def test_outputs_are_all_written_or_none(experiment: str, monkeypatch: pytest.Mo
     assert sorted(os.listdir()) == ["out.csv", "out.json", "two.toml"]
 
 
-def test_a_defect_keeps_its_traceback(experiment: str) -> None:
-    Path(experiment).write_text(EXPERIMENT.replace('"step"', '{ name = "failing", defect = true }'))
+def test_a_defect_keeps_its_traceback(experiment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fredfw.experiment.comparison.speedup", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         fredfw("compare", experiment)
+
+
+def test_a_defect_of_a_plugin_is_one_line_and_its_traceback_is_logged(experiment: str) -> None:
+    Path(experiment).write_text(EXPERIMENT.replace('"step"', '{ name = "failing", defect = true }'))
+    result = fredfw("compare", experiment)
+    assert (result.exit_code, result.stdout) == (1, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("fredfw: error: plugin 'tiny' (")
+    assert "of 'failing' fails: ZeroDivisionError: division by zero (line " in line
+    logged = fredfw("--log-level", "debug", "compare", experiment).stderr
+    assert "Traceback (most recent call last)" in logged
+    assert logged.endswith(result.stderr)
 
 
 def test_logs_go_to_standard_error(experiment: str) -> None:
@@ -759,7 +771,7 @@ FAULTY = """
 from typing import ClassVar
 import numpy as np
 from attrs import frozen
-from fredfw import CollectiveAlgorithm, Pattern, Topology, hookimpl, ring_schedule, units
+from fredfw import CollectiveAlgorithm, Pattern, Phase, Schedule, Topology, hookimpl, ring_schedule
 
 @frozen
 class Nothing(Topology):
@@ -776,19 +788,28 @@ class Quarter(CollectiveAlgorithm):
         rank = np.arange(request.ranks)[:, None]
         return None if self.nothing else ring_schedule(request.pattern, request.size / 4, rank)
 
+@frozen
+class Near(CollectiveAlgorithm):
+    name: ClassVar[str] = "near"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE})
+    def schedule(self, request, view):
+        rank = np.arange(request.ranks)
+        phases = [Phase.of(rank, (rank + step) % request.ranks, 0, reduce=True) for step in (1, -1)]
+        return Schedule(request.pattern, request.ranks, request.size, 1, phases)
+
 @hookimpl
 def fredfw_topologies():
     return [Nothing]
 
 @hookimpl
 def fredfw_collectives():
-    return [Quarter]
+    return [Quarter, Near]
 """
 FAULTY_EXPERIMENT = """
 plugins = ["faulty.py"]
 [fabrics.ring]
-topology = { name = "torus", dimensions = [40], link_bandwidth = "100 GB/s", link_latency = 0 }
-collectives = { all-reduce = "quarter" }
+topology = { name = "torus", dimensions = [40], link_bandwidth = "100 GB/s", link_latency = "1 ms" }
+collectives = { all-reduce = "near" }
 [fabrics.nothing]
 topology = "nothing"
 [workloads.reduce]
@@ -879,7 +900,7 @@ def test_nothing_from_an_experiment_controls_the_terminal(experiment: str, monke
     assert "file=two\\x1b[31m.toml" in result.stderr
 
 
-NO_FABRIC = "fredfw: error: None is no fabric; Nothing.build() must return a fredfw.Fabric\n"
+NO_FABRIC = "Nothing.build() of 'nothing' returned None; expected a fredfw.Fabric\n"
 
 
 def test_plugins_that_return_nothing_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -889,10 +910,11 @@ def test_plugins_that_return_nothing_are_named(tmp_path: Path, monkeypatch: pyte
     collective = ("--plugin", "faulty.py", "collective", "all-reduce", "--topology")
     for arguments in ((*collective, "nothing"), ("--trust-plugins", "run", "faulty.toml", "--fabric", "nothing")):
         result = fredfw(*arguments)
-        assert (result.exit_code, result.stdout, result.stderr) == (1, "", NO_FABRIC)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == f"fredfw: error: plugin 'faulty.py' ({tmp_path / 'faulty.py'}): {NO_FABRIC}"
     result = fredfw(*collective, "torus", "--algorithm", "quarter", "--option", "nothing=true")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "fredfw: error: None is no schedule; Quarter.schedule() must return a fredfw.Schedule\n"
+    assert result.stderr.endswith(": Quarter.schedule() of 'quarter' returned None; expected a fredfw.Schedule\n")
 
 
 def test_a_wrong_algorithm_is_never_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -900,18 +922,24 @@ def test_a_wrong_algorithm_is_never_silent(tmp_path: Path, monkeypatch: pytest.M
     Path("faulty.py").write_text(FAULTY)
     Path("faulty.toml").write_text(FAULTY_EXPERIMENT)
     torus = ("--plugin", "faulty.py", "collective", "all-reduce", "--topology", "torus", "--size", "1GB")
-    # It sends a quarter of what it should, and so takes the least time; for few ranks its schedule is replayed.
-    result = fredfw(*torus, "--set", "dimensions=[8]")
-    assert (result.exit_code, result.stdout) == (1, "")
-    wrong = "fredfw: error: algorithm 'quarter' does no all-reduce among 8 NPUs: the chunks sum to 250000000.0 bytes, "
-    assert result.stderr.startswith(wrong)
-    # For more, time and bound are compared. There are 2 x 39 steps of 1 GB / 4 / 40 over links of 100 GB/s; each NPU
-    # must send 2 x 39/40 GB over two links.
+    # It sends a quarter of what it should, and so takes the least time.
+    for ranks in (8, 1024, 4096):
+        result = fredfw(*torus, "--set", f"dimensions=[{ranks}]", "--algorithm", "quarter")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == (
+            f"fredfw: error: plugin 'faulty.py' ({tmp_path / 'faulty.py'}): algorithm 'quarter' does not do all-reduce "
+            f"among {ranks} NPUs: the chunks sum to 250000000.0 bytes, not to the 1000000000.0 of the request\n"
+        )
+    # Enough bytes to the wrong ranks show where a schedule is replayed, and else where time and bound are compared: 1
+    # GB each way over links of 100 GB/s and 1 ms, and from a rank to the opposite one half of that and 20 ms.
+    result = fredfw(*torus, "--set", "dimensions=[8]", "--algorithm", "near")
+    assert "algorithm 'near' does not do all-reduce among 8 NPUs: phase 1, repetition 0: rank 0 adds" in result.stderr
     note = (
-        "algorithm 'quarter' takes 4.875 ms for all-reduce of 1 GB among 40 NPUs, faster than any algorithm can be "
-        "(9.75 ms): its schedule is wrong, or the bound is; check it with fredfw.check or the conformance kit"
+        "algorithm 'near' takes 11 ms for all-reduce of 1 GB among 40 NPUs, faster than any algorithm can be "
+        "(25 ms): its schedule is wrong, or the bound is; check it with fredfw.check or the conformance kit"
     )
-    ring = ("--set", "dimensions=[40]", "--set", "link_bandwidth=100 GB/s", "--set", "link_latency=0")
+    ring = ("--algorithm", "near", "--set", "dimensions=[40]", "--set", "link_bandwidth=100 GB/s")
+    ring += ("--set", "link_latency=1 ms")
     assert f"note: {note}" in " ".join(succeeds(*torus, *ring).split())
     assert f"note: {note}" in " ".join(succeeds("--trust-plugins", "run", "faulty.toml", "--fabric", "ring").split())
     assert note in " ".join(succeeds("--plugin", "faulty.py", "compare", "faulty.toml", "--fabric", "ring").split())

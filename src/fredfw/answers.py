@@ -28,6 +28,10 @@ class Owner(Protocol):
     def location(self) -> str | None:
         """The file that its text names."""
 
+    @property
+    def by_hand(self) -> bool:
+        """Whether it is no part of an installed package."""
+
 
 _owners: WeakKeyDictionary[type, Owner] = WeakKeyDictionary()
 
@@ -102,13 +106,17 @@ def whose(author: Any) -> str:
 
 
 def _owner(author: Any) -> Owner | None:
-    """Return who registered ``author``, or else the class of the nearest module: not all of a plugin is registered."""
+    """Return who registered ``author``, or else something of its module, or of its package where that is installed."""
     if author in _owners:
         return _owners[author]
-    module = str(author.__module__).split(".")
+    module = str(author.__module__)
 
-    def shared(other: type) -> int:
-        pairs = zip(module, other.__module__.split("."), strict=False)
+    def shared(cls: type) -> int:
+        if cls.__module__ == module:
+            return len(module)
+        if _owners[cls].by_hand:  # a file is all that there is of it
+            return 0
+        pairs = zip(module.split("."), cls.__module__.split("."), strict=False)
         return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
     nearest = max(list(_owners), key=shared, default=None)

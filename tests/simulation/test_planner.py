@@ -177,5 +177,3 @@ def test_a_schedule_is_replayed_for_every_request_that_it_answers() -> None:
     for _ in range(2):  # what was refused once is not taken the second time
         with pytest.raises(ScheduleError, match="root is 0, the request's is 2"):
             plans.plan(CollectiveRequest(Pattern.BROADCAST, 4, 4e9, root=2), MEMBERS)
-
-

@@ -18,7 +18,7 @@ import click
 
 from fredfw.cli.commands import calibrate, cells, collective, compare, merge, run
 from fredfw.cli.new import new
-from fredfw.cli.output import Outputs, print_report, table
+from fredfw.cli.output import Outputs, log_traceback, print_report, table
 from fredfw.cli.parsing import configured
 from fredfw.cli.plugins import plugins
 from fredfw.cli.session import open_framework, session
@@ -70,6 +70,8 @@ def _reported() -> Iterator[None]:
         except InputError as error:
             raise _BadInput(str(error)) from error
         except FredfwError as error:
+            if error.__cause__ is not None:
+                log_traceback(error)
             raise _Failure(str(error)) from error
         except KeyboardInterrupt as error:
             raise _Interrupted(f": {error}" if str(error) else "") from error

@@ -184,3 +184,10 @@ def configure_logging(level: str, style: str) -> None:
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,
     )
+
+
+def log_traceback(error: Exception) -> None:
+    """Log where ``error`` came from, at the level debug; nothing where logging is not configured yet."""
+    structlog = sys.modules.get("structlog")  # which configure_logging has imported
+    if structlog is not None and structlog.is_configured():
+        structlog.get_logger("fredfw").debug("failed", exc_info=error)

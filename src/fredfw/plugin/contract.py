@@ -119,8 +119,6 @@ def built(topology: Topology) -> Fabric:
     ):
         if not fits:
             raise asked.wrong(f"returned a fabric whose {name} is {brief(getattr(fabric, name))}", expected)
-    if not len(fabric.npus):
-        raise asked.wrong("returned a fabric without NPUs", "one NPU or more")
     return fabric
 
 

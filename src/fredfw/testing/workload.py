@@ -11,13 +11,12 @@ from attrs import asdict, frozen
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import InputError, PluginError
 from fredfw.fabric import Fabric
-from fredfw.plugin.contract import notes_of, work_of
 from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, Timeline
 from fredfw.testing.common import COMMON, Case
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, describe, seeded
 from fredfw.testing.fabrics import star
 from fredfw.testing.process import digest, same_elsewhere
-from fredfw.workloads import Npu, System, TaskGraph, TaskKind, Workload
+from fredfw.workloads import Npu, System, TaskGraph, TaskKind, Workload, answers
 
 _EXACT = 1e-9
 SYSTEM = System(npus=16, controllers=4)
@@ -134,7 +133,7 @@ def memory_is_not_negative(case: WorkloadCase) -> None:
 
 def work_and_notes_are_well_formed(case: WorkloadCase) -> None:
     """What an iteration trains is a ``Work`` or nothing, and notes are texts; asked again, both are the same."""
-    for ask in (work_of, notes_of):
+    for ask in (answers.work, answers.notes):
         try:
             answer, again = ask(case.subject, case.system), ask(case.subject, case.system)
         except (InputError, PluginError) as error:

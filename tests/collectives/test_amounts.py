@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule, check, parallel, ring_schedule
+from fredfw.collectives.amounts import check_amounts
+from fredfw.collectives.direct import DirectAlgorithm
+from fredfw.errors import ScheduleError
+from fredfw.fabric import GroupView
+from fredfw.plugin.manager import PluginManager
+
+ALGORITHMS = [one for cls in PluginManager.discover().collectives for one in (cls(),)]
+RINGS = (Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER)
+LARGE = 4096
+
+
+def request_for(pattern: Pattern, ranks: int, root: int = 0) -> CollectiveRequest:
+    return CollectiveRequest(pattern, 2 if pattern is Pattern.POINT_TO_POINT else ranks, 1e6, root)
+
+
+@given(st.sampled_from(ALGORITHMS), st.sampled_from(Pattern), st.integers(2, 40), st.integers(0, 39))
+def test_what_every_algorithm_writes_passes(algorithm, pattern, ranks, root) -> None:  # type: ignore[no-untyped-def]
+    request = request_for(pattern, ranks, 0)
+    request = evolve(request, root=root % request.ranks if pattern.rooted else 0)
+    view = GroupView(request.ranks)
+    if algorithm.refusal(request, view) is None:
+        check_amounts(algorithm.plan(request, view), request)
+
+
+@given(st.sampled_from(RINGS), st.lists(st.integers(2, 6), min_size=1, max_size=3), st.data())
+def test_a_dropped_phase_or_half_of_the_bytes_is_caught(
+    pattern: Pattern, sizes: list[int], data: st.DataObject
+) -> None:
+    ranks = int(np.prod(sizes))
+    grid = np.stack(np.unravel_index(np.arange(ranks), sizes), axis=1)
+    schedule = ring_schedule(pattern, 1e6, grid)
+    request = CollectiveRequest(pattern, ranks, 1e6)
+    check_amounts(schedule, request)
+    dropped = data.draw(st.integers(0, len(schedule.phases) - 1))
+    kept = [evolve(one, after=()) for index, one in enumerate(schedule.phases) if index != dropped]
+    with pytest.raises(ScheduleError, match=r"rank \d+ (sends|receives) .* bytes in all phases|all ranks exchange"):
+        check_amounts(evolve(schedule, phases=kept), request)
+    with pytest.raises(ScheduleError, match="the chunks sum to 500000"):
+        check_amounts(evolve(schedule, chunk_bytes=5e5 / ranks), request)
+
+
+@pytest.mark.parametrize("pattern", Pattern)
+def test_nothing_and_too_few_rows_are_caught_at_a_thousand_ranks(pattern: Pattern) -> None:
+    request = request_for(pattern, 256 if pattern is Pattern.ALL_TO_ALL else 1024)
+    schedule = DirectAlgorithm().plan(request, GroupView(request.ranks))
+    check_amounts(schedule, request)
+    columns = ("source", "destination", "base", "offset", "stride", "modulus", "count", "reduce")
+    last = schedule.phases[-1]
+    for phase in ((), (evolve(last, **{name: getattr(last, name)[:-1] for name in columns}),)):
+        with pytest.raises(ScheduleError, match=r"rank \d+ (sends|receives)|all ranks exchange"):
+            check_amounts(evolve(schedule, phases=(*schedule.phases[:-1], *phase)), request)
+
+
+@pytest.mark.parametrize("pattern", RINGS)
+def test_a_ring_that_stops_one_step_early_is_caught_at_4096_ranks(pattern: Pattern) -> None:
+    schedule = ring_schedule(pattern, 1e6, np.arange(LARGE)[:, None])
+    request = CollectiveRequest(pattern, LARGE, 1e6)
+    check_amounts(schedule, request)
+    for index, phase in enumerate(schedule.phases):
+        phases = list(schedule.phases)
+        phases[index] = evolve(phase, repeat=LARGE - 2)
+        with pytest.raises(ScheduleError):
+            check_amounts(evolve(schedule, phases=phases), request)
+
+
+def test_an_all_reduce_takes_two_messages_a_rank_but_two() -> None:
+    # Of 4 ranks each sends and receives everything once, in a circle: no rank can know all.
+    circle = Phase.of(np.arange(4), (np.arange(4) + 1) % 4, 0, reduce=True)
+    with pytest.raises(ScheduleError, match=r"all ranks exchange 4\.0 bytes in all phases, .* at least 6\.0"):
+        check_amounts(Schedule(Pattern.ALL_REDUCE, 4, 1.0, 1, (circle,)))
+
+
+def test_what_is_sent_to_itself_does_not_count() -> None:
+    phase = Phase.of([0, 1], [1, 1], 0)
+    with pytest.raises(ScheduleError, match=r"rank 2 receives 0\.0 bytes in all phases, and broadcast needs .* 1\.0"):
+        check_amounts(Schedule(Pattern.BROADCAST, 3, 1.0, 1, (phase,)))
+    check_amounts(Schedule(Pattern.BROADCAST, 3, 1.0, 1, (phase, Phase.of(0, 2, 0))))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "source", "destination", "reduce"),
+    [
+        (Pattern.ALL_REDUCE, np.arange(64), np.arange(64), True),
+        (Pattern.BROADCAST, np.zeros(63, dtype=int), np.arange(1, 64), False),
+        (Pattern.REDUCE, np.arange(1, 64), np.zeros(63, dtype=int), True),
+    ],
+)
+def test_an_in_network_transfer_has_each_of_its_ends_once(pattern, source, destination, reduce) -> None:  # type: ignore[no-untyped-def]
+    phase = Phase.of(source, destination, 0, reduce=reduce, stream=0)
+    check_amounts(Schedule(pattern, 64, 1.0, 1, (phase,)))
+    half = Phase.of(source[:40], destination[:40], 0, reduce=reduce, stream=0)
+    with pytest.raises(ScheduleError, match=r"rank 4\d (sends|receives) 0\.0 bytes"):
+        check_amounts(Schedule(pattern, 64, 1.0, 1, (half,)))
+
+
+@given(st.integers(2, 12), st.floats(0.1, 0.9), st.sampled_from(RINGS))
+def test_chunks_of_several_sizes_are_weighed(ranks: int, share: float, pattern: Pattern) -> None:
+    grid = np.arange(ranks)[:, None]
+    parts = [ring_schedule(pattern, 1e6 * share, grid), ring_schedule(pattern, 1e6 * (1 - share), grid, step=-1)]
+    whole, request = parallel(parts), CollectiveRequest(pattern, ranks, 1e6)
+    check(whole, request)
+    check_amounts(whole, request)
+    with pytest.raises(ScheduleError):
+        check_amounts(evolve(whole, phases=whole.phases[: len(parts[0].phases)]), request)
+
+
+@given(st.integers(2, 9), st.integers(0, 2**32 - 1))
+def test_uneven_blocks_are_never_taken_for_too_few(ranks: int, seed: int) -> None:
+    sizes = np.random.default_rng(seed).uniform(0.5, 2.0, ranks * 3)
+    owner = np.repeat(np.arange(ranks), 3)
+    sizes *= np.repeat(ranks * 3 / np.bincount(owner, sizes), 3) / (ranks * 3)  # equal blocks of unequal chunks
+    rank = np.arange(ranks)
+    ring = Phase.of(rank, (rank + 1) % ranks, rank * 3, count=3, stride=-3, modulus=ranks * 3, repeat=ranks - 1)
+    schedule = Schedule(Pattern.ALL_GATHER, ranks, sizes, ranks * 3, (ring,), owner=owner)
+    check(schedule)
+    check_amounts(schedule)
+    direct = [Phase.of(rank, (rank + step) % ranks, rank * 3, count=3) for step in range(1, ranks)]
+    check_amounts(evolve(schedule, phases=direct))
+    with pytest.raises(ScheduleError, match=r"(sends|receives) .* bytes in all phases"):
+        check_amounts(evolve(schedule, phases=direct[1:]))
+
+
+def test_sizes_of_an_all_to_all_are_compared_pair_by_pair() -> None:
+    sizes = np.array([[0.0, 1.0, 2.0], [3.0, 0.0, 0.0], [4.0, 5.0, 6.0]])
+    request = CollectiveRequest(Pattern.ALL_TO_ALL, 3, 9.0, sizes=sizes)
+    schedule = DirectAlgorithm().plan(request, GroupView(3))
+    check_amounts(schedule, request)
+    wrong = sizes.ravel().copy()
+    wrong[3] = 2.0
+    with pytest.raises(ScheduleError, match=r"rank 1 sends 2\.0 bytes to rank 0, not 3\.0"):
+        check_amounts(evolve(schedule, chunk_bytes=wrong), request)
+
+
+def test_an_owner_that_is_needed_is_asked_for() -> None:
+    with pytest.raises(ScheduleError, match="does not say the owner of its chunks"):
+        check_amounts(Schedule(Pattern.ALL_GATHER, 100, 1.0, 100, ()))

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw.errors import PluginError
+from fredfw.fabric import Admission, Fabric, FlowSet, NodeKind, Routes, Split, Start, Wait
+from fredfw.fabric import answers as fabric_answers
+from fredfw.fabric.routing import LiveRouter, ShortestPathRouter
+from fredfw.simulation import CircuitPreempt, FlowNetwork, MaxMin, SharingPolicy, StrictLinks, answers
+from fredfw.simulation.sharing import Incidence
+
+LINE = Fabric("line", np.full(3, NodeKind.NPU), [0, 1, 1, 2], [1, 2, 0, 1], 100.0, 0.0, 0.0)
+NAN, INF = np.nan, np.inf
+
+
+def incidence(caps: Any = None) -> Incidence:
+    """Two flows: over links 0 and 1, and over link 1."""
+    return Incidence(np.array([0, 2, 3]), np.array([0, 1, 1]), None, caps, np.zeros(2, dtype=np.intp))
+
+
+class Says(SharingPolicy):
+    name = "says"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def rates(self, incidence: Incidence, capacities: Any, fabric: Fabric) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "returned None; expected an array of 2 numbers"),
+        ([1.0, 1.0], "returned [1.0, 1.0]; expected"),
+        (np.ones(3), "returned array([1., 1., 1.]); expected an array of 2"),
+        (np.ones((2, 1)), "expected an array of 2"),
+        (np.array(["1", "2"]), "expected an array of 2"),
+        (np.array([1.0, NAN]), "gives flow 1 of 2 a rate of nan B/s"),
+        (np.array([-1.0, 1.0]), "gives flow 0 of 2 a rate of -1.0 B/s"),
+        (np.array([INF, 1.0]), "gives the flows on link npu0->npu1 inf"),
+        (
+            np.array([50.0, 60.0]),
+            "gives the flows on link npu1->npu2 110 B/s in all; expected at most its capacity of 100",
+        ),
+        (np.array([500.0, 500.0]), "expected at most its capacity of 100 B/s"),
+        (np.zeros(2), "gives none of 2 flows a rate, and flow 0 crosses no closed link"),
+        (SystemExit(0), "fails: SystemExit: 0"),
+        (IndexError("x"), "fails: IndexError: x"),
+    ],
+)
+def test_wrong_rates_are_refused(answer: Any, message: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        answers.rates(Says(answer), incidence(), LINE.bandwidths, LINE)
+    assert "Says.rates() of 'says' " in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_limits_of_flows_are_kept() -> None:
+    caps = np.array([10.0, INF])
+    with pytest.raises(PluginError, match=r"gives flow 0 of 2 a rate of 20 B/s; expected at most its limit of 10 B/s"):
+        answers.rates(Says(np.array([20.0, 20.0])), incidence(caps), LINE.bandwidths, LINE)
+
+
+def test_right_rates_pass() -> None:
+    for given_rates in ([50, 50], [100.0, 0.0], [50.0, 50.0 * (1 + 1e-7)]):
+        found = answers.rates(Says(np.array(given_rates)), incidence(), LINE.bandwidths, LINE)
+        assert found.dtype == np.float64
+        assert found.tolist() == given_rates
+    closed = np.zeros(4)
+    assert not answers.rates(Says(np.zeros(2)), incidence(), closed, LINE).any()
+    without = Incidence(np.array([0, 0]), np.zeros(0, dtype=np.intp), None, None, np.zeros(1, dtype=np.intp))
+    assert answers.rates(Says(np.array([INF])), without, LINE.bandwidths, LINE).tolist() == [INF]
+
+
+@given(st.integers(1, 12), st.sampled_from([MaxMin(), StrictLinks(), CircuitPreempt()]), st.integers(0, 2**32 - 1))
+def test_the_policies_of_the_core_pass(flows: int, policy: SharingPolicy, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    lists = [np.flatnonzero(random.random(4) < 0.5) for _ in range(flows)]
+    offsets = np.cumsum([0, *map(len, lists)])
+    links = np.concatenate(lists).astype(np.intp)
+    caps = random.choice([INF, 5.0, 300.0], flows)
+    weights = random.uniform(0.1, 2.0, len(links)) if seed % 2 else None
+    whole = Incidence(offsets, links, weights, caps, random.integers(0, 3, flows))
+    answers.rates(policy, whole, random.uniform(1.0, 1e12, 4), LINE)
+
+
+class Router(ShortestPathRouter):
+    answer: Any = None
+
+    def route(self, fabric: Fabric, sources: Any, destinations: Any) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+    tree = route  # type: ignore[assignment]  # with one argument too few
+
+
+def routes(
+    offsets: Any = (0, 2, 3), links: Any = (0, 1, 1), latencies: Any = (0.0, 0.0), coefficients: Any = None
+) -> Any:
+    arrays = (None if one is None else np.array(one) for one in (offsets, links, latencies, coefficients))
+    return Routes(*arrays)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "returned None; expected fredfw.Routes"),
+        (TypeError("x"), "fails: TypeError: x"),
+        (SystemExit(0), "fails: SystemExit: 0"),
+        (routes(offsets=(0, 3)), "with 2 offsets; expected 3 for 2 routes"),
+        (routes(offsets=(0, 2, 2)), "offsets that do not cut its 3 links"),
+        (routes(offsets=(0, 4, 3)), "offsets that do not cut its 3 links"),
+        (routes(offsets=None), "with offsets None; expected an array of integers"),
+        (routes(links=(0, 1, 4)), "with link 4; expected links 0 to 3 of 'line'"),
+        (routes(links=(0, -1, 1)), "with link -1; expected"),
+        (routes(links=(0.0, 1.0, 1.0)), "expected an array of integers"),
+        (routes(latencies=(0.0,)), "with 1 latencies; expected 2"),
+        (routes(latencies=(0.0, NAN)), "with latency nan; expected seconds"),
+        (routes(latencies=(0.0, -1.0)), "with latency -1.0; expected seconds"),
+        (routes(coefficients=(1.0, 1.0)), "with 2 coefficients; expected 3"),
+        (routes(coefficients=(1.0, 1.0, NAN)), "with coefficient nan"),
+        (routes(links=(2, 1, 1)), "a route from npu0 to npu2 that has no link that leaves its source"),
+        (routes(links=(0, 0, 1)), "a route from npu0 to npu2 that has no link that enters its destination"),
+        (routes(offsets=(0, 0, 1), links=(1,)), "a route from npu0 to npu2 that has no links"),
+    ],
+)
+def test_wrong_routes_are_refused(answer: Any, message: str) -> None:
+    router = Router()
+    object.__setattr__(router, "answer", answer)
+    for one in (router, LiveRouter(router, np.array([True, True, True, False]))):
+        with pytest.raises(PluginError) as caught:
+            fabric_answers.route(one, LINE, np.array([0, 1]), np.array([2, 2]))
+        assert "Router.route() of 'shortest-path' " in str(caught.value)
+        assert message in str(caught.value)
+
+
+def test_links_of_a_route_need_no_order_and_a_tree_is_checked() -> None:
+    router = Router()
+    object.__setattr__(router, "answer", routes(links=(1, 0, 1)))
+    assert len(fabric_answers.route(router, LINE, np.array([0, 1]), np.array([2, 2]))) == 2
+    with pytest.raises(PluginError, match=r"Router\.tree\(\) .* takes 4 positional arguments but 5 were given"):
+        fabric_answers.tree(router, LINE, np.array([0]), np.array([1, 2]), None)  # type: ignore[arg-type]
+
+
+def flow_set() -> FlowSet:
+    return FlowSet(routes(), np.array([1.0, 1.0]), np.zeros(2, dtype=np.intp), 1)
+
+
+class Gate(Admission):
+    def __init__(self, answer: Any = None, **others: Any) -> None:
+        self.answer, self.others = answer, others
+
+    def admit(self, flows: FlowSet, active: Any) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+    def release(self, flows: FlowSet) -> None:
+        raise self.others["release"]
+
+    def figures(self) -> Any:
+        return self.others["figures"]
+
+    def notes(self) -> Any:
+        return self.others["notes"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "returned None; expected Start, Wait, Refuse, Split or Decompose"),
+        (Start, "expected Start, Wait"),
+        (SystemExit(0), "fails: SystemExit: 0"),
+        (Start(NAN), "Start with a setup of nan; expected seconds"),
+        (Start(-1.0), "Start with a setup of -1.0"),
+        (Start(None), "Start with a setup of None"),  # type: ignore[arg-type]  # that is the fault
+        (Start(caps=np.ones(3)), "expected an array of 2 rates"),
+        (Start(caps=np.array([1.0, NAN])), "Start with a cap of nan B/s"),
+        (Split(([0], [2])), "into parts that do not hold each of its 2 flows exactly once"),  # type: ignore[arg-type]
+        (Split(None), "fails: TypeError"),  # type: ignore[arg-type]  # that is the fault
+        (Split((np.array([0.0]), np.array([1.0]))), "exactly once"),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_decisions_are_refused(answer: Any, message: str) -> None:
+    network = FlowNetwork(evolve(LINE, admission=lambda: Gate(answer)), MaxMin())
+    with pytest.raises(PluginError) as caught:
+        network.start(flow_set(), lambda _: None)
+    assert "Gate.admit() " in str(caught.value)
+    assert message in str(caught.value)
+    assert network.idle
+
+
+def test_other_answers_of_an_admission_are_checked() -> None:
+    network = FlowNetwork(evolve(LINE, admission=lambda: Gate(Start(), release=KeyError("gone"))), MaxMin())
+    network.start(flow_set(), lambda _: None)
+    with pytest.raises(PluginError, match=r"Gate\.release\(\) fails: KeyError: 'gone'"):
+        network.advance()
+    for wrong in (None, {"a": NAN}, {"a": "1"}, {1: 1.0}):
+        with pytest.raises(PluginError, match=r"Gate\.figures\(\) returned .*; expected .*finite numbers by name"):
+            answers.figures(Gate(figures=wrong))
+    assert answers.figures(Gate(figures={"a": np.int64(3)})) == {"a": 3.0}
+    for texts in (None, "text", (1,)):
+        with pytest.raises(PluginError, match=r"Gate\.notes\(\) returned .*; expected a tuple of texts"):
+            answers.notes(Gate(notes=texts))
+    assert answers.notes(Gate(notes=["one"])) == ("one",)
+    for factory in (lambda: None, Wait):
+        with pytest.raises(PluginError, match=r"returned .*; expected a fredfw\.Admission"):
+            FlowNetwork(evolve(LINE, admission=factory), MaxMin())
+    assert pickle.loads(pickle.dumps(PluginError("a"))).args == ("a",)

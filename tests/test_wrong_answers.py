@@ -1,0 +1,225 @@
+"""Plugins that answer wrongly, through the command line and through a backend: one message that names them, code 1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from fredfw.cli import main
+from fredfw.collectives import CollectiveRequest, Pattern
+from fredfw.embed import NetworkBackend
+from fredfw.errors import PluginError
+from fredfw.framework import Framework
+from fredfw.plugin.manager import PluginManager
+
+PLUGIN = """
+import sys
+from typing import ClassVar
+import numpy as np
+from attrs import evolve, frozen
+import fredfw
+from fredfw import CollectiveAlgorithm, Exporter, Fabric, NodeKind, Parallelism, Pattern, Placement, Router, Routes
+from fredfw import Schedule, SharingPolicy, Topology, Workload, ring_schedule
+
+def say(what, *right):
+    match what:
+        case "exit":
+            sys.exit(0)
+        case "raise":
+            raise IndexError("oh")
+        case "right":
+            return right[0]
+    return None
+
+@frozen
+class Net(Topology):
+    name: ClassVar[str] = "net"
+    build_says: str = "right"
+    admission: str = "right"
+    names: str = "right"
+    sharing: str = "max-min"
+    def build(self):
+        ring = np.arange(4)
+        fabric = Fabric("net", np.full(4, NodeKind.NPU), ring, (ring + 1) % 4, 1e9, 0.0, 0.0, sharing=self.sharing)
+        if self.admission != "right":
+            fabric = evolve(fabric, admission=lambda: say(self.admission))
+        if self.names != "right":
+            fabric = evolve(fabric, node_names=lambda node: say(self.names))
+        return say(self.build_says, fabric)
+
+@frozen
+class Way(Router):
+    name: ClassVar[str] = "way"
+    says: str = "right"
+    def route(self, fabric, sources, destinations):
+        return say(self.says)
+    def tree(self, fabric, sources, destinations, operation):
+        return say(self.says)
+
+@frozen
+class Algorithm(CollectiveAlgorithm):
+    name: ClassVar[str] = "wrong"
+    patterns: ClassVar[frozenset] = frozenset(Pattern)
+    refuses: str = "right"
+    says: str = "right"
+    def refusal(self, request, view):
+        return say(self.refuses, None) if self.refuses != "number" else 3
+    def schedule(self, request, view):
+        return say(self.says, ring_schedule(request.pattern, request.size, np.arange(request.ranks)[:, None]))
+
+@frozen
+class Greedy(SharingPolicy):
+    name: ClassVar[str] = "greedy"
+    def rates(self, incidence, capacities, fabric):
+        return 10 * fredfw.MaxMin().rates(incidence, capacities, fabric)
+
+@frozen
+class Away(Placement):
+    name: ClassVar[str] = "away"
+    says: str = "none"
+    def order(self, fabric, parallelism):
+        return say(self.says)
+
+@frozen
+class Work(Workload):
+    name: ClassVar[str] = "work"
+    at: str = "parallelism"
+    says: str = "none"
+    def parallelism(self, system):
+        return say(self.says) if self.at == "parallelism" else Parallelism(dp=4)
+    def graph(self, system):
+        return say(self.says)
+    def memory(self, system):
+        return say(self.says) if self.at == "memory" else fredfw.MemoryUse()
+
+@frozen
+class Paper(Exporter):
+    name: ClassVar[str] = "paper"
+    def export(self, result):
+        return say("exit")
+
+@fredfw.hookimpl
+def fredfw_topologies(): return [Net]
+@fredfw.hookimpl
+def fredfw_routers(): return [Way]
+@fredfw.hookimpl
+def fredfw_collectives(): return [Algorithm]
+@fredfw.hookimpl
+def fredfw_sharing_policies(): return [Greedy]
+@fredfw.hookimpl
+def fredfw_placements(): return [Away]
+@fredfw.hookimpl
+def fredfw_workloads(): return [Work]
+@fredfw.hookimpl
+def fredfw_exporters(): return [Paper]
+"""
+EXPERIMENT = """
+[fabrics.net]
+topology = "net"
+{fabric}
+[workloads.one]
+workload = {{ name = {workload} }}
+"""
+REDUCE = '"microbenchmark", pattern = "all-reduce", size = "1 GB"'
+COLLECTIVE = ("collective", "all-reduce", "--topology", "net")
+ALGORITHM = (*COLLECTIVE, "--algorithm", "wrong", "--option")
+EXITS, RAISES = "fails: SystemExit: 0 (line ", "fails: IndexError: oh (line "
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "answers.py"
+    file.write_text(PLUGIN)
+    return file
+
+
+def message(plugin: Path, *arguments: str) -> str:
+    result = CliRunner().invoke(main, ["--plugin", str(plugin), *arguments])
+    assert (result.exit_code, result.stdout) == (1, "")
+    (line,) = result.stderr.splitlines()
+    start = f"fredfw: error: plugin 'answers.py' ({plugin}): "
+    assert line.startswith(start)
+    return line.removeprefix(start)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((*COLLECTIVE, "--set", "build_says=none"), "Net.build() of 'net' returned None; expected a fredfw.Fabric"),
+        ((*COLLECTIVE, "--set", "build_says=exit"), f"Net.build() of 'net' {EXITS}"),
+        ((*COLLECTIVE, "--set", "build_says=raise"), f"Net.build() of 'net' {RAISES}"),
+        (
+            (*COLLECTIVE, "--set", "admission=none"),
+            "Net.build.<locals>.<lambda>() returned None; expected a fredfw.Adm",
+        ),
+        ((*COLLECTIVE, "--set", "admission=exit"), f"Net.build.<locals>.<lambda>() {EXITS}"),
+        ((*COLLECTIVE, "--set", "sharing=greedy", "--algorithm", "ring"), "Greedy.rates() of 'greedy' gives the flows"),
+        ((*ALGORITHM, "says=none"), "Algorithm.schedule() of 'wrong' returned None; expected a fredfw.Schedule"),
+        ((*ALGORITHM, "says=exit"), f"Algorithm.schedule() of 'wrong' {EXITS}"),
+        ((*ALGORITHM, "says=raise"), f"Algorithm.schedule() of 'wrong' {RAISES}"),
+        ((*ALGORITHM, "refuses=number"), "Algorithm.refusal() of 'wrong' returned 3; expected the reason as text"),
+        ((*ALGORITHM, "refuses=exit"), f"Algorithm.refusal() of 'wrong' {EXITS}"),
+    ],
+)
+def test_a_collective_names_the_plugin_at_fault(plugin: Path, arguments: tuple[str, ...], expected: str) -> None:
+    assert message(plugin, *arguments).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("fabric", "workload", "expected"),
+    [
+        ('router = { name = "way", says = "none" }', REDUCE, "Way.route() of 'way' returned None; expected"),
+        ('router = { name = "way", says = "exit" }', REDUCE, f"Way.route() of 'way' {EXITS}"),
+        ('placement = { name = "away", says = "none" }', REDUCE, "Away.order() of 'away' returned None; expected"),
+        ('placement = { name = "away", says = "raise" }', REDUCE, f"Away.order() of 'away' {RAISES}"),
+        (
+            'sharing = "greedy"',
+            REDUCE,
+            "Greedy.rates() of 'greedy' gives the flows on link npu0->npu1 10 GB/s in all; ",
+        ),
+        ("", '"work", at = "parallelism"', "Work.parallelism() of 'work' returned None; expected"),
+        ("", '"work", at = "memory", says = "exit"', f"Work.memory() of 'work' {EXITS}"),
+        ("", '"work", at = "graph", says = "raise"', f"Work.graph() of 'work' {RAISES}"),
+        ("", '"work", at = "graph"', "Work.graph() of 'work' returned None; expected a fredfw.TaskGraph"),
+    ],
+)
+def test_an_experiment_names_the_plugin_at_fault(plugin: Path, fabric: str, workload: str, expected: str) -> None:
+    Path("one.toml").write_text(EXPERIMENT.format(fabric=fabric, workload=workload))
+    for command in ("run", "compare"):
+        assert message(plugin, command, "one.toml", "--json", "out.json").startswith(expected)
+        assert not Path("out.json").exists()
+
+
+def test_an_exporter_that_exits_is_named(plugin: Path) -> None:
+    Path("one.toml").write_text(EXPERIMENT.format(fabric="", workload=REDUCE))
+    for command in ("run", "compare"):
+        text = message(plugin, command, "one.toml", "--export", "paper", "out.txt")
+        assert text.startswith(f"Paper.export() of 'paper' {EXITS}")
+        assert not Path("out.txt").exists()
+
+
+def test_a_backend_names_the_plugin_at_fault(plugin: Path) -> None:
+    plugins = PluginManager.discover()
+    plugins.load_file(plugin)
+    framework = Framework(plugins)
+
+    def fails(expected: str, fabric: dict[str, Any], **options: Any) -> None:
+        def use() -> None:
+            backend = NetworkBackend(framework.topology("net", **fabric).build(), plugins=plugins, **options)
+            backend.send("npu0", 2, 1.0)
+            backend.collective(CollectiveRequest(Pattern.ALL_REDUCE, 4, 1e9), algorithm="wrong")
+            backend.run_until_idle()
+
+        with pytest.raises(PluginError) as caught:
+            use()
+        assert str(caught.value).startswith(f"plugin 'answers.py' ({plugin}): {expected}")
+
+    fails("Greedy.rates() of 'greedy' gives the flows on link", {"sharing": "greedy"})
+    fails("Net.build.<locals>.<lambda>() returned None; expected the name of node 0", {"names": "none"})
+    fails("Net.build.<locals>.<lambda>() fails: SystemExit: 0", {"admission": "exit"})
+    router = plugins.routers.get("way")
+    fails("Way.route() of 'way' fails: IndexError: oh (line ", {}, router=router("raise"))  # type: ignore[call-arg]

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+from fredfw.errors import PluginError
+from fredfw.fabric import Fabric, NodeKind
+from fredfw.workloads import GraphBuilder, LinearPlacement, MemoryUse, Parallelism, Placement, System, Workload, answers
+
+PAIR = Fabric("pair", np.full(2, NodeKind.NPU), [0, 1], [1, 0], 1.0, 0.0, 0.0)
+
+
+def graph(ranks: int = 2) -> Any:
+    builder = GraphBuilder(ranks)
+    builder.compute("work", range(ranks), flops=1.0)
+    return builder.build()
+
+
+class Says(Workload):
+    name = "says"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def parallelism(self, system: System) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+    memory = parallelism
+    graph = parallelism
+
+
+FAILS = [(SystemExit(0), "fails: SystemExit: 0"), (ZeroDivisionError("x"), "fails: ZeroDivisionError: x")]
+WRONG = {
+    "parallelism": [(None, "returned None; expected a fredfw.Parallelism"), *FAILS],
+    "memory": [
+        (None, "returned None; expected a fredfw.MemoryUse"),
+        (MemoryUse(weights=np.nan), "returned weights of nan; expected bytes"),
+        (MemoryUse(activations=-1.0), "returned activations of -1.0"),
+        (MemoryUse(gradients="1 GB"), "returned gradients of '1 GB'"),  # type: ignore[arg-type]  # that is the fault
+        *FAILS,
+    ],
+    "graph": [
+        (None, "returned None; expected a fredfw.TaskGraph"),
+        (graph(3), "returned a graph of 3 ranks; expected 2"),
+        (evolve(graph(), flops=np.array([np.nan])), "returned a graph with flops nan to nan"),
+        (evolve(graph(), flops=np.zeros(2)), "returned a graph with 2 flops; expected 1"),
+        (evolve(graph(), labels=np.array([4])), "returned a graph with labels 4 to 4; expected 0 to 0"),
+        (evolve(graph(), tables=(np.array([5]),)), "returned a graph with ranks 5 to 5; expected 0 to 1"),
+        *FAILS,
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "message"), [(method, *case) for method, cases in WRONG.items() for case in cases]
+)
+def test_wrong_answers_of_a_workload_are_refused(method: str, answer: Any, message: str) -> None:
+    ask: Any = getattr(answers, method)
+    more = (2,) if method == "graph" else ()
+    with pytest.raises(PluginError) as caught:
+        ask(Says(answer), System(2), *more)
+    assert f"Says.{method}() of 'says' " in str(caught.value)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "returned None; expected an array of NPU numbers"),
+        ([0, 1], "returned [0, 1]; expected"),
+        (np.array([0.0, 1.0]), "expected an array of NPU numbers"),
+        (np.array([0]), "returned 1 NPUs; expected 2 or more"),
+        (np.array([0, 2]), "returned NPU 2; expected NPUs 0 to 1"),
+        (np.array([0, -1]), "returned NPU -1"),
+        (np.array([1, 1]), "returned NPU 1 twice"),
+        *FAILS,
+    ],
+)
+def test_wrong_places_are_refused(answer: Any, message: str) -> None:
+    class Anywhere(Placement):
+        name = "anywhere"
+
+        def order(self, fabric: Fabric, parallelism: Parallelism) -> Any:
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+    with pytest.raises(PluginError) as caught:
+        answers.places(Anywhere(), PAIR, Parallelism(dp=2))
+    assert "Anywhere.order() of 'anywhere' " in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_right_answers_pass() -> None:
+    assert answers.places(LinearPlacement(), PAIR, Parallelism(dp=2)).tolist() == [0, 1]
+    assert answers.graph(Says(graph()), System(2), 2).ranks == 2
