@@ -613,7 +613,7 @@ def test_a_defect_of_a_plugin_is_one_line_and_its_traceback_is_logged(experiment
     assert (result.exit_code, result.stdout) == (1, "")
     (line,) = result.stderr.splitlines()
     assert line.startswith("fredfw: error: plugin 'tiny' (")
-    assert "of 'failing' fails: ZeroDivisionError: division by zero (line " in line
+    assert "of 'failing' fails: ZeroDivisionError" in line
     logged = fredfw("--log-level", "debug", "compare", experiment).stderr
     assert "Traceback (most recent call last)" in logged
     assert logged.endswith(result.stderr)
