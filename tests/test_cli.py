@@ -938,8 +938,8 @@ def test_a_wrong_algorithm_is_never_silent(tmp_path: Path, monkeypatch: pytest.M
         "algorithm 'near' takes 11 ms for all-reduce of 1 GB among 40 NPUs, faster than any algorithm can be "
         "(25 ms): its schedule is wrong, or the bound is; check it with fredfw.check or the conformance kit"
     )
-    ring = ("--algorithm", "near", "--set", "dimensions=[40]", "--set", "link_bandwidth=100 GB/s")
-    ring += ("--set", "link_latency=1 ms")
+    fields = ("dimensions=[40]", "link_bandwidth=100 GB/s", "link_latency=1 ms")
+    ring = ("--algorithm", "near", *(f"--set={one}" for one in fields))
     assert f"note: {note}" in " ".join(succeeds(*torus, *ring).split())
     assert f"note: {note}" in " ".join(succeeds("--trust-plugins", "run", "faulty.toml", "--fabric", "ring").split())
     assert note in " ".join(succeeds("--plugin", "faulty.py", "compare", "faulty.toml", "--fabric", "ring").split())

@@ -189,7 +189,7 @@ class Gate(Admission):
         (Start(caps=np.array([1.0, NAN])), "Start with a cap of nan B/s"),
         (Split(([0], [2])), "into parts that do not hold each of its 2 flows exactly once"),  # type: ignore[arg-type]
         (Split(None), "fails: TypeError"),  # type: ignore[arg-type]  # that is the fault
-        (Split((np.array([0.0]), np.array([1.0]))), "exactly once"),  # type: ignore[arg-type]
+        (Split((np.array([0.0]), np.array([1.0]))), "exactly once"),
     ],
 )
 def test_wrong_decisions_are_refused(answer: Any, message: str) -> None:
@@ -214,7 +214,8 @@ def test_other_answers_of_an_admission_are_checked() -> None:
         with pytest.raises(PluginError, match=r"Gate\.notes\(\) returned .*; expected a tuple of texts"):
             answers.notes(Gate(notes=texts))
     assert answers.notes(Gate(notes=["one"])) == ("one",)
-    for factory in (lambda: None, Wait):
+    factories: list[Any] = [lambda: None, Wait]
+    for factory in factories:
         with pytest.raises(PluginError, match=r"returned .*; expected a fredfw\.Admission"):
             FlowNetwork(evolve(LINE, admission=factory), MaxMin())
     assert pickle.loads(pickle.dumps(PluginError("a"))).args == ("a",)

@@ -34,8 +34,11 @@ class Says(Workload):
     graph = parallelism
 
 
-FAILS = [(SystemExit(0), "fails: SystemExit: 0"), (ZeroDivisionError("x"), "fails: ZeroDivisionError: x")]
-WRONG = {
+FAILS: list[tuple[Any, str]] = [
+    (SystemExit(0), "fails: SystemExit: 0"),
+    (ZeroDivisionError("x"), "fails: ZeroDivisionError: x"),
+]
+WRONG: dict[str, list[tuple[Any, str]]] = {
     "parallelism": [(None, "returned None; expected a fredfw.Parallelism"), *FAILS],
     "memory": [
         (None, "returned None; expected a fredfw.MemoryUse"),
