@@ -276,3 +276,19 @@ def test_bad_lists_name_the_place(fields: dict[str, Any], key: str) -> None:
         Grid(**fields)
     assert caught.value.key == key
     assert caught.value.accepted
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "rendered"),
+    [
+        ("1 TB", 1e12, "1 TB"),
+        ("1 PB", 1e15, "1 PB"),
+        ("2.5 PB", 2.5e15, "2.5 PB"),
+        ("1 EB", 1e18, "1 EB"),
+        ("1 PiB", 2.0**50, "1.126 PB"),
+        ("1 EiB", 2.0**60, "1.153 EB"),
+    ],
+)
+def test_sizes_beyond_terabytes(text: str, value: float, rendered: str) -> None:
+    assert units.parse(text, Unit.BYTES) == value
+    assert units.render(value, Unit.BYTES) == rendered

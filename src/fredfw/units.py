@@ -54,6 +54,7 @@ _EXAMPLES: Mapping[Unit, str] = {
 # There is no thousandth of a bit; who writes "64 mb" means "64 MB" or "64 Mb".
 _WHOLE = (Unit.BYTES, Unit.BYTES_PER_SECOND, Unit.FLOPS)
 _FRACTIONS = tuple("munpfazyµμ")
+_PREFIXES = "EPTGMkmunpfa"  # without these, quantiphy ends at T
 _NUMBER = re.compile(r"\s*[+-]?[\d_.]+([eE][+-]?\d+)?\s*")
 
 
@@ -108,7 +109,7 @@ def _parse_text(text: str, unit: Unit) -> float:
 
 def _other_case(written: str, unit: Unit) -> str:
     """Return a hint where ``written`` is a unit but for the case of its letters."""
-    prefixes = ("", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti")
+    prefixes = ("", *"kMGTPE", *(f"{one}i" for one in "KMGTPE"))
     known = [prefix + spelling for prefix in prefixes for spelling in _SPELLINGS[unit]]
     alike = [one for one in known if one.lower() == written.lower() and one != written]
     return f"; did you mean {' or '.join(map(repr, alike))}?" if alike else ""
@@ -123,7 +124,9 @@ def render(value: float, unit: Unit, precision: int = 3) -> str:
 
     if unit in _WHOLE and abs(value) < 1:
         return f"{value:.{precision + 1}g} {unit.value}"
-    return str(quantiphy.Quantity(value, unit.value).render(prec=precision, strip_zeros=True))
+    number = quantiphy.Quantity(value, unit.value)
+    vars(number)["output_sf"] = _PREFIXES
+    return str(number.render(prec=precision, strip_zeros=True))
 
 
 def quantity(
