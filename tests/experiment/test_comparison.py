@@ -181,6 +181,66 @@ def test_speedups_refer_to_the_baseline() -> None:
     assert rows[0].speedup == rows[1].seconds / rows[0].seconds
 
 
+SIZES = {"{size}": {"workload": "microbenchmark", "sweep": {"size": ["1 MB", "1 GB", "1 kB"]}}}
+
+
+def test_a_sweep_on_one_fabric_is_over_its_first_row() -> None:
+    fabrics = {"fred": tables()["fabrics"]["fred"]}
+    rows = compare(tables(fabrics=fabrics, workloads={**SIZES, "one": {"workload": "microbenchmark"}})).rows
+    assert [row.baseline_workload for row in rows] == ["1 MB", "1 MB", "1 MB", "one"]
+    # Four hops of 20 ns, and the bytes at 3 TB/s.
+    first, second, third = (4 * 20e-9 + size / 3e12 for size in (1e6, 1e9, 1e3))
+    assert [row.speedup for row in rows] == pytest.approx([1.0, first / second, first / third, 1.0])
+    assert [row.workload_settings for row in rows] == [{"size": "1 MB"}, {"size": "1 GB"}, {"size": "1 kB"}, {}]
+    assert [row.workload_template for row in rows] == ["{size}", "{size}", "{size}", "one"]
+
+
+def test_a_sweep_on_several_fabrics_is_over_the_baseline_fabric() -> None:
+    rows = compare(tables(workloads=SIZES)).rows
+    assert [row.baseline_workload for row in rows] == [row.workload for row in rows]
+    assert [row.speedup for row in rows[::2]] == [1.0, 1.0, 1.0]
+    assert rows[1].speedup == rows[0].seconds / rows[1].seconds
+
+
+def test_a_workload_may_name_its_baseline() -> None:
+    sizes = {"{size}": {**SIZES["{size}"], "baseline": "1 GB"}}
+    rows = compare(tables(workloads=sizes)).rows
+    assert {row.baseline_workload for row in rows} == {"1 GB"}
+    (one,) = [row for row in rows if (row.workload, row.fabric) == ("1 GB", "mesh")]
+    assert [row.speedup for row in rows] == [one.seconds / row.seconds for row in rows]
+
+
+def test_a_named_baseline_is_part_of_a_selection() -> None:
+    sizes = {"{size}": {**SIZES["{size}"], "baseline": "1 GB"}}
+    outline = Framework().load_experiment(tables(workloads=sizes), workloads=["1 kB"], baselines=True)
+    assert [one.name for one in outline.workloads] == ["1 GB", "1 kB"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"baseline": "2 GB"}, r"workloads\.1 MB\.baseline: no workload '2 GB'"),
+        ({"baseline": 3}, r"workloads\.1 MB\.baseline: 3"),
+        (
+            {"baseline": "1 GB", "calibration": {"fabric": "fred", "speedup": 2.0}},
+            r"workloads\.1 MB\.baseline: '1 MB' is compared with '1 GB', so its scale cannot be fitted",
+        ),
+    ],
+)
+def test_a_baseline_that_cannot_be_used_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Framework().load_experiment(tables(workloads={"{size}": {**SIZES["{size}"], **changes}}))
+
+
+def test_a_swept_fabric_says_what_it_is() -> None:
+    swept = {"fred {arity}": {"topology": "fred", "sweep": {"arity": [[2, 2], [4]]}}}
+    rows = compare(tables(fabrics=swept, baseline="fred [4]", workloads={"one": {"workload": "microbenchmark"}})).rows
+    assert [(row.fabric_template, row.fabric_settings) for row in rows] == [
+        ("fred {arity}", {"arity": [2, 2]}),
+        ("fred {arity}", {"arity": [4]}),
+    ]
+
+
 def test_references_are_beside_their_cells(comparison: Comparison) -> None:
     published = [(row.reference_speedup, row.reference_source) for row in comparison.rows]
     assert published == [(None, None), (None, None), (None, None), (1.5, "a paper")]

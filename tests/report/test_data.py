@@ -78,6 +78,31 @@ def test_comparison_as_csv(comparison: Comparison) -> None:
     assert rows[2]["notes"] == "kept outside"
 
 
+def test_swept_fields_are_columns_and_keys(comparison: Comparison) -> None:
+    first, second, *_ = comparison.rows
+    rows = (
+        evolve(first, workload_settings={"size": "1 MB", "dimensions": [2, 2]}, baseline_workload="another"),
+        evolve(second, fabric_settings={"size": 3}),
+    )
+    changed = evolve(comparison, rows=rows)
+    one, other = csv.DictReader(data.comparison_to_csv(changed).splitlines())
+    assert (one["workload.size"], one["workload.dimensions"], one["fabric.size"]) == ("1 MB", "[2, 2]", "")
+    assert (other["workload.size"], other["fabric.size"]) == ("", "3")
+    assert (one["baseline_workload"], other["baseline_workload"]) == ("another", "net")
+    entry = json.loads(changed.to_json())["rows"][0]
+    assert entry["workload_settings"] == {"size": "1 MB", "dimensions": [2, 2]}
+    assert (entry["baseline_workload"], entry["workload_template"]) == ("another", "net")
+
+
+def test_rows_of_one_sweep_are_one_group(comparison: Comparison) -> None:
+    rows = [evolve(row, workload_template="{x}", workload_settings={"x": row.workload}) for row in comparison.rows]
+    (group,) = data.row_groups(rows)
+    assert (group.name, group.fields, len(group.rows), group.baseline_workloads) == ("{x}", ("x",), 5, {})
+    (group,) = data.row_groups([evolve(row, baseline_workload="net") for row in rows])
+    assert group.baseline_workloads == {"net": "x=net"}
+    assert [group.name for group in data.row_groups(comparison.rows)] == ["net", "other"]
+
+
 def test_busiest_links_first_and_ties_by_number(pair: Fabric, run: RunResult) -> None:
     loads = data.link_loads(pair, run.link_bytes, 5.0)
     # 100 B of the 50 B/s link in 5 s are 40 %, 150 B of 100 B/s are 30 %; the unused link 1 is left out.
@@ -95,7 +120,14 @@ def test_run_as_json(run: RunResult) -> None:
     assert document["format"] == "fredfw.run"
     assert document["breakdown"] == run.breakdown
     assert document["placement"] == [1, 0]
-    assert document["links"][0] == {"link": 3, "name": "switch0->npu1", "bytes": 100.0, "utilization": 0.4}
+    assert document["links"][0] == {
+        "link": 3,
+        "name": "switch0->npu1",
+        "bytes": 100.0,
+        "utilization": 0.4,
+        "bytes_by_label": {"dp": 100.0},
+    }
+    assert document["links"][1]["bytes_by_label"] == {"dp": 60.0, "mp": 90.0}
     assert document["provenance"] == run.provenance
     assert (document["figures"], document["notes"]) == ({"wavelengths": 64.0}, ["a note"])
 

@@ -181,7 +181,7 @@ def assemble(
         if (workload.name, fabric.name) not in cells:
             missing.append((workload.name, fabric.name))
             continue
-        cell, baseline = cells[workload.name, fabric.name], cells[workload.name, fabric.baseline]
+        cell, baseline = cells[workload.name, fabric.name], cells[outline.baseline_of(workload, fabric)]
         faster = speedup(baseline, cell, outline.file)
         status = _status(workload, fabric)
         reference = references.get((workload.name, fabric.name))
@@ -216,6 +216,11 @@ def assemble(
                     peak=outline.npu.peak,
                     compute_scale=workload.compute_scale,
                 ),
+                baseline_workload=baseline.workload,
+                workload_template=workload.template,
+                workload_settings=dict(workload.settings),
+                fabric_template=fabric.template,
+                fabric_settings=dict(fabric.settings),
             )
         )
     return Comparison(
@@ -257,9 +262,8 @@ def _unlike(cell: Cell, baseline: Cell) -> tuple[str, ...]:
     notes = []
     count, others = len(cell.placement), len(baseline.placement)
     if count != others:
-        notes.append(
-            f"runs on {count} NPUs, {baseline.fabric!r} on {others}: the speed-up is not of the same machine, or work"
-        )
+        other = baseline.fabric if baseline.fabric != cell.fabric else baseline.workload
+        notes.append(f"runs on {count} NPUs, {other!r} on {others}: the speed-up is not of the same machine, or work")
     slow, fast = sorted((cell.injection_bandwidth, baseline.injection_bandwidth))
     if fast > _COMPARABLE * slow > 0:
         # A ratio without names, so that the fabrics of a sweep share one footnote.

@@ -20,6 +20,12 @@ def fill(name: str, settings: Mapping[str, Any]) -> str:
     return _PLACEHOLDER.sub(lambda one: as_written(settings[one[1]]) if one[1] in settings else one[0], name)
 
 
+def unfilled(name: str) -> str:
+    """Return ``name`` without its placeholders, and without what is left over between and around them."""
+    words = [" ".join(part.split()).strip(" ,;:=-_/") for part in _PLACEHOLDER.split(name)[::2]]
+    return " ".join(word for word in words if word)
+
+
 def as_written(value: object) -> str:
     """Return ``value`` as an experiment file has it, but text without quotes."""
     if isinstance(value, bool):

@@ -187,7 +187,7 @@ def _fabric(
 
 def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any]) -> WorkloadSection:
     key = f"workloads.{name}"
-    own = ("compute_scale", "calibration", "scaled_like", "stepwise", "sweep")
+    own = ("baseline", "compute_scale", "calibration", "scaled_like", "stepwise", "sweep")
     _check_keys(table, (*WorkloadSection.PLUGINS, *own), key)
     if "workload" not in table:
         raise InputError("the workload is missing", key=f"{key}.workload", accepted="a name, or { name = ..., ... }")
@@ -205,6 +205,7 @@ def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapp
         template=template,
         settings=settings,
         table=table,
+        baseline=fill(_text(table["baseline"], f"{key}.baseline"), settings) if "baseline" in table else None,
         compute_scale=float(scale),
         calibration=calibration,
         scaled_like=_text(table["scaled_like"], f"{key}.scaled_like") if "scaled_like" in table else None,
@@ -267,6 +268,8 @@ def _check_names(outline: AnyOutline) -> None:
         places.append((f"references[{index}].fabric", outline.fabric, reference.fabric))
         places.append((f"references[{index}].workload", outline.workload, reference.workload))
     for workload in outline.workloads:
+        if workload.baseline is not None:
+            places.append((f"workloads.{workload.name}.baseline", outline.workload, workload.baseline))
         places += [(f"workloads.{workload.name}.stepwise", outline.fabrics_called, name) for name in workload.stepwise]
         if workload.calibration is not None:
             places.append(
@@ -279,6 +282,12 @@ def _check_names(outline: AnyOutline) -> None:
             raise error.at(key=key) from None
     for workload in outline.workloads:
         if workload.calibration is not None:
+            if workload.baseline not in (None, workload.name):
+                raise InputError(
+                    f"{workload.name!r} is compared with {workload.baseline!r}, so its scale cannot be fitted",
+                    key=f"workloads.{workload.name}.baseline",
+                    accepted="a baseline or a calibration",
+                )
             name = workload.calibration.fabric
             if outline.fabric(name).baseline == name:
                 others = [one.name for one in outline.fabrics if one.name != name]

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from attrs import asdict, field, frozen
+from attrs import Factory, asdict, field, frozen
 
 from fredfw.experiment.document import document
 from fredfw.fabric import Fabric
@@ -140,6 +140,7 @@ class RunResult:
         notes: What a reader must know, for example that memory would not fit or which conflicts the network met.
         work: What the iteration trains, or ``None`` where the workload does not say.
         throughput: How much that is for its time.
+        link_bytes_by_label: ``(links,)`` bytes that crossed each link, by label; they add up to ``link_bytes``.
     """
 
     workload: str
@@ -160,6 +161,7 @@ class RunResult:
     notes: tuple[str, ...] = ()
     work: Work | None = None
     throughput: Throughput = Throughput()
+    link_bytes_by_label: dict[str, FloatArray] = field(factory=dict)
 
     @property
     def injection_bandwidth(self) -> float:
@@ -233,7 +235,8 @@ class Row:
         fabric: Name in the experiment.
         baseline: The fabric that the speed-up is over.
         seconds: Iteration time.
-        speedup: Over the baseline, same workload.
+        speedup: Over the baseline: how many times shorter the iteration is than that of ``baseline_workload`` on
+            ``baseline``.
         reference_speedup: The published value, or ``None``.
         reference_source: Where that was published, or ``None``.
         status: Where ``seconds`` and ``speedup`` come from.
@@ -247,6 +250,11 @@ class Row:
         notes: What a reader must know.
         work: What the iteration trains, or ``None`` where the workload does not say.
         throughput: How much that is for its time.
+        baseline_workload: The workload that the speed-up is over; the row's own by default.
+        workload_template: Name of the workload's table in the experiment; differs from ``workload`` in a sweep.
+        workload_settings: The swept fields of the workload, as written.
+        fabric_template: Name of the fabric's table in the experiment, likewise.
+        fabric_settings: The swept fields of the fabric, as written.
     """
 
     workload: str
@@ -267,6 +275,11 @@ class Row:
     notes: tuple[str, ...] = ()
     work: Work | None = None
     throughput: Throughput = Throughput()
+    baseline_workload: str = field(default=Factory(lambda self: self.workload, takes_self=True))
+    workload_template: str = field(default=Factory(lambda self: self.workload, takes_self=True))
+    workload_settings: dict[str, Any] = field(factory=dict)
+    fabric_template: str = field(default=Factory(lambda self: self.fabric, takes_self=True))
+    fabric_settings: dict[str, Any] = field(factory=dict)
 
 
 @frozen

@@ -145,6 +145,7 @@ class Runner:
                 peak=self._experiment.npu.peak,
                 compute_scale=workload.compute_scale,
             ),
+            link_bytes_by_label=dict(sorted(by_label.items())),
         )
         self._log(
             "cell ended",

@@ -183,6 +183,7 @@ class WorkloadSection(Section):
     """What one row of the matrix is called, and how its computation is scaled.
 
     Args:
+        baseline: Name of the workload that its speed-ups refer to, or ``None`` where the experiment names none.
         compute_scale: Factor between the compute times used and the NPU's roofline.
         calibration: What ``compute_scale`` is fitted to, if it is.
         scaled_like: The workload whose ``compute_scale`` this one shares, if it does.
@@ -193,6 +194,7 @@ class WorkloadSection(Section):
 
     PLUGINS: ClassVar[tuple[str, ...]] = ("workload",)
 
+    baseline: str | None = None
     compute_scale: float = 1.0
     calibration: Calibration | None = None
     scaled_like: str | None = None
@@ -296,6 +298,19 @@ class Outline(Generic[_Fabric, _Workload]):
         """Return the fabrics with ``name`` as name or template, one or more; raises ``UnknownNameError``."""
         return self._called("fabric", self.fabrics, [name])
 
+    def baseline_of(self, workload: WorkloadSection, fabric: FabricSection) -> tuple[str, str]:
+        """Return the workload and the fabric of the cell that the speed-up of a cell is over.
+
+        The workload is the cell's own, unless the experiment names another one. Where every fabric is its own baseline,
+        that would make every speed-up 1; the first workload of the sweep takes its place.
+        """
+        if workload.baseline is not None:
+            return workload.baseline, fabric.baseline
+        if workload.settings and all(one.baseline == one.name for one in self.fabrics):
+            first = next(one for one in self.workloads if one.template == workload.template)
+            return first.name, fabric.baseline
+        return workload.name, fabric.baseline
+
     def fidelity_of(self, workload: WorkloadSection, fabric: FabricSection) -> str:
         """Return how a cell is simulated where nothing else is asked for."""
         return "stepwise" if fabric.is_called(workload.stepwise) else self.fidelity
@@ -341,7 +356,7 @@ class Outline(Generic[_Fabric, _Workload]):
         Args:
             fabrics: Names or templates; all by default.
             workloads: Likewise.
-            baselines: Whether the fabrics that speed-ups of the named ones refer to are part of it, too.
+            baselines: Whether the fabrics and workloads that speed-ups of the named ones refer to are part of it, too.
 
         Raises:
             UnknownNameError: There is none of that name.
@@ -359,6 +374,10 @@ class Outline(Generic[_Fabric, _Workload]):
         names = {one.name for one in columns}
         while baselines and (missing := {self.fabric(name).baseline for name in names} - names):
             names |= missing
+        wanted = {one.name for one in rows}
+        if baselines:
+            wanted |= {one.baseline for one in rows if one.baseline is not None}
+        rows = tuple(one for one in self.workloads if one.name in wanted)
         cells = {(row.name, column) for row in rows for column in names}
         return evolve(
             self,

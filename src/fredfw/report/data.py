@@ -9,13 +9,16 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import asdict, fields, frozen
+from attrs import asdict, field, fields, frozen
 
 from fredfw.experiment.document import document
-from fredfw.experiment.results import CollectiveResult, Comparison, RunResult, Throughput
+from fredfw.experiment.naming import as_written
+from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResult, Throughput
 from fredfw.fabric import Fabric
 from fredfw.simulation.bounds import PARTS
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
@@ -26,7 +29,15 @@ if TYPE_CHECKING:  # plain data, but its module brings the whole runner
     from fredfw.experiment.calibration import Fit
     from fredfw.plugin.registry import PluginInfo
 
+_ALIKE = 1e-4  # relative: not told apart by the digits of a table
+_NO_LABELS: Mapping[str, FloatArray] = MappingProxyType({})
+
 CAUSES = (COMPUTE, BUBBLE, "load", "mp", "dp", "pp", "stream")
+
+
+def causes_with_time(breakdowns: Iterable[Mapping[str, float]]) -> tuple[str, ...]:
+    """Return the causes in ``breakdowns`` that take any time, in the order of ``causes``."""
+    return causes({cause: seconds for cause, seconds in one.items() if seconds} for one in breakdowns)
 
 
 def causes(breakdowns: Iterable[Mapping[str, float]]) -> tuple[str, ...]:
@@ -44,15 +55,23 @@ class LinkLoad:
         name: For people.
         bytes: How much crossed it.
         utilization: Share of what its capacity allows over the whole time, 0 to 1.
+        bytes_by_label: Whose bytes those are, where that is known; labels without any are left out.
     """
 
     link: int
     name: str
     bytes: float
     utilization: float
+    bytes_by_label: dict[str, float] = field(factory=dict)
 
 
-def link_loads(fabric: Fabric, link_bytes: FloatArray, seconds: float, top: int | None = None) -> list[LinkLoad]:
+def link_loads(
+    fabric: Fabric,
+    link_bytes: FloatArray,
+    seconds: float,
+    top: int | None = None,
+    by_label: Mapping[str, FloatArray] = _NO_LABELS,
+) -> list[LinkLoad]:
     """Return the links of ``fabric`` that carried something, the busiest first (ties by number), at most ``top``.
 
     Args:
@@ -60,20 +79,87 @@ def link_loads(fabric: Fabric, link_bytes: FloatArray, seconds: float, top: int 
         link_bytes: ``(links,)`` bytes.
         seconds: The time they had.
         top: How many to return; all by default.
+        by_label: ``(links,)`` bytes of each label.
     """
     used = np.flatnonzero(link_bytes)
     utilization = link_bytes[used] / (fabric.bandwidths[used] * seconds)
     # Stable, so equally busy links stay in the order of their numbers.
     order = np.argsort(-utilization, kind="stable")[:top]
     return [
-        LinkLoad(int(link), fabric.link_name(int(link)), float(link_bytes[link]), float(share))
+        LinkLoad(
+            int(link),
+            fabric.link_name(int(link)),
+            float(link_bytes[link]),
+            float(share),
+            {label: float(moved[link]) for label, moved in by_label.items() if moved[link]},
+        )
         for link, share in zip(used[order], utilization[order], strict=True)
     ]
 
 
+@frozen(eq=False)
+class RowGroup:
+    """Rows of a comparison that belong into one table: of one workload, or of all that one sweep stands for.
+
+    Args:
+        name: Name of the workload's table in the experiment.
+        fields: The swept fields of the workload; none where it is not swept.
+        rows: One or more, in their order.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def baseline_workloads(self) -> dict[str, str]:
+        """What to call each workload that speed-ups refer to; none where every row's own is its baseline."""
+        if all(row.baseline_workload == row.workload for row in self.rows):
+            return {}
+        settings = {row.workload: row.workload_settings for row in self.rows}
+        names = dict.fromkeys(row.baseline_workload for row in self.rows)
+        return {
+            name: " ".join(f"{key}={as_written(value)}" for key, value in settings.get(name, {}).items()) or name
+            for name in names
+        }
+
+
+def row_groups(rows: Iterable[Row]) -> list[RowGroup]:
+    """Return the groups of ``rows``, in their order."""
+    groups = []
+    for name, members in groupby(rows, key=lambda row: row.workload_template):
+        found = tuple(members)
+        groups.append(RowGroup(name, tuple(found[0].workload_settings), found))
+    return groups
+
+
+def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
+    """Return (workload, fabric) of the best rows: of each workload those with the shortest time.
+
+    Times that a table does not tell apart are equally good. Where all of a workload's rows are, none is the best.
+    """
+    found = set()
+    for _, members in groupby(rows, key=lambda row: row.workload):
+        alike = list(members)
+        shortest = min(row.seconds for row in alike)
+        best = {(row.workload, row.fabric) for row in alike if row.seconds <= shortest * (1 + _ALIKE)}
+        if len(best) < len(alike):
+            found |= best
+    return frozenset(found)
+
+
 def comparison_to_csv(comparison: Comparison) -> str:
-    """Return one row per cell, with one column of seconds per cause; a value that does not exist is empty."""
-    parts = causes(row.breakdown for row in comparison.rows)
+    """Return one row per cell, with one column of seconds per cause; a value that does not exist is empty.
+
+    A swept field has a column of its own: ``workload.size`` or ``fabric.link_bandwidth``, as written.
+    """
+    rows = comparison.rows
+    parts = causes(row.breakdown for row in rows)
+    swept = [
+        (kind, name)
+        for kind in ("workload", "fabric")
+        for name in dict.fromkeys(name for row in rows for name in getattr(row, f"{kind}_settings"))
+    ]
     columns = (
         "workload",
         "fabric",
@@ -90,7 +176,15 @@ def comparison_to_csv(comparison: Comparison) -> str:
     )
     work, throughput = _names(Work), _names(Throughput)
     return _csv(
-        (*columns, *work, *throughput, *(f"{cause}_seconds" for cause in parts), "notes"),
+        (
+            *columns,
+            *work,
+            *throughput,
+            *(f"{cause}_seconds" for cause in parts),
+            "notes",
+            "baseline_workload",
+            *(f"{kind}.{name}" for kind, name in swept),
+        ),
         (
             (
                 *(getattr(row, column) for column in columns),
@@ -98,8 +192,10 @@ def comparison_to_csv(comparison: Comparison) -> str:
                 *(getattr(row.throughput, column) for column in throughput),
                 *(row.breakdown.get(cause, 0.0) for cause in parts),
                 "; ".join(row.notes),
+                row.baseline_workload,
+                *(as_written(getattr(row, f"{kind}_settings").get(name, "")) for kind, name in swept),
             )
-            for row in comparison.rows
+            for row in rows
         ),
     )
 
@@ -117,7 +213,7 @@ def run_to_json(result: RunResult) -> str:
         "algorithms": result.algorithms,
         "placement": [int(npu) for npu in result.placement],
         "injection_bandwidth": result.injection_bandwidth,
-        "links": [asdict(load) for load in link_loads(result.fabric, result.link_bytes, result.seconds)],
+        "links": _links(result.fabric, result.link_bytes, result.seconds, result.link_bytes_by_label),
         "figures": result.figures,
         "notes": result.notes,
         "work": None if result.work is None else asdict(result.work),
@@ -126,6 +222,13 @@ def run_to_json(result: RunResult) -> str:
         "provenance": result.provenance,
     }
     return document("run", content, sealed=True)
+
+
+def _links(
+    fabric: Fabric, link_bytes: FloatArray, seconds: float, by_label: Mapping[str, FloatArray] = _NO_LABELS
+) -> list[dict[str, Any]]:
+    loads = link_loads(fabric, link_bytes, seconds, by_label=by_label)
+    return [asdict(load, filter=lambda _, value: value != {}) for load in loads]
 
 
 def collectives_to_json(
@@ -144,7 +247,7 @@ def collectives_to_json(
         entry = asdict(result, filter=lambda attribute, _: not attribute.name.startswith(("link_", "statistics")))
         entry["bound"]["binding"] = result.bound.binding
         entry["bound_ratio"] = result.bound_ratio
-        entry["links"] = [asdict(load) for load in link_loads(fabric, result.link_bytes, result.duration)]
+        entry["links"] = _links(fabric, result.link_bytes, result.duration)
         entries.append(entry)
     return document(
         "collectives",
