@@ -71,7 +71,8 @@ def test_no_break_even_where_there_is_none(comparison: Comparison, sign: int) ->
 @pytest.mark.parametrize(
     ("values", "places"),
     [
-        ((1024, 2048, 4096), (1024.0, 2048.0, 4096.0)),
+        ((1024, 2048, 4096), (np.log10(1024), np.log10(2048), np.log10(4096))),
+        ((1, 2, 3), (1.0, 2.0, 3.0)),
         ((4, 16, 64), (np.log10(4), np.log10(16), np.log10(64))),
         (("1 kB", "1 MB"), (3.0, 6.0)),
         (("1 MB", "2 MB"), (1e6, 2e6)),

@@ -1,40 +1,86 @@
 from __future__ import annotations
 
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
 from attrs import evolve
+from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from fredfw.errors import InputError
-from fredfw.experiment.results import Comparison
+from fredfw.experiment.results import Comparison, Row, Status
 from fredfw.report import plots
+from fredfw.report.pictures import FONTS
 
 
-def test_bars_are_iteration_times_over_the_baseline(comparison: Comparison) -> None:
-    (axes,) = plots.comparison_figure(comparison).axes
-    tops: dict[float, float] = {}
+def panels(comparison: Comparison) -> list[Axes]:
+    """Return the panels with an axis, without the legend."""
+    return [axes for axes in plots.comparison_figure(comparison).axes if axes.get_xlabel()]
+
+
+def ends(axes: Axes) -> list[float]:
+    """Return where each bar ends, from the top down."""
+    found: dict[int, float] = {}
     for bars in axes.containers:
         for bar in bars:
-            middle = round(bar.get_x() + bar.get_width() / 2, 6)
-            tops[middle] = max(tops.get(middle, 0.0), bar.get_y() + bar.get_height())
-    expected = [row.seconds / 0.02 for row in comparison.rows]
-    assert [tops[middle] for middle in sorted(tops)] == pytest.approx(expected)
-    assert [label.get_text() for label in axes.get_xticklabels()] == [row.fabric for row in comparison.rows]
+            place = round(bar.get_y() + bar.get_height() / 2)
+            found[place] = max(found.get(place, 0.0), bar.get_x() + bar.get_width())
+    return [found[place] for place in sorted(found)]
+
+
+def names(axes: Axes) -> list[str]:
+    return [label.get_text() for label in axes.get_yticklabels()]
+
+
+def swept(**fields: tuple[object, ...]) -> list[Row]:
+    """Return the rows of a sweep on two fabrics; the second is twice as fast, every row ten times slower."""
+    rows = []
+    for index, values in enumerate(product(*fields.values())):
+        settings = dict(zip(fields, values, strict=True))
+        for fabric, factor in (("mesh", 1.0), ("tree", 0.5)):
+            seconds = 1e-6 * 10**index * factor
+            row = Row(
+                workload=" ".join(map(str, values)),
+                fabric=fabric,
+                baseline="mesh",
+                seconds=seconds,
+                speedup=1 / factor,
+                reference_speedup=None,
+                reference_source=None,
+                status=Status.SIMULATED,
+                breakdown={"dp": seconds},
+                npus=4,
+                workload_template=" ".join(f"{{{name}}}" for name in fields),
+                workload_settings=settings,
+            )
+            rows.append(row)
+    return rows
+
+
+def test_bars_are_iteration_times_with_their_unit(comparison: Comparison) -> None:
+    first, second = panels(comparison)
+    assert [axes.get_xlabel() for axes in (first, second)] == ["iteration time (ms)"] * 2
+    assert [axes.get_title(loc="left") for axes in (first, second)] == ["net", "other"]
+    assert (names(first), names(second)) == (["mesh", "C", "D"], ["mesh", "C"])
+    assert ends(first) == pytest.approx([20, 16, 8])
+    assert ends(second) == pytest.approx([20, 16])
 
 
 def test_speedups_published_values_and_calibrated_cells_are_marked(comparison: Comparison) -> None:
     figure = plots.comparison_figure(comparison)
-    (axes,) = figure.axes
-    texts = [text.get_text() for text in axes.texts]
-    assert [text for text in texts if text.endswith("x")] == ["1.00x", "1.25x", "2.50x", "1.00x", "1.25x"]
-    assert {"net", "other"} <= set(texts)
-    assert [float(np.ravel(line.get_ydata())[0]) for line in axes.lines] == pytest.approx([1 / 1.25, 1 / 2.5, 1 / 1.25])
-    hatched = [patch for patch in axes.patches if isinstance(patch, Rectangle) and patch.get_hatch()]
+    first, second = (axes for axes in figure.axes if axes.get_xlabel())
+    assert [text.get_text() for text in first.texts] == ["1.00x", "1.25x", "2.50x"]
+    assert [text.get_fontweight() for text in first.texts] == ["normal", "normal", "bold"]
+    # 20 ms over 1.25 and 2.5.
+    diamonds = [float(np.ravel(line.get_xdata())[0]) for axes in (first, second) for line in axes.lines]
+    assert diamonds == pytest.approx([16, 8, 16])
+    hatched = [patch for patch in first.patches if isinstance(patch, Rectangle) and patch.get_hatch()]
     assert len(hatched) == 1
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels == [
+    (legend,) = (legend for axes in figure.axes if (legend := axes.get_legend()))
+    assert [text.get_text() for text in legend.get_texts()] == [
         "compute",
         "bubble",
         "exposed mp",
@@ -45,50 +91,113 @@ def test_speedups_published_values_and_calibrated_cells_are_marked(comparison: C
     ]
 
 
-def test_no_text_overlaps_another(comparison: Comparison) -> None:
+def test_no_text_overlaps_another_at_the_width_of_a_column(comparison: Comparison) -> None:
     rows = tuple(evolve(row, workload=f"{row.workload}, a name that is much longer") for row in comparison.rows)
     figure = plots.comparison_figure(evolve(comparison, rows=rows))
-    figure.draw_without_rendering()
-    (axes,) = figure.axes
-    texts = [*axes.texts, *axes.get_xticklabels(), *figure.legends[0].get_texts(), axes.yaxis.label]
-    boxes = [text.get_window_extent() for text in texts]
+    assert figure.get_figwidth() == 3.5
+    with rc_context(FONTS):
+        figure.draw_without_rendering()
+    framed = [axes for axes in figure.axes if axes.get_xlabel()]
+    texts = [text for axes in framed for text in [*axes.texts, *axes.get_yticklabels(), *axes.get_xticklabels()]]
+    texts += [axes.xaxis.label for axes in framed]
+    texts += [text for axes in figure.axes if (legend := axes.get_legend()) for text in legend.get_texts()]
+    boxes = [text.get_window_extent() for text in texts if text.get_text()]
     for index, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[:index]), texts[index]
+    assert min(float(text.get_fontsize()) for text in texts) >= 6.5
 
 
-def test_many_bars_take_several_lines(comparison: Comparison) -> None:
+def test_many_bars_take_several_panels_and_columns(comparison: Comparison) -> None:
     one = comparison.rows[0]
     rows = tuple(evolve(one, workload=net, fabric=f"f {number}") for net in ("a", "b", "c") for number in range(70))
+    rows = tuple(evolve(row, workload_template=row.workload) for row in rows)
     figure = plots.comparison_figure(evolve(comparison, rows=rows))
-    fabrics = [[label.get_text() for label in axes.get_xticklabels()] for axes in figure.axes]
-    assert [name for line in fabrics for name in line] == [row.fabric for row in rows]
-    assert max(map(len, fabrics)) <= 48
-    assert len({axes.get_ylim() for axes in figure.axes}) == 1
-    # Every line says which workloads it has.
-    assert [{text.get_text() for text in axes.texts} & {"a", "b", "c"} for axes in figure.axes] == [
-        {"a"},
-        {"a"},
-        {"b"},
-        {"b"},
-        {"c"},
-        {"c"},
-    ]
-    # Short groups share one.
-    few = tuple(row for row in rows if row.fabric in ("f 0", "f 1"))
-    assert len(plots.comparison_figure(evolve(comparison, rows=few)).axes) == 1
+    found = [axes for axes in figure.axes if axes.get_xlabel()]
+    assert [name for axes in found for name in names(axes)] == [row.fabric for row in rows]
+    assert [axes.get_title(loc="left") for axes in found] == ["a", "a", "b", "b", "c", "c"]
+    assert len({axes.get_xlim() for axes in found}) == 1
+    assert figure.get_figwidth() > 3.5
+    assert figure.get_figheight() < 14
 
 
-def test_bars_over_baselines_of_their_own(comparison: Comparison) -> None:
-    first, second, *_ = comparison.rows
-    rows = (first, evolve(second, baseline="another", seconds=0.016, speedup=2.0))
-    (axes,) = plots.comparison_figure(evolve(comparison, rows=rows)).axes
-    assert axes.get_ylabel() == "iteration time, its baseline = 1"
-    tops = {
-        round(bar.get_x() + bar.get_width() / 2): bar.get_y() + bar.get_height()
-        for bars in axes.containers
-        for bar in bars
-    }
-    assert tops == {0: pytest.approx(1.0), 1: pytest.approx(0.5)}
+def test_a_numeric_sweep_is_lines_on_logarithmic_axes(comparison: Comparison) -> None:
+    rows = tuple(swept(size=("1 kB", "1 MB", "64 MB", "1 GB")))
+    (axes,) = panels(evolve(comparison, rows=rows))
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("size", "iteration time")
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1 kB", "1 MB", "64 MB", "1 GB"]
+    lines = {line.get_label(): line for line in axes.lines}
+    assert list(lines) == ["mesh", "tree"]
+    assert np.ravel(lines["mesh"].get_xdata()).tolist() == pytest.approx([1e3, 1e6, 64e6, 1e9])
+    assert np.ravel(lines["tree"].get_ydata()).tolist() == pytest.approx([0.5e-6, 5e-6, 50e-6, 500e-6])
+    assert axes.yaxis.get_major_formatter()(1e-5) == "10 us"
+
+
+def test_times_within_a_decade_have_a_linear_axis_from_nothing(comparison: Comparison) -> None:
+    rows = tuple(evolve(row, seconds=0.002 + 0.001 * index) for index, row in enumerate(swept(mp=(1, 2, 4))))
+    (axes,) = panels(evolve(comparison, rows=rows))
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
+    assert axes.get_ylabel() == "iteration time (ms)"
+    assert axes.get_ylim()[0] == 0
+
+
+def test_other_swept_fields_are_lines_of_their_own(comparison: Comparison) -> None:
+    rows = tuple(row for row in swept(mp=(1, 2, 4), pp=(1, 2)) if row.fabric == "mesh")
+    (axes,) = panels(evolve(comparison, rows=rows))
+    assert axes.get_xlabel() == "mp"
+    assert [line.get_label() for line in axes.lines] == ["pp 1", "pp 2"]
+    assert axes.get_title(loc="left") == ""
+
+
+def test_many_lines_have_a_panel_per_fabric(comparison: Comparison) -> None:
+    rows = tuple(evolve(row, seconds=1e-3) for row in swept(mp=(1, 2, 4, 8, 16), pp=(1, 2, 4, 6, 8)))
+    found = panels(evolve(comparison, rows=rows))
+    assert [axes.get_title(loc="left") for axes in found] == ["mesh", "tree"]
+    assert [len(axes.lines) for axes in found] == [5, 5]
+
+
+def test_published_values_stand_beside_lines(comparison: Comparison) -> None:
+    rows = swept(size=("1 kB", "1 MB", "1 GB"))
+    rows[1] = evolve(rows[1], reference_speedup=4.0)
+    (axes,) = panels(evolve(comparison, rows=tuple(rows)))
+    (diamond,) = (line for line in axes.lines if line.get_marker() == "D")
+    assert np.ravel(diamond.get_xydata()).tolist() == pytest.approx([1e3, 0.25e-6])
+
+
+def test_a_sweep_that_is_not_numeric_is_bars_with_one_axis(comparison: Comparison) -> None:
+    rows = tuple(evolve(row, seconds=1e-3 + 1e-4 * index) for index, row in enumerate(swept(layout=("near", "far"))))
+    found = panels(evolve(comparison, rows=rows))
+    assert [axes.get_title(loc="left") for axes in found] == ["near", "far"]
+    assert len({axes.get_xlim() for axes in found}) == 1
+
+
+def test_one_line_within_a_decade_is_bars_that_say_what_they_are_compared_with(comparison: Comparison) -> None:
+    rows = tuple(
+        evolve(row, seconds=4e-3 / index, speedup=float(index), baseline_workload="16")
+        for index, row in enumerate((row for row in swept(microbatches=(16, 32, 64)) if row.fabric == "mesh"), 1)
+    )
+    (axes,) = panels(evolve(comparison, rows=rows))
+    assert axes.get_title(loc="left") == "by microbatches"
+    assert names(axes) == ["16", "32", "64"]
+    assert [text.get_text() for text in axes.texts] == ["1.00x", "2.00x", "3.00x"]
+
+
+def test_a_numeric_sweep_of_fabrics_is_lines_beside_the_others(comparison: Comparison) -> None:
+    first = swept(layout=("near",))[0]
+    rates = {"tree": {}, **{f"mesh {rate}": {"rate": rate} for rate in ("1 GB/s", "10 GB/s", "100 GB/s")}}
+    rows = tuple(
+        evolve(
+            first,
+            fabric=name,
+            seconds=10.0**-index,
+            fabric_template="mesh {rate}" if settings else name,
+            fabric_settings=settings,
+        )
+        for index, (name, settings) in enumerate(rates.items())
+    )
+    (axes,) = panels(evolve(comparison, rows=rows))
+    assert axes.get_xlabel() == "rate"
+    assert [line.get_label() for line in axes.lines] == ["mesh", "tree"]
 
 
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])

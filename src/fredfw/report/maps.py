@@ -14,11 +14,11 @@ from fredfw.errors import InputError
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import Comparison, Saving
 from fredfw.experiment.spec import SavingSpec
-from fredfw.report.pictures import drawn, importing
+from fredfw.report.pictures import FONTS, SMALL, TITLE, TITLE_LETTERS, drawn, importing, scale_of
 from fredfw.typing import FloatArray
-from fredfw.units import Unit, parse
 
 with importing("--map"):
+    from matplotlib import rc_context
     from matplotlib.axes import Axes
     from matplotlib.contour import ContourSet
     from matplotlib.figure import Figure
@@ -26,12 +26,14 @@ with importing("--map"):
     from matplotlib.patheffects import withStroke
 
 _FIELDS = 2
-_COLUMNS = 3  # panels beside each other
-_CELL = (0.68, 0.5)  # inches, wide enough for a share such as -123 %
-_TITLE = 40  # letters in a line of a panel's title
+_FEW = 2  # panels that stand one below the other, in one column of a paper
+_COLUMNS = 2  # panels beside each other where there are more
+_WIDTH = 3.5  # inches, of a panel
+_CELL = (0.37, 0.22)  # inches, wide enough for a share such as -123 %
+_FRAME = (0.8, 0.95)  # inches around the cells
+_LETTERS = 50  # in a line of a panel's title
 _NUMBERS = 14  # columns of a map that has its shares written in it
 _NEARLY_ALL = 0.995  # more than this is not rounded to 100 %
-_DECADE = 10.0
 _BLUE_IS_SAVED = "RdBu_r"
 # Colours are for log2(T_of / T_over), in which twice as fast is as far from 0 as twice as slow.
 _OCTAVES = 3.0
@@ -52,22 +54,24 @@ def maps_figure(comparison: Comparison) -> Figure:
     """
     check_maps(comparison.savings)
     maps = [_Map.of(saving) for saving in comparison.savings if len(saving.by) == _FIELDS]
-    columns = min(len(maps), _COLUMNS)
+    columns = 1 if len(maps) <= _FEW else _COLUMNS
     rows = math.ceil(len(maps) / columns)
-    width = max(3.0, _CELL[0] * max(len(one.across.texts) for one in maps)) + 1.3
-    height = max(2.2, _CELL[1] * max(len(one.down.texts) for one in maps)) + 1.1
-    figure = Figure(figsize=(width * columns + 0.9, height * rows + 0.9), layout="constrained")
-    panels: list[Axes] = list(figure.subplots(rows, columns, squeeze=False).flat)
-    colours = [_draw(axes, one) for axes, one in zip(panels, maps, strict=False)][-1]
-    for axes in panels[len(maps) :]:
-        axes.set_axis_off()
-    bar = figure.colorbar(colours, ax=panels, ticks=[math.log2(1 - share) for share in _TICKS], shrink=0.9)
-    bar.ax.set_yticklabels([f"{share:.1%}".replace(".0%", "%") for share in _TICKS])
-    bar.ax.invert_yaxis()
-    bar.set_label("time saved (below 0: more is needed)")
-    line = Line2D([], [], color="black", linewidth=2, label="break-even, interpolated between the values written")
-    figure.legend(handles=[line], loc="outside lower center", frameon=False, fontsize=9)
-    figure.suptitle(comparison.title, fontsize=12)
+    width = max(_WIDTH, _CELL[0] * max(len(one.across.texts) for one in maps) + _FRAME[0])
+    height = max(1.1, _CELL[1] * max(len(one.down.texts) for one in maps)) + _FRAME[1]
+    with rc_context(FONTS):
+        figure = Figure(figsize=(width * columns, height * rows + 1.0), layout="constrained")
+        panels: list[Axes] = list(figure.subplots(rows, columns, squeeze=False).flat)
+        colours = [_draw(axes, one) for axes, one in zip(panels, maps, strict=False)][-1]
+        for axes in panels[len(maps) :]:
+            axes.set_axis_off()
+        ticks = [math.log2(1 - share) for share in _TICKS]
+        bar = figure.colorbar(colours, ax=panels, ticks=ticks, location="bottom", aspect=40)
+        bar.ax.set_xticklabels([f"{share:.1%}".replace(".0%", "%") for share in _TICKS])
+        bar.ax.invert_xaxis()
+        bar.set_label("time saved (below 0: more is needed)")
+        line = Line2D([], [], color="black", linewidth=1.5, label="break-even, interpolated between the values written")
+        figure.legend(handles=[line], loc="outside lower center", frameon=False, fontsize=SMALL)
+        figure.suptitle(textwrap.fill(comparison.title, TITLE_LETTERS * columns), fontsize=TITLE)
     return figure
 
 
@@ -133,29 +137,14 @@ class _Map:
 def _places(values: Sequence[Any]) -> list[float]:
     """Return where ``values`` stand on an axis.
 
-    Numbers, and quantities of one unit, stand at their value, or at its logarithm where they span a decade or more; all
-    else stands in the order given.
+    Numbers, and quantities of one unit, stand at their value, or at its logarithm where they span a decade or grow by
+    one factor; all else stands in the order given.
     """
-    found = [_number(value) for value in values]
-    numbers = [one[0] for one in found if one is not None]
-    units = {one[1] for one in found if one is not None}
-    if len(numbers) < len(values) or len(units) > 1 or len(set(numbers)) < len(numbers):
+    scale = scale_of(values)
+    if scale is None:
         return [float(index) for index in range(len(values))]
-    if min(numbers) > 0 and max(numbers) >= _DECADE * min(numbers):
-        return [math.log10(number) for number in numbers]
-    return numbers
-
-
-def _number(value: Any) -> tuple[float, Unit | None] | None:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value), None
-    if isinstance(value, str):
-        for unit in Unit:
-            try:
-                return parse(value, unit), unit
-            except InputError:
-                continue
-    return None
+    numbers = [scale.numbers[as_written(value)] for value in values]
+    return [math.log10(number) for number in numbers] if scale.log else numbers
 
 
 def _draw(axes: Axes, one: _Map) -> ContourSet:
@@ -166,7 +155,7 @@ def _draw(axes: Axes, one: _Map) -> ContourSet:
     levels = np.linspace(-_OCTAVES, _OCTAVES, 61)
     colours = axes.contourf(x, y, field, levels=levels, cmap=_BLUE_IS_SAVED, extend="both")
     if field.min() < 0 < field.max():
-        axes.contour(x, y, field, levels=[0.0], colors="black", linewidths=2)
+        axes.contour(x, y, field, levels=[0.0], colors="black", linewidths=1.5)
     if len(one.across.texts) <= _NUMBERS:
         for (row, column), share in np.ndenumerate(one.shares):
             if not math.isnan(share):
@@ -177,14 +166,14 @@ def _draw(axes: Axes, one: _Map) -> ContourSet:
                     f"{share:.0%}" if share < _NEARLY_ALL else f"{share:.1%}",
                     ha="center",
                     va="center",
-                    fontsize=8,
+                    fontsize=SMALL - 0.5,
                     color="white" if dark else "black",
-                    path_effects=[] if dark else [withStroke(linewidth=2, foreground="white")],
+                    path_effects=[] if dark else [withStroke(linewidth=1.5, foreground="white")],
                 )
-    axes.set_xticks(one.across.centres, one.across.texts, rotation=45, ha="right", rotation_mode="anchor", fontsize=9)
-    axes.set_yticks(one.down.centres, one.down.texts, fontsize=9)
+    axes.set_xticks(one.across.centres, one.across.texts, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(one.down.centres, one.down.texts)
     axes.set_xlabel(one.across.name)
     axes.set_ylabel(one.down.name)
     part = "" if one.saving.part is None else f" (exposed {one.saving.part})"
-    axes.set_title(textwrap.fill(f"{one.saving.name}{part}", _TITLE), fontsize=10)
+    axes.set_title(textwrap.fill(f"{one.saving.name}{part}", _LETTERS))
     return colours
