@@ -2,34 +2,169 @@ from __future__ import annotations
 
 import io
 import re
+from typing import Any
 
 import pytest
 from attrs import evolve
 from rich.console import Console, RenderableType
 
 from fredfw import Work
-from fredfw.experiment.results import CollectiveResult, Comparison, RunResult, Saving, Throughput
+from fredfw.experiment.results import CollectiveResult, Comparison, RunResult, Saving, Status, Throughput
 from fredfw.fabric import Fabric
-from fredfw.report import tables
+from fredfw.report import layout, tables
 
 
-def printed(report: list[RenderableType], width: int = 100) -> str:
+def printed(report: list[RenderableType], width: int = 100, *, terminal: bool = False) -> str:
     file = io.StringIO()
-    tables.show(Console(file=file, width=width, markup=False, highlight=False), report)
-    return file.getvalue()
+    options: dict[str, Any] = {"force_terminal": terminal, "color_system": None}
+    layout.show(Console(file=file, width=width, markup=False, highlight=False, **options), report)
+    return re.sub(r"\x1b\[[\d;]*m", "", file.getvalue())
 
 
-@pytest.mark.parametrize("width", [20, 100])
-def test_every_number_is_printed_whole_at_any_width(comparison: Comparison, width: int) -> None:
-    lines = printed(tables.comparison_report(comparison), width).splitlines()
-    rows = [line.split() for line in lines if re.match(r"(mesh|C|D)\b", line)]
-    assert rows == [
+def stacked(text: str, names: tuple[str, ...] = ("mesh", "C", "D")) -> list[list[str]]:
+    """Return the words of the rows that begin with one of ``names``; parts of one table are put together again."""
+    rows: list[list[str]] = []
+    for table in re.split(r"\n(?=\S*  \(times in)", f"\n{text}")[1:]:
+        parts = re.split(r"\n-+\n", table)[1:]
+        found = [[line.split() for line in part.splitlines() if line.split(" ")[0] in names] for part in parts]
+        rows += [
+            [*first, *(word for other in more for word in other if word not in (first[0], "(a)"))]
+            for first, *more in zip(*found, strict=True)
+        ]
+    return rows
+
+
+@pytest.mark.parametrize("width", [40, 60, 100, 200])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_every_number_is_printed_whole_at_any_width(comparison: Comparison, width: int, *, terminal: bool) -> None:
+    text = printed(tables.comparison_report(comparison), width, terminal=terminal)
+    assert stacked(text) == [
         ["mesh", "20.00", "1.000", "predicted", "10.00", "-", "-", "10.00", "-"],
         ["C", "16.00", "1.250", "1.25", "[1]", "calibrated", "10.00", "-", "-", "6.00", "-"],
-        ["D", "(a)", "8.00", "2.500", "2.50", "[1]", "predicted", "5.00", "1.00", "-", "2.00", "-"],
+        ["D", "(a)", "8.00", "2.500", "best", "2.50", "[1]", "predicted", "5.00", "1.00", "-", "2.00", "-"],
         ["mesh", "20.00", "1.000", "simulated", "10.00", "-", "5.00", "-", "5.00"],
-        ["C", "16.00", "1.250", "1.25", "[1]", "simulated", "10.00", "-", "1.00", "-", "5.00"],
+        ["C", "16.00", "1.250", "best", "1.25", "[1]", "simulated", "10.00", "-", "1.00", "-", "5.00"],
     ]
+    if terminal:
+        assert max(map(len, text.splitlines())) <= width
+    else:
+        assert len([line for line in text.splitlines() if line.startswith("fabric ")]) == 2
+
+
+def test_a_table_that_is_too_wide_is_split_between_columns() -> None:
+    table = layout.StackedTable()
+    for name in ("name", "first", "second", "third"):
+        table.add_column(name, no_wrap=True)
+    table.add_row("a", "12345678", "23456789", "34567890")
+    assert [line.split() for line in printed([table], 24, terminal=True).splitlines() if not line.startswith("-")] == [
+        ["name", "first", "second"],
+        ["a", "12345678", "23456789"],
+        [],
+        ["name", "third"],
+        ["a", "34567890"],
+    ]
+    assert len(printed([table], 100, terminal=True).splitlines()) == 3
+    assert len(printed([table], 24).splitlines()) == 3
+
+
+def test_columns_that_carry_nothing_are_left_out(comparison: Comparison) -> None:
+    plain = tuple(
+        evolve(row, status=Status.SIMULATED, reference_speedup=None, reference_source=None)
+        for row in comparison.rows
+        if row.workload == "net"
+    )
+    text = printed(tables.comparison_report(evolve(comparison, rows=plain)))
+    assert ["fabric", "time", "speed-up", "compute", "bubble", "dp"] in [line.split() for line in text.splitlines()]
+    assert not re.search("published|status|simulated:", text)
+    without = tuple(evolve(row, breakdown={"compute": row.seconds, "dp": 0.0}) for row in plain)
+    assert "dp" not in printed(tables.comparison_report(evolve(comparison, rows=without)))
+
+
+def test_best_is_the_shortest_time_of_each_workload(comparison: Comparison) -> None:
+    text = printed(tables.comparison_report(comparison))
+    assert [words[0] for words in stacked(text) if "best" in words] == ["D", "C"]
+    assert "best: the shortest time for the same workload" in text
+    alike = tuple(evolve(row, seconds=0.02, speedup=1.0) for row in comparison.rows)
+    assert "best" not in printed(tables.comparison_report(evolve(comparison, rows=alike)))
+
+
+def _swept(comparison: Comparison, *fabrics: str) -> Comparison:
+    first = comparison.rows[0]
+    rows = [
+        evolve(
+            first,
+            workload=f"mp{mp} pp{pp}",
+            fabric=fabric,
+            seconds=0.08 / (mp * pp),
+            speedup=float(mp * pp),
+            status=Status.SIMULATED,
+            baseline_workload="mp1 pp1" if len(fabrics) == 1 else f"mp{mp} pp{pp}",
+            workload_template="mp{mp} pp{pp}",
+            workload_settings={"mp": mp, "pp": pp},
+        )
+        for mp in (1, 2)
+        for pp in (1, 2)
+        for fabric in fabrics
+    ]
+    return evolve(comparison, rows=tuple(rows), fidelity_difference=None)
+
+
+def test_a_sweep_on_one_fabric_is_one_table_over_its_first_row(comparison: Comparison) -> None:
+    lines = [line.split() for line in printed(tables.comparison_report(_swept(comparison, "mesh"))).splitlines()]
+    assert [line[:6] for line in lines if line[:2] == ["mp", "pp"]] == [["mp", "pp", "time", "vs", "mp=1", "pp=1"]]
+    assert [line[:4] for line in lines if len(line) > 4 and line[0].isdigit()] == [
+        ["1", "1", "80.00", "1.000"],
+        ["1", "2", "40.00", "2.000"],
+        ["2", "1", "40.00", "2.000"],
+        ["2", "2", "20.00", "4.000"],
+    ]
+    assert any("mesh," in line for line in lines)  # said once, above the table
+
+
+def test_a_sweep_on_several_fabrics_is_one_table_of_swept_values_and_fabrics(comparison: Comparison) -> None:
+    text = printed(tables.comparison_report(_swept(comparison, "mesh", "C")))
+    lines = [line.split() for line in text.splitlines()]
+    assert [line[:5] for line in lines if line[:2] == ["mp", "pp"]] == [["mp", "pp", "fabric", "time", "speed-up"]]
+    assert [line[:3] for line in lines if len(line) > 4 and line[0].isdigit()] == [
+        [mp, pp, fabric] for mp in "12" for pp in "12" for fabric in ("mesh", "C")
+    ]
+
+
+def test_baseline_workloads_that_differ_are_named_in_every_row(comparison: Comparison) -> None:
+    swept = _swept(comparison, "mesh")
+    rows = tuple(evolve(row, baseline_workload=f"mp1 pp{row.workload_settings['pp']}") for row in swept.rows)
+    lines = [line.split() for line in printed(tables.comparison_report(evolve(swept, rows=rows))).splitlines()]
+    assert ["2", "2", "20.00", "4.000", "mp1", "pp2"] in [line[:6] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured", "width"),
+    [
+        ({}, False, 100),
+        ({"NO_COLOR": "1"}, False, 100),
+        ({"FORCE_COLOR": "1", "COLUMNS": "60"}, True, 60),
+    ],
+)
+def test_a_pipe_has_plain_ascii_and_a_terminal_has_colour(
+    comparison: Comparison,
+    environment: dict[str, str],
+    coloured: bool,
+    width: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    layout.show(layout.make_console(), tables.comparison_report(comparison))
+    text = capsys.readouterr().out
+    assert text.isascii()
+    assert ("\x1b[" in text) == coloured
+    assert ("\x1b[1;32m" in text) == coloured  # the best row
+    plain = re.sub(r"\x1b\[[\d;]*m", "", text)
+    assert max(map(len, plain.splitlines())) <= width
 
 
 def test_comparison_says_what_its_numbers_are(comparison: Comparison) -> None:
@@ -63,7 +198,22 @@ def test_baselines_that_differ_are_named_in_every_row(comparison: Comparison) ->
     text = printed(tables.comparison_report(evolve(comparison, rows=rows)))
     assert "speed-up, and" in text
     lines = [line.split() for line in text.splitlines()]
-    assert ["D", "(a)", "8.00", "2.500", "C", "2.50", "[1]", "predicted", "5.00", "1.00", "-", "2.00", "-"] in lines
+    assert [
+        "D",
+        "(a)",
+        "8.00",
+        "2.500",
+        "best",
+        "C",
+        "2.50",
+        "[1]",
+        "predicted",
+        "5.00",
+        "1.00",
+        "-",
+        "2.00",
+        "-",
+    ] in lines
 
 
 def test_how_many_npus_are_in_use_is_said_where_fabrics_differ(comparison: Comparison) -> None:
@@ -79,8 +229,8 @@ def test_short_times_beside_long_ones_keep_their_digits(comparison: Comparison) 
     (first, second, *_) = comparison.rows
     rows = (evolve(first, seconds=1.5), evolve(second, seconds=0.00234))
     lines = [line.split()[:2] for line in printed(tables.comparison_report(evolve(comparison, rows=rows))).splitlines()]
-    assert ["mesh", "1.50000"] in lines
-    assert ["C", "0.00234"] in lines
+    assert ["mesh", "1500.00"] in lines
+    assert ["C", "2.34"] in lines
 
 
 def test_savings_are_a_table_and_grids(comparison: Comparison, savings: tuple[Saving, ...]) -> None:
@@ -119,10 +269,20 @@ def test_hundreds_of_rows_have_footnotes_that_can_be_read(comparison: Comparison
     assert lines[-2].endswith("net on mesh 11, ... (100 in all)")
 
 
+def test_times_of_a_wide_sweep_have_a_unit_that_shows_all_of_them(comparison: Comparison) -> None:
+    first, second, *_ = comparison.rows
+    rows = (evolve(first, seconds=0.0175), evolve(second, seconds=364e-9))
+    text = printed(tables.comparison_report(evolve(comparison, rows=rows)))
+    assert "net  (times in us;" in text
+    lines = [line.split()[:2] for line in text.splitlines()]
+    assert ["mesh", "17500.000"] in lines
+    assert ["C", "0.364"] in lines
+
+
 def test_statuses_look_different_on_a_terminal(comparison: Comparison) -> None:
     file = io.StringIO()
     console = Console(file=file, width=120, force_terminal=True, color_system="standard", markup=False)
-    tables.show(console, tables.comparison_report(comparison))
+    layout.show(console, tables.comparison_report(comparison))
     words = ("simulated", "calibrated", "predicted")
     looks = {tuple(re.findall(rf"(\x1b\[[0-9;]*m)?{word}", file.getvalue())[:1]) for word in words}
     assert len(looks) == 3
@@ -136,8 +296,8 @@ def test_run_report(run: RunResult) -> None:
         ["bubble", "0.500", "10.0 %"],
         ["exposed dp", "2.000", "40.0 %"],
         ["iteration", "5.000", "100.0 %"],
-        ["switch0->npu1", "100 B", "50 B/s", "40.0 %"],
-        ["npu0->switch0", "150 B", "100 B/s", "30.0 %"],
+        ["switch -> npu", "1", "50 B/s", "40.0 %", "40.0 %", "switch0->npu1", "dp 100 B"],
+        ["npu -> switch", "2", "100 B/s", "15.0 %", "30.0 %", "npu0->switch0", "mp 90 B, dp 60 B"],
         ["dp", "400 B", "100.0 %"],
         ["communication energy: 400 mJ per iteration"],
         ["memory per NPU: 8 GB (weights 8 GB)"],
@@ -146,7 +306,7 @@ def test_run_report(run: RunResult) -> None:
         ["note: a note"],
     ):
         assert row in rows
-    assert "switch0->npu0" not in text
+    assert "switch0->npu0" not in text  # of the third tier
 
 
 def test_collectives_in_the_terms_of_nccl_tests(pair: Fabric, collectives: list[CollectiveResult]) -> None:

@@ -85,7 +85,7 @@ def _comparing(command: Command) -> Command:
         "plot_path",
         metavar="PATH",
         type=_PATH,
-        help="Draw stacked bars into a .png, .svg or .pdf; - is a PNG.",
+        help="Draw bars or curves into a .png, .svg or .pdf; - is a PNG.",
     )
     maps = click.option(
         "--map", "map_path", metavar="PATH", type=_PATH, help="Draw the savings by two fields, likewise."
@@ -283,7 +283,7 @@ def cells(ctx: click.Context, file: str, assignments: tuple[str, ...]) -> None:
 @click.option("--trace", "trace_path", metavar="PATH", type=_PATH, help="Write a Chrome trace (opens in Perfetto).")
 @_json
 @_export
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many links to list.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many tiers to list.")
 @_progress
 @click.pass_context
 def run(
@@ -301,7 +301,8 @@ def run(
 ) -> None:
     """Run one workload on one fabric of the experiment FILE.
 
-    Prints where the time goes, the hottest links, the bytes moved by cause, energy, memory and algorithms.
+    Prints where the time goes, the hottest link of each tier and whose bytes it carries, the bytes moved by cause,
+    energy, memory and algorithms.
     """
     values = parse_values(assignments)
     framework = open_framework(ctx)

@@ -97,7 +97,7 @@ def _plugin_files() -> tuple[str, ...]:
 
 def print_report(report: list[RenderableType]) -> None:
     """Print a report for people on standard output."""
-    from fredfw.report.tables import make_console, show
+    from fredfw.report.layout import make_console, show
 
     show(make_console(), report)
 
@@ -125,7 +125,7 @@ def progress_bar(wanted: bool) -> Iterator[Callable[[float, int, str], None] | N
         return
     from rich import progress
 
-    from fredfw.report.tables import make_console
+    from fredfw.report.layout import make_console
 
     columns = (
         progress.BarColumn(bar_width=20),

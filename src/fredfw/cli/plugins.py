@@ -39,11 +39,11 @@ def list_(ctx: click.Context, kind: str | None, is_long: bool, json_path: str | 
     manager = open_framework(ctx).plugins
     catalogs: list[Catalog[Any]] = [*manager.registries, manager.commands]
     infos = [info for one in catalogs if kind in (None, _option(one.kind)) for info in one.infos()]
-    from fredfw.report import data, tables
+    from fredfw.report import data, layout, tables
 
     outputs.write({"--json": lambda: data.plugins_to_json(infos)})
     # Nothing is cut where a program may read it.
-    width = tables.make_console().width if sys.stdout is not None and sys.stdout.isatty() else None
+    width = layout.make_console().width if sys.stdout is not None and sys.stdout.isatty() else None
     outputs.show(lambda: tables.plugin_origins_report(infos) if is_long else tables.plugins_report(infos, width=width))
 
 

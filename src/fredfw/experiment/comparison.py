@@ -152,7 +152,9 @@ def _baselines_first(experiment: Experiment) -> list[FabricSpec]:
 
 def _finished(experiment: Experiment, found: Mapping[tuple[str, str], Cell]) -> dict[tuple[str, str], Cell]:
     """Return the cells that have a speed-up; where baselines refer to each other, one that ran may have none yet."""
-    return {key: cell for key, cell in found.items() if (key[0], experiment.fabric(key[1]).baseline) in found}
+    cells = ((row, column) for row, column in experiment.cells if (row.name, column.name) in found)
+    ended = ((row.name, column.name) for row, column in cells if experiment.baseline_of(row, column) in found)
+    return {key: found[key] for key in ended}
 
 
 def assemble(

@@ -133,18 +133,38 @@ def row_groups(rows: Iterable[Row]) -> list[RowGroup]:
     return groups
 
 
-def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
-    """Return (workload, fabric) of the best rows: of each workload those with the shortest time.
+_RATES = {"samples/s": "samples_per_second", "tokens/s": "tokens_per_second"}
 
-    Times that a table does not tell apart are equally good. Where all of a workload's rows are, none is the best.
+
+def training_rate(rows: Sequence[Row]) -> str | None:
+    """Return how rows that may train different amounts are compared, ``samples/s`` or ``tokens/s``.
+
+    Tokens count where samples differ in length. ``None``: some row does not say what it trains.
+    """
+    lengths = {None if row.work is None else row.work.tokens_per_sample for row in rows}
+    rate = "samples/s" if len(lengths) == 1 or None in lengths else "tokens/s"
+    return None if any(getattr(row.throughput, _RATES[rate]) is None for row in rows) else rate
+
+
+def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
+    """Return (workload, fabric) of the best rows.
+
+    Where all rows of a group say what they train, those are the ones that train the most in a second. Elsewhere they
+    are those with the shortest time for each workload. Values that a table does not tell apart are equally good. Where
+    all are, none is the best.
     """
     found = set()
-    for _, members in groupby(rows, key=lambda row: row.workload):
-        alike = list(members)
-        shortest = min(row.seconds for row in alike)
-        best = {(row.workload, row.fabric) for row in alike if row.seconds <= shortest * (1 + _ALIKE)}
-        if len(best) < len(alike):
-            found |= best
+    for group in row_groups(rows):
+        rate = training_rate(group.rows)
+        if rate is None:
+            races = [list(members) for _, members in groupby(group.rows, key=lambda row: row.workload)]
+        else:
+            races = [list(group.rows)]
+        for race in races:
+            scores = [1.0 / row.seconds if rate is None else getattr(row.throughput, _RATES[rate]) for row in race]
+            best = [row for row, score in zip(race, scores, strict=True) if score >= max(scores) * (1 - _ALIKE)]
+            if len(best) < len(race):
+                found |= {(row.workload, row.fabric) for row in best}
     return frozenset(found)
 
 

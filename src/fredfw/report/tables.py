@@ -6,23 +6,22 @@ Text is plain ASCII and says in words what colour says as well, so that nothing 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.measure import Measurement
-from rich.segment import Segment
+from attrs import frozen
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from fredfw.experiment.naming import as_written, listed, toml_key
 from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResult, Saving, Status
 from fredfw.fabric import Fabric
-from fredfw.report.data import average_busbw, causes, link_loads
+from fredfw.report.data import RowGroup, average_busbw, best_cells, causes, causes_with_time, row_groups, training_rate
+from fredfw.report.layout import StackedTable
+from fredfw.report.tiers import tier_loads
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
-from fredfw.terminal import printable
 from fredfw.units import Unit, render
 
 if TYPE_CHECKING:  # plain data, but their modules bring the runner and the plugin manager
@@ -45,124 +44,157 @@ _TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 _OWN = (COMPUTE, BUBBLE)
 _MFU = "MFU %"
 _NO_MFU = "no MFU where compute_scale is below 1: computation is then faster than the NPU's peak allows"
-_PIPE_WIDTH = 100
+_BEST = "bold green"
+_LEFT = ("best", "over", "status")  # columns of words
+_HEADER = 20  # letters in a line of a header
+_MOST_DECIMALS = 3
 _MOST_NOTES = 20
 _FEW_LETTERS = 12
 
 
-class _SafeConsole(Console):
-    """Prints control characters in titles, names and notes as escapes, so that they cannot control the terminal."""
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(printable(segment.text), segment.style)
-
-
-def make_console(*, stderr: bool = False) -> Console:
-    """Return a console that prints names as they are; 100 columns wide where it is not a terminal."""
-    console = _SafeConsole(stderr=stderr, markup=False, highlight=False, emoji=False)
-    if not console.is_terminal:
-        console.width = _PIPE_WIDTH
-    return console
-
-
-def show(console: Console, parts: Iterable[RenderableType]) -> None:
-    """Print ``parts``; a table that does not wrap gets all the columns it needs, so that no number is ever cut."""
-    width = console.width
-    for part in parts:
-        if isinstance(part, Table) and all(column.no_wrap for column in part.columns):
-            unlimited = console.options.update(width=10_000)
-            console.width = max(width, Measurement.get(console, unlimited, part).maximum)
-        console.print(part)
-        console.width = width
-
-
 def comparison_report(comparison: Comparison) -> list[RenderableType]:
-    """Return one table per workload and the footnotes."""
+    """Return one table per workload, or per sweep over a workload's fields, and the footnotes."""
     notes = _Marks(note for row in comparison.rows for note in row.notes)
     published = [row.reference_source for row in comparison.rows]
     for saving in comparison.savings:
         published += [group.reference_source for group in saving.groups]
         published += [claim.source for claim in saving.claims]
     sources = _Marks((source or "" for source in published), numbered=True)
-    baselines = {row.baseline for row in comparison.rows}
-    parts = causes(row.breakdown for row in comparison.rows)
-    groups = [list(rows) for _, rows in groupby(comparison.rows, key=lambda row: row.workload)]
-    shared = [tuple(note for note in rows[0].notes if all(note in row.notes for row in rows)) for rows in groups]
-    over = ("over",) if len(baselines) > 1 else ()
-    npus = ("NPUs",) if any(len({row.npus for row in rows}) > 1 for rows in groups) else ()
-    rates = _rates(comparison.rows)
-    blocks = [
-        _workload_cells(rows, parts, notes, common, sources, rates, over=bool(over), npus=bool(npus))
-        for rows, common in zip(groups, shared, strict=True)
+    groups = row_groups(comparison.rows)
+    shared = [
+        tuple(note for note in group.rows[0].notes if all(note in row.notes for row in group.rows)) for group in groups
     ]
-    header = [
-        Text(name) for name in ("fabric", *npus, "time", "speed-up", *over, *rates, "published", "status", *parts)
-    ]
-    every = [header, *(cells for block in blocks for cells in block)]
-    widths = [max(cells[column].cell_len for cells in every) for column in range(len(header))]
-    report: list[RenderableType] = [
-        Text(comparison.title, style="bold"),
-        Text(
-            f"Iteration time, speed-up{'' if over else f' over {baselines.pop()}'}, "
-            "and where the time goes (mean over the NPUs in use)."
-        ),
-    ]
+    shown = _Shown.of(comparison, groups)
+    blocks = [_group_cells(group, shown, notes, common, sources) for group, common in zip(groups, shared, strict=True)]
+    headers = [shown.header(group) for group in groups]
+    # Columns of one name are equally wide in all tables.
+    widths: dict[str, int] = {}
+    for group, header, block in zip(groups, headers, blocks, strict=True):
+        for index, name in enumerate(shown.columns(group)):
+            longest = max(cells[index].cell_len for cells in block)
+            widths[name] = max(widths.get(name, 0), longest, *map(len, header[index].splitlines()))
+    report: list[RenderableType] = [Text(comparison.title, style="bold"), Text(shown.introduction)]
     if comparison.missing:
         done = len(comparison.rows)
         report.append(Text(f"interrupted: {done} of {done + len(comparison.missing)} cells", style="bold"))
-    for rows, common, block in zip(groups, shared, blocks, strict=True):
-        table = _table()
-        for name, width in zip(header, widths, strict=True):
-            text = name.plain in ("fabric", "over", "status")
-            table.add_column(name, width=width, no_wrap=True, justify="left" if text else "right")
+    for group, header, common, block in zip(groups, headers, shared, blocks, strict=True):
+        names = shown.columns(group)
+        table = StackedTable(keys=len(shown.keys(group)))
+        for index, name in enumerate(names):
+            left = index < table.keys or name in _LEFT
+            table.add_column(header[index], width=widths[name], no_wrap=True, justify="left" if left else "right")
         for cells in block:
             table.add_row(*cells)
-        report += [Text(), _workload_title(rows, [notes[note] for note in common]), table]
+        report += [Text(), _group_title(group, [notes[note] for note in common]), table]
     report += _savings_report(comparison.savings, sources)
-    return [*report, Text(), *_comparison_footnotes(comparison, notes, sources)]
+    return [*report, Text(), *_comparison_footnotes(comparison, shown, notes, sources)]
 
 
-def _workload_title(rows: Sequence[Row], marks: Sequence[str]) -> Text:
-    title = Text(" ".join([rows[0].workload, *marks]), style="bold")
-    scale = f"; compute time is {rows[0].compute_scale:.4g} of the roofline's" if rows[0].compute_scale != 1.0 else ""
-    return title.append(f"  (times in {_time_unit(row.seconds for row in rows)[0]}{scale})", style="not bold dim")
+@frozen(eq=False)
+class _Shown:
+    """What the tables of one comparison show.
 
+    Args:
+        fabrics: Names of all fabrics.
+        baselines: Names of those that speed-ups refer to.
+        parts: Causes that take any time, a column each.
+        best: The best cells, by workload and fabric.
+        npus: Whether fabrics differ in how many NPUs are in use.
+        rates: Columns that say how much training there is for the time.
+        published: Whether there is a published value.
+        status: Whether a number is more than simulated.
+    """
 
-def _workload_cells(
-    rows: Sequence[Row],
-    parts: Sequence[str],
-    notes: _Marks,
-    shared: Sequence[str],
-    sources: _Marks,
-    rates: Mapping[str, Callable[[Row], str]],
-    *,
-    over: bool,
-    npus: bool,
-) -> list[list[Text]]:
-    _, unit = _time_unit(row.seconds for row in rows)
-    # The longest time has four digits and the shortest at least three, all with equal decimals: parts are added by eye.
-    times = [row.seconds / unit for row in rows]
-    decimals = max(_decimals(max(times)), _decimals(min(times), 3))
-    table = []
-    for row in rows:
-        name = Text(row.fabric)
-        name.append("".join(f" {notes[note]}" for note in row.notes if note not in shared), style="dim")
-        published = _published(row.reference_speedup, row.reference_source, sources, ".2f")
-        style = _STYLES[row.status]
-        table.append(
-            [
-                name,
-                *([Text(str(row.npus))] if npus else []),
-                Text(f"{row.seconds / unit:.{decimals}f}"),
-                Text(f"{row.speedup:.3f}", style=style),
-                *([Text(row.baseline)] if over else []),
-                *(Text(rate(row)) for rate in rates.values()),
-                published,
-                Text(row.status, style=style),
-                *(Text(_part(row.breakdown.get(cause, 0.0) / unit, decimals)) for cause in parts),
-            ]
+    fabrics: tuple[str, ...]
+    baselines: tuple[str, ...]
+    parts: tuple[str, ...]
+    best: Collection[tuple[str, str]]
+    npus: bool
+    rates: Mapping[str, Callable[[Row], str]]
+    published: bool
+    status: bool
+
+    @classmethod
+    def of(cls, comparison: Comparison, groups: Sequence[RowGroup]) -> _Shown:
+        rows = comparison.rows
+        return cls(
+            fabrics=tuple(dict.fromkeys(row.fabric for row in rows)),
+            baselines=tuple(dict.fromkeys(row.baseline for row in rows)),
+            parts=causes_with_time(row.breakdown for row in rows),
+            best=best_cells(rows),
+            npus=any(len({row.npus for row in group.rows}) > 1 for group in groups),
+            rates=_rates(rows),
+            published=any(row.reference_speedup is not None for row in rows),
+            status=any(row.status is not Status.SIMULATED for row in rows),
         )
+
+    @property
+    def introduction(self) -> str:
+        place = f" on {self.fabrics[0]}" if len(self.fabrics) == 1 else ""
+        over = f" over {self.baselines[0]}" if len(self.baselines) == 1 and not place else ""
+        return f"Iteration time{place}, speed-up{over}, and where the time goes (mean over the NPUs in use)."
+
+    def keys(self, group: RowGroup) -> list[str]:
+        """Return the columns that say which cell a row is."""
+        return [*group.fields, *(["fabric"] if len(self.fabrics) > 1 or not group.fields else [])]
+
+    def over(self, group: RowGroup) -> bool:
+        """Return whether each row has to name its baseline."""
+        return len(self.baselines) > 1 or len(group.baseline_workloads) > 1
+
+    def columns(self, group: RowGroup) -> list[str]:
+        """Return the names of all columns."""
+        optional = {"best": bool(self.best), "over": self.over(group), **dict.fromkeys(self.rates, True)}
+        optional |= {"published": self.published, "status": self.status}
+        names = [*(["NPUs"] if self.npus else []), "time", "speed-up", *(name for name in optional if optional[name])]
+        return [*self.keys(group), *names, *self.parts]
+
+    def header(self, group: RowGroup) -> list[str]:
+        """Return what stands over each column."""
+        workloads = list(group.baseline_workloads.values())
+        over = f"vs {workloads[0]}" if len(workloads) == 1 else "speed-up"
+        titles = {"best": "", "speed-up": textwrap.fill(over, _HEADER)}
+        keys = self.keys(group)
+        return [*keys, *(titles.get(name, name) for name in self.columns(group)[len(keys) :])]
+
+
+def _group_title(group: RowGroup, marks: Sequence[str]) -> Text:
+    title = Text(" ".join([group.name, *marks]), style="bold")
+    said = [f"times in {_time_scale(row.seconds for row in group.rows)[0]}"]
+    scales = {row.compute_scale for row in group.rows}
+    if scales != {1.0} and len(scales) == 1:
+        said.append(f"compute time is {scales.pop():.4g} of the roofline's")
+    return title.append(f"  ({'; '.join(said)})", style="not bold dim")
+
+
+def _group_cells(
+    group: RowGroup, shown: _Shown, notes: _Marks, shared: Sequence[str], sources: _Marks
+) -> list[list[Text]]:
+    _, unit, decimals = _time_scale(row.seconds for row in group.rows)
+    columns, keys = shown.columns(group), shown.keys(group)
+    table = []
+    for row in group.rows:
+        best = (row.workload, row.fabric) in shown.best
+        style = _STYLES[row.status]
+        over = [
+            *([row.baseline_workload] if len(group.baseline_workloads) > 1 else []),
+            *([row.baseline] if len(shown.baselines) > 1 else []),
+        ]
+        values = {
+            "NPUs": Text(str(row.npus)),
+            "time": Text(f"{row.seconds / unit:.{decimals}f}", style=_BEST if best else ""),
+            "speed-up": Text(f"{row.speedup:.3f}", style=style),
+            "best": Text("best" if best else "", style=_BEST),
+            "over": Text(" on ".join(over)),
+            **{name: Text(rate(row)) for name, rate in shown.rates.items()},
+            "published": _published(row.reference_speedup, row.reference_source, sources, ".2f"),
+            "status": Text(row.status, style=style),
+            **{cause: Text(_part(row.breakdown.get(cause, 0.0) / unit, decimals)) for cause in shown.parts},
+        }
+        names = [as_written(row.workload_settings[field]) for field in group.fields]
+        first = [Text(name) for name in (*names, row.fabric)[: len(keys)]]
+        first[-1].append("".join(f" {notes[note]}" for note in row.notes if note not in shared), style="dim")
+        table.append([*first, *(values[name] for name in columns[len(keys) :])])
     return table
 
 
@@ -252,15 +284,19 @@ def _grid(saving: Saving, sources: _Marks) -> list[RenderableType]:
     return [title, table, *(Text("reference: ").append(claim) for claim in claims)]
 
 
-def _comparison_footnotes(comparison: Comparison, notes: _Marks, sources: _Marks) -> list[RenderableType]:
+def _comparison_footnotes(
+    comparison: Comparison, shown: _Shown, notes: _Marks, sources: _Marks
+) -> list[RenderableType]:
     lines: list[RenderableType] = []
-    found = {row.status for row in comparison.rows}
+    if shown.best:
+        lines.append(Text("best", style=_BEST).append(f": {_best_meaning(comparison.rows)}", style="default"))
+    found = {row.status for row in comparison.rows} if shown.status else set()
     for status, meaning in _MEANINGS.items():
         if status in found:
             lines.append(
                 Text(status, style=_STYLES[status]).append(f": {meaning}", style="not bold not italic default")
             )
-    waits = ", ".join(cause for cause in causes(row.breakdown for row in comparison.rows) if cause not in _OWN)
+    waits = ", ".join(cause for cause in shown.parts if cause not in _OWN)
     if waits:
         lines.append(Text(f"{waits}: time spent waiting for that communication (exposed); - is none"))
     if any(row.throughput.mfu is not None for row in comparison.rows):
@@ -288,8 +324,16 @@ def _comparison_footnotes(comparison: Comparison, notes: _Marks, sources: _Marks
     return lines
 
 
+def _best_meaning(rows: Sequence[Row]) -> str:
+    rates = {training_rate(group.rows) for group in row_groups(rows)}
+    meanings = [f"the most {rate} in a table" for rate in ("samples/s", "tokens/s") if rate in rates]
+    if None in rates:
+        meanings.append("the shortest time for the same workload")
+    return ", or ".join(meanings)
+
+
 def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
-    """Return breakdown, hottest ``top`` links, bytes by cause, energy, memory, algorithms, figures and notes."""
+    """Return breakdown, ``top`` tiers of links, bytes by cause, energy, memory, algorithms, figures and notes."""
     report: list[RenderableType] = [
         Text(f"{result.workload} on {result.fabric_name}", style="bold"),
         Text(f"one iteration: {render(result.seconds, Unit.SECONDS, 4)} on {len(result.placement)} NPUs"),
@@ -298,7 +342,8 @@ def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
         _breakdown_table(result),
     ]
     if result.link_bytes.any():
-        report += [Text(), _links_table(result.fabric, result, top), Text(), _bytes_table(result)]
+        title = Text("utilisation of the links, and whose bytes the hottest of each tier carries", style="bold")
+        report += [Text(), title, _tiers_table(result, top), Text(), _bytes_table(result)]
     if result.energy:
         report += [Text(), Text(f"communication energy: {render(result.energy, Unit.JOULES)} per iteration")]
     memory = {what: used for what, used in result.memory.items() if used}
@@ -345,8 +390,7 @@ def _notes(notes: Iterable[str]) -> list[RenderableType]:
 
 
 def _breakdown_table(result: RunResult) -> Table:
-    name, unit = _time_unit([result.seconds])
-    decimals = _decimals(result.seconds / unit)
+    name, unit, decimals = _time_scale([result.seconds])
     table = _table("where the time goes", f"time ({name})", "share", right=(1, 2))
     for cause in causes([result.breakdown]):
         seconds = result.breakdown[cause]
@@ -357,11 +401,22 @@ def _breakdown_table(result: RunResult) -> Table:
     return table
 
 
-def _links_table(fabric: Fabric, result: RunResult, top: int) -> Table:
-    table = _table("hottest links", "bytes", "bandwidth", "utilisation", right=(1, 2, 3))
-    for load in link_loads(fabric, result.link_bytes, result.seconds, top):
-        bandwidth = render(float(fabric.bandwidths[load.link]), Unit.BYTES_PER_SECOND)
-        table.add_row(load.name, render(load.bytes, Unit.BYTES), bandwidth, f"{100 * load.utilization:.1f} %")
+def _tiers_table(result: RunResult, top: int) -> Table:
+    """Return a row per tier of links, with whose bytes its hottest link carries."""
+    table = _table("tier", "links", "bandwidth", "mean", "highest", "hottest link", "carries", right=(1, 2, 3, 4))
+    for tier in tier_loads(result)[:top]:
+        load = tier.hottest
+        shares = sorted(load.bytes_by_label.items(), key=lambda one: (-one[1], one[0]))
+        carried = ", ".join(f"{label} {render(moved, Unit.BYTES)}" for label, moved in shares)
+        table.add_row(
+            tier.name,
+            str(tier.links),
+            render(tier.bandwidth, Unit.BYTES_PER_SECOND),
+            f"{100 * tier.mean:.1f} %",
+            f"{100 * load.utilization:.1f} %",
+            load.name,
+            carried or render(load.bytes, Unit.BYTES),
+        )
     return table
 
 
@@ -532,16 +587,27 @@ def _letters(number: int) -> str:
     return (_letters(head - 1) if head else "") + chr(ord("a") + tail)
 
 
-def _table(*header: str, right: Sequence[int] = ()) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
+def _table(*header: str, right: Sequence[int] = ()) -> StackedTable:
+    table = StackedTable()
     for column, name in enumerate(header):
         table.add_column(name, no_wrap=True, justify="right" if column in right else "left")
     return table
 
 
-def _time_unit(seconds: Iterable[float]) -> tuple[str, float]:
-    longest = max(seconds, default=0.0)
-    return next((unit for unit in _TIME_UNITS if longest >= unit[1]), _TIME_UNITS[-1])
+def _time_scale(seconds: Iterable[float]) -> tuple[str, float, int]:
+    """Return the unit for ``seconds``, that unit in seconds, and the decimals that all of them have.
+
+    The longest time has four digits and the shortest at least three, all with equal decimals: parts are added by eye.
+    Where that would be more than three decimals, the unit is a smaller one.
+    """
+    times = list(seconds)
+    longest, shortest = max(times, default=0.0), min(times, default=0.0)
+    first = next((index for index, (_, unit) in enumerate(_TIME_UNITS) if longest >= unit), len(_TIME_UNITS) - 1)
+    scales = [
+        (name, unit, max(_decimals(longest / unit), _decimals(shortest / unit, 3)))
+        for name, unit in _TIME_UNITS[first:]
+    ]
+    return next((scale for scale in scales if scale[2] <= _MOST_DECIMALS), scales[-1])
 
 
 def _decimals(value: float, digits: int = 4) -> int:

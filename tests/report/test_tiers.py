@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+import fredfw
+from fredfw.experiment.results import RunResult
+from fredfw.report.tiers import tier_loads
+
+MESH = {"topology": {"name": "mesh2d", "rows": 2, "columns": 3, "io_controllers": False}}
+TREE = {"topology": {"name": "fred", "arity": [2, 3], "io_controllers": 0}}
+
+
+def run_on(fabric: dict[str, Any]) -> RunResult:
+    framework = fredfw.Framework()
+    tables = {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": {"name": "microbenchmark", "size": "1 MB"}}}}
+    return framework.run(framework.load_experiment(tables))
+
+
+def test_links_of_a_mesh_are_told_apart_by_dimension() -> None:
+    result = run_on(MESH)
+    tiers = {tier.name: tier for tier in tier_loads(result)}
+    # 2 rows of 3: four links along each row, and two along each of three columns, counted in both directions.
+    assert {name: tier.links for name, tier in tiers.items()} == {
+        "npu -> npu, dimension 0": 8,
+        "npu -> npu, dimension 1": 6,
+    }
+
+
+def test_links_of_a_tree_are_told_apart_by_their_ends() -> None:
+    result = run_on(TREE)
+    tiers = tier_loads(result)
+    assert sorted((tier.name, tier.links) for tier in tiers) == [
+        ("L1 -> L2", 3),
+        ("L1 -> npu", 6),
+        ("L2 -> L1", 3),
+        ("npu -> L1", 6),
+    ]
+    for tier in tiers:
+        assert tier.hottest.bytes_by_label == {"collective": tier.hottest.bytes}
+        assert 0 < tier.mean <= tier.hottest.utilization
+
+
+def test_the_hottest_tier_comes_first_and_idle_ones_are_left_out(run: RunResult) -> None:
+    tiers = tier_loads(run)
+    # The links 0->2 and 1->2 at 100 B/s, 2->0 at 100 B/s, 2->1 at 50 B/s, over 5 s.
+    assert [(tier.name, tier.bandwidth, tier.links) for tier in tiers] == [
+        ("switch -> npu", 50.0, 1),
+        ("npu -> switch", 100.0, 2),
+        ("switch -> npu", 100.0, 1),
+    ]
+    assert [tier.mean for tier in tiers] == pytest.approx([0.4, 0.15, 0.3])
+    assert [tier.hottest.link for tier in tiers] == [3, 0, 2]
+    idle = evolve(run, link_bytes=np.array([0.0, 0.0, 150.0, 0.0]), link_bytes_by_label={})
+    assert [tier.hottest.name for tier in tier_loads(idle)] == ["switch0->npu0"]
+
+
+def test_bytes_by_label_add_up_to_those_of_the_link() -> None:
+    framework = fredfw.Framework()
+    workload = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
+    tables = {"fabrics": {"f": TREE}, "workloads": {"w": {"workload": {**workload, "mp": 3, "dp": 2}}}}
+    result = framework.run(framework.load_experiment(tables))
+    assert {"mp", "dp"} <= set(result.link_bytes_by_label)
+    assert sum(result.link_bytes_by_label.values(), np.zeros(1)) == pytest.approx(result.link_bytes)
+    assert {label: float(moved.sum()) for label, moved in result.link_bytes_by_label.items()} == pytest.approx(
+        result.bytes_by_cause
+    )
