@@ -203,6 +203,8 @@ class Framework:
             if tell:
                 tell(0.0)
             result = runner.run(row, column, fidelity or matrix.fidelity_of(row, column), tell)
+            if tell:
+                tell(1.0)
             self.plugins.hook.fredfw_after_run(result=result)
             return result
 

@@ -330,6 +330,8 @@ def test_progress_counts_cells() -> None:
     done = [step[0] for step in steps]
     assert done == sorted(done)
     assert any(1 < one < 2 for one in done)
+    # The end of a cell is told by the next: what runs and how much is done always belong together.
+    assert all(what == list(begins)[::-1][int(one)] for one, _, what in steps)
     assert {step[1] for step in steps} == {4}
 
 

@@ -79,6 +79,8 @@ def compare(
                 result = runner.run(workload, fabric, fidelity or experiment.fidelity_of(workload, fabric), tell)
                 cell = Cell.of(result)
                 if fidelity == "stepwise":
+                    if progress:
+                        progress(before + 0.5, len(cells), what)
                     tell = progress and _Part(progress, before + 0.5, len(cells), what, 1 / runs)
                     compressed = Cell.of(runner.run(workload, fabric, "compressed", tell))
                     counters.append(compressed.statistics)

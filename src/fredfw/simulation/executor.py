@@ -120,7 +120,7 @@ class Executor:
         priorities: Class by label, 0 the highest; other labels come after all of them.
         stepwise: Whether repeated phases and blocks are simulated repetition by repetition.
         bounds: The lower bounds on the fabric, if there are some that know it already.
-        progress: Called with the share of the tasks that has ended, 0 to 1, where that has grown enough to be seen.
+        progress: Called with the share of the tasks that has ended, below 1, where that has grown enough to be seen.
 
     Raises:
         InputError: A load or store uses an I/O controller that the fabric does not have.
@@ -434,7 +434,7 @@ class Executor:
         self._total = self._total or sum(len(self._table(task).participants) for task in range(len(self._graph)))
         self._done += ended
         share = self._done / self._total
-        if share >= self._told + _VISIBLE:
+        if self._told + _VISIBLE <= share < 1:  # the end is told by whoever knows what comes next
             self._told = share
             progress(share)
 
