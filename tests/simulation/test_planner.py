@@ -16,6 +16,7 @@ from fredfw import (
     Fabric,
     FlowSet,
     GroupView,
+    Level,
     NodeKind,
     Pattern,
     Phase,
@@ -177,3 +178,97 @@ def test_a_schedule_is_replayed_for_every_request_that_it_answers() -> None:
     for _ in range(2):  # what was refused once is not taken the second time
         with pytest.raises(ScheduleError, match="root is 0, the request's is 2"):
             plans.plan(CollectiveRequest(Pattern.BROADCAST, 4, 4e9, root=2), MEMBERS)
+
+
+def two_sides() -> Fabric:
+    """Four NPUs on either side of a trunk that is twice as fast as they are."""
+    npus, side = np.arange(8), np.repeat([8, 9], 4)
+    return Fabric(
+        name="two sides",
+        kinds=[NodeKind.NPU] * 8 + [NodeKind.SWITCH] * 2,
+        sources=np.concatenate([npus, side, [8, 9]]),
+        destinations=np.concatenate([side, npus, [9, 8]]),
+        bandwidths=np.repeat([1e9, 2e9], [16, 2]),
+        latencies=1e-4,
+        energies=0.0,
+    )
+
+
+CROSSING = np.array([[0, 1, 4, 5], [2, 3, 6, 7]])
+
+
+def test_groups_of_a_task_are_timed_together() -> None:
+    # Of 4 GB, either algorithm sends 6 GB from each NPU. The ring of a group puts 6 GB on the trunk each way, direct
+    # 8 GB: alone that is 4 s, less than the 6 s of the NPUs; for two groups it is 8 s.
+    plans = planner(two_sides(), Neighbours(), DirectAlgorithm())
+    assert plans.plan(REQUEST, CROSSING[0]).algorithm == "direct"
+    [(together, indices)] = plans.plans(REQUEST, CROSSING)
+    assert together.algorithm == "neighbours"
+    assert indices.tolist() == [0, 1]
+    # Six steps over three links at most.
+    assert together.candidates == {"neighbours": pytest.approx(6.0 + 6 * 3e-4)}
+
+
+def test_what_nobody_waits_for_leaves_links_to_others() -> None:
+    # Alone, direct is faster by four of six latencies, 0.02 percent, and puts three flows on an NPU's link.
+    plans = planner(two_sides(), Neighbours(), DirectAlgorithm())
+    [(awaited, _)] = plans.plans(REQUEST, CROSSING[:1])
+    [(beside, _)] = plans.plans(REQUEST, CROSSING[:1], awaited=False)
+    assert (awaited.algorithm, beside.algorithm) == ("direct", "neighbours")
+    assert beside.candidates == {"direct": pytest.approx(6.0 + 2 * 3e-4), "neighbours": pytest.approx(6.0 + 6 * 3e-4)}
+
+
+@frozen
+class Crossed(Neighbours):
+    """A ring whose neighbours are apart."""
+
+    name: ClassVar[str] = "crossed"
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        return ring_schedule(request.pattern, request.size, np.array([0, 2, 4, 6, 1, 3, 5, 7])[:, None])
+
+
+def test_a_candidate_that_cannot_win_is_not_simulated() -> None:
+    # Neighbours send 1 GB in each of 14 steps; crossed, most links carry twice that.
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 8, 8e9)
+    plan = planner(ring(AlwaysStart, 8), Crossed(), Neighbours()).plan(request, np.arange(8))
+    assert plan.candidates == {"neighbours": pytest.approx(14.0)}
+
+
+def test_groups_that_look_alike_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+    schedule = Neighbours.schedule
+
+    def counted(self: Neighbours, request: CollectiveRequest, view: GroupView) -> Schedule:
+        written.append(request.ranks)
+        return schedule(self, request, view)
+
+    monkeypatch.setattr(Neighbours, "schedule", counted)
+    fabric = evolve(ring(AlwaysStart, 16), levels=(Level(16, "ring", 1e9),), coordinates=np.arange(16)[:, None])
+    plans = planner(fabric, Neighbours(), DirectAlgorithm())
+    first, second = np.arange(8).reshape(2, 4), np.arange(8, 16).reshape(2, 4)
+    [(one, _)] = plans.plans(REQUEST, first)
+    [(other, _)] = plans.plans(REQUEST, second)
+    assert other is one
+    assert written == [4]
+
+
+@frozen
+class Adjacent(Neighbours):
+    """Serves only NPUs that are next to each other."""
+
+    name: ClassVar[str] = "adjacent"
+
+    def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
+        return None if view.levels and view.levels[0].latency < 2 else "they are apart"
+
+
+def test_where_a_candidate_cannot_serve_some_groups_another_one_does() -> None:
+    levels = (Level(8, "line", 1e9, 1.0),)
+    fabric = evolve(ring(AlwaysStart, 8), levels=levels, coordinates=np.arange(8)[:, None])
+    plans = planner(fabric, Adjacent(), DirectAlgorithm())
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 3, 3e9)
+    groups = np.array([[0, 1, 2], [3, 5, 7]])
+    chosen = {int(alike[0]): plan.algorithm for plan, alike in plans.plans(request, groups)}
+    assert chosen[1] == "direct"
+    assert chosen[0] in ("adjacent", "direct")

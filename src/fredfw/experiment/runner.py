@@ -368,6 +368,7 @@ class Bench:
             candidates,
             fastest=fastest,
             others=lambda: [cls() for cls in plugins.collectives],
+            bounds=self.bounds,
         )
 
     def facts(self) -> dict[str, Any]:
@@ -408,7 +409,7 @@ class Bench:
         duration = network.now
         algbw = request.size / duration if duration > 0 else 0.0
         bound = self.bounds.of(request, group)
-        notes = [*answers.notes(network.admission)]
+        notes = [*answers.notes(network.admission), *plan.notes]
         if network.statistics.met:
             notes.append(_MET)
         note = too_fast(plan.algorithm, request, duration, bound.seconds, network.now)

@@ -244,6 +244,16 @@ class Executor:
         absent = np.full(len(table.groups), awaited.shape[1])
         return _Task(missing, absent, table.memberships.copy())
 
+    @cached_property
+    def _awaited(self) -> BoolArray:
+        """Which tasks some computation comes after, directly or through others; all where only one label sends."""
+        sends = {label for label, kind in zip(self._graph.labels, self._kinds, strict=True) if kind != _COMPUTE}
+        awaited: BoolArray = np.full(len(self._graph), len(sends) < 2)
+        for task in reversed(range(len(self._graph))):
+            if awaited[task] or self._kinds[task] == _COMPUTE:
+                awaited[self._graph.after(task)] = True
+        return awaited
+
     def _table(self, task: int) -> _Table:
         index = self._members[task]
         known = self._tables.get(index)
@@ -362,15 +372,17 @@ class Executor:
         """Return the plans of a task's groups; equal schedules share one."""
         graph = self._graph
         label = graph.label(task)
-        key = self._members[task], graph.patterns[task], float(graph.bytes[task]), label
+        awaited = bool(self._awaited[task])
+        key = self._members[task], graph.patterns[task], float(graph.bytes[task]), label, awaited
         known = self._plans.get(key)
         if known is not None:
             return known
         request, table = self._request(task), self._table(task)
         plans: dict[int, tuple[Plan, list[int]]] = {}
-        for plan, indices in self._planner.plans(request, self._placement[table.groups]):
+        for plan, indices in self._planner.plans(request, self._placement[table.groups], awaited=awaited):
             plans.setdefault(id(plan.schedule), (plan, []))[1].extend(indices.tolist())
             self._note(f"{label} {request.pattern} x{request.ranks}", plan.algorithm)
+            self.notes |= {note: note for note in plan.notes}
         everybody = np.arange(len(table.groups))
         known = self._plans[key] = []
         for plan, served in sorted(plans.values(), key=lambda share: min(share[1])):

@@ -1,0 +1,79 @@
+"""What ``auto`` and ``fastest`` choose, against each algorithm on its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fredfw
+from fredfw.collectives import CollectiveRequest, Pattern
+from fredfw.simulation import FlowNetwork, LowerBounds, Lowering, MaxMin, Planner, ScheduleRun
+from fredfw.simulation.floors import Floors
+
+FRAMEWORK = fredfw.Framework()
+FABRICS: dict[str, dict[str, Any]] = {
+    "mesh": {"name": "mesh2d", "rows": 4, "columns": 4},
+    "torus": {"name": "torus", "dimensions": [2, 2, 4], "link_bandwidth": "75 GB/s"},
+    "fred": {"name": "fred", "variant": "A", "arity": [4, 4]},
+    "optical-ring": {"name": "optical-ring", "npus": 16},
+}
+SPLITS = {"even": (4, 2, 2), "uneven": (3, 5, 1)}
+NAMED = ("ring", "direct", "hierarchical", "torus-ring")
+
+
+def _seconds(topology: dict[str, Any], split: tuple[int, int, int], algorithm: str | None) -> float:
+    mp, dp, pp = split
+    chosen = {} if algorithm is None else {"collectives": {"default": [algorithm, "direct"]}}
+    workload = {"name": "transformer", "model": "transformer-17b", "mp": mp, "dp": dp, "pp": pp, "minibatch": 1}
+    tables = {
+        "npu": {"memory": "1 TB"},
+        "fabrics": {"fabric": {"topology": topology, **chosen}},
+        "workloads": {"training": {"workload": workload}},
+    }
+    return FRAMEWORK.run(FRAMEWORK.load_experiment(tables)).seconds
+
+
+@pytest.mark.parametrize(
+    ("fabric", "split"), [("mesh", "even"), ("mesh", "uneven"), ("torus", "uneven"), ("fred", "even")]
+)
+def test_auto_is_at_most_a_hundredth_slower_than_the_best_algorithm(fabric: str, split: str) -> None:
+    best = min(_seconds(FABRICS[fabric], SPLITS[split], name) for name in NAMED)
+    assert _seconds(FABRICS[fabric], SPLITS[split], None) <= 1.01 * best
+
+
+@pytest.mark.parametrize("size", [1e3, 1e9])
+@pytest.mark.parametrize("fabric", FABRICS)
+def test_no_simulation_is_shorter_than_its_floor(fabric: str, size: float) -> None:
+    topology = dict(FABRICS[fabric])
+    built = FRAMEWORK.topology(topology.pop("name"), **topology).build()
+    lowering, floors = Lowering(built), Floors(built, built.router, LowerBounds(built))
+    groups = np.arange(16).reshape(2, 4, 2).swapaxes(1, 2).reshape(4, 4)
+    request, view = CollectiveRequest(Pattern.ALL_REDUCE, 4, size), built.view(groups[0])
+    for cls in FRAMEWORK.plugins.collectives:
+        for one in cls.variants(Pattern.ALL_REDUCE):
+            if one.refusal(request, view) is None:
+                schedule = one.plan(request, view)
+                network = FlowNetwork(built, MaxMin())
+                ScheduleRun(network, lowering, schedule, built.npus[groups], lambda _: None).start()
+                network.advance()
+                least = max(floors.unrouted([schedule], [groups]), floors.routed([schedule], [groups]).seconds)
+                assert least <= network.now * (1 + 1e-9), str(one)
+
+
+def test_candidates_whose_parts_meet_are_ranked_step_by_step() -> None:
+    fabric = FRAMEWORK.topology("fred", variant="C", arity=[3, 3]).build()
+    hierarchical: Any = FRAMEWORK.plugins.collectives.get("hierarchical")
+    options: dict[str, Any] = {"orders": "opposite", "shares": "equal"}
+    candidates = [hierarchical(**options), hierarchical(**options, chunks=16)]
+    planner = Planner(fabric, MaxMin(), Lowering(fabric), {None: candidates}, fastest=True)
+    plan = planner.plan(CollectiveRequest(Pattern.REDUCE_SCATTER, 9, 1000003.0), np.arange(9))
+    times = {
+        fidelity: FRAMEWORK.simulate_collective(
+            fabric, "reduce-scatter", size=1000003, algorithm="hierarchical", fidelity=fidelity, **options
+        ).duration
+        for fidelity in ("compressed", "stepwise")
+    }
+    assert times["stepwise"] < 0.95 * times["compressed"]
+    assert plan.candidates[str(candidates[0])] == times["stepwise"]
