@@ -306,11 +306,11 @@ def _comparison_footnotes(
     compared = any(
         saving.claims or any(group.reference is not None for group in saving.groups) for saving in comparison.savings
     )
-    for head, meaning, shown in (
+    for head, meaning, used in (
         ("published", "what others report", any(row.reference_speedup is not None for row in comparison.rows)),
         ("reference", "what the source gives, which need not be a publication", compared),
     ):
-        if shown:
+        if used:
             text = Text(head, style=_STYLES[Status.REFERENCE])
             lines.append(text.append(f": {meaning}", style="default"))
     lines += [*sources.lines(), *notes.lines(_MOST_NOTES)]
