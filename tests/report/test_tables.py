@@ -121,6 +121,18 @@ def test_a_sweep_on_one_fabric_is_one_table_over_its_first_row(comparison: Compa
     assert any("mesh," in line for line in lines)  # said once, above the table
 
 
+def test_the_best_row_of_a_sweep_trains_the_most_in_a_second(comparison: Comparison) -> None:
+    swept = _swept(comparison, "mesh")
+    # Each doubling of mp or pp halves the time; the work shrinks to a third.
+    rows = tuple(
+        evolve(row, work=work, throughput=Throughput.of(work, row.seconds, npus=4, peak=1e12, compute_scale=1.0))
+        for row, work in zip(swept.rows, (Work(9), Work(3), Work(3), Work(1)), strict=True)
+    )
+    text = printed(tables.comparison_report(evolve(swept, rows=rows)))
+    assert [line.split()[:2] for line in text.splitlines() if "best" in line.split()] == [["1", "1"]]
+    assert "best: the most samples/s in a table" in text
+
+
 def test_a_sweep_on_several_fabrics_is_one_table_of_swept_values_and_fabrics(comparison: Comparison) -> None:
     text = printed(tables.comparison_report(_swept(comparison, "mesh", "C")))
     lines = [line.split() for line in text.splitlines()]
@@ -375,7 +387,9 @@ def test_other_amounts_and_lengths_of_samples_have_columns_too(comparison: Compa
     text = trained(comparison, [Work(1024, tokens=2048), *[Work(8, tokens=8)] * 4])
     assert header(text)[:6] == ["fabric", "time", "speed-up", "samples", "samples/s", "tokens/s"]
     first = next(line.split() for line in text.splitlines() if line.startswith("mesh"))
-    assert first[3:6] == ["1,024", "51,200", "102,400"]
+    # It takes the longest time, and trains the most tokens in a second.
+    assert first[3:7] == ["best", "1,024", "51,200", "102,400"]
+    assert "best: the most samples/s in a table, or the most tokens/s in a table" in text
 
 
 def test_no_mfu_where_computation_is_faster_than_the_peak(comparison: Comparison) -> None:
