@@ -10,8 +10,9 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from fredfw import Work
 from fredfw.errors import InputError
-from fredfw.experiment.results import Comparison, Row, Status
+from fredfw.experiment.results import Comparison, Row, Status, Throughput
 from fredfw.report import plots
 from fredfw.report.pictures import FONTS
 
@@ -198,6 +199,29 @@ def test_a_numeric_sweep_of_fabrics_is_lines_beside_the_others(comparison: Compa
     (axes,) = panels(evolve(comparison, rows=rows))
     assert axes.get_xlabel() == "rate"
     assert [line.get_label() for line in axes.lines] == ["mesh", "tree"]
+
+
+def training(rows: list[Row], samples: list[float]) -> tuple[Row, ...]:
+    """Return ``rows`` that train so many samples."""
+    return tuple(
+        evolve(row, work=work, throughput=Throughput.of(work, row.seconds, npus=4, peak=1e12, compute_scale=1.0))
+        for row, work in zip(rows, map(Work, samples), strict=True)
+    )
+
+
+def test_lines_show_samples_per_second_where_rows_train_different_amounts(comparison: Comparison) -> None:
+    rows = [row for row in swept(mp=(1, 2, 4)) if row.fabric == "mesh"]  # 1, 10 and 100 us
+    (axes,) = panels(evolve(comparison, rows=training(rows, [16, 8, 4])))
+    assert axes.get_ylabel() == "samples/s"
+    assert list(map(float, np.asarray(axes.lines[0].get_ydata()))) == pytest.approx([16e6, 0.8e6, 0.04e6])
+    (axes,) = panels(evolve(comparison, rows=training(rows, [16, 16, 16])))
+    assert axes.get_ylabel() == "iteration time"
+
+
+def test_bars_are_labelled_with_samples_per_second_where_rows_train_different_amounts(comparison: Comparison) -> None:
+    rows = [row for row in swept(mp=(1, 2)) if row.fabric == "mesh"]
+    (axes,) = panels(evolve(comparison, rows=training(rows, [16, 8])))
+    assert [text.get_text() for text in axes.texts] == ["1.6e+07 samples/s", "8e+05 samples/s"]
 
 
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])

@@ -146,6 +146,18 @@ def training_rate(rows: Sequence[Row]) -> str | None:
     return None if any(getattr(row.throughput, _RATES[rate]) is None for row in rows) else rate
 
 
+def uneven_rate(rows: Sequence[Row]) -> str | None:
+    """Return the ``training_rate`` of rows that train different amounts, whose times say little; ``None`` of others."""
+    works = [row.work for row in rows]
+    return training_rate(rows) if any(work != works[0] for work in works) else None
+
+
+def rate_of(row: Row, rate: str) -> float:
+    """Return how much ``row`` trains in a second, in the unit that ``training_rate`` gave."""
+    value: float = getattr(row.throughput, _RATES[rate])
+    return value
+
+
 def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
     """Return (workload, fabric) of the best rows.
 
@@ -161,7 +173,7 @@ def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
         else:
             races = [list(group.rows)]
         for race in races:
-            scores = [1.0 / row.seconds if rate is None else getattr(row.throughput, _RATES[rate]) for row in race]
+            scores = [1.0 / row.seconds if rate is None else rate_of(row, rate) for row in race]
             best = [row for row, score in zip(race, scores, strict=True) if score >= max(scores) * (1 - _ALIKE)]
             if len(best) < len(race):
                 found |= {(row.workload, row.fabric) for row in best}

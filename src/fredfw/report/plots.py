@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ from attrs import frozen
 
 from fredfw.experiment.naming import as_written, fill, unfilled
 from fredfw.experiment.results import Comparison, Row, Status
-from fredfw.report.data import RowGroup, best_cells, causes_with_time, row_groups
+from fredfw.report.data import RowGroup, best_cells, causes_with_time, rate_of, row_groups, uneven_rate
 from fredfw.report.pictures import FONTS, SMALL, TITLE, TITLE_LETTERS, Scale, drawn, importing, scale_of
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.units import Unit, render
@@ -92,6 +92,9 @@ def comparison_figure(comparison: Comparison) -> Figure:
 
     A sweep over a field with three or more numeric values is drawn as lines over that field, one per fabric and per
     value of the other swept fields. A single line whose times span less than a decade is drawn as bars instead.
+
+    Where rows train different amounts, lines show samples per second (or tokens, where samples differ in length), and
+    so do the labels of bars.
     """
     panels = [panel for group in row_groups(comparison.rows) for panel in _panels(group)]
     with rc_context(FONTS):
@@ -271,6 +274,7 @@ class _Bars:
 
     def draw(self, axes: Axes, look: _Look) -> None:
         unit, one = _time_unit(self.longest)
+        rate = uneven_rate(self.rows)
         for place, row in enumerate(self.rows):
             left = 0.0
             for cause, colour in look.colours.items():
@@ -288,7 +292,7 @@ class _Bars:
                 axes.plot(published / one, place, **_DIAMOND)
                 end = max(end, published / one)
             axes.annotate(
-                f"{row.speedup:.2f}x",
+                f"{row.speedup:.2f}x" if rate is None else f"{rate_of(row, rate):.3g} {rate}",
                 (end, place),
                 xytext=(4, 0),
                 textcoords="offset points",
@@ -298,7 +302,7 @@ class _Bars:
             )
         axes.set_yticks(range(len(self.rows)), self.labels)
         axes.set_ylim(len(self.rows) - 0.4, -0.6)
-        axes.set_xlim(0, 1.16 * self.longest / one)
+        axes.set_xlim(0, (1.16 if rate is None else 1.4) * self.longest / one)
         axes.set_xlabel(f"iteration time ({unit})", labelpad=1)
         axes.set_title(textwrap.fill(self.title, _PANEL_LETTERS), loc="left", fontweight="bold")
         axes.tick_params(axis="y", length=0)
@@ -371,14 +375,16 @@ class _Curves:
     def draw(self, axes: Axes, look: _Look) -> None:
         del look  # of bars
         rows = [*(row for members in self.series.values() for row in members), *self.others.values()]
-        log = _spans(row.seconds for row in rows)
-        unit, one = ("", 1.0) if log else _time_unit(max(row.seconds for row in rows))
+        rate = uneven_rate(rows)
+        shown = {id(row): row.seconds if rate is None else rate_of(row, rate) for row in rows}
+        log = _spans(shown.values())
+        unit, one = ("", 1.0) if log or rate is not None else _time_unit(max(shown.values()))
         for index, (name, members) in enumerate(self.series.items()):
             places = [self._place(row) for row in members]
             order = sorted(range(len(members)), key=places.__getitem__)
             axes.plot(
                 [places[at] for at in order],
-                [members[at].seconds / one for at in order],
+                [shown[id(members[at])] / one for at in order],
                 color=_LINES[index % len(_LINES)],
                 marker=_MARKERS[index % len(_MARKERS)],
                 linestyle=_DASHES[index // len(_LINES) % len(_DASHES)],
@@ -388,14 +394,15 @@ class _Curves:
             )
         for index, (name, row) in enumerate(self.others.items()):
             axes.axhline(
-                row.seconds / one, color="#555555", linewidth=1.0, linestyle=_DASHES[1 + index % 3], label=name
+                shown[id(row)] / one, color="#555555", linewidth=1.0, linestyle=_DASHES[1 + index % 3], label=name
             )
         for members in self.series.values():
             for row in members:
                 published = _published(row)
-                if published is not None:
+                if published is not None and rate is None:
                     axes.plot(self._place(row), published / one, **_DIAMOND)
-        self._axes(axes, unit, log=log)
+        name, number = (f"iteration time{f' ({unit})' if unit else ''}", _seconds) if rate is None else (rate, _number)
+        self._axes(axes, name, number, log=log)
         if self._names:
             axes.legend(
                 loc="upper center",
@@ -412,24 +419,23 @@ class _Curves:
         settings = {**row.fabric_settings, **row.workload_settings}
         return self.scale.numbers[as_written(settings[self.field])]
 
-    def _axes(self, axes: Axes, unit: str, *, log: bool) -> None:
+    def _axes(self, axes: Axes, name: str, number: Callable[[float], str], *, log: bool) -> None:
         if self.scale.log:
             axes.set_xscale("log")
         step = math.ceil(len(self.scale.numbers) / _MOST_TICKS)
-        ticks = sorted((number, text) for text, number in self.scale.numbers.items())[::step]
+        ticks = sorted((place, text) for text, place in self.scale.numbers.items())[::step]
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xticks([number for number, _ in ticks], [text for _, text in ticks])
+        axes.set_xticks([place for place, _ in ticks], [text for _, text in ticks])
         axes.set_xlabel(self.field, labelpad=1)
         if log:
             axes.set_yscale("log")
             if not _spans(axes.get_ylim(), _FEW_DECADES):
                 axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: render(value, Unit.SECONDS)))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
             axes.yaxis.set_minor_formatter(NullFormatter())
-            axes.set_ylabel("iteration time")
         else:
             axes.set_ylim(bottom=0)
-            axes.set_ylabel(f"iteration time ({unit})")
+        axes.set_ylabel(name)
         if self.title:
             axes.set_title(textwrap.fill(self.title, _PANEL_LETTERS), loc="left", fontweight="bold")
         _plain(axes, axes.xaxis, axes.yaxis)
@@ -503,6 +509,14 @@ def _title_height(title: str) -> float:
 def _published(row: Row) -> float | None:
     """Return the seconds at the published speed-up, if there is one."""
     return None if row.reference_speedup is None else row.seconds * row.speedup / row.reference_speedup
+
+
+def _seconds(value: float) -> str:
+    return render(value, Unit.SECONDS)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.6g}"
 
 
 def _longest(rows: Sequence[Row]) -> float:
