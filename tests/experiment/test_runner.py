@@ -416,12 +416,22 @@ def test_an_algorithm_that_cannot_is_told_with_those_that_can(framework: Framewo
     assert "in-network" not in able
 
 
-def test_a_router_without_trees_is_told_as_such(run: Run) -> None:
+def test_a_router_without_trees_is_told_as_such(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tree(*_: object) -> fredfw.Routes:
+        raise UnsupportedError("no all-reduce tree")
+
+    monkeypatch.setattr(fredfw.ShortestPathRouter, "tree", tree)
     # That there is no tree is known only when the all-reduce is sent.
     fabric = {"topology": "fred", "router": "shortest-path", "collectives": {"default": "in-network"}}
     with pytest.raises(UnsupportedError, match="no all-reduce tree") as caught:
         run(fabric, "microbenchmark")
     assert caught.value.key == "fabrics.f.router"
+
+
+def test_all_reduce_trees_of_shortest_paths_are_as_fast_as_those_of_fred(run: Run) -> None:
+    fabric = {"topology": "fred", "collectives": {"default": "in-network"}}
+    shortest = run({**fabric, "router": "shortest-path"}, "microbenchmark")
+    assert shortest.seconds == pytest.approx(run(fabric, "microbenchmark").seconds, rel=1e-12)
 
 
 def test_errors_name_the_file(framework: Framework, tmp_path: Path) -> None:

@@ -5,11 +5,13 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Fabric, Operation, Routes, ShortestPathRouter, routing
+from fredfw.testing.trees import TreeReport
 
 ROUTER = ShortestPathRouter()
 
@@ -147,10 +149,55 @@ def test_the_root_itself_copies_freely() -> None:
     assert ROUTER.tree(line, np.array([1]), np.array([0, 2]), Operation.MULTICAST).links.tolist() == [1, 2]
 
 
-def test_there_is_no_all_reduce_tree() -> None:
-    both = np.array([0, 1])
-    with pytest.raises(UnsupportedError, match="no all-reduce tree"):
-        ROUTER.tree(fabric_of(3, LINE), both, both, Operation.ALL_REDUCE)
+def test_an_all_reduce_meets_in_the_middle() -> None:
+    edges = [(one, other) for here in range(6) for one, other in ((here, here + 1), (here + 1, here))]
+    line = evolve(fabric_of(7, edges, copies=True, reduces=True), latencies=1.0)
+    everybody = np.arange(7)
+    tree = ROUTER.tree(line, everybody, everybody, Operation.ALL_REDUCE)
+    # Three hops up to node 3 from both sides, and three down: every link once.
+    assert sorted(tree.links.tolist()) == list(range(12))
+    assert tree.latencies.tolist() == [6.0]
+    up = [line.links_between(np.array([here]), np.array([here + step]))[0] for here, step in ((2, 1), (4, -1))]
+    assert set(up) <= set(tree.links[:6].tolist())
+
+
+@given(fabrics(), st.data())
+def test_an_all_reduce_is_a_reduction_to_the_nearest_node_and_a_multicast_from_it(
+    one_way: Fabric, data: st.DataObject
+) -> None:
+    edges = np.stack([one_way.sources, one_way.destinations], axis=1)
+    there_and_back = [(int(one), int(other)) for one, other in np.concatenate([edges, edges[:, ::-1]])]
+    fabric = evolve(fabric_of(len(one_way.kinds), there_and_back, copies=True, reduces=True), latencies=1.0)
+    nodes = st.integers(0, len(fabric.kinds) - 1)
+    members = np.array(data.draw(st.lists(nodes, min_size=2, max_size=6, unique=True)))
+    tree = ROUTER.tree(fabric, members, members, Operation.ALL_REDUCE)
+    report = TreeReport.of(fabric, tree.links, members, members, Operation.ALL_REDUCE)
+    assert not report.faults
+    assert not report.stuck
+    lengths = dict(nx.all_pairs_shortest_path_length(nx.DiGraph(fabric.to_networkx())))
+    farthest = [max(lengths[middle][member] for member in members) for middle in range(len(fabric.kinds))]
+    assert tree.latencies[0] == 2 * min(farthest)
+
+
+def test_an_all_reduce_meets_where_streams_are_combined_and_copied() -> None:
+    everybody = np.array([0, 1, 2])
+    star = evolve(fabric_of(4, STAR), latencies=1.0)
+    switch = np.arange(4) == 3
+    tree = ROUTER.tree(evolve(star, copies=switch, reduces=switch), everybody, everybody, Operation.ALL_REDUCE)
+    assert sorted(tree.links.tolist()) == list(range(6))
+    assert tree.latencies.tolist() == [2.0]
+    for copies, reduces, reason in (
+        (switch, ~switch, "no node that they all reach both combines and copies streams"),
+        (~switch, ~switch, "npu3 of fabric 'random' cannot combine a stream"),
+    ):
+        with pytest.raises(UnsupportedError, match=f"no all-reduce tree on fabric 'random': {reason}"):
+            ROUTER.tree(evolve(star, copies=copies, reduces=reduces), everybody, everybody, Operation.ALL_REDUCE)
+
+
+def test_an_all_reduce_round_a_one_way_ring_has_no_tree() -> None:
+    ring = fabric_of(4, [(0, 1), (1, 2), (2, 3), (3, 0)], copies=True, reduces=True)
+    with pytest.raises(UnsupportedError, match="the ways to and from npu3 share a link"):
+        ROUTER.tree(ring, np.arange(4), np.arange(4), Operation.ALL_REDUCE)
 
 
 def test_a_missing_path_names_both_ends() -> None:

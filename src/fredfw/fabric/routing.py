@@ -59,13 +59,39 @@ class ShortestPathRouter(Router):
         return routes
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """See ``Router.tree``; the union of shortest paths that branch only where a node may copy or reduce."""
+        """See ``Router.tree``; the union of shortest paths that branch only where a node may copy or reduce.
+
+        An all-reduce meets at one node that does both: a reduction to it, and a multicast from it. Of the nodes that
+        have such trees it is the one with the fewest hops up and down, then the least latency, then the lowest number.
+        """
         if operation is Operation.ALL_REDUCE:
-            raise UnsupportedError(
-                f"the shortest-path router has no all-reduce tree on fabric {fabric.name!r}",
-                accepted="multicast or reduce",
-            )
-        reverse = operation is Operation.REDUCE
+            return self._all_reduce(fabric, sources, destinations)
+        return self._one_way(fabric, sources, destinations, reverse=operation is Operation.REDUCE)
+
+    def _all_reduce(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        able = np.flatnonzero(fabric.copies & fabric.reduces)
+        refusals = []
+        for node in _nearest(fabric, able, sources, destinations):
+            middle = np.array([node])
+            try:
+                up = self._one_way(fabric, sources, middle, reverse=True)
+                down = self._one_way(fabric, middle, destinations, reverse=False)
+            except UnsupportedError as error:
+                refusals.append(error.message)
+                continue
+            if np.intersect1d(up.links, down.links).size:
+                refusals.append(f"the ways to and from {fabric.node_name(int(node))} share a link")
+                continue
+            return Routes.of([np.concatenate([up.links, down.links])], up.latencies + down.latencies)
+        # What the nearest node lacks says most.
+        reason = (*refusals, "no node that they all reach both combines and copies streams")[0]
+        raise UnsupportedError(
+            f"the shortest-path router has no all-reduce tree on fabric {fabric.name!r}: {reason}",
+            accepted="multicast or reduce",
+        )
+
+    def _one_way(self, fabric: Fabric, sources: IntArray, destinations: IntArray, *, reverse: bool) -> Routes:
+        """Return the multicast from the first source, or the reduction (``reverse``) to the first destination."""
         root, leaves = (destinations[:1], sources) if reverse else (sources[:1], destinations)
         offsets, walked, missing = _shortest(
             fabric, root, np.zeros(len(leaves), dtype=np.intp), leaves, reverse=reverse
@@ -182,6 +208,28 @@ def _shortest_routes(fabric: Fabric, sources: IntArray, destinations: IntArray) 
     offsets = _offsets(sorted_counts[back])
     routes = fabric.paths(offsets, np.concatenate(links)[ranges(starts[back], sorted_counts[back])])
     return routes, np.concatenate(lacking)[back]
+
+
+def _nearest(fabric: Fabric, nodes: IntArray, sources: IntArray, destinations: IntArray) -> IntArray:
+    """Return those of ``nodes`` that all ``sources`` reach and that reach all ``destinations``, nearest first.
+
+    By the hops of the farthest source and the farthest destination together, then by their latencies, then by number.
+    """
+    hops, latencies = np.zeros(len(nodes), dtype=np.intp), np.zeros(len(nodes))
+    reachable = np.ones(len(nodes), dtype=bool)
+    for leaves, reverse in ((sources, True), (destinations, False)):
+        block = max(1, _SEARCH_CELLS // (len(fabric.kinds) + len(leaves)))
+        for low in range(0, len(nodes), block):
+            part = slice(low, low + block)
+            count = len(nodes[part])
+            rows, ends = np.repeat(np.arange(count), len(leaves)), np.tile(leaves, count)
+            offsets, walked, missing = _shortest(fabric, nodes[part], rows, ends, reverse=reverse)
+            paths = fabric.paths(offsets, walked)
+            hops[part] += np.diff(offsets).reshape(count, -1).max(axis=1)
+            latencies[part] += paths.latencies.reshape(count, -1).max(axis=1)
+            reachable[part] &= ~missing.reshape(count, -1).any(axis=1)
+    order = np.lexsort((nodes, latencies, hops))
+    return nodes[order[reachable[order]]]
 
 
 def _shortest(

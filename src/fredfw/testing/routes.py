@@ -192,23 +192,13 @@ def routes_lead_from_source_to_destination(case: RoutedCase[Any]) -> None:
 
 
 def routes_have_no_loops(case: RoutedCase[Any]) -> None:
-    """No route comes back to where it was."""
+    """No path of a route comes back to where it was; two paths of a split route may meet."""
     fabric, routes = case.fabric, case.routes
-    nodes = len(fabric.kinds)
-    flow = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
-    leaves, enters = flow * nodes + fabric.sources[routes.links], flow * nodes + fabric.destinations[routes.links]
-    entered = np.zeros(len(routes) * nodes, dtype=bool)
-    # Links that nothing leads to are taken away, again and again; what is left in the end is on a loop or behind one.
-    while leaves.size:
-        entered[enters] = True
-        kept = entered[leaves]
-        entered[enters] = False
-        if kept.all():
-            stuck = int(leaves[0] // nodes)
+    for flow in _with_circles(fabric, routes).tolist():
+        if _has_loop(fabric, routes, flow, int(case.pairs[0][flow]), int(case.pairs[1][flow])):
             raise ConformanceError(
-                f"the route from {case.pair(stuck)} is {case.links(routes, stuck)}, which goes round in a circle"
+                f"the route from {case.pair(flow)} is {case.links(routes, flow)}, which goes round in a circle"
             )
-        leaves, enters = leaves[kept], enters[kept]
 
 
 def routes_to_oneself_are_empty(case: RoutedCase[Any]) -> None:
@@ -369,6 +359,57 @@ def _by_flow(routes: Routes, values: FloatArray) -> FloatArray:
     """Return the sum of ``values``, one per link of a flow, of each flow."""
     flow = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
     return np.bincount(flow, values, len(routes)).astype(np.float64, copy=False)
+
+
+def _with_circles(fabric: Fabric, routes: Routes) -> IntArray:
+    """Return the flows whose links, all together, form a circle: those of one path must not, those of several may."""
+    nodes = len(fabric.kinds)
+    flow = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
+    leaves, enters = flow * nodes + fabric.sources[routes.links], flow * nodes + fabric.destinations[routes.links]
+    entered = np.zeros(len(routes) * nodes, dtype=bool)
+    # Links that nothing leads to are taken away, again and again; what is left in the end is on a circle or behind one.
+    while leaves.size:
+        entered[enters] = True
+        kept = entered[leaves]
+        entered[enters] = False
+        if kept.all():
+            break
+        leaves, enters = leaves[kept], enters[kept]
+    return np.unique(leaves // nodes)
+
+
+def _has_loop(fabric: Fabric, routes: Routes, flow: int, source: int, destination: int) -> bool:
+    """Return whether the links of ``flow`` cannot be those of paths without loops.
+
+    Such paths together pass each node at most once with the whole flow, and neither enter the source nor leave the
+    destination. And every link is on one of them: it can be reached from the source without the node that it leads to,
+    and the destination from there without the node that it leaves.
+    """
+    part = slice(routes.offsets[flow], routes.offsets[flow + 1])
+    near, far = fabric.sources[routes.links[part]], fabric.destinations[routes.links[part]]
+    through = np.bincount(far, _shares(routes)[part], len(fabric.kinds))
+    if through.max() > 1 + _EXACT or (far == source).any() or (near == destination).any():
+        return True
+    links = set(zip(near.tolist(), far.tolist(), strict=True))
+    onward: dict[int, list[int]] = {}
+    backward: dict[int, list[int]] = {}
+    for one, other in links:
+        onward.setdefault(one, []).append(other)
+        backward.setdefault(other, []).append(one)
+    before = {node: _reachable(onward, source, node) for node in {other for _, other in links}}
+    after = {node: _reachable(backward, destination, node) for node in {one for one, _ in links}}
+    return any(one not in before[other] or other not in after[one] for one, other in links)
+
+
+def _reachable(ways: Mapping[int, Sequence[int]], start: int, avoided: int) -> set[int]:
+    """Return the nodes that ``ways`` lead to from ``start``, not by way of the one that is ``avoided``."""
+    reached = {start} - {avoided}
+    queue = list(reached)
+    for node in queue:
+        fresh = [other for other in ways.get(node, ()) if other not in reached and other != avoided]
+        reached.update(fresh)
+        queue += fresh
+    return reached
 
 
 def _equal(one: Routes, other: Routes) -> bool:
