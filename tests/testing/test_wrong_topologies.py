@@ -60,13 +60,13 @@ class Asymmetric(Loop):
         fabric = super().build()
         back = np.arange(2 * self.npus) >= self.npus
         bandwidths, latencies = np.where(back, 50e9, 100e9), np.where(back, 3e-6, 1e-6)
-        levels = (evolve(fabric.levels[0], bandwidth=50e9),)
+        levels = (evolve(fabric.levels[0], bandwidth=50e9, latency=3e-6),)
         return evolve(fabric, bandwidths=bandwidths, latencies=latencies, levels=levels)
 
 
 def test_asymmetric() -> None:
     message = failures(Asymmetric())
-    assert "topology loop fails 2 of 25 checks" in message
+    assert "topology loop fails 2 of 26 checks" in message
     assert "capacity_is_symmetric: npu0 sends 1e+11 B/s to npu1 and gets 5e+10 B/s back" in message
     assert "latency_is_symmetric: from npu0 to npu1 a route takes 1e-06 s, back it takes 3e-06 s" in message
     assert "where that is on purpose, say why in expected_failures" in message
@@ -148,7 +148,7 @@ class HashOrder(Loop):
 
 def test_different_in_another_process() -> None:
     message = failures(HashOrder(npus=32))
-    assert "fails 1 of 25 checks" in message
+    assert "fails 1 of 26 checks" in message
     assert "is_the_same_in_another_process: the fabric that is built differs in another process" in message
     assert "no iteration over a set" in message
 
@@ -243,7 +243,11 @@ def test_levels() -> None:
         "levels_promise_no_more_than_the_links: level 0 promises each member 3e+11 B/s, but the links of npu0 together "
         "send 2e+11 B/s"
     ) in failures(Levels(share=300e9))
-    check_topology(Levels(share=200e9))
+    message = failures(Levels(share=200e9))
+    assert "levels_promise_no_more_than_the_links" not in message
+    assert (
+        "levels_are_as_fast_as_they_say: level 0 promises each member 2e+11 B/s; with all NPUs sending to " in message
+    )
 
 
 def _longer(value: list[int]) -> list[int]:
@@ -297,6 +301,74 @@ def test_registration() -> None:
 # Routers, on a ring of 6 and a star of 8.
 
 Route = Callable[[Fabric, IntArray, IntArray], Routes]
+
+
+@frozen
+class Claims(Loop):
+    """A sound ring that says something else of itself."""
+
+    name: ClassVar[str] = "claims"
+
+    fault: str = units.option("none", help="which")
+
+    def build(self) -> Fabric:
+        fabric = super().build()
+        (level,) = fabric.levels
+        match self.fault:
+            case "modest":
+                level = evolve(level, bandwidth=level.bandwidth / 2)
+            case "near":
+                level = evolve(level, latency=level.latency / 2)
+            case "far":
+                level = evolve(level, latency=level.latency * 2)
+            case "shuffled":
+                return evolve(fabric, coordinates=np.array([0, 3, 1, 5, 2, 4])[:, None])
+            case "line":
+                half = np.arange(self.npus) // 2, self.npus - 1 - np.arange(self.npus) // 2
+                zigzag = np.where(np.arange(self.npus) % 2, half[1], half[0])
+                return evolve(fabric, levels=(evolve(level, kind="line"),), coordinates=zigzag[:, None])
+            case "switch":
+                level = evolve(level, kind="switch", latency=3e-6)
+            case "clockwise":
+                return evolve(fabric, router=Clockwise())
+        return evolve(fabric, levels=(level,))
+
+
+@frozen
+class Clockwise(Router):
+    """Always the same way round the ring of 6, where the fabric promises both."""
+
+    name: ClassVar[str] = "clockwise"
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        hops = (destinations - sources) % 6
+        return fabric.paths(*_csr([(one + np.arange(count)) % 6 for one, count in zip(sources, hops, strict=True)]))
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        return ShortestPathRouter().tree(fabric, sources, destinations, operation)
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (
+            "modest",
+            "level 0 promises each member 5e+10 B/s; with all NPUs sending to the next and the previous one at once, from "
+            "npu0 to npu1 the rate is 1e+11 B/s, and nowhere less",
+        ),
+        ("near", "level 0 says that its latency is 5e-07 s; from npu0 to npu1 a route takes 1e-06 s, and nowhere more"),
+        ("far", "level 0 says that its latency is 2e-06 s; from npu0 to npu1 a route takes 1e-06 s, and nowhere more"),
+        ("shuffled", "level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the previous one"),
+        ("line", "level 0 promises each member 1e+11 B/s; with all NPUs sending to the next and the previous one at"),
+        # From each to the third after it: three flows meet on every link.
+        ("switch", "level 0 promises each member 1e+11 B/s; with all NPUs sending 3 on at once, from npu0 to npu3 the"),
+        ("clockwise", "at once, from npu0 to npu1 the rate is 1.66667e+10 B/s, and nowhere less"),
+    ],
+)
+def test_levels_that_are_not_as_they_say(fault: str, expected: str) -> None:
+    message = failures(Claims(fault=fault))
+    assert "levels_are_as_fast_as_they_say: " in message
+    assert expected in message
 
 
 @frozen
@@ -403,6 +475,53 @@ def test_a_sound_router_passes() -> None:
 )
 def test_wrong_routes(fault: str, expected: str) -> None:
     assert expected in router_failures(Wrong(fault), RING)
+
+
+@frozen
+class Valiant(Router):
+    """Equal shares by way of every NPU, by shortest paths without the loops between them (Valiant, 1982)."""
+
+    name: ClassVar[str] = "valiant"
+
+    fault: str = units.option("none", help="which")
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        links, latencies, shares = [], [], []
+        for ends in zip(sources.tolist(), destinations.tolist(), strict=True):
+            paths = [self._path(fabric, *ends, int(middle)) for middle in fabric.npus]
+            used, counts = np.unique(np.concatenate(paths), return_counts=True)
+            links.append(used)
+            shares.append(counts / len(paths))
+            latencies.append(float((fabric.latencies[used] * shares[-1]).sum()))
+        return Routes.of(links, latencies, shares)
+
+    def _path(self, fabric: Fabric, source: int, destination: int, middle: int) -> IntArray:
+        if source == destination:
+            return np.zeros(0, dtype=np.intp)
+        ends = np.array([source, middle]), np.array([middle, destination])
+        kept: list[int] = []
+        for link in ShortestPathRouter().route(fabric, *ends).links.tolist():
+            kept.append(link)
+            if self.fault != "loops" or middle != 5:
+                # What leads from a node back to it is left out.
+                at = [source, *fabric.destinations[kept].tolist()]
+                kept = kept[: at.index(at[-1])]
+        return np.array(kept, dtype=np.intp)
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        return ShortestPathRouter().tree(fabric, sources, destinations, operation)
+
+
+def test_two_paths_of_a_split_route_may_meet() -> None:
+    for fabric in (grid(3, 3), grid(3, 3, closed=True), RING):
+        check_router(Valiant(), fabric)
+
+
+def test_one_path_of_a_split_route_may_not_loop() -> None:
+    # Only the sixteenth by way of NPU 5 turns back there, over the nodes that it has passed.
+    message = router_failures(Valiant("loops"), grid(4, 4))
+    assert "fails 1 of 16 checks:\n  routes_have_no_loops: the route from npu0 to npu1 is " in message
+    assert message.endswith("which goes round in a circle")
 
 
 @frozen

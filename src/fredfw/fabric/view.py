@@ -20,8 +20,9 @@ class Level:
     Args:
         size: How many positions it has.
         kind: How neighbouring positions are joined: a closed ``ring``, an open ``line``, or a ``switch`` (any to any).
-        bandwidth: Bytes per second that one member can send to its next in this level while all others do the same.
-        latency: Seconds from one position to the next (the largest, where positions are left out).
+        bandwidth: Bytes per second that one member can send to its next in this level while all others do the same; the
+            slowest member's, where they differ. On a switch any other position, as far on for all, is the next.
+        latency: Seconds from one position to the next (the largest, where they differ or positions are left out).
         two_way: Whether that bandwidth is there in both directions at once.
         lanes: Transfers that can cross one place side by side, each on its own share of the bandwidth: wavelengths.
     """

@@ -28,9 +28,14 @@ class Run:
     link_bytes: FloatArray
 
 
+def sharing_of(fabric: Fabric) -> SharingPolicy:
+    """Return the policy that ``fabric`` wants if the core has it, else max-min."""
+    return _SHARING.get(fabric.sharing, _SHARING[MaxMin.name])
+
+
 def simulate(fabric: Fabric, schedule: Schedule, members: IntArray, *, stepwise: bool = False) -> Run:
     """Run ``schedule`` among the NPUs numbered ``members`` of ``fabric``, shared as it wants if that is known."""
-    network = FlowNetwork(fabric, _SHARING.get(fabric.sharing, _SHARING[MaxMin.name]))
+    network = FlowNetwork(fabric, sharing_of(fabric))
     ended: list[IntArray] = []
     groups = fabric.npus[members][None, :]
     ScheduleRun(network, Lowering(fabric), schedule, groups, ended.append, stepwise=stepwise).start()

@@ -15,6 +15,7 @@ from fredfw.plugin.contract import built
 from fredfw.simulation import lower_bound
 from fredfw.testing.common import COMMON, twin
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
+from fredfw.testing.levels import levels_are_as_fast_as_they_say
 from fredfw.testing.process import digest, same_elsewhere
 from fredfw.testing.routes import ROUTES, RoutedCase
 from fredfw.testing.timing import simulate
@@ -209,6 +210,7 @@ TOPOLOGY: Sequence[Check[TopologyCase]] = (
     latency_is_symmetric,
     levels_are_a_full_product,
     levels_promise_no_more_than_the_links,
+    levels_are_as_fast_as_they_say,
     carries_a_collective,
 )
 

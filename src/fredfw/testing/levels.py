@@ -1,0 +1,87 @@
+"""Whether the levels of a fabric are what they say: all NPUs send to the next position of a level at once.
+
+On a ring or line that is ``two_way`` to the previous one as well, at the same time; on a switch to others after that.
+Links are shared as the fabric wants. Its admission is not asked, so a member of a level with ``lanes`` uses all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fredfw.fabric import Fabric
+from fredfw.simulation import Incidence, answers
+from fredfw.testing.conformance import ConformanceError
+from fredfw.testing.routes import RoutedCase
+from fredfw.testing.timing import sharing_of
+from fredfw.typing import IntArray
+
+_EXACT = 1e-9
+# So many shifts of a switch are tried.
+_STEPS = 8
+
+
+def levels_are_as_fast_as_they_say(case: RoutedCase[Any]) -> None:
+    """With all NPUs sending along a level at once, the slowest flow and the longest route are what the level says."""
+    fabric = case.fabric
+    for number, shifts in _shifts(fabric):
+        level = fabric.levels[number]
+        slowest = longest = (0.0, "")
+        for step, (sources, destinations) in shifts.items():
+            routes = case.ask(sources, destinations)
+            classes = np.zeros(len(routes), dtype=np.intp)
+            flows = Incidence(routes.offsets, routes.links, routes.coefficients, None, classes)
+            rates = answers.rates(sharing_of(fabric), flows, fabric.bandwidths, fabric)
+            least, most = int(rates.argmin()), int(routes.latencies.argmax())
+            names = [
+                " to ".join(fabric.node_name(int(ends[flow])) for ends in (sources, destinations))
+                for flow in (least, most)
+            ]
+            if not slowest[1] or rates[least] < slowest[0]:
+                slowest = float(rates[least]), f"with all NPUs sending {step} at once, from {names[0]}"
+            if not longest[1] or routes.latencies[most] > longest[0]:
+                longest = float(routes.latencies[most]), f"from {names[1]}"
+        if not np.isclose(slowest[0], level.bandwidth, rtol=_EXACT, atol=0):
+            raise ConformanceError(
+                f"level {number} promises each member {level.bandwidth:g} B/s; {slowest[1]} the rate is "
+                f"{slowest[0]:g} B/s, and nowhere less"
+            )
+        if not np.isclose(longest[0], level.latency, rtol=_EXACT, atol=0):
+            raise ConformanceError(
+                f"level {number} says that its latency is {level.latency:g} s; {longest[1]} a route takes "
+                f"{longest[0]:g} s, and nowhere more"
+            )
+
+
+def _shifts(fabric: Fabric) -> Iterator[tuple[int, dict[str, tuple[IntArray, IntArray]]]]:
+    """Yield the number of each level that has a next position, and the ``(F,)`` ends of the flows of each shift."""
+    sizes = tuple(level.size for level in fabric.levels)
+    place = fabric.coordinates
+    if place is None or np.prod(sizes) != len(fabric.npus):
+        return  # another check says so
+    at = np.empty(len(fabric.npus), dtype=np.intp)
+    at[np.ravel_multi_index(tuple(place.T), sizes)] = fabric.npus
+
+    def ends(number: int, step: int) -> tuple[IntArray, IntArray]:
+        level = fabric.levels[number]
+        there = place.copy()
+        there[:, number] += step
+        kept = np.full(len(place), True) if level.kind != "line" else there[:, number] < level.size
+        there[:, number] %= level.size
+        return fabric.npus[kept], at[np.ravel_multi_index(tuple(there[kept].T), sizes)]
+
+    for number, level in enumerate(fabric.levels):
+        if level.size < 2:
+            continue
+        if level.kind == "switch":
+            steps = range(1, min(level.size, _STEPS + 1))
+            yield number, {f"{step} on" if step > 1 else "to the next": ends(number, step) for step in steps}
+            continue
+        near, far = ends(number, 1)
+        if not level.two_way or (level.kind == "ring" and level.size == 2):  # of two, the next is the previous one
+            yield number, {"to the next": (near, far)}
+        else:
+            both = np.concatenate([near, far]), np.concatenate([far, near])
+            yield number, {"to the next and the previous one": both}
