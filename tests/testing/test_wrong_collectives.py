@@ -169,6 +169,39 @@ def test_refusals() -> None:
 
 
 @frozen
+class Choosy(Rings):
+    """An algorithm whose configurations serve different patterns; with a fault, they say so wrongly."""
+
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_GATHER, Pattern.REDUCE_SCATTER})
+
+    gathers: bool = units.flag(False, help="whether it gathers, and nothing else")
+
+    def served_patterns(self) -> frozenset[Pattern]:
+        if self.fault == "more":
+            return self.patterns | {Pattern.SCATTER}
+        return frozenset({Pattern.ALL_GATHER}) if self.gathers else self.patterns
+
+    def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
+        if self.fault == "open" and request.pattern is Pattern.REDUCE_SCATTER:
+            return None
+        return super().refusal(request, view)
+
+
+def test_configurations_may_serve_fewer_patterns_than_the_class() -> None:
+    check_collective(Choosy())
+    check_collective(Choosy(gathers=True))
+    request = CollectiveRequest(Pattern.REDUCE_SCATTER, 4, 1e6)
+    refusal = "it does not do reduce-scatter, only all-gather"
+    assert Choosy(gathers=True).refusal(request, GroupView(4)) == refusal
+    assert "what_it_supports_is_served: served_patterns() has scatter, which the class does not have in patterns" in (
+        failures(Choosy("more"))
+    )
+    assert "not refused, yet reduce-scatter is not in served_patterns(); end refusal() with" in failures(
+        Choosy("open", gathers=True)
+    )
+
+
+@frozen
 class OnLines(Rings):
     """Refuses what the kit's own fabrics are."""
 

@@ -353,8 +353,8 @@ class Clockwise(Router):
     [
         (
             "modest",
-            "level 0 promises each member 5e+10 B/s; with all NPUs sending to the next and the previous one at once, from "
-            "npu0 to npu1 the rate is 1e+11 B/s, and nowhere less",
+            "level 0 promises each member 5e+10 B/s; with all NPUs sending to the next and the previous one at once, "
+            "from npu0 to npu1 the rate is 1e+11 B/s, and nowhere less",
         ),
         ("near", "level 0 says that its latency is 5e-07 s; from npu0 to npu1 a route takes 1e-06 s, and nowhere more"),
         ("far", "level 0 says that its latency is 2e-06 s; from npu0 to npu1 a route takes 1e-06 s, and nowhere more"),

@@ -89,7 +89,7 @@ class CollectiveAlgorithm(ABC):
 
     name: ClassVar[str]
     patterns: ClassVar[frozenset[Pattern]]
-    """The patterns it knows."""
+    """The patterns it knows, in one configuration or another."""
 
     def __str__(self) -> str:
         """Return the name, with the options that are not at their defaults."""
@@ -106,11 +106,16 @@ class CollectiveAlgorithm(ABC):
         del pattern
         return [cls()]
 
+    def served_patterns(self) -> frozenset[Pattern]:
+        """Return the patterns that this configuration serves: all ``patterns`` of the class, unless overridden."""
+        return self.patterns
+
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """Return why this algorithm cannot serve ``request`` on ``view``, or ``None`` if it can."""
         del view
-        if request.pattern not in self.patterns:
-            return f"it does not do {request.pattern}, only {', '.join(sorted(self.patterns))}"
+        served = self.served_patterns()
+        if request.pattern not in served:
+            return f"it does not do {request.pattern}, only {', '.join(sorted(served))}"
         return None
 
     @abstractmethod

@@ -124,7 +124,7 @@ class CollectiveCase(Case[CollectiveAlgorithm]):
     def asked(self) -> Iterator[tuple[Fabric, IntArray, Question]]:
         """Yield what it is asked on the fabrics, whether it serves it or not."""
         for fabric in self.fabrics:
-            for pattern in sorted(self.subject.patterns):
+            for pattern in sorted(self.subject.served_patterns()):
                 npus = len(fabric.npus)
                 pair = pattern is Pattern.POINT_TO_POINT
                 members = np.array([0, npus - 1]) if pair else np.arange(npus)
@@ -146,14 +146,17 @@ def one_rank_needs_nothing(case: CollectiveCase) -> None:
 
 
 def what_it_supports_is_served(case: CollectiveCase) -> None:
-    """Every pattern in ``patterns`` is served in some group, and on one of the fabrics."""
+    """Every pattern of the configuration is served in some group, and on one of the fabrics."""
+    unknown = sorted(case.subject.served_patterns() - case.subject.patterns)
+    if unknown:
+        raise ConformanceError(f"served_patterns() has {', '.join(unknown)}, which the class does not have in patterns")
     served = {
         one.request.pattern
         for one, refusal in zip(case.questions, case.refusals, strict=True)
         if refusal is None and one.request.ranks > 1
     }
     tried = {one.question.request.pattern for one in case.trials}
-    for pattern in sorted(case.subject.patterns):
+    for pattern in sorted(case.subject.served_patterns()):
         if pattern not in served:
             reasons = {
                 refusal: None
@@ -162,7 +165,8 @@ def what_it_supports_is_served(case: CollectiveCase) -> None:
             }
             raise ConformanceError(
                 f"{pattern} is in patterns, yet refused in every group of {list(case.ranks)} ranks: "
-                f"{'; '.join(map(str, list(reasons)[:3]))}; take it out of patterns, or give ranks= where it is served"
+                f"{'; '.join(map(str, list(reasons)[:3]))}; take it out of patterns, leave it out of served_patterns() "
+                "for this configuration, or give ranks= where it is served"
             )
         if pattern not in tried:
             raise ConformanceError(
@@ -172,12 +176,14 @@ def what_it_supports_is_served(case: CollectiveCase) -> None:
 
 
 def refusals_have_reasons(case: CollectiveCase) -> None:
-    """What is not in ``patterns`` is refused, and every refusal says why."""
+    """What is not among the patterns of the configuration is refused, and every refusal says why."""
+    served = case.subject.served_patterns()
     for question, refusal in zip(case.questions, case.refusals, strict=True):
         if refusal is None:
-            if question.request.pattern not in case.subject.patterns:
+            if question.request.pattern not in served:
+                where = "served_patterns()" if question.request.pattern in case.subject.patterns else "patterns"
                 raise ConformanceError(
-                    f"{question}: not refused, yet {question.request.pattern} is not in patterns; end refusal() with "
+                    f"{question}: not refused, yet {question.request.pattern} is not in {where}; end refusal() with "
                     "return super().refusal(request, view)"
                 )
         elif not str(refusal).strip():

@@ -1,7 +1,8 @@
 """Whether the levels of a fabric are what they say: all NPUs send to the next position of a level at once.
 
 On a ring or line that is ``two_way`` to the previous one as well, at the same time; on a switch to others after that.
-Links are shared as the fabric wants. Its admission is not asked, so a member of a level with ``lanes`` uses all of them.
+Links are shared as the fabric wants. Its admission is not asked, so a member of a level with ``lanes`` uses all of
+them.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def test_partners_exchange(n: int) -> None:
 
 
 def test_recursive_doubling_does_no_reduce_scatter() -> None:
-    with pytest.raises(UnsupportedError, match="recursive doubling does no reduce-scatter"):
+    with pytest.raises(UnsupportedError, match="it does not do reduce-scatter, only all-gather, all-reduce"):
         plan(Pattern.REDUCE_SCATTER, 4, "doubling")
 
 

@@ -55,11 +55,9 @@ class RecursiveHalvingDoubling(CollectiveAlgorithm):
         """See ``CollectiveAlgorithm.variants``: both methods of an all-reduce."""
         return [cls(), cls(method="doubling")] if pattern is Pattern.ALL_REDUCE else [cls()]
 
-    def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``; an all-gather is recursive doubling with either method."""
-        if request.pattern is Pattern.REDUCE_SCATTER and self.method == "doubling":
-            return "recursive doubling does no reduce-scatter"
-        return super().refusal(request, view)
+    def served_patterns(self) -> frozenset[Pattern]:
+        """See ``CollectiveAlgorithm.served_patterns``; recursive doubling has an all-gather, but no reduce-scatter."""
+        return self.patterns - {Pattern.REDUCE_SCATTER} if self.method == "doubling" else self.patterns
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""
