@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fredfw.testing import (
+    AdmissionTests,
     CollectiveTests,
     PlacementTests,
     RouterTests,
@@ -34,6 +35,7 @@ def rows(text: str) -> dict[str, str]:
         ("Workloads", WorkloadTests),
         ("Placements", PlacementTests),
         ("Sharing policies", SharingPolicyTests),
+        ("Admissions", AdmissionTests),
     ],
 )
 def test_every_check_is_on_the_page(title: str, cls: type[_Tests]) -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fredfw.testing.admission import check_admission
 from fredfw.testing.collective import check_collective
 from fredfw.testing.conformance import ConformanceError
 from fredfw.testing.placement import check_placement
@@ -32,6 +33,7 @@ from fredfw.testing.workload import check_workload
 
 if TYPE_CHECKING:
     from fredfw.testing.classes import (
+        AdmissionTests,
         CollectiveTests,
         PlacementTests,
         RouterTests,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AdmissionTests",
     "CollectiveTests",
     "ConformanceError",
     "PlacementTests",
@@ -48,6 +51,7 @@ __all__ = [
     "SharingPolicyTests",
     "TopologyTests",
     "WorkloadTests",
+    "check_admission",
     "check_collective",
     "check_placement",
     "check_router",

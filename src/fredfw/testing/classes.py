@@ -11,6 +11,7 @@ import pytest
 from fredfw.collectives import CollectiveAlgorithm
 from fredfw.fabric import Fabric, Router, Topology
 from fredfw.simulation import SharingPolicy
+from fredfw.testing.admission import ADMISSION, AdmissionCase
 from fredfw.testing.collective import COLLECTIVE, RANKS, CollectiveCase
 from fredfw.testing.common import Case
 from fredfw.testing.conformance import NOTHING, PASSES, Check, ConformanceError, misuses
@@ -107,6 +108,22 @@ class TopologyTests(_Tests):
     def cases(cls) -> Iterator[TopologyCase]:
         """See ``_Tests.cases``."""
         return (TopologyCase(subject=one, plugin=cls.plugin) for one in cls.topologies)
+
+
+@_one_test_per_check(ADMISSION)
+class AdmissionTests(_Tests):
+    """Tests of the admission of what configured topologies build, on random flow sets.
+
+    Attributes:
+        topologies: Whose fabrics to test.
+    """
+
+    topologies: ClassVar[Sequence[Topology]] = ()
+
+    @classmethod
+    def cases(cls) -> Iterator[AdmissionCase]:
+        """See ``_Tests.cases``."""
+        return (AdmissionCase(subject=one, plugin=cls.plugin) for one in cls.topologies)
 
 
 @_one_test_per_check(ROUTER)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import fredfw_topology_fred
 from fredfw import Parallelism
-from fredfw.testing import PlacementTests, RouterTests, TopologyTests
+from fredfw.testing import AdmissionTests, PlacementTests, RouterTests, TopologyTests
 from fredfw_topology_fred import Fred, RoutablePlacement, UpDownRouter
 
 DEEP = Fred(arity=(4, 2, 3), bandwidths=(3e12, 12e12, 48e12), io_controllers=0)
@@ -11,6 +11,11 @@ DEEP = Fred(arity=(4, 2, 3), bandwidths=(3e12, 12e12, 48e12), io_controllers=0)
 class TestFred(TopologyTests):
     plugin = fredfw_topology_fred
     topologies = (*(Fred(variant=one) for one in "ABCD"), Fred(arity=(1,)), DEEP)
+
+
+class TestCircuits(AdmissionTests):
+    plugin = fredfw_topology_fred
+    topologies = (Fred(variant="D"), Fred(variant="B", middle_switches=2, on_conflict="decompose"))
 
 
 class TestUpDown(RouterTests):

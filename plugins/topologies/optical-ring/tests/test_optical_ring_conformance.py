@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import fredfw_topology_optical_ring
-from fredfw.testing import RouterTests, TopologyTests
+from fredfw.testing import AdmissionTests, RouterTests, TopologyTests
 from fredfw_topology_optical_ring import OpticalRing, ShortestArcRouter
 
 
@@ -22,6 +22,15 @@ class TestEvenRing(TopologyTests):
     expected_failures: ClassVar[Mapping[str, str]] = {
         "routes_do_not_depend_on_the_batch": "flows half way round alternate, so that both directions are used alike",
     }
+
+
+class TestWavelengths(AdmissionTests):
+    plugin = fredfw_topology_optical_ring
+    topologies = (
+        OpticalRing(npus=12, wavelengths=4, stripe=True),
+        OpticalRing(npus=16, wavelengths=1, pay="on-change"),
+        OpticalRing(npus=12, wavelengths=1, shortage="refuse"),
+    )
 
 
 class TestShortestArc(RouterTests):

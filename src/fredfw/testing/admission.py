@@ -1,0 +1,385 @@
+"""What is checked of the admission of a fabric: random flow sets come and go, from a fixed seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+
+from fredfw.errors import RefusedError, UnsupportedError
+from fredfw.fabric import (
+    Admission,
+    Decision,
+    Decompose,
+    Fabric,
+    FlowSet,
+    Operation,
+    Refuse,
+    Routes,
+    Split,
+    Start,
+    Topology,
+    Wait,
+)
+from fredfw.plugin.contract import built
+from fredfw.simulation import FlowNetwork, answers
+from fredfw.testing.common import COMMON, Case, twin
+from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
+from fredfw.testing.process import digest, same_elsewhere
+from fredfw.testing.timing import sharing_of
+from fredfw.typing import BoolArray, IntArray
+
+_EXACT = 1e-9
+_ROUNDS = 3
+_SETS = 12
+_FLOWS = 12
+_CLASSES = 2
+
+
+@frozen(eq=False)
+class Asked:
+    """Flows that an admission is asked about.
+
+    Args:
+        flows: The flows.
+        streams: ``(F,)`` which of them have many ends.
+        name: What they are, for messages.
+    """
+
+    flows: FlowSet
+    streams: BoolArray
+    name: str
+
+    def part(self, flows: IntArray) -> Asked:
+        """Return some of the flows, as the network asks about them."""
+        return Asked(self.flows.part(flows), self.streams[flows], f"{len(flows)} of the {self.name}")
+
+
+@define(eq=False)
+class Play:
+    """Flow sets that come and go in one simulation.
+
+    Args:
+        admission: Decides; new.
+        decisions: What it was asked, and what it said.
+        stranded: What was told to wait while nothing ran.
+    """
+
+    admission: Admission
+    decisions: list[tuple[Asked, Decision]] = field(factory=list)
+    stranded: list[Asked] = field(factory=list)
+    _active: list[tuple[Asked, list[Asked]]] = field(factory=list)
+    _waiting: list[list[Asked]] = field(factory=list)
+
+    def run(self, sets: Sequence[Asked]) -> Play:
+        """Ask about all ``sets``, with some of what runs ending between them, until all have ended."""
+        random = np.random.default_rng(len(sets))
+        for one in sets:
+            self.ask([one])
+            self._strand()
+            if self._active and random.random() < 0.4:
+                self._end(int(random.integers(len(self._active))))
+        while self._active:
+            self._end(int(random.integers(len(self._active))))
+        return self
+
+    def ask(self, turns: list[Asked]) -> None:
+        """Ask about the first of ``turns``, which run one after the other, and do as the network does."""
+        asked, *rest = turns
+        decision = answers.decision(self.admission, asked.flows, tuple(one.flows for one, _ in self._active))
+        self.decisions.append((asked, decision))
+        match decision:
+            case Start():
+                self._active.append((asked, rest))
+            case Wait():
+                self._waiting.append(turns)
+            case Split():
+                self.ask([*(asked.part(np.asarray(part, dtype=np.intp)) for part in decision.parts), *rest])
+            case Decompose() | Refuse():
+                if rest:
+                    self.ask(rest)
+
+    def _end(self, place: int) -> None:
+        asked, rest = self._active.pop(place)
+        answers.release(self.admission, asked.flows)
+        waiting, self._waiting = self._waiting, []
+        for turns in waiting:
+            self.ask(turns)
+        if rest:
+            self.ask(rest)
+        self._strand()
+
+    def _strand(self) -> None:
+        """Give up what waits while nothing runs."""
+        if not self._active:
+            self.stranded += [turns[0] for turns in self._waiting]
+            self._waiting = []
+
+    @property
+    def log(self) -> list[str]:
+        """What the admission said, then its figures and notes, in words that are equal where these are."""
+        said = [_words(decision) for _, decision in self.decisions]
+        return [*said, repr(sorted(answers.figures(self.admission).items())), repr(answers.notes(self.admission))]
+
+
+@frozen(eq=False, kw_only=True)
+class AdmissionCase(Case[Topology]):
+    """A topology whose fabric has an admission."""
+
+    @cached_property
+    def fabric(self) -> Fabric:
+        """What it builds."""
+        return built(self.subject)
+
+    @cached_property
+    def sets(self) -> tuple[tuple[Asked, ...], ...]:
+        """Flow sets, as they come in each of several simulations."""
+        return tuple(tuple(_sets(self.fabric, np.random.default_rng(number))) for number in range(_ROUNDS))
+
+    @cached_property
+    def plays(self) -> tuple[Play, ...]:
+        """What becomes of them."""
+        return tuple(Play(answers.admission(self.fabric)).run(sets) for sets in self.sets)
+
+    @property
+    def decisions(self) -> Iterator[tuple[Asked, Decision]]:
+        """All that was asked, and what was said."""
+        return (one for play in self.plays for one in play.decisions)
+
+
+def decisions_are_well_formed(case: AdmissionCase) -> None:
+    """Every answer is a decision: no negative set-ups or caps, parts that hold every flow once, reasons in words."""
+    for asked, decision in case.decisions:
+        if isinstance(decision, Start):
+            if not isinstance(decision.setup_once, bool | np.bool_):
+                raise ConformanceError(f"for {asked.name}, setup_once is {decision.setup_once!r}; True or False")
+            continue
+        if not isinstance(decision.reason, str):
+            raise ConformanceError(f"for {asked.name}, the reason is {decision.reason!r}; a text")
+        if isinstance(decision, Refuse | Decompose) and not decision.reason.strip():
+            raise ConformanceError(f"for {asked.name}, {type(decision).__name__} has no reason; say why, in words")
+
+
+def caps_keep_to_those_of_the_flows(case: AdmissionCase) -> None:
+    """Caps of a start replace those that the flows have, so they are never higher."""
+    for asked, decision in case.decisions:
+        caps = asked.flows.caps
+        if isinstance(decision, Start) and decision.caps is not None and caps is not None:
+            for flow in np.flatnonzero(decision.caps > caps * (1 + _EXACT))[:1]:
+                raise ConformanceError(
+                    f"of {asked.name}, flow {flow} has a cap of {caps[flow]:g} B/s and gets one of "
+                    f"{decision.caps[flow]:g} B/s; return the smaller of the two"
+                )
+
+
+def only_streams_are_decomposed(case: AdmissionCase) -> None:
+    """Flows are decomposed only where one of them has many ends: unicasts have nothing to be decomposed into."""
+    for asked, decision in case.decisions:
+        if isinstance(decision, Decompose) and not asked.streams.any():
+            raise ConformanceError(
+                f"{asked.name} are decomposed, but they are unicasts; refuse, split or have them wait"
+            )
+
+
+def waits_end(case: AdmissionCase) -> None:
+    """Nothing waits where nothing runs: what waits is asked about again only when something is released."""
+    for play in case.plays:
+        for asked in play.stranded[:1]:
+            raise ConformanceError(
+                f"{asked.name} wait for ever: nothing runs any more that could be released; free in release() all that "
+                "admit() takes, and refuse what can never run"
+            )
+
+
+def release_undoes_admit(case: AdmissionCase) -> None:
+    """When all is released, flows are started, split or refused as in a new simulation, apart from the set-up."""
+    for sets in case.sets:
+        used = Play(answers.admission(case.fabric)).run(sets).admission
+        for one in sets:
+            new, old = Play(answers.admission(case.fabric)), Play(used)
+            for each in (new, old):
+                each.run([one])
+            first, second = ([_words(decision, setup=False) for _, decision in each.decisions] for each in (new, old))
+            if first != second:
+                at = next(
+                    (place for place, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), -1
+                )
+                raise ConformanceError(
+                    f"alone, {one.name} get {first[at]}, and {second[at]} after others have come and gone; free in "
+                    "release() all that admit() takes"
+                )
+
+
+def everything_arrives(case: AdmissionCase) -> None:
+    """In a simulation all flows that are not refused end, each once, whatever waits or is split."""
+    for sets in case.sets:
+        network = FlowNetwork(case.fabric, sharing_of(case.fabric))
+        ended: dict[int, list[int]] = {}
+        for number, one in enumerate(sets):
+            if one.streams.any():
+                continue  # they may be decomposed, and only collectives say into what
+            done = ended[number] = []
+            try:
+                network.start(one.flows, partial(_note, done))
+            except RefusedError:
+                del ended[number]
+        network.advance()
+        for number, done in ended.items():
+            if sorted(done) != list(range(sets[number].flows.activities)):
+                raise ConformanceError(
+                    f"of {sets[number].name}, {len(done)} of {sets[number].flows.activities} activities end; "
+                    f"{', '.join(network.stalled()) or 'nothing'} cannot go on: a cap of 0, or a wait without end"
+                )
+
+
+def figures_and_notes_are_well_formed(case: AdmissionCase) -> None:
+    """After a simulation the figures are finite numbers by name, and the notes are texts that say something."""
+    for play in case.plays:
+        named = answers.figures(play.admission)
+        if not all(name.strip() for name in named):
+            raise ConformanceError(f"figures() returns {named}; names say what the figure is, and its unit")
+        if not all(note.strip() for note in answers.notes(play.admission)):
+            raise ConformanceError("notes() has an empty text in it; return only what a reader must know")
+
+
+def is_deterministic(case: AdmissionCase) -> None:
+    """Asked the same in a new simulation, it says the same, and it leaves what it is given as it is."""
+    other = built(twin(case.subject))
+    for seed, (play, sets) in enumerate(zip(case.plays, case.sets, strict=True)):
+        before = digest(_given(tuple(_sets(case.fabric, np.random.default_rng(seed)))))
+        for fabric in (case.fabric, other):
+            with seeded(seed):
+                again = Play(answers.admission(fabric)).run(sets)
+            if digest(_given(sets)) != before:
+                raise ConformanceError("admit() changes the flows it is given; copy what has to change")
+            for (asked, _), one, two in zip(play.decisions, play.log, again.log, strict=False):
+                if one != two:
+                    raise ConformanceError(
+                        f"asked twice, {asked.name} get {one} and {two}; a simulation must know nothing of those "
+                        "before it"
+                    )
+            if again.log != play.log:
+                raise ConformanceError(
+                    f"after two equal simulations figures and notes are {play.log[-2:]} and {again.log[-2:]}"
+                )
+
+
+def is_the_same_in_another_process(case: AdmissionCase) -> None:
+    """Decisions, figures and notes are the same in another process, with another hash seed."""
+    same_elsewhere(case.subject, observed, "what the admission says")
+
+
+def observed(topology: Topology) -> str:
+    """Return a digest of what the admission of a topology says."""
+    return digest(line for play in AdmissionCase(subject=topology).plays for line in play.log)
+
+
+ADMISSION: Sequence[Check[AdmissionCase]] = (
+    *COMMON,
+    decisions_are_well_formed,
+    caps_keep_to_those_of_the_flows,
+    only_streams_are_decomposed,
+    waits_end,
+    release_undoes_admit,
+    everything_arrives,
+    figures_and_notes_are_well_formed,
+    is_deterministic,
+    is_the_same_in_another_process,
+)
+
+
+def check_admission(
+    topology: Topology, *, plugin: object = None, expected_failures: Mapping[str, str] = NOTHING
+) -> None:
+    """Check the admission of what a configured topology builds, on random flow sets; see ``check_topology``.
+
+    Raises:
+        ConformanceError: It breaks the contract.
+    """
+    case = AdmissionCase(subject=topology, plugin=plugin)
+    check_all(f"admission of {case}", case, ADMISSION, expected_failures)
+
+
+def _sets(fabric: Fabric, random: np.random.Generator) -> Iterator[Asked]:
+    """Yield flow sets: unicasts, and streams where they are offered; of several classes, some capped or repeated."""
+    npus = fabric.npus
+    if len(npus) < 2:
+        return
+    earlier: list[Asked] = []
+    for number in range(_SETS):
+        if number % 5 == 4:
+            yield earlier[int(random.integers(len(earlier)))]  # the same flows may run several times at once
+            continue
+        streams = _streams(fabric, random) if number % 2 else []
+        if number % 3 == 2:  # everybody to somebody
+            order = random.permutation(npus)
+            sources, destinations = npus[order != npus], order[order != npus]
+        else:
+            pairs = random.choice(len(npus), (2, int(random.integers(1, _FLOWS))))
+            sources, destinations = npus[pairs[0]], npus[pairs[1]]
+        if streams and number % 4 == 1:
+            sources, destinations = sources[:0], destinations[:0]
+        routes = Routes.concatenate([fabric.router.route(fabric, sources, destinations), *streams])
+        count = len(routes)
+        caps = random.choice([0.01, 0.1, 1.0], count) * fabric.bandwidths.max() if number % 4 >= 2 else None
+        flows = FlowSet(
+            routes,
+            random.uniform(1e3, 1e6, count),
+            np.arange(count),
+            count,
+            repeat=int(random.integers(1, 4)),
+            caps=caps,
+            priority=int(random.integers(_CLASSES)),
+            label=f"flows {number}",
+        )
+        asked = Asked(flows, np.arange(count) >= len(sources), f"{count} flows (set {number}) on {fabric.name}")
+        earlier.append(asked)
+        yield asked
+
+
+def _streams(fabric: Fabric, random: np.random.Generator) -> list[Routes]:
+    """Return some many-ended flows among groups that share no NPU."""
+    offers = fabric.offers
+    kinds = [
+        *([Operation.MULTICAST] if offers.multicasts else []),
+        *([Operation.REDUCE] if offers.reduces else []),
+        *([Operation.ALL_REDUCE] if offers.multicasts and offers.reduces else []),
+    ]
+    found: list[Routes] = []
+    left = random.permutation(fabric.npus)
+    while kinds and len(left) >= 2 and len(found) < 3:
+        size = int(random.integers(2, len(left) + 1))
+        group, left = left[:size], left[size:]
+        operation = kinds[int(random.integers(len(kinds)))]
+        sources = group[:1] if operation is Operation.MULTICAST else group
+        destinations = group[:1] if operation is Operation.REDUCE else group
+        try:
+            found.append(fabric.router.tree(fabric, sources, destinations, operation))
+        except UnsupportedError:
+            continue
+    return found
+
+
+def _words(decision: Decision, *, setup: bool = True) -> str:
+    """Return a decision in words that are equal where decisions are; without what a set-up costs if not ``setup``."""
+    match decision:
+        case Start():
+            costs = [f"a set-up of {decision.setup:g} s{' once' * bool(decision.setup_once)}"] if setup else []
+            caps = [] if decision.caps is None else [f"caps {decision.caps.tolist()}"]
+            return " with ".join(["a start", *costs, *caps])
+        case Split():
+            return f"a split into {[np.asarray(part).tolist() for part in decision.parts]}"
+    return {Wait: "a wait", Refuse: "a refusal", Decompose: "decomposed"}[type(decision)]
+
+
+def _given(sets: Sequence[Asked]) -> Iterator[Any]:
+    for one in sets:
+        flows = one.flows
+        yield from (flows.routes.offsets, flows.routes.links, flows.volumes, flows.activity, flows.caps)
+
+
+def _note(done: list[int], activities: IntArray) -> None:
+    done += activities.tolist()
