@@ -11,7 +11,9 @@ import pytest
 
 from fredfw.simulation import MaxMin
 from fredfw.testing import (
+    AdmissionTests,
     CollectiveTests,
+    ExporterTests,
     PlacementTests,
     RouterTests,
     SharingPolicyTests,
@@ -89,7 +91,17 @@ def test_a_class_that_tests_nothing_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "cls", [CollectiveTests, PlacementTests, RouterTests, SharingPolicyTests, TopologyTests, WorkloadTests]
+    "cls",
+    [
+        AdmissionTests,
+        CollectiveTests,
+        ExporterTests,
+        PlacementTests,
+        RouterTests,
+        SharingPolicyTests,
+        TopologyTests,
+        WorkloadTests,
+    ],
 )
 def test_every_check_is_a_documented_test(cls: type[_Tests]) -> None:
     assert len({check.__name__ for check in cls.checks}) == len(cls.checks) > 4

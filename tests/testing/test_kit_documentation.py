@@ -10,6 +10,7 @@ import pytest
 from fredfw.testing import (
     AdmissionTests,
     CollectiveTests,
+    ExporterTests,
     PlacementTests,
     RouterTests,
     SharingPolicyTests,
@@ -35,6 +36,7 @@ def rows(text: str) -> dict[str, str]:
         ("Workloads", WorkloadTests),
         ("Placements", PlacementTests),
         ("Sharing policies", SharingPolicyTests),
+        ("Exporters", ExporterTests),
         ("Admissions", AdmissionTests),
     ],
 )

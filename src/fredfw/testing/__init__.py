@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from fredfw.testing.admission import check_admission
 from fredfw.testing.collective import check_collective
 from fredfw.testing.conformance import ConformanceError
+from fredfw.testing.exporter import check_exporter
 from fredfw.testing.placement import check_placement
 from fredfw.testing.routes import check_router
 from fredfw.testing.sharing import check_sharing_policy
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from fredfw.testing.classes import (
         AdmissionTests,
         CollectiveTests,
+        ExporterTests,
         PlacementTests,
         RouterTests,
         SharingPolicyTests,
@@ -46,6 +48,7 @@ __all__ = [
     "AdmissionTests",
     "CollectiveTests",
     "ConformanceError",
+    "ExporterTests",
     "PlacementTests",
     "RouterTests",
     "SharingPolicyTests",
@@ -53,6 +56,7 @@ __all__ = [
     "WorkloadTests",
     "check_admission",
     "check_collective",
+    "check_exporter",
     "check_placement",
     "check_router",
     "check_sharing_policy",

@@ -10,11 +10,13 @@ import pytest
 
 from fredfw.collectives import CollectiveAlgorithm
 from fredfw.fabric import Fabric, Router, Topology
+from fredfw.plugin.exporter import Exporter
 from fredfw.simulation import SharingPolicy
 from fredfw.testing.admission import ADMISSION, AdmissionCase
 from fredfw.testing.collective import COLLECTIVE, RANKS, CollectiveCase
 from fredfw.testing.common import Case
 from fredfw.testing.conformance import NOTHING, PASSES, Check, ConformanceError, misuses
+from fredfw.testing.exporter import EXPORTER, ExporterCase, Result, results
 from fredfw.testing.fabrics import standard
 from fredfw.testing.placement import PARALLELISMS, PLACEMENT, PlacementCase
 from fredfw.testing.routes import ROUTER, RouterCase
@@ -243,3 +245,22 @@ class SharingPolicyTests(_Tests):
         """See ``_Tests.cases``."""
         fabrics = cls.fabrics or standard()
         return (SharingCase(subject=one, plugin=cls.plugin, fabrics=fabrics) for one in cls.policies)
+
+
+@_one_test_per_check(EXPORTER)
+class ExporterTests(_Tests):
+    """Tests of configured exporters.
+
+    Attributes:
+        exporters: What to test.
+        results: Runs and comparisons to export; the kit's own where none are given.
+    """
+
+    exporters: ClassVar[Sequence[Exporter]] = ()
+    results: ClassVar[Sequence[Result]] = ()
+
+    @classmethod
+    def cases(cls) -> Iterator[ExporterCase]:
+        """See ``_Tests.cases``."""
+        given = cls.results or (results() if cls.exporters else ())
+        return (ExporterCase(subject=one, plugin=cls.plugin, results=given) for one in cls.exporters)

@@ -1,0 +1,242 @@
+"""What is checked of an exporter: the content that it makes of a run and of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from typing import Any, ClassVar, TypeAlias
+
+import attrs
+import numpy as np
+from attrs import frozen
+
+from fredfw.collectives import Pattern
+from fredfw.errors import UnsupportedError
+from fredfw.experiment.results import Comparison, RunResult
+from fredfw.fabric import Fabric, Topology
+from fredfw.framework import Framework
+from fredfw.plugin import hookimpl
+from fredfw.plugin.exporter import Exporter
+from fredfw.plugin.manager import PluginManager, Switches
+from fredfw.testing.common import COMMON, Case, twin
+from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
+from fredfw.testing.fabrics import grid, star
+from fredfw.testing.process import digest, same_elsewhere
+from fredfw.units import option
+from fredfw.workloads import GraphBuilder, Parallelism, System, TaskGraph, Work, Workload
+
+Result: TypeAlias = RunResult | Comparison
+REFUSED = object()
+
+
+@frozen(eq=False, kw_only=True)
+class ExporterCase(Case[Exporter]):
+    """An exporter and what it is to export.
+
+    Args:
+        results: Runs and comparisons.
+    """
+
+    results: Sequence[Result]
+
+    @cached_property
+    def contents(self) -> tuple[tuple[Result, object], ...]:
+        """What comes of each result that is not refused."""
+        return tuple((one, content) for one in self.results if (content := _content(self.subject, one)) is not REFUSED)
+
+
+def gives_text_or_bytes(case: ExporterCase) -> None:
+    """Of some result it gives text, which UTF-8 can hold, or bytes; others it refuses with ``UnsupportedError``."""
+    if not case.contents:
+        raise ConformanceError("every result is refused; give results= that it exports")
+    for result, content in case.contents:
+        if not isinstance(content, str | bytes):
+            raise ConformanceError(
+                f"of a {type(result).__name__}, export() returns {content!r}; a str or bytes, or UnsupportedError "
+                "where the format has no form for it"
+            )
+        if isinstance(content, str):
+            try:
+                content.encode()
+            except UnicodeEncodeError as error:
+                raise ConformanceError(
+                    f"of a {type(result).__name__}, the text cannot be written as UTF-8: {error.reason}"
+                ) from None
+
+
+def refusals_have_reasons(case: ExporterCase) -> None:
+    """A result that the format has no form for is refused with a reason in words."""
+    for result in case.results:
+        try:
+            case.subject.export(result)
+        except UnsupportedError as error:
+            if not error.message.strip():
+                raise ConformanceError(f"a {type(result).__name__} is refused without a reason") from None
+
+
+def suffixes_are_endings(case: ExporterCase) -> None:
+    """The suffixes are endings of files, each with its dot."""
+    suffixes: object = case.subject.suffixes
+    if not isinstance(suffixes, tuple) or not all(
+        isinstance(one, str) and one.startswith(".") and len(one) > 1 for one in suffixes
+    ):
+        raise ConformanceError(f"suffixes are {suffixes!r}; a tuple of endings with the dot, such as ('.json',)")
+
+
+def result_is_left_alone(case: ExporterCase) -> None:
+    """Exporting changes nothing in the result."""
+    for result in case.results:
+        before = digest(_inside(result))
+        _content(case.subject, result)
+        if digest(_inside(result)) != before:
+            raise ConformanceError(
+                f"export() changes the {type(result).__name__} that it is given; copy what has to change"
+            )
+
+
+def is_deterministic(case: ExporterCase) -> None:
+    """Asked again, it gives the same content, also from an equal instance."""
+    for seed, (result, content) in enumerate(case.contents):
+        for exporter in (case.subject, twin(case.subject)):
+            with seeded(seed):
+                again = _content(exporter, result)
+            if again != content:
+                raise ConformanceError(
+                    f"asked twice, the content of a {type(result).__name__} differs; it may depend on the result and "
+                    "the fields alone: no clock, no random numbers, nothing kept between calls"
+                )
+
+
+def is_the_same_in_another_process(case: ExporterCase) -> None:
+    """The content is the same in another process, with another hash seed; for the kit's own results."""
+    same_elsewhere(case.subject, observed, "the content")
+
+
+def observed(exporter: Exporter) -> str:
+    """Return a digest of what an exporter makes of the kit's own results."""
+    return digest(content for _, content in ExporterCase(subject=exporter, results=results()).contents)
+
+
+EXPORTER: Sequence[Check[ExporterCase]] = (
+    *COMMON,
+    gives_text_or_bytes,
+    refusals_have_reasons,
+    suffixes_are_endings,
+    result_is_left_alone,
+    is_deterministic,
+    is_the_same_in_another_process,
+)
+
+
+def check_exporter(
+    exporter: Exporter,
+    *,
+    results: Sequence[Result] = (),
+    plugin: object = None,
+    expected_failures: Mapping[str, str] = NOTHING,
+) -> None:
+    """Check a configured exporter on ``results``, or else on a small run and a comparison of the kit.
+
+    See ``check_topology`` for the other arguments.
+
+    Raises:
+        ConformanceError: It breaks the contract.
+    """
+    case = ExporterCase(subject=exporter, plugin=plugin, results=results or _standard())
+    check_all(f"exporter {case}", case, EXPORTER, expected_failures)
+
+
+@frozen
+class _Small(Topology):
+    """A star or a ring of four NPUs."""
+
+    name: ClassVar[str] = "kit-small"
+
+    ring: bool = option(False, help="whether it is the ring")
+
+    def build(self) -> Fabric:
+        """See ``Topology.build``."""
+        return grid(4, closed=True) if self.ring else star(4)
+
+
+@frozen
+class _Step(Workload):
+    """One layer and its gradients on four workers."""
+
+    name: ClassVar[str] = "kit-step"
+
+    def parallelism(self, system: System) -> Parallelism:
+        """See ``Workload.parallelism``."""
+        del system
+        return Parallelism(dp=4)
+
+    def work(self, system: System) -> Work:
+        """See ``Workload.work``."""
+        del system
+        return Work(samples=8)
+
+    def graph(self, system: System) -> TaskGraph:
+        """See ``Workload.graph``."""
+        del system
+        builder = GraphBuilder(4)
+        everybody = np.arange(4)
+        layer = builder.compute("layer", everybody, flops=1e12)
+        builder.collective("gradients", Pattern.ALL_REDUCE, everybody[None, :], 1e9, label="dp", after=[layer])
+        return builder.build()
+
+
+class _Plugin:
+    @hookimpl
+    def fredfw_topologies(self) -> list[type[Topology]]:
+        return [_Small]
+
+    @hookimpl
+    def fredfw_workloads(self) -> list[type[Workload]]:
+        return [_Step]
+
+
+def results() -> tuple[RunResult, Comparison]:
+    """Return a run and a comparison that need no plugin but the core's: the kit's own."""
+    plugins = PluginManager.discover(Switches(allow=frozenset()))
+    plugins.register(_Plugin(), "fredfw.testing")
+    framework = Framework(plugins)
+    experiment = framework.load_experiment(
+        {
+            "title": "four NPUs, <two> fabrics & a 'quoted, name'",
+            "baseline": "a star",
+            "fabrics": {
+                "a star": {"topology": "kit-small", "collectives": {"default": "direct"}},
+                "a ring": {"topology": {"name": "kit-small", "ring": True}, "collectives": {"default": "direct"}},
+            },
+            "workloads": {"a step": {"workload": "kit-step"}},
+        }
+    )
+    return framework.run(experiment, workload="a step", fabric="a ring"), framework.compare(experiment)
+
+
+_standard = cache(results)
+
+
+def _content(exporter: Exporter, result: Result) -> object:
+    """Return what ``exporter`` makes of ``result``, or ``REFUSED``."""
+    try:
+        return exporter.export(result)
+    except UnsupportedError:
+        return REFUSED
+
+
+def _inside(value: Any) -> Iterator[object]:
+    """Yield all plain values and arrays in a result."""
+    if attrs.has(type(value)):
+        for one in attrs.fields(type(value)):
+            yield from _inside(getattr(value, one.name))
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield key
+            yield from _inside(inner)
+    elif isinstance(value, tuple | list):
+        yield len(value)
+        for inner in value:
+            yield from _inside(inner)
+    elif isinstance(value, str | bytes | bool | int | float | np.ndarray | np.generic | type(None)):
+        yield value

@@ -1,0 +1,115 @@
+"""Exporters that are wrong on purpose: the kit finds each and says what to mend."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from attrs import frozen
+
+from fredfw import Comparison, Exporter, RunResult, units
+from fredfw.errors import UnsupportedError
+from fredfw.testing import ConformanceError, ExporterTests, check_exporter
+from fredfw.testing.conformance import outcome
+from fredfw.testing.exporter import EXPORTER, ExporterCase, results
+
+RESULTS = results()
+CALLS: list[int] = []
+
+
+@frozen
+class Seconds(Exporter):
+    """The seconds of each cell, one a line; with one fault or none."""
+
+    name: ClassVar[str] = "seconds"
+    suffixes: ClassVar[tuple[str, ...]] = (".txt",)
+
+    fault: str = units.option("none", help="which")
+
+    def export(self, result: RunResult | Comparison) -> str | bytes:
+        CALLS.append(1)
+        match self.fault:
+            case "nothing":
+                return None  # type: ignore[return-value]  # wrong on purpose
+            case "surrogate":
+                return "half a \ud800"
+            case "refuses":
+                raise UnsupportedError("never")
+            case "mute" if isinstance(result, RunResult):
+                raise UnsupportedError(" ")
+            case "runs" if isinstance(result, Comparison):
+                raise UnsupportedError("one cell only")
+            case "moody":
+                return str(np.random.random())
+            case "counts":
+                return str(len(CALLS))
+            case "spoils" if isinstance(result, RunResult):
+                result.link_bytes[:] += 1
+            case "writes" if isinstance(result, RunResult):
+                result.breakdown["compute"] = 0.0
+        rows = [result] if isinstance(result, RunResult) else result.rows
+        return "".join(f"{row.seconds!r}\n" for row in rows)
+
+
+@frozen
+class Dotless(Seconds):
+    """Has an ending without a dot."""
+
+    suffixes: ClassVar[tuple[str, ...]] = ("txt",)
+
+
+@frozen
+class Shuffled(Exporter):
+    """Labels in the order of a set."""
+
+    name: ClassVar[str] = "shuffled"
+
+    def export(self, result: RunResult | Comparison) -> bytes:
+        return " ".join({f"label {number}" for number in range(20)}).encode()
+
+
+class TestSound(ExporterTests):
+    exporters = (Seconds(), Seconds("runs"))
+
+
+def test_a_set_has_another_order_in_another_process() -> None:
+    with pytest.raises(ConformanceError) as caught:
+        check_exporter(Shuffled())
+    assert "exporter shuffled fails 1 of 11 checks:\n  is_the_same_in_another_process: the content " in str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("exporter", "check", "expected"),
+    [
+        (Seconds("nothing"), "gives_text_or_bytes", "of a RunResult, export() returns None; a str or bytes, or Unsup"),
+        (Seconds("refuses"), "gives_text_or_bytes", "every result is refused; give results= that it exports"),
+        (
+            Seconds("surrogate"),
+            "gives_text_or_bytes",
+            "of a RunResult, the text cannot be written as UTF-8: surrogates",
+        ),
+        (Seconds("mute"), "refusals_have_reasons", "a RunResult is refused without a reason"),
+        (Dotless(), "suffixes_are_endings", "suffixes are ('txt',); a tuple of endings with the dot"),
+        (Seconds("moody"), "is_deterministic", "asked twice, the content of a RunResult differs"),
+        (Seconds("counts"), "is_deterministic", "asked twice, the content of a RunResult differs"),
+        (
+            Seconds("spoils"),
+            "result_is_left_alone",
+            "export() changes the RunResult that it is given; copy what has to",
+        ),
+        (
+            Seconds("writes"),
+            "result_is_left_alone",
+            "export() changes the RunResult that it is given; copy what has to",
+        ),
+    ],
+)
+def test_wrong_exporters(exporter: Exporter, check: str, expected: str) -> None:
+    case: Any = ExporterCase(subject=exporter, results=RESULTS)
+    (one,) = (one for one in EXPORTER if one.__name__ == check)
+    told = outcome(one, case)
+    assert told is not None
+    assert expected in told
