@@ -70,7 +70,7 @@ def test_names_and_versions(kind: str) -> None:
     assert f"fredfw>={fredfw.__version__}" in project["dependencies"]
     module = contents[f"src/fredfw_{kind}_my_own/__init__.py"]
     assert f"\nfredfw_contract = {fredfw.CONTRACT_VERSION}\n" in module
-    assert f"\nclass MyOwn{kind.title()}(" in module
+    assert (f"\nclass MyOwn{kind.title()}(" if kind != "command" else "\n    def my_own(") in module
     assert not [path for path, text in contents.items() if "${" in text or "$kind" in text]
 
 
@@ -117,7 +117,9 @@ def test_it_says_what_it_wrote_and_what_comes_next(tmp_path: Path, monkeypatch: 
     ("kind", "name", "message"),
     [
         ("topolgy", "x", "KIND: no kind 'topolgy'; did you mean 'topology'? (accepted: topology, router"),
-        ("exporter", "x", "KIND: no kind 'exporter' (accepted: topology, router"),
+        ("hook", "x", "KIND: no kind 'hook' (accepted: topology, router"),
+        ("sharing", "max-min", "NAME: there is a sharing 'max-min' already, in fredfw (accepted: "),
+        ("command", "compare", "NAME: there is a command 'compare' already, in fredfw"),
         ("topology", "MyRing", "NAME: 'MyRing' is no name of a plugin; did you mean 'my-ring'? (accepted: "),
         ("topology", "my_ring", "NAME: 'my_ring' is no name of a plugin; did you mean 'my-ring'? (accepted: "),
         ("topology", "2d", "NAME: '2d' is no name of a plugin (accepted: "),

@@ -19,14 +19,16 @@ from fredfw.errors import InputError
 def new(ctx: click.Context, kind: str, name: str, into: str) -> None:
     """Write a package with a plugin of KIND called NAME.
 
-    KIND is topology, router, collective, workload or placement. The plugin is a small one that works, with the
-    conformance kit as its tests; change it step by step.
+    KIND is topology, router, collective, workload, placement, sharing, exporter or command. The plugin is a small one
+    that works, with the conformance kit as its tests where there is one; change it step by step.
     """
     from fredfw import scaffold
     from fredfw.plugin.registry import FIRST_PARTY
 
     scaffold.check(kind, name)
-    (registry,) = (one for one in session(ctx).plugins.registries if one.kind == kind)
+    plugins = session(ctx).plugins
+    registered = scaffold.REGISTERED_AS.get(kind, kind)
+    (registry,) = (one for one in (*plugins.registries, plugins.commands) if one.kind == registered)
     if name in registry or name in FIRST_PARTY.get(kind, ()):
         origin = (registry.info(name).distribution if name in registry else None) or scaffold.distribution(kind, name)
         raise InputError(f"there is a {kind} {name!r} already, in {origin}", key="NAME", accepted="a name of its own")

@@ -14,9 +14,18 @@ from string import Template
 
 from fredfw.errors import InputError, UnknownNameError, nearest
 
-KINDS = ("topology", "router", "collective", "workload", "placement")
+KINDS = ("topology", "router", "collective", "workload", "placement", "sharing", "exporter", "command")
 """Kinds of plugins that there are templates for."""
 
+REGISTERED_AS = {"sharing": "sharing policy"}
+"""What registries call kinds that are called something else here."""
+
+_TESTS = (
+    "fredfw's conformance kit, one test per property, and some of this package's own: give the kit\n"
+    "more configurations as the fields grow, and compare times with closed forms"
+)
+# What some of them have to install beside the others.
+_REQUIREMENTS = {"command": '"click>=8.1.7", '}
 # Path in the package, and the template of what is there; none where it is empty.
 _FILES = {
     ".gitignore": "gitignore",
@@ -59,6 +68,8 @@ def render(kind: str, name: str) -> dict[str, str]:
         "package": f"fredfw_{kind}_{module}",
         "distribution": distribution(kind, name),
         "cls": "".join(map(str.capitalize, [*name.split("-"), kind])),
+        "requirements": _REQUIREMENTS.get(kind, ""),
+        "tests": _TESTS if kind != "command" else "of what it prints and writes: give them closed forms of its times",
         "contract": CONTRACT_VERSION,
         "version": __version__,
     }
