@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +19,15 @@ EXAMPLES = sorted(ROOT.glob("examples/**/*.py"))
 MODULES = {"fredfw", "fredfw.cli", "fredfw.errors", "fredfw.typing", "fredfw.units"}
 # These are for those who use plugins, and for tests.
 MORE = {"fredfw.embed", "fredfw.embed.simpy", "fredfw.testing"}
+
+
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted(ROOT.glob("plugins/*/*/README.md")),
+    *sorted(ROOT.glob("examples/**/README.md")),
+]
+PYTHON = re.compile(r"^```python[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def imported(path: Path) -> Iterator[tuple[str, str | None]]:
@@ -57,6 +68,23 @@ def test_no_private_attribute_of_somebody_else(path: Path) -> None:
             line = f"{path}:{node.lineno} uses {node.attr}"
             assert isinstance(node.value, ast.Name), line
             assert node.value.id in ("self", "cls"), line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_pages_teach_public_names(page: Path) -> None:
+    for block in PYTHON.findall(page.read_text(encoding="utf-8")):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.Import):
+                modules = {alias.name for alias in node.names if alias.name.split(".")[0] == "fredfw"}
+                assert modules <= {"fredfw"}, f"{page} imports {modules}; from ... import ..."
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "fredfw":
+                assert node.module in MODULES | MORE, f"{page} imports {node.module}"
+                public = importlib.import_module(node.module)
+                names = {alias.name for alias in node.names}
+                listed = getattr(public, "__all__", [name for name in vars(public) if not private(name)])
+                assert names <= set(listed), f"{page} imports {names - set(listed)} from {node.module}"
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "fredfw":
+                assert node.attr in (*fredfw.__all__, "__all__"), f"{page} uses fredfw.{node.attr}"
 
 
 def test_there_are_plugins_to_look_at() -> None:
