@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,12 +24,13 @@ def new(ctx: click.Context, kind: str, name: str, into: str) -> None:
     that works, with the conformance kit as its tests where there is one; change it step by step.
     """
     from fredfw import scaffold
-    from fredfw.plugin.registry import FIRST_PARTY
+    from fredfw.plugin.registry import FIRST_PARTY, Catalog
 
     scaffold.check(kind, name)
     plugins = session(ctx).plugins
     registered = scaffold.REGISTERED_AS.get(kind, kind)
-    (registry,) = (one for one in (*plugins.registries, plugins.commands) if one.kind == registered)
+    catalogs: tuple[Catalog[Any], ...] = (*plugins.registries, plugins.commands)
+    (registry,) = (one for one in catalogs if one.kind == registered)
     if name in registry or name in FIRST_PARTY.get(kind, ()):
         origin = (registry.info(name).distribution if name in registry else None) or scaffold.distribution(kind, name)
         raise InputError(f"there is a {kind} {name!r} already, in {origin}", key="NAME", accepted="a name of its own")
