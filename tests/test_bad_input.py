@@ -186,15 +186,15 @@ def test_bad_bandwidth(value: str, message: str) -> None:
         (with_topology('link_latency = "20 B"'), "fabrics.mesh.topology.link_latency", "has the unit 'B', not s"),
         (with_topology("link_latency = -1"), "fabrics.mesh.topology.link_latency", "-1.0 is too small"),
         (with_topology('link_energy = "1 pJ"'), "fabrics.mesh.topology.link_energy", "has the unit 'pJ', not J/B"),
-        (with_topology("rows = 0"), "fabrics.mesh.topology.rows", "0 is no such number"),
-        (with_topology("rows = -2"), "fabrics.mesh.topology.rows", "-2 is no such number"),
+        (with_topology("rows = 0"), "fabrics.mesh.topology.rows", "0 is not a valid number"),
+        (with_topology("rows = -2"), "fabrics.mesh.topology.rows", "-2 is not a valid number"),
         (with_topology("rows = 2.5"), "fabrics.mesh.topology.rows", "2.5 is not an integer"),
         (with_topology("rows = nan"), "fabrics.mesh.topology.rows", "nan is not finite"),
         (with_topology("rows = inf"), "fabrics.mesh.topology.rows", "inf is not finite"),
         (with_topology("rows = true"), "fabrics.mesh.topology.rows", "True is not an integer"),
         (with_topology('rows = "2"'), "fabrics.mesh.topology.rows", "'2' is not an integer"),
         (with_topology("io_controllers = 1"), "fabrics.mesh.topology.io_controllers", "1 is not true or false"),
-        (GOOD.replace("[2, 2]", "4"), "fabrics.fred.topology.arity", "4 is no list of sizes"),
+        (GOOD.replace("[2, 2]", "4"), "fabrics.fred.topology.arity", "4 is not a list of sizes"),
         (GOOD.replace("[2, 2]", "[2, 0]"), "fabrics.fred.topology.arity", "[2, 0] has 0 in it"),
         (GOOD.replace("[2, 2]", "[2, nan]"), "fabrics.fred.topology.arity", "[2, nan] has nan in it"),
         (
@@ -218,7 +218,7 @@ def test_bad_bandwidth(value: str, message: str) -> None:
         (
             with_workload('workload = { name = "transformer", model = "gpt-3", mp = 0 }'),
             "workloads.net.workload.mp",
-            "0 is no such number",
+            "0 is not a valid number",
         ),
         (
             with_workload('workload = { name = "transformer", model = "gpt-3", minibatch = inf }'),
@@ -228,12 +228,12 @@ def test_bad_bandwidth(value: str, message: str) -> None:
         (
             with_workload('workload = "microbenchmark"\ncompute_scale = nan'),
             "workloads.net.compute_scale",
-            "nan is no scale",
+            "nan is not a scale",
         ),
         (
             with_workload(f'workload = "microbenchmark"\ncompute_scale = 1{"0" * 400}'),
             "workloads.net.compute_scale",
-            "is no scale",
+            "is not a scale",
         ),
         (
             with_workload('workload = "microbenchmark"\ncalibration = { fabric = "fred", speedup = inf }'),
@@ -275,7 +275,7 @@ def test_bad_number(text: str, key: str, message: str) -> None:
         (
             with_fabric('topology = "mesh2d"\ncollectives = "ring"'),
             "fabrics.mesh.collectives",
-            "'ring' is no choice of algorithms",
+            "'ring' is not a choice of algorithms",
         ),
         (
             with_fabric('topology = "mesh2d"\ncollectives = { default = 1 }'),
@@ -485,7 +485,7 @@ SAVING = '[[savings]]\nname = "S"\nof = "mesh"\nover = "fred"\n'
         (
             GOOD.replace("net]", '"net {size}"]') + "sweep = { size = [] }",
             "workloads.net {size}.sweep.size",
-            "[] is no",
+            "[] is not",
         ),
         (
             GOOD.replace("net]", '"net {size}"]') + "sweep = { size = ['1 GB/s'] }",
@@ -530,10 +530,10 @@ def test_nothing_to_calibrate() -> None:
     [
         (["all-reduc"], "pattern: unknown pattern 'all-reduc'; did you mean 'all-reduce'?"),
         (["all-reduce", "--topology", "mesh"], "--topology: no topology 'mesh'; did you mean 'mesh2d'?"),
-        (["all-reduce", "--set", "rows"], "--set: 'rows' is no assignment"),
+        (["all-reduce", "--set", "rows"], "--set: 'rows' is not an assignment"),
         (["all-reduce", "--set", "rows=2", "--set", "rows=3"], "--set: 'rows' is given twice"),
         (["all-reduce", "--set", "rowz=2"], "--set.rowz: unknown key; did you mean 'rows'?"),
-        (["all-reduce", "--set", "rows=0"], "--set.rows: 0 is no such number"),
+        (["all-reduce", "--set", "rows=0"], "--set.rows: 0 is not a valid number"),
         (["all-reduce", "--set", "link_bandwidth=750 GB"], "--set.link_bandwidth: '750 GB' has the unit 'GB', not B/s"),
         (["all-reduce", "--set", "link_bandwidth=750 G"], "--set.link_bandwidth: '750 G' has no unit"),
         (["all-reduce", "--set", "link_bandwidth=nan"], "--set.link_bandwidth: nan is not finite"),
@@ -556,8 +556,8 @@ def test_nothing_to_calibrate() -> None:
         (["all-reduce", "--group", "0,1,0"], "--group: NPU 0 is named twice"),
         (["all-reduce", "--group", "0-3,2"], "--group: NPU 2 is named twice"),
         (["all-reduce", "--group", "3-40"], "--group: there is no NPU 20"),
-        (["all-reduce", "--group", ""], "--group: '' is no NPU and no range"),
-        (["all-reduce", "--group", "a-b"], "--group: 'a-b' is no NPU and no range"),
+        (["all-reduce", "--group", ""], "--group: '' is neither an NPU nor a range"),
+        (["all-reduce", "--group", "a-b"], "--group: 'a-b' is neither an NPU nor a range"),
         (["broadcast", "--root", "20"], "root: root 20 is not in the group"),
         (["broadcast", "--root", "2", "--group", "4,5"], "root: root 2 is not in the group"),
         (["point-to-point"], "ranks: a point-to-point among 20 ranks"),
@@ -567,7 +567,7 @@ def test_nothing_to_calibrate() -> None:
         (["all-reduce", "--group", "0,1,5", "--algorithm", "hierarchical"], "algorithm: no algorithm can do"),
         (["all-reduce", "--option", "chunks=2"], "--option: options are given, but no algorithm"),
         (["all-reduce", "--algorithm", "ring", "--option", "chunk=2"], "--option.chunk: unknown key; did you mean"),
-        (["all-reduce", "--algorithm", "ring", "--option", "chunks=0"], "--option.chunks: 0 is no such number"),
+        (["all-reduce", "--algorithm", "ring", "--option", "chunks=0"], "--option.chunks: 0 is not a valid number"),
     ],
 )
 def test_bad_collectives(arguments: list[str], message: str) -> None:

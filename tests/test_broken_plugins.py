@@ -66,7 +66,7 @@ BROKEN = {
     "unmarked": ("def fredfw_topologies(): return []", "defines fredfw_topologies without @hookimpl"),
     "misspelt": (
         "@hookimpl\ndef fredfw_topologys(): return []",
-        "implements fredfw_topologys, which is no hook; did you mean 'fredfw_topologies'?",
+        "implements fredfw_topologys, which is not a hook; did you mean 'fredfw_topologies'?",
     ),
     "signature": (
         "@hookimpl\ndef fredfw_topologies(fabric): return []",
@@ -92,7 +92,7 @@ BROKEN = {
     ),
     "plain": (
         "class Plain(Pair): name = 'plain'\n@hookimpl\ndef fredfw_topologies(): return [Plain]",
-        "registers the topology Plain, which is no attrs class",
+        "registers the topology Plain, which is not an attrs class",
     ),
     "annotations": (
         "@frozen\nclass Late(Pair):\n    name: ClassVar[str] = 'late'\n    size: 'Size'\n"

@@ -156,7 +156,7 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_where_no_folder_can_be_made(tmp_path: Path) -> None:
-    assert "absent: --into: is no folder (accepted: " in is_refused("topology", "x", "--into", tmp_path / "absent")
+    assert "absent: --into: is not a folder (accepted: " in is_refused("topology", "x", "--into", tmp_path / "absent")
     (tmp_path / "fredfw-topology-x").write_text("a file")
     assert "--into: is there already" in is_refused("topology", "x", "--into", tmp_path)
 

@@ -30,7 +30,7 @@ class Owner(Protocol):
 
     @property
     def by_hand(self) -> bool:
-        """Whether it is no part of an installed package."""
+        """Whether it is not part of an installed package."""
 
 
 _owners: WeakKeyDictionary[type, Owner] = WeakKeyDictionary()

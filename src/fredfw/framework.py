@@ -79,10 +79,10 @@ class Framework:
             SimulationError: The model misbehaved.
         """
         if not isinstance(fabric, Fabric):
-            raise InputError(f"{fabric!r} is no fabric", key="fabric", accepted="what a topology's build() returns")
+            raise InputError(f"{fabric!r} is not a fabric", key="fabric", accepted="what a topology's build() returns")
         if not isinstance(algorithm, str):
             raise InputError(
-                f"{algorithm!r} is no name", key="algorithm", accepted="a name; options are keyword arguments"
+                f"{algorithm!r} is not a name", key="algorithm", accepted="a name; options are keyword arguments"
             )
         members = _members(group, fabric)
         request = CollectiveRequest(_pattern(pattern), len(members), _size(size), root)
@@ -294,7 +294,7 @@ def _size(value: float | str) -> float:
     except InputError as error:
         raise error.at(key="size") from None
     if size <= 0:
-        raise InputError(f"{value!r} is no size", key="size", accepted="more than 0 bytes")
+        raise InputError(f"{value!r} is not a size", key="size", accepted="more than 0 bytes")
     return size
 
 
@@ -304,10 +304,10 @@ def _members(group: Sequence[Any] | None, fabric: Fabric) -> IntArray:
         return np.arange(npus)
     accepted = f"different NPUs from 0 to {npus - 1}"
     if isinstance(group, str) or not len(group):
-        raise InputError(f"{group!r} is no group", key="group", accepted=accepted)
+        raise InputError(f"{group!r} is not a group", key="group", accepted=accepted)
     for npu in group:
         if isinstance(npu, bool) or not isinstance(npu, int | np.integer):
-            raise InputError(f"{npu!r} is no number of an NPU", key="group", accepted=accepted)
+            raise InputError(f"{npu!r} is not the number of an NPU", key="group", accepted=accepted)
         if not 0 <= npu < npus:
             raise InputError(f"{fabric.name!r} has no NPU {npu}", key="group", accepted=accepted)
     members = np.asarray(group, dtype=np.intp)

@@ -268,7 +268,7 @@ def sizes(default: object = attrs.NOTHING, *, minimum: int = 1, help: str = "") 
 
     def check(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
         if not isinstance(value, tuple) or not value:
-            raise InputError(f"{value!r} is no list of sizes", key=attribute.name, accepted=form)
+            raise InputError(f"{value!r} is not a list of sizes", key=attribute.name, accepted=form)
         for one in value:
             if isinstance(one, bool) or not isinstance(one, int) or one < minimum:
                 raise InputError(f"{list(value)} has {one!r} in it", key=attribute.name, accepted=form)
@@ -353,7 +353,7 @@ class _Whole:
             if one is None:
                 continue
             if isinstance(one, bool) or not isinstance(one, int) or one < self.minimum:
-                raise InputError(f"{one!r} is no such number", key=attribute.name, accepted=self.accepted)
+                raise InputError(f"{one!r} is not a valid number", key=attribute.name, accepted=self.accepted)
 
 
 def whole(minimum: int) -> Callable[[object, attrs.Attribute[Any], Any], None]:

@@ -95,7 +95,7 @@ def test_end_points_are_npus_and_named_nodes() -> None:
     log = Log(network)
     gate = int(fabric.controllers[0])
     network.send(fabric.node_name(gate), fabric.node_name(int(fabric.npus[3])), 128e9, on_complete=log("in"))
-    network.send(np.int64(0), "npu1", 1.0, on_complete=log("numpy"))  # type: ignore[arg-type]  # NumPy's are no int
+    network.send(np.int64(0), "npu1", 1.0, on_complete=log("numpy"))  # type: ignore[arg-type]  # NumPy's are not int
     network.run_until_idle()
     assert log.times["in"] == pytest.approx(1.0)  # a controller has 128 GB/s (FRED, table of the baseline)
 
@@ -429,30 +429,30 @@ def nothing() -> None:
 
 NAN, REQUEST = math.nan, CollectiveRequest(Pattern.ALL_REDUCE, 3, 1e9)
 BAD: dict[str, tuple[Callable[[NetworkBackend], object], str]] = {
-    "no such NPU": (lambda network: network.send(0, 3, 1.0), "dst: 3 is no end point"),
-    "negative NPU": (lambda network: network.send(-1, 1, 1.0), "src: -1 is no end point"),
-    "truth": (lambda network: network.send(True, 1, 1.0), "src: True is no end point"),
-    "fraction": (lambda network: network.send(0.5, 1, 1.0), "src: 0.5 is no end point"),  # type: ignore[arg-type]
-    "no such node": (lambda network: network.send("npu9", 1, 1.0), "src: 'npu9' is no end point"),
+    "no such NPU": (lambda network: network.send(0, 3, 1.0), "dst: 3 is not an end point"),
+    "negative NPU": (lambda network: network.send(-1, 1, 1.0), "src: -1 is not an end point"),
+    "truth": (lambda network: network.send(True, 1, 1.0), "src: True is not an end point"),
+    "fraction": (lambda network: network.send(0.5, 1, 1.0), "src: 0.5 is not an end point"),  # type: ignore[arg-type]
+    "no such node": (lambda network: network.send("npu9", 1, 1.0), "src: 'npu9' is not an end point"),
     "negative bytes": (lambda network: network.send(0, 1, -1.0), "bytes: -1.0 is too small"),
     "NaN bytes": (lambda network: network.send(0, 1, NAN), "bytes: nan is not finite"),
     "infinite bytes": (lambda network: network.send(0, 1, math.inf), "bytes: inf is not finite"),
     "no bytes": (lambda network: network.send(0, 1, "1 s"), "bytes: '1 s' has the unit 's'"),
     "tag": (lambda network: network.send(0, 1, 1.0, [1]), r"tag: \[1\] cannot be compared"),  # type: ignore[arg-type]
     "callback": (lambda network: network.send(0, 1, 1.0, 1, 5), "on_complete: 5 cannot be called"),  # type: ignore[arg-type]
-    "class": (lambda network: network.send(0, 1, 1.0, priority=-1), "priority: -1 is no class"),
-    "label": (lambda network: network.send(0, 1, 1.0, label=5), "label: 5 is no label"),  # type: ignore[arg-type]
-    "no label": (lambda network: network.collective(REQUEST, label=["x"]), r"label: \['x'\] is no label"),  # type: ignore[arg-type]
+    "class": (lambda network: network.send(0, 1, 1.0, priority=-1), "priority: -1 is not a class"),
+    "label": (lambda network: network.send(0, 1, 1.0, label=5), "label: 5 is not a label"),  # type: ignore[arg-type]
+    "no label": (lambda network: network.collective(REQUEST, label=["x"]), r"label: \['x'\] is not a label"),  # type: ignore[arg-type]
     "receive tag": (lambda network: network.receive(0, 1, None, nothing), "tag: nothing is received without a tag"),
-    "receive end": (lambda network: network.receive(0, 7, 1, nothing), "dst: 7 is no end point"),
+    "receive end": (lambda network: network.receive(0, 7, 1, nothing), "dst: 7 is not an end point"),
     "receive callback": (lambda network: network.receive(0, 1, 1, None), "on_complete: None cannot be called"),  # type: ignore[arg-type]
-    "request": (lambda network: network.collective("all-reduce"), "request: 'all-reduce' is no request"),  # type: ignore[arg-type]
+    "request": (lambda network: network.collective("all-reduce"), "request: 'all-reduce' is not a request"),  # type: ignore[arg-type]
     "ranks": (lambda network: network.collective(REQUEST, group=[0, 1]), "group: a request for 3 ranks"),
     "group": (lambda network: network.collective(REQUEST, group=[0, 1, 3]), "group: NPU 3 is not in"),
     "twice": (lambda network: network.collective(REQUEST, group=[0, 1, 1]), "group: NPU 1 is in the group more"),
-    "fractions": (lambda network: network.collective(REQUEST, group=[0, 1, 0.5]), "group: .* is no group"),  # type: ignore[list-item]
+    "fractions": (lambda network: network.collective(REQUEST, group=[0, 1, 0.5]), "group: .* is not a group"),  # type: ignore[list-item]
     "algorithm": (lambda network: network.collective(REQUEST, algorithm="rign"), "algorithm: .* did you mean 'ring'"),
-    "no algorithm": (lambda network: network.collective(REQUEST, algorithm=None), "algorithm: None is no"),  # type: ignore[arg-type]
+    "no algorithm": (lambda network: network.collective(REQUEST, algorithm=None), "algorithm: None is not"),  # type: ignore[arg-type]
     "unfit": (lambda network: network.collective(REQUEST, algorithm="in-network"), "no algorithm can do all-reduce"),
     "delay": (lambda network: network.schedule(-1e-9, nothing), "delay: -1e-09 is too small"),
     "NaN delay": (lambda network: network.schedule(NAN, nothing), "delay: nan is not finite"),
@@ -463,15 +463,15 @@ BAD: dict[str, tuple[Callable[[NetworkBackend], object], str]] = {
     "endless": (lambda network: network.advance(math.inf), "until: inf is not finite"),
     "handle": (lambda network: network.cancel(99), "handle: nothing is under way as 99"),  # type: ignore[arg-type]
     "no handle": (lambda network: network.cancel([]), r"handle: nothing is under way as \[\]"),  # type: ignore[arg-type]
-    "link": (lambda network: network.fail_link(4), "link: 4 is no link"),
-    "link name": (lambda network: network.fail_link("npu0->npu9"), "link: 'npu0->npu9' is no link"),
-    "no link name": (lambda network: network.fail_link("npu0"), "link: 'npu0' is no link"),
-    "no link between": (lambda network: network.restore_link((0, 2)), r"link: \(0, 2\) is no link"),
-    "no node": (lambda network: network.set_bandwidth((0, 9), 1.0), r"link: \(0, 9\) is no link"),
-    "three nodes": (lambda network: network.fail_link((0, 1, 2)), r"link: \(0, 1, 2\) is no link"),  # type: ignore[arg-type]
+    "link": (lambda network: network.fail_link(4), "link: 4 is not a link"),
+    "link name": (lambda network: network.fail_link("npu0->npu9"), "link: 'npu0->npu9' is not a link"),
+    "no link name": (lambda network: network.fail_link("npu0"), "link: 'npu0' is not a link"),
+    "no link between": (lambda network: network.restore_link((0, 2)), r"link: \(0, 2\) is not a link"),
+    "no node": (lambda network: network.set_bandwidth((0, 9), 1.0), r"link: \(0, 9\) is not a link"),
+    "three nodes": (lambda network: network.fail_link((0, 1, 2)), r"link: \(0, 1, 2\) is not a link"),  # type: ignore[arg-type]
     "up already": (lambda network: network.restore_link(0), "link: npu0->npu1 has not failed"),
     "bandwidth": (lambda network: network.set_bandwidth(0, "1 GB"), "value: '1 GB' has the unit 'GB'"),
-    "no bandwidth": (lambda network: network.set_bandwidth(0, 0), "value: 0 is no bandwidth"),
+    "no bandwidth": (lambda network: network.set_bandwidth(0, 0), "value: 0 is not a bandwidth"),
     "NaN bandwidth": (lambda network: network.set_bandwidth(0, NAN), "value: nan is not finite"),
     "negative bandwidth": (lambda network: network.set_bandwidth(0, -1.0), "value: -1.0 is too small"),
 }
@@ -534,17 +534,17 @@ def test_what_is_over_cannot_be_cancelled() -> None:
 def test_a_switch_is_no_end_point() -> None:
     fabric = FRAMEWORK.topology("switch", npus=2).build()
     switch = int(np.flatnonzero(fabric.kinds == NodeKind.SWITCH)[0])
-    with pytest.raises(InputError, match=r"dst: .* is no end point"):
+    with pytest.raises(InputError, match=r"dst: .* is not an end point"):
         NetworkBackend(fabric, plugins=FRAMEWORK.plugins).send(0, fabric.node_name(switch), 1.0)
 
 
 def test_what_a_network_is_made_of_is_checked() -> None:
     fabric = row().fabric
-    with pytest.raises(InputError, match="fabric: 'mesh2d' is no fabric"):
+    with pytest.raises(InputError, match="fabric: 'mesh2d' is not a fabric"):
         NetworkBackend("mesh2d")  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="router: no router 'yx'"):
         NetworkBackend(fabric, "yx", plugins=FRAMEWORK.plugins)
-    with pytest.raises(InputError, match="sharing: 5 is no sharing policy"):
+    with pytest.raises(InputError, match="sharing: 5 is not a sharing policy"):
         NetworkBackend(fabric, sharing=5, plugins=FRAMEWORK.plugins)  # type: ignore[arg-type]
 
 

@@ -399,7 +399,7 @@ def test_a_refused_message_leaves_no_trace() -> None:
     network.fail_link("npu0->npu1")
     before = network.notes()
     for priority in (-1, 2**31, 2**63):
-        with pytest.raises(InputError, match="is no class"):
+        with pytest.raises(InputError, match="is not a class"):
             network.send(0, 1, 1e9, priority=priority)
     assert network.notes() == before
 

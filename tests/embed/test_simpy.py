@@ -198,7 +198,7 @@ def test_errors_reach_the_process_that_made_them() -> None:
     env = environment()
 
     def main() -> Process:
-        with pytest.raises(InputError, match="dst: 9 is no end point"):
+        with pytest.raises(InputError, match="dst: 9 is not an end point"):
             env.network.send(0, 9, 1.0)
         yield env.timeout(1.0)
 
@@ -208,7 +208,7 @@ def test_errors_reach_the_process_that_made_them() -> None:
 
 
 def test_an_environment_needs_a_network() -> None:
-    with pytest.raises(InputError, match="backend: None is no network"):
+    with pytest.raises(InputError, match="backend: None is not a network"):
         Environment(None)  # type: ignore[arg-type]
 
 

@@ -151,7 +151,7 @@ def test_a_foreign_cell(paths: list[str]) -> None:
     changed(paths[0], lambda cell: cell.update(fabric="mesh 4"))
     error = refused(paths)
     assert (error.file, error.key) == (paths[0], "sum on mesh 4")
-    assert error.message == "is no cell of cells.toml; did you mean 'sum on mesh 3'?"
+    assert error.message == "is not a cell of cells.toml; did you mean 'sum on mesh 3'?"
 
 
 def changed(path: str, change: Callable[[dict[str, Any]], object]) -> None:
@@ -251,7 +251,7 @@ def test_cells_of_other_versions(paths: list[str]) -> None:
         (lambda cell: cell["provenance"].update(fidelity="exact"), "provenance.fidelity", "'exact' is not known"),
         (lambda cell: cell["provenance"].update(versions={}), "provenance.versions", "names no version"),
         (lambda cell: cell["provenance"].update(versions=["1"]), "provenance.versions", "['1'] is of another type"),
-        (lambda cell: cell["provenance"]["versions"].update(a=1), "provenance.versions.a", "1 is no version"),
+        (lambda cell: cell["provenance"]["versions"].update(a=1), "provenance.versions.a", "1 is not a version"),
         (lambda cell: cell["provenance"].pop("written"), "provenance.written", "is missing"),
         *(
             (lambda cell, key=key: cell["provenance"].pop(key), f"provenance.{key}", "is missing")

@@ -140,7 +140,7 @@ def test_tables_without_a_file_are_relative_to_the_current_folder(
     ("plugins", "key", "message"),
     [
         ('["absent.py"]', "plugins[0]", "'absent.py' does not exist"),
-        ('["fabrics/pair.py", "pair.toml"]', "plugins[1]", "'pair.toml' is no Python file"),
+        ('["fabrics/pair.py", "pair.toml"]', "plugins[1]", "'pair.toml' is not a Python file"),
         ('"fabrics/pair.py"', "plugins", "'fabrics/pair.py' is not a list"),
         ("[1]", "plugins", "1 is not text"),
     ],

@@ -166,10 +166,14 @@ def test_nothing_can_be_saved_over_nothing() -> None:
         ({"workloads": "sum {size}"}, "savings[0].workloads", "'sum {size}' is not a list"),
         ({"by": "size"}, "savings[0].by", "'size' is not a list"),
         ({"by": ["rate"]}, "savings[0].by", "'sum 1 GB' on 'fast 1 GB/s' has no swept field 'rate'"),
-        ({"by": ["size", "size"]}, "savings[0].by", "['size', 'size'] is no such list"),
-        ({"by": ["size", "link_bandwidth", "x"]}, "savings[0].by", "['size', 'link_bandwidth', 'x'] is no such list"),
+        ({"by": ["size", "size"]}, "savings[0].by", "['size', 'size'] is not one or two fields"),
+        (
+            {"by": ["size", "link_bandwidth", "x"]},
+            "savings[0].by",
+            "['size', 'link_bandwidth', 'x'] is not one or two fields",
+        ),
         ({"part": 1}, "savings[0].part", "1 is not text"),
-        ({"references": [{"saving": 36.8}]}, "savings[0].references[0].saving", "36.8 is no saving"),
+        ({"references": [{"saving": 36.8}]}, "savings[0].references[0].saving", "36.8 is not a saving"),
         ({"references": [{"at": {}}]}, "savings[0].references[0].saving", "is missing"),
         ({"references": [{"saving": 0.5, "at": {"size": "1 GB"}}]}, "savings[0].references[0].at", "there is no group"),
         (

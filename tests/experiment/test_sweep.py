@@ -96,10 +96,10 @@ def test_stepwise_may_name_a_template() -> None:
 @pytest.mark.parametrize(
     ("tables", "key", "message"),
     [
-        (swept(sweep=3), "fabrics.mesh {columns}.sweep", "3 is no sweep"),
-        (swept(sweep={}), "fabrics.mesh {columns}.sweep", "{} is no sweep"),
-        (swept(sweep={"columns": []}), "fabrics.mesh {columns}.sweep.columns", "[] is no list of values"),
-        (swept(sweep={"columns": 2}), "fabrics.mesh {columns}.sweep.columns", "2 is no list of values"),
+        (swept(sweep=3), "fabrics.mesh {columns}.sweep", "3 is not a sweep"),
+        (swept(sweep={}), "fabrics.mesh {columns}.sweep", "{} is not a sweep"),
+        (swept(sweep={"columns": []}), "fabrics.mesh {columns}.sweep.columns", "[] is not a list of values"),
+        (swept(sweep={"columns": 2}), "fabrics.mesh {columns}.sweep.columns", "2 is not a list of values"),
         (swept("mesh"), "fabrics.mesh.sweep.columns", "the name 'mesh' does not tell its values apart"),
         (
             swept("mesh {columns} {colums}"),
@@ -127,7 +127,7 @@ def test_stepwise_may_name_a_template() -> None:
             "10100 combinations",
         ),
         (swept("m {colums}", sweep={"colums": [2]}), "fabrics.m 2.topology.colums", "did you mean 'columns'?"),
-        (swept(sweep={"columns": [0]}), "fabrics.mesh 0.topology.columns", "0 is no such number"),
+        (swept(sweep={"columns": [0]}), "fabrics.mesh 0.topology.columns", "0 is not a valid number"),
         (
             {**swept(), "workloads": {"net": {"workload": "microbenchmark", "sweep": {"size": ["1 MB"]}}}},
             "workloads.net.sweep.size",

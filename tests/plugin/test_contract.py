@@ -46,9 +46,9 @@ def test_the_oldest_contract_is_not_above_the_current() -> None:
     [
         (fredfw.CONTRACT_VERSION + 1, f"has version {fredfw.CONTRACT_VERSION}: upgrade fredfw, see docs/api-policy.md"),
         (contract.OLDEST_CONTRACT - 1, f"serves is {contract.OLDEST_CONTRACT}: update the plugin, see docs/api-policy"),
-        ("1", "declares fredfw_contract = '1', which is no whole number"),
-        (True, "declares fredfw_contract = True, which is no whole number"),
-        (1.5, "declares fredfw_contract = 1.5, which is no whole number"),
+        ("1", "declares fredfw_contract = '1', which is not a whole number"),
+        (True, "declares fredfw_contract = True, which is not a whole number"),
+        (1.5, "declares fredfw_contract = 1.5, which is not a whole number"),
     ],
 )
 def test_another_contract_says_what_to_do(install: Install, version: object, cause: str) -> None:
@@ -111,7 +111,7 @@ def test_methods_that_can_be_called_as_the_interface_says(members: dict[str, Any
         ),
         ({"schedule": takes("self", "*", "request", "view")}, "defines schedule(*, request, view), which is called "),
         ({"schedule": takes()}, "defines schedule without self"),
-        ({"schedule": property(takes("self"))}, "defines schedule as a property, which is no method"),
+        ({"schedule": property(takes("self"))}, "defines schedule as a property, which is not a method"),
         ({"variants": classmethod(takes("cls"))}, "defines variants(), which is called with (pattern)"),
     ],
 )

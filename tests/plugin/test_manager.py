@@ -93,7 +93,7 @@ def test_an_entry_point_may_name_an_object(install: Install, topology: Source) -
         ("def broken(:", "cannot be imported: SyntaxError"),
         (
             "from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_topologys(): return []",
-            "implements fredfw_topologys, which is no hook; did you mean 'fredfw_topologies'?",
+            "implements fredfw_topologys, which is not a hook; did you mean 'fredfw_topologies'?",
         ),
         (
             "from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_topologies(fabric): return []",
@@ -109,7 +109,7 @@ def test_an_entry_point_may_name_an_object(install: Install, topology: Source) -
         ),
         (
             "from fredfw.plugin import hookimpl\n@hookimpl\ndef fredfw_topologys(): pass\ndef fredfw_routers(): pass",
-            "defines fredfw_routers without @hookimpl; it implements fredfw_topologys, which is no hook",
+            "defines fredfw_routers without @hookimpl; it implements fredfw_topologys, which is not a hook",
         ),
         (
             "from fredfw import NoSuchInterface",
@@ -419,11 +419,11 @@ class Unresolved(Loop):
 
 
 BAD_CLASSES = [
-    (LinearPlacement, r"LinearPlacement \(\S+placement\.py\), which is no subclass of Topology"),
+    (LinearPlacement, r"LinearPlacement \(\S+placement\.py\), which is not a subclass of Topology"),
     (Abstract, "which does not define build"),
     (Nameless, "which has no name"),
     (NameIsAField, "which has no name"),
-    (NoAttrs, "which is no attrs class"),
+    (NoAttrs, "which is not an attrs class"),
     (Unresolved, "which cannot be configured: .* NameError: name 'nowhere' is not defined"),
 ]
 
@@ -462,7 +462,7 @@ def test_a_class_that_breaks_the_contract_is_left_out_alone(install: Install, to
     assert "NameError: name 'undefined' is not defined" in str(warning.message)
     with pytest.raises(BrokenPluginError, match=r"no topology 'late'.*'undefined'"):
         manager.topologies.get("late")
-    with pytest.warns(PluginWarning, match="registers the router Acme, which is no subclass of Router"):
+    with pytest.warns(PluginWarning, match="registers the router Acme, which is not a subclass of Router"):
         assert "acme-ring" not in manager.routers
     with pytest.raises(PluginError, match=r"acme 1\.0, .*'undefined'"):
         PluginManager.discover(only("acme", strict=True)).topologies.names()
@@ -595,7 +595,7 @@ def test_a_plugin_given_by_hand_that_cannot_be_used_is_an_error() -> None:
     manager.register(fredfw.defaults, "core")
     with pytest.raises(PluginError, match="already registered"):
         manager.register(fredfw.defaults, "again")
-    with pytest.raises(PluginError, match="fredfw_topologys, which is no hook"):
+    with pytest.raises(PluginError, match="fredfw_topologys, which is not a hook"):
         manager.register(plugin(fredfw_topologys=lambda: None), "misspelt")
     with pytest.raises(PluginError, match=r"implements fredfw_topologies\(fabric\), which is called with \(\) only"):
         manager.register(plugin(fredfw_topologies=lambda fabric: [fabric]), "parameters")
@@ -652,7 +652,7 @@ def test_files_of_one_name_are_both_recorded(tmp_path: Path, topology: Source) -
 def test_a_file_that_is_no_plugin(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent\.py: does not exist"):
         PluginManager().load_file(tmp_path / "absent.py")
-    with pytest.raises(InputError, match="is no Python file"):
+    with pytest.raises(InputError, match="is not a Python file"):
         PluginManager().load_file(tmp_path)
     (tmp_path / "bad.py").write_text("1 / 0")
     before = set(sys.modules)

@@ -35,7 +35,7 @@ def new(ctx: click.Context, kind: str, name: str, into: str) -> None:
         origin = (registry.info(name).distribution if name in registry else None) or scaffold.distribution(kind, name)
         raise InputError(f"there is a {kind} {name!r} already, in {origin}", key="NAME", accepted="a name of its own")
     if not Path(into).is_dir():
-        raise InputError("is no folder", file=into, key="--into", accepted="a folder that is there")
+        raise InputError("is not a folder", file=into, key="--into", accepted="a folder that is there")
     folder = Path(into, scaffold.distribution(kind, name))
     contents = scaffold.render(kind, name)
     try:

@@ -32,7 +32,7 @@ def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not key:
-            raise InputError(f"{text!r} is no assignment", key=option, accepted="KEY=VALUE")
+            raise InputError(f"{text!r} is not an assignment", key=option, accepted="KEY=VALUE")
         if key in found:
             raise InputError(f"{key!r} is given twice", key=option, accepted="each key once")
         found[key] = value.strip()
@@ -189,7 +189,7 @@ def parse_group(text: str, npus: int) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,18})(?:\s*-\s*([0-9]{1,18}))?\s*", part)
         if match is None:
-            raise InputError(f"{part!r} is no NPU and no range", key=option, accepted=accepted)
+            raise InputError(f"{part!r} is neither an NPU nor a range", key=option, accepted=accepted)
         first, last = int(match[1]), int(match[2] or match[1])
         if first > last:
             raise InputError(f"{part.strip()!r} goes down", key=option, accepted=accepted)

@@ -63,7 +63,7 @@ class CollectiveRequest:
             number = getattr(self, key)
             if not isinstance(number, int | np.integer):
                 raise InputError(
-                    f"{number!r} is no whole number", key=key, accepted="the number of a rank, or of ranks"
+                    f"{number!r} is not a whole number", key=key, accepted="the number of a rank, or of ranks"
                 )
         if self.ranks < 1:
             raise InputError(f"a group of {self.ranks}", key="ranks", accepted="at least 1")

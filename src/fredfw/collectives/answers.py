@@ -17,7 +17,7 @@ def variants(cls: type[CollectiveAlgorithm], pattern: Pattern) -> Sequence[Colle
     """Return the configurations that ``auto`` tries for ``pattern``.
 
     Raises:
-        PluginError: The class fails, or what it returns are no algorithms.
+        PluginError: The class fails, or what it returns are not algorithms.
     """
     asked = Asking(cls, "variants")
     with asked:
@@ -31,7 +31,7 @@ def refusal(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: Gr
     """Return why ``algorithm`` cannot serve ``request`` on ``view``, or ``None`` if it can.
 
     Raises:
-        PluginError: The algorithm fails, or what it returns is no text.
+        PluginError: The algorithm fails, or what it returns is not text.
     """
     asked = Asking(algorithm, "refusal")
     with asked:
@@ -45,7 +45,7 @@ def written(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: Gr
     """Return what ``algorithm`` writes for ``request``.
 
     Raises:
-        PluginError: The algorithm fails, or what it returns is no schedule.
+        PluginError: The algorithm fails, or what it returns is not a schedule.
         ScheduleError: It is not a valid one; names the algorithm and the plugin.
         UnsupportedError: The algorithm cannot do it.
     """

@@ -39,7 +39,7 @@ def ring_schedule(
         channels: Whether the phases of dimension ``d`` name channel ``d``, to take turns with other schedules' on it.
 
     Raises:
-        ScheduleError: Another pattern, or coordinates that are no full product.
+        ScheduleError: Another pattern, or coordinates that are not a full product.
     """
     if pattern not in (Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER):
         raise ScheduleError(f"rings do no {pattern}")
@@ -48,7 +48,7 @@ def ring_schedule(
     sizes = coordinates.max(axis=0) + 1
     place = np.ravel_multi_index(tuple(coordinates.T), tuple(sizes))
     if int(np.prod(sizes)) != n or np.bincount(place).max() > 1:
-        raise ScheduleError(f"{n} ranks are no full product of {sizes.tolist()} positions")
+        raise ScheduleError(f"{n} ranks are not a full product of {sizes.tolist()} positions")
     rank = np.arange(n)
     rank_at = np.empty(sizes, dtype=np.intp)
     rank_at.ravel()[place] = rank

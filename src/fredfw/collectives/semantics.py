@@ -40,7 +40,7 @@ def check(schedule: Schedule, request: CollectiveRequest | None = None) -> None:
 
     All reads of a repetition happen before its writes. A chunk may be replaced by a copy as often as one likes, but two
     writes to it in one repetition must both add, or both bring the same. Two phases that the DAG does not order must
-    not touch the same chunk of the same rank, unless both only read it; turns on a channel are no order.
+    not touch the same chunk of the same rank, unless both only read it; turns on a channel do not order them.
 
     Sizes are compared as ``check_sizes`` does. Where chunks are given sizes of their own (all-to-all-v), one of no
     bytes need not arrive.

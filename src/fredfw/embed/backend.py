@@ -97,7 +97,7 @@ class NetworkBackend:
         stepwise: bool = False,
     ) -> None:
         if not isinstance(fabric, Fabric):
-            raise InputError(f"{fabric!r} is no fabric", key="fabric", accepted="what a topology's build() returns")
+            raise InputError(f"{fabric!r} is not a fabric", key="fabric", accepted="what a topology's build() returns")
         plugins = plugins or PluginManager.discover()
         if router is not None:
             fabric = fabric.with_defaults(router=_configured(router, plugins.routers, Router, "router"))
@@ -226,7 +226,7 @@ class NetworkBackend:
                 it.
         """
         if not isinstance(request, CollectiveRequest):
-            raise InputError(f"{request!r} is no request", key="request", accepted="a CollectiveRequest")
+            raise InputError(f"{request!r} is not a request", key="request", accepted="a CollectiveRequest")
         _check_callback(on_complete)
         label = str(request.pattern) if label is None else label
         _check_label(label)
@@ -360,7 +360,9 @@ class NetworkBackend:
         number = self._find_link(link)
         bandwidth = _quantity(value, Unit.BYTES_PER_SECOND, "value")
         if bandwidth == 0:
-            raise InputError(f"{value!r} is no bandwidth", key="value", accepted="more than 0; fail_link closes a link")
+            raise InputError(
+                f"{value!r} is not a bandwidth", key="value", accepted="more than 0; fail_link closes a link"
+            )
         self._bandwidths[number] = bandwidth
         if self._live[number]:
             self._network.set_bandwidths(np.array([number]), np.array([bandwidth]))
@@ -438,7 +440,7 @@ class NetworkBackend:
         node = self._nodes.get(end) if isinstance(end, str) else None
         if node is None or self.fabric.kinds[node] == NodeKind.SWITCH:
             accepted = f"an NPU from 0 to {len(npus) - 1}, or the name of an NPU or I/O controller"
-            raise InputError(f"{end!r} is no end point of {self.fabric.name!r}", key=key, accepted=accepted)
+            raise InputError(f"{end!r} is not an end point of {self.fabric.name!r}", key=key, accepted=accepted)
         return node
 
     def _path(self, source: int, destination: int) -> Routes:
@@ -452,7 +454,7 @@ class NetworkBackend:
             members = np.arange(len(self.fabric.npus))
         else:
             if not isinstance(group, Sequence | np.ndarray) or not all(map(_is_number, group)):
-                raise InputError(f"{group!r} is no group", key="group", accepted="numbers of NPUs")
+                raise InputError(f"{group!r} is not a group", key="group", accepted="numbers of NPUs")
             members = np.asarray(list(group), dtype=np.intp)
             self.fabric.view(members)  # which checks the numbers
         if len(members) != request.ranks:
@@ -466,7 +468,7 @@ class NetworkBackend:
             message = f"no collective algorithm {algorithm!r}{nearest(algorithm, known)}"
             raise UnknownNameError(message, key="algorithm", accepted=", ".join(known))
         if not isinstance(algorithm, CollectiveAlgorithm | str):
-            raise InputError(f"{algorithm!r} is no algorithm", key="algorithm", accepted="one, or the name of one")
+            raise InputError(f"{algorithm!r} is not an algorithm", key="algorithm", accepted="one, or the name of one")
         key = algorithm if isinstance(algorithm, str) else (type(algorithm), str(algorithm))
         if key not in self._planners:
             self._planners[key] = Planner(
@@ -507,7 +509,7 @@ class NetworkBackend:
                 return int(self.fabric.links_between(np.array(ends[:1]), np.array(ends[1:]))[0])
         name = f" such as {self.fabric.link_name(0)!r}" if count else ""
         accepted = f"a link from 0 to {count - 1}, its name{name}, or the numbers of the two nodes that it joins"
-        raise InputError(f"{link!r} is no link of {self.fabric.name!r}", key="link", accepted=accepted)
+        raise InputError(f"{link!r} is not a link of {self.fabric.name!r}", key="link", accepted=accepted)
 
     def _rewire(self, link: int, bandwidth: float, what: str) -> None:
         """Have flows avoid the links that are down, now and later."""
@@ -556,7 +558,7 @@ def _configured(given: T | str, registry: Registry[T], interface: type[Any], key
         raise error.at(key=key) from None
     if not isinstance(one, interface):
         accepted = f"a {interface.__name__}, or one of {', '.join(registry.names())}"
-        raise InputError(f"{given!r} is no {registry.kind}", key=key, accepted=accepted)
+        raise InputError(f"{given!r} is not a {registry.kind}", key=key, accepted=accepted)
     return one
 
 
@@ -573,7 +575,7 @@ def _quantity(value: object, unit: Unit, key: str) -> float:
 def _class(priority: int) -> int:
     if not _is_number(priority) or not 0 <= priority < _CLASSES:
         accepted = f"0 for the highest, 1, 2, ... to {_CLASSES - 1}"
-        raise InputError(f"{priority!r} is no class", key="priority", accepted=accepted)
+        raise InputError(f"{priority!r} is not a class", key="priority", accepted=accepted)
     return int(priority)
 
 
@@ -585,7 +587,7 @@ def _check_callback(callback: object, key: str = "on_complete", *, required: boo
 
 def _check_label(label: object) -> None:
     if not isinstance(label, str):
-        raise InputError(f"{label!r} is no label", key="label", accepted="text")
+        raise InputError(f"{label!r} is not a label", key="label", accepted="text")
 
 
 def _check_tag(tag: object) -> None:

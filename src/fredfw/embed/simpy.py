@@ -94,7 +94,7 @@ class Environment(simpy.Environment):
 
     def __init__(self, backend: NetworkBackend) -> None:
         if not isinstance(backend, NetworkBackend):
-            raise InputError(f"{backend!r} is no network", key="backend", accepted="a NetworkBackend")
+            raise InputError(f"{backend!r} is not a network", key="backend", accepted="a NetworkBackend")
         super().__init__(initial_time=backend.now)
         self.network = Network(self, backend)
 

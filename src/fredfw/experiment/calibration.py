@@ -118,7 +118,7 @@ def solve(
     """Return where ``function`` is ``target``, and its least and greatest value on ``grid``.
 
     Found are the points of ``grid`` (ascending) where it is, and one root between two neighbours on either side of it;
-    a jump across the target is no root.
+    a jump across the target is not a root.
     """
     values = [function(point) for point in grid]
     roots = [point for point, value in zip(grid, values, strict=True) if value == target]

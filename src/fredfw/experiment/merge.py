@@ -32,7 +32,7 @@ def merge(outline: AnyOutline, paths: Iterable[str | Path]) -> Comparison:
         try:
             if key not in known:
                 hint = nearest(_title(*key), [_title(*one) for one in known])
-                raise InputError(f"is no cell of {_origin(outline)}{hint}", accepted="the cells of that experiment")
+                raise InputError(f"is not a cell of {_origin(outline)}{hint}", accepted="the cells of that experiment")
             if key in cells:
                 raise InputError(f"is in {files[key]} as well", accepted="each cell once")
             _check_configuration(cell, _expected(outline, *key), outline)

@@ -195,7 +195,7 @@ def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapp
         raise InputError("has a scale of its own as well", key=f"{key}.scaled_like", accepted="one of the two")
     scale = table.get("compute_scale", 1.0)
     if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= sys.float_info.max:
-        raise InputError(f"{scale!r} is no scale", key=f"{key}.compute_scale", accepted="a finite number above 0")
+        raise InputError(f"{scale!r} is not a scale", key=f"{key}.compute_scale", accepted="a finite number above 0")
     calibration = None
     if "calibration" in table:
         where = f"{key}.calibration"
@@ -362,7 +362,7 @@ class _Reader:
             return None
         if not isinstance(value, Mapping):
             accepted = 'auto, or a table such as { all-reduce = "ring", default = "direct" }'
-            raise InputError(f"{value!r} is no choice of algorithms", key=key, accepted=accepted)
+            raise InputError(f"{value!r} is not a choice of algorithms", key=key, accepted=accepted)
         chosen: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] = {}
         _check_keys(value, ("selection", "default", *map(str, Pattern)), key)
         for name, one in value.items():

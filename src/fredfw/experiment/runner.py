@@ -387,7 +387,7 @@ class Bench:
 
         Raises:
             UnsupportedError: No algorithm can serve it.
-            ScheduleError: What the algorithm wrote is no valid schedule, or does something else.
+            ScheduleError: What the algorithm wrote is not a valid schedule, or does something else.
             SimulationError: Flows cannot move.
         """
         plan = self.planner.plan(request, group)

@@ -23,12 +23,14 @@ _AXES = 2  # of the table or the map that a saving is drawn as
 
 def _positive(_instance: object, attribute: attrs.Attribute[float], value: float) -> None:
     if not value > 0:
-        raise InputError(f"{value!r} is no speed-up", key=attribute.name, accepted="a finite number above 0")
+        raise InputError(f"{value!r} is not a speed-up", key=attribute.name, accepted="a finite number above 0")
 
 
 def _share(_instance: object, attribute: attrs.Attribute[float], value: float) -> None:
     if not value <= 1:
-        raise InputError(f"{value!r} is no saving", key=attribute.name, accepted="a share of at most 1, such as 0.368")
+        raise InputError(
+            f"{value!r} is not a saving", key=attribute.name, accepted="a share of at most 1, such as 0.368"
+        )
 
 
 @frozen
@@ -108,7 +110,11 @@ class SavingSpec:
     @by.validator
     def _check_by(self, attribute: attrs.Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
         if len(value) > _AXES or len(set(value)) < len(value):
-            raise InputError(f"{list(value)} is no such list", key=attribute.name, accepted="one or two swept fields")
+            raise InputError(
+                f"{list(value)} is not one or two fields",
+                key=attribute.name,
+                accepted="one or two different swept fields",
+            )
 
     def is_claim(self, reference: SavingReference) -> bool:
         """Return whether ``reference`` is about none of several groups."""
@@ -359,7 +365,7 @@ class Outline(Generic[_Fabric, _Workload]):
             baselines: Whether the fabrics and workloads that speed-ups of the named ones refer to are part of it, too.
 
         Raises:
-            UnknownNameError: There is none of that name.
+            UnknownNameError: Nothing has that name.
         """
         if fabrics is None and workloads is None:
             return self

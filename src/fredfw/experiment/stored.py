@@ -44,7 +44,7 @@ def read_cell(path: str) -> Cell:
     """Return the cell that is stored at ``path``.
 
     Raises:
-        InputError: The file cannot be read, is no stored cell, is damaged, or holds what no run can have given; names
+        InputError: The file cannot be read, is not a stored cell, is damaged, or holds what no run can give; names
             file, key and value.
     """
     try:
@@ -112,4 +112,6 @@ def _check_provenance(provenance: Mapping[str, Any]) -> None:
         raise InputError("names no version", key="provenance.versions", accepted=FORM)
     for distribution, version in versions.items():
         if not isinstance(version, str) or not version:
-            raise InputError(f"{version!r} is no version", key=f"provenance.versions.{distribution}", accepted="text")
+            raise InputError(
+                f"{version!r} is not a version", key=f"provenance.versions.{distribution}", accepted="text"
+            )

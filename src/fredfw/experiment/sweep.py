@@ -51,12 +51,12 @@ def expand(
 
 def _checked(sweep: object, template: str, plugin: object, key: str) -> Mapping[str, list[Any]]:
     if not isinstance(sweep, Mapping) or not sweep:
-        raise InputError(f"{sweep!r} is no sweep", key=key, accepted=_FORM)
+        raise InputError(f"{sweep!r} is not a sweep", key=key, accepted=_FORM)
     named = placeholders(template)
     for field, values in sweep.items():
         where = f"{key}.{field}"
         if not isinstance(values, list) or not values:
-            raise InputError(f"{values!r} is no list of values", key=where, accepted="a list of one or more values")
+            raise InputError(f"{values!r} is not a list of values", key=where, accepted="a list of one or more values")
         if field not in named:
             message = f"the name {template!r} does not tell its values apart"
             raise InputError(message, key=where, accepted=f"a name with {{{field}}} in it")

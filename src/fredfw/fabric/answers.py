@@ -19,7 +19,7 @@ def route(router: Router, fabric: Fabric, sources: IntArray, destinations: IntAr
     """Return one route per pair of nodes, as ``Router.route`` does.
 
     Raises:
-        PluginError: The router fails, or what it returns are no such routes.
+        PluginError: The router fails, or what it returns are not such routes.
     """
     asked = Asking(router, "route")
     with asked:
@@ -50,7 +50,7 @@ def tree(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArr
     """Return one flow that joins all ends, as ``Router.tree`` does.
 
     Raises:
-        PluginError: The router fails, or what it returns is no such flow.
+        PluginError: The router fails, or what it returns is not such a flow.
     """
     asked = Asking(router, "tree")
     with asked:

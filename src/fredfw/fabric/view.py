@@ -57,7 +57,7 @@ class GroupView:
     Args:
         size: Number of ranks.
         levels: The levels the group extends over (more than one position), innermost first, cut to the group; empty
-            where the group is no full product of positions.
+            where the group is not a full product of positions.
         coordinates: ``(size, len(levels))`` position of each rank, ``0 .. level.size - 1``; ``None`` where the group is
             no full product.
         capabilities: What the network can do for the group.
@@ -104,7 +104,7 @@ class GroupView:
         """Return the coordinates.
 
         Raises:
-            InputError: The group is no full product of positions.
+            InputError: The group is not a full product of positions.
         """
         if self.coordinates is None:
             raise InputError(f"the group of {self.size} is not a full product of positions in the fabric's levels")

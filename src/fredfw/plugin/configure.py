@@ -61,7 +61,7 @@ def unstructure(instance: Any) -> dict[str, Any]:
     """Return the configuration of an attrs instance as JSON-ready plain data; ``build`` makes an equal instance of it.
 
     Raises:
-        PluginError: A field holds something that is no plain data.
+        PluginError: A field holds something that is not plain data.
     """
     plain = {}
     for one in attrs.fields(type(instance)):
@@ -301,4 +301,4 @@ def _plain(value: Any) -> Any:
         return [_plain(one) for one in value]
     if attrs.has(type(value)):
         return unstructure(value)
-    raise TypeError(f"holds {value!r}, which is no plain data")
+    raise TypeError(f"holds {value!r}, which is not plain data")

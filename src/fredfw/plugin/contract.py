@@ -54,7 +54,7 @@ def violations(
         if options is None:
             yield f"defines {name} without @hookimpl"
         elif name not in hooks:
-            yield f"implements {name}, which is no hook{nearest(name, hooks)}"
+            yield f"implements {name}, which is not a hook{nearest(name, hooks)}"
         elif options["specname"] or options["wrapper"] or options["hookwrapper"]:
             yield f"implements {name} under another name or as a wrapper"
         else:
@@ -78,7 +78,7 @@ def class_violations(cls: type, interface: type) -> Iterator[str]:
 def _misfit(name: str, own: Any, called: inspect.Signature) -> Iterator[str]:
     """Yield how the method ``own`` cannot be called as its interface's is, with ``called``."""
     if not callable(own) and not isinstance(own, _METHODS):
-        yield f"defines {name} as a {type(own).__name__}, which is no method"
+        yield f"defines {name} as a {type(own).__name__}, which is not a method"
         return
     try:
         taken = inspect.signature(_bound(own))
@@ -103,7 +103,7 @@ def built(topology: Topology) -> Fabric:
     """Return what ``topology`` builds.
 
     Raises:
-        PluginError: The topology fails, or what it returns is no fabric that can be simulated.
+        PluginError: The topology fails, or what it returns is not a fabric that can be simulated.
     """
     asked = Asking(topology, "build")
     with asked:
@@ -139,7 +139,7 @@ def exported(exporter: Exporter, result: RunResult | Comparison) -> str | bytes:
 
 def _mismatch(declared: object) -> str | None:
     if isinstance(declared, bool) or not isinstance(declared, int):
-        return f"declares {_DECLARATION} = {declared!r}, which is no whole number; this is {CONTRACT_VERSION}"
+        return f"declares {_DECLARATION} = {declared!r}, which is not a whole number; this is {CONTRACT_VERSION}"
     if declared > CONTRACT_VERSION:
         return (
             f"is written for version {declared} of the plugin contract, and this fredfw has version "

@@ -184,7 +184,7 @@ class PluginManager:
         if not file.exists():
             raise InputError("does not exist", file=str(path), accepted="a Python file")
         if not file.is_file() or file.suffix != ".py":
-            raise InputError("is no Python file", file=str(path), accepted="a file that ends in .py")
+            raise InputError("is not a Python file", file=str(path), accepted="a file that ends in .py")
         try:
             content = file.read_bytes()
         except OSError as error:

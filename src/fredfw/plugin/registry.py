@@ -237,13 +237,13 @@ class Registry(Catalog[type[T]]):
     def wrong(self, one: type) -> str | None:
         """Return how a class breaks the contract, as the end of a sentence, or ``None``."""
         if not issubclass(one, self.interface):
-            return f"is no subclass of {self.interface.__name__}"
+            return f"is not a subclass of {self.interface.__name__}"
         if undefined := sorted(getattr(one, "__abstractmethods__", ())):
             return f"does not define {', '.join(undefined)}"
         if violations := "; it ".join(class_violations(one, self.interface)):
             return violations
         if not attrs.has(one):
-            return "is no attrs class"
+            return "is not an attrs class"
         try:
             schema.settings(one)
         except PluginError as error:

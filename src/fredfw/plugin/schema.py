@@ -84,7 +84,7 @@ def settings(cls: type) -> dict[str, Setting]:
     """Return what the constructor of an attrs class takes, by key.
 
     Raises:
-        PluginError: It is no attrs class, or a type annotation cannot be resolved.
+        PluginError: It is not an attrs class, or a type annotation cannot be resolved.
     """
     if not attrs.has(cls):
         raise PluginError(f"{cls.__qualname__} is not an attrs class")

@@ -147,7 +147,7 @@ def fredfw_exporters() -> Sequence[type[Exporter]]:  # type: ignore[empty-body] 
 def fredfw_commands() -> Sequence[click.Command]:  # type: ignore[empty-body]  # as above
     """Register commands of the command line: ``fredfw NAME ...``.
 
-    Called when the command line is given a name that is no command of the core, or is asked for its help, or the
+    Called when the command line is given a name that is not a command of the core, or is asked for its help, or the
     plugins are listed. What a command needs of the command line is in ``fredfw.cli``.
 
     Returns:

@@ -145,7 +145,7 @@ def figures(admission: Admission) -> dict[str, float]:
     """Return the figures of ``admission`` after a simulation.
 
     Raises:
-        PluginError: It fails, or what it returns are no finite numbers by name.
+        PluginError: It fails, or what it returns are not finite numbers by name.
     """
     asked = Asking(admission, "figures")
     with asked:
@@ -163,7 +163,7 @@ def notes(admission: Admission) -> tuple[str, ...]:
     """Return the notes of ``admission`` after a simulation.
 
     Raises:
-        PluginError: It fails, or what it returns are no texts.
+        PluginError: It fails, or what it returns is not text.
     """
     asked = Asking(admission, "notes")
     with asked:

@@ -393,7 +393,7 @@ class FlowNetwork:
             try:
                 self._ask(request)
             except BaseException:
-                self._waiting += waiting[place:]  # an error of one is none of the others
+                self._waiting += waiting[place:]  # an error in one does not concern the others
                 raise
 
     def _hold(self, label: str) -> None:

@@ -224,7 +224,7 @@ def test_other_fabrics_are_refused() -> None:
     levels = tuple(Level(size, "ring", 1.0) for size in (1, len(x), 1))
     ring = Fabric("ring", 0 * x, x, np.roll(x, -1), 1.0, 0.0, 0.0, levels, np.stack([0 * x, x, 0 * x], axis=1))
     for other in (swapped, ring):
-        with pytest.raises(UnsupportedError, match="is no dragonfly"):
+        with pytest.raises(UnsupportedError, match="is not a dragonfly"):
             DragonflyMinimalRouter().route(other, np.array([0]), np.array([1]))
     with pytest.raises(UnsupportedError, match="begin and end at NPUs"):
         fabric.router.route(fabric, np.array([0]), np.array([72]))

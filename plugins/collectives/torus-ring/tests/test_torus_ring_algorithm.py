@@ -217,7 +217,7 @@ def test_auto_tries_pipelines() -> None:
     ("group", "reason"),
     [
         (GroupView(6), "no full product of positions"),
-        (view((Level(4, "ring", 1.0), Level(3, "line", 1.0))), "along a line of 3, which is no ring"),
+        (view((Level(4, "ring", 1.0), Level(3, "line", 1.0))), "along a line of 3, which is not a ring"),
     ],
 )
 def test_groups_that_it_refuses(group: GroupView, reason: str) -> None:

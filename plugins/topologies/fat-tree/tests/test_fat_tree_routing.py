@@ -331,7 +331,7 @@ def test_switches_that_can_carry_a_stream_as_a_tree(fabric: Fabric, data: st.Dat
 def test_the_routers_refuse_what_is_no_fat_tree(router: Any, kinds: list[int], pairs: list[tuple[int, int]]) -> None:
     ends = np.array(pairs, dtype=np.intp).reshape(-1, 2)
     fabric = Fabric("knot", kinds, ends[:, 0], ends[:, 1], 1.0, 0.0, 0.0)
-    with pytest.raises(UnsupportedError, match="'knot' is no fat tree"):
+    with pytest.raises(UnsupportedError, match="'knot' is not a fat tree"):
         router.route(fabric, np.array([0]), np.array([0]))
 
 

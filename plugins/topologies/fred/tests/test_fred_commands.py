@@ -92,8 +92,8 @@ def test_draw_of_a_conflict() -> None:
         (["--flows", "3,-1"], "flow: flow {-1,3}->{-1,3} uses input port -1,"),
         (["--flows", "1,2", "--flows", "2,3"], "flow: flows {1,2}->{1,2} and {2,3}->{2,3} both use input port 2"),
         (["--flows", "0:2;1:2"], "flow: flows {0}->{2} and {1}->{2} both use output port 2"),
-        (["--m", "1"], "m: 1 is no such number"),
-        (["--ports", "1"], "ports: 1 is no such number"),
+        (["--m", "1"], "m: 1 is not a valid number"),
+        (["--ports", "1"], "ports: 1 is not a valid number"),
     ],
 )
 def test_bad_flows(arguments: list[str], message: str) -> None:
@@ -105,7 +105,7 @@ def test_bad_flows(arguments: list[str], message: str) -> None:
 )
 def test_texts_that_are_no_flows(text: str, part: str) -> None:
     accepted = "ports such as 3,4,5, or inputs:outputs such as 0,1:6"
-    assert is_refused("draw", "--flows", text, "-") == f"--flows: '{part}' is no flow (accepted: {accepted})"
+    assert is_refused("draw", "--flows", text, "-") == f"--flows: '{part}' is not a flow (accepted: {accepted})"
 
 
 def test_nothing_is_drawn_before_the_path_is_known_to_be_good() -> None:
@@ -151,7 +151,7 @@ def test_hardware_of_another_wafer() -> None:
     [
         (["--set", "variant=Z"], "--set.variant: 'Z'"),
         (["--set", "varian=A"], "--set.varian: unknown"),
-        (["--set", "arity"], "--set: 'arity' is no assignment"),
+        (["--set", "arity"], "--set: 'arity' is not an assignment"),
         (["--set", "arity=[1]", "--set", "io_controllers=0"], "arity: a switch at level 1 has a single port"),
         (["--json", "missing/out.json"], "missing/out.json: --json: cannot be written"),
     ],
@@ -227,7 +227,7 @@ def test_a_file_beside_the_table() -> None:
         (["--npus", "0"], "--npus: 0 NPUs in groups of 4"),
         (["--npus", "-4"], "--npus: -4 NPUs in groups of 4"),
         (["--group", "0"], "--group: groups of 0 NPUs (accepted: 1 or more)"),
-        (["--m", "1"], "middle_switches: 1 is no such number"),
+        (["--m", "1"], "middle_switches: 1 is not a valid number"),
         (["--placement", "routabel"], "no placement 'routabel'; did you mean 'routable'?"),
         (["--json", "missing/out.json"], "missing/out.json: --json: cannot be written"),
     ],

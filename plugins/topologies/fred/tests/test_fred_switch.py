@@ -631,9 +631,9 @@ def test_flows_that_do_not_fit_are_refused(flows: list[SwitchFlow], message: str
     [
         ([], [1], r"flow \{\}->\{1\} has no inputs"),
         ([2], [], r"flow \{2\}->\{\} has no outputs"),
-        ([0.5], [1], r"\[0.5\] is no set of ports"),
-        ([1], ["1"], r"\['1'\] is no set of ports"),
-        (3, [1], r"3 is no set of ports"),
+        ([0.5], [1], r"\[0.5\] is not a set of ports"),
+        ([1], ["1"], r"\['1'\] is not a set of ports"),
+        (3, [1], r"3 is not a set of ports"),
     ],
 )
 def test_flows_that_no_switch_could_carry_are_refused(inputs: Any, outputs: Any, message: str) -> None:
@@ -666,7 +666,7 @@ def test_flows_are_sets_of_ports_written_in_order() -> None:
 
 def test_what_is_no_flow_or_not_carried_is_refused() -> None:
     switch = FredSwitch(2, 4)
-    with pytest.raises(InvalidFlowError, match="is no flow"):
+    with pytest.raises(InvalidFlowError, match="is not a flow"):
         switch.route([({0}, {1})])  # type: ignore[list-item]  # wrong on purpose
     carried = switch.route([SwitchFlow([0], [1])])
     assert carried.exact

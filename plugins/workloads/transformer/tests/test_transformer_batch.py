@@ -96,7 +96,7 @@ def test_equal_batches_are_equal_iterations(one: dict[str, Any], other: dict[str
             "micro_batch: 2 microbatches of 4 samples are not the 16 samples of a replica "
             "(accepted: one of the two keys, or numbers whose product is 16)",
         ),
-        ({"global_batch": 0}, "global_batch: 0 is no such number (accepted: a whole number of at least 1)"),
+        ({"global_batch": 0}, "global_batch: 0 is not a valid number (accepted: a whole number of at least 1)"),
     ],
 )
 def test_contradictions_are_refused_at_once(fields: dict[str, Any], message: str) -> None:

@@ -52,7 +52,7 @@ class DragonflyMinimalRouter(Router):
         return fabric.paths(np.concatenate([[0], np.cumsum(used.sum(axis=1))]), links[used])
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """See ``Router.tree``; routers neither copy nor combine, so only what has two ends is no error."""
+        """See ``Router.tree``; routers neither copy nor combine, so only what has two ends is not an error."""
         reduces = operation is Operation.REDUCE
         root, leaves = (destinations[:1], sources) if reduces else (sources[:1], destinations)
         leaves = np.unique(leaves[leaves != root])

@@ -34,17 +34,17 @@ class Structure:
         """Return the structure of a fabric.
 
         Raises:
-            UnsupportedError: It is no dragonfly.
+            UnsupportedError: It is not a dragonfly.
         """
         if len(fabric.levels) == 3:
             p, a, groups = (level.size for level in fabric.levels)
             near, pairs = groups * a * (2 * p + a - 1), groups * (groups - 1)
             cables = max((len(fabric.sources) - near) // max(pairs, 1), 1)
             one = cls(p, a, groups, cables)
-            # Sizes first: what is no dragonfly may seem to have more links than fit into memory.
+            # Sizes first: what is not a dragonfly may seem to have more links than fit into memory.
             if len(fabric.sources) == near + pairs * cables and one._describes(fabric):
                 return one
-        raise UnsupportedError(f"fabric {fabric.name!r} is no dragonfly", accepted="the topology dragonfly")
+        raise UnsupportedError(f"fabric {fabric.name!r} is not a dragonfly", accepted="the topology dragonfly")
 
     def _describes(self, fabric: Fabric) -> bool:
         near, far = self.near_ends()

@@ -65,7 +65,7 @@ class Hierarchical(CollectiveAlgorithm):
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """See ``CollectiveAlgorithm.refusal``."""
         if view.coordinates is None:
-            return "the group is no full product of positions in the fabric's levels"
+            return "the group is not a full product of positions in the fabric's levels"
         return super().refusal(request, view)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:

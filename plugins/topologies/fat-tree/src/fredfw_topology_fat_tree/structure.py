@@ -42,7 +42,7 @@ class XGFT:
         """Return the structure of a fabric, found by climbing from its first host.
 
         Raises:
-            UnsupportedError: It is no such tree.
+            UnsupportedError: It is not such a tree.
         """
         children, parents, node = [], [], 0
         while (above := fabric.destinations[(fabric.sources == node) & (fabric.destinations > node)]).size:
@@ -51,11 +51,11 @@ class XGFT:
             children.append(int(((fabric.destinations == node) & (fabric.sources < node)).sum()))
         tree = cls(len(fabric.npus), tuple(children), tuple(parents))
         if not tree._describes(fabric):
-            raise UnsupportedError(f"fabric {fabric.name!r} is no fat tree", accepted="the topology fat-tree")
+            raise UnsupportedError(f"fabric {fabric.name!r} is not a fat tree", accepted="the topology fat-tree")
         return tree
 
     def _describes(self, fabric: Fabric) -> bool:
-        # Sizes first: what is no fat tree may seem to have more links than fit into memory.
+        # Sizes first: what is not a fat tree may seem to have more links than fit into memory.
         sizes = self.first_nodes[-1], 2 * self.first_links[-1], self.subtrees[-1]
         if not self.height or sizes != (len(fabric.kinds), len(fabric.sources), 1):
             return False
@@ -122,7 +122,7 @@ class XGFT:
             ``(F, 2 height)`` links up by level, then down from the top; and which of them the path has.
 
         Raises:
-            UnsupportedError: A node that is no host.
+            UnsupportedError: A node that is not a host.
         """
         if max(sources.max(initial=0), destinations.max(initial=0)) >= self.hosts:
             raise UnsupportedError("paths begin and end at hosts", accepted=f"nodes 0 to {self.hosts - 1}")

@@ -51,7 +51,7 @@ def _flow(text: str) -> SwitchFlow:
         ports = [[int(one) for one in side.split(",")] for side in sides]
     except ValueError:
         raise InputError(
-            f"{text!r} is no flow", key="--flows", accepted="ports such as 3,4,5, or inputs:outputs such as 0,1:6"
+            f"{text!r} is not a flow", key="--flows", accepted="ports such as 3,4,5, or inputs:outputs such as 0,1:6"
         ) from None
     return SwitchFlow(*ports)
 

@@ -25,7 +25,7 @@ class Cnn(Workload):
     forward pass (gradients of inputs and of weights). The roofline's bytes are the parameters once and everything that
     the layers read and write. The images of the *next* iteration are loaded meanwhile, each worker's from one I/O
     controller: nothing waits for them, yet the iteration does not end before they are there. Without controllers there
-    is no load.
+    is not a load.
     """
 
     name: ClassVar[str] = "cnn"

@@ -49,8 +49,8 @@ class Microbenchmark(Workload):
     def parallelism(self, system: System) -> Parallelism:
         """Return MP groups where they are consecutive, and DP groups where they are strided.
 
-        Groups that ``stride`` or ``spacing`` lay out are no axis of such a grid: all workers up to the last one in use
-        count as replicas.
+        Groups that ``stride`` or ``spacing`` lay out are not an axis of such a grid: all workers up to the last
+        one in use count as replicas.
 
         Raises:
             InputError: A point-to-point among any number but two, more groups than NPUs, or groups that share workers.

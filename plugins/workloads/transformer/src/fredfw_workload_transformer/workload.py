@@ -103,7 +103,7 @@ class Transformer(Workload):
 
     def __attrs_post_init__(self) -> None:
         if self.zero_stage > 3:
-            raise InputError(f"{self.zero_stage} is no ZeRO stage", key="zero_stage", accepted="0, 1, 2 or 3")
+            raise InputError(f"{self.zero_stage} is not a ZeRO stage", key="zero_stage", accepted="0, 1, 2 or 3")
         if self.global_batch is not None and self.minibatch is not None:
             raise InputError(
                 f"{self.minibatch} is given, and global_batch = {self.global_batch} too",

@@ -18,7 +18,9 @@ def _ports(value: Iterable[int]) -> frozenset[int]:
     try:
         return frozenset(index(port) for port in value)
     except TypeError:
-        raise InvalidFlowError(f"{value!r} is no set of ports", key="flow", accepted="whole numbers from 0") from None
+        raise InvalidFlowError(
+            f"{value!r} is not a set of ports", key="flow", accepted="whole numbers from 0"
+        ) from None
 
 
 @frozen(cache_hash=True, repr=False, order=False)
@@ -33,7 +35,7 @@ class SwitchFlow:
         outputs: Output port numbers.
 
     Raises:
-        InvalidFlowError: No inputs, or no outputs, or something that is no port number.
+        InvalidFlowError: No inputs, or no outputs, or something that is not a port number.
     """
 
     inputs: frozenset[int] = field(converter=_ports)
@@ -66,7 +68,7 @@ def check(flows: Sequence[SwitchFlow], ports: int) -> None:
     """
     for flow in flows:
         if not isinstance(flow, SwitchFlow):
-            raise InvalidFlowError(f"{flow!r} is no flow", key="flow", accepted="SwitchFlow(inputs, outputs)")
+            raise InvalidFlowError(f"{flow!r} is not a flow", key="flow", accepted="SwitchFlow(inputs, outputs)")
     for side in ("inputs", "outputs"):
         taken: dict[int, SwitchFlow] = {}
         for flow in flows:
