@@ -312,11 +312,11 @@ def test_wrong_type(text: str, key: str, message: str) -> None:
         ),
         (GOOD + 'stepwise = ["frd"]', "workloads.net.stepwise", "no fabric 'frd'; did you mean 'fred'?", "mesh, fred"),
         (GOOD + 'scaled_like = "other"', "workloads.net.scaled_like", "no workload 'other'", "a compute_scale"),
-        (GOOD + 'scaled_like = "net"', "workloads.net.scaled_like", "with a scale of its own", "a compute_scale"),
+        (GOOD + 'scaled_like = "net"', "workloads.net.scaled_like", "with a compute_scale", "a compute_scale"),
         (
             GOOD + 'scaled_like = "net"\ncompute_scale = 2',
             "workloads.net.scaled_like",
-            "has a scale of its own as well",
+            "also has a compute_scale",
             "one of the two",
         ),
         (
@@ -443,9 +443,9 @@ def test_not_toml(text: str) -> None:
         (["--json", ""], "--json: is a directory"),
         (["--csv", "missing/out.csv"], "missing/out.csv: --csv: cannot be written"),
         (["--plot", "missing/out.png"], "missing/out.png: --plot: cannot be written"),
-        (["--plot", "out.jpg"], "out.jpg: --plot: unknown kind of picture"),
-        (["--json", "good.toml"], "--json: 'good.toml' is the input as well"),
-        (["--json", "new", "--csv", "./new"], "--csv: './new' is that of --json as well"),
+        (["--plot", "out.jpg"], "out.jpg: --plot: unknown picture format"),
+        (["--json", "good.toml"], "--json: 'good.toml' is also the input"),
+        (["--json", "new", "--csv", "./new"], "--csv: './new' is also the path of --json"),
         # The first could be written, but is not.
         (["--json", "out.json", "--csv", "folder"], "folder: --csv: is a directory"),
     ],
@@ -481,7 +481,7 @@ SAVING = '[[savings]]\nname = "S"\nof = "mesh"\nover = "fred"\n'
 @pytest.mark.parametrize(
     ("text", "key", "message"),
     [
-        (GOOD + "sweep = { size = ['1 MB'] }", "workloads.net.sweep.size", "does not tell its values apart"),
+        (GOOD + "sweep = { size = ['1 MB'] }", "workloads.net.sweep.size", "gives two values the same name"),
         (
             GOOD.replace("net]", '"net {size}"]') + "sweep = { size = [] }",
             "workloads.net {size}.sweep.size",
@@ -515,7 +515,7 @@ def test_bad_cells() -> None:
         arguments = ["run", "good.toml", "--fabric", fabric, "--json", f"{fabric}.json"]
         assert CliRunner().invoke(main, arguments).exit_code == 0
     assert refused(*merge, "mesh.json").startswith("good.toml: there is no result for 1 of 2 cells: net on fred")
-    assert refused(*merge, "mesh.json", "mesh.json").startswith("mesh.json: net on mesh: is in mesh.json as well")
+    assert refused(*merge, "mesh.json", "mesh.json").startswith("mesh.json: net on mesh: is also in mesh.json")
     Path("good.toml").write_text(with_topology("rows = 3"))
     assert refused(*merge, "mesh.json", "fred.json").startswith("mesh.json: net on mesh: was run with another")
 

@@ -303,7 +303,7 @@ def test_cells_run_on_their_own_are_merged(sweep: str, monkeypatch: pytest.Monke
         "sweep.toml: there is no result for 1"
     )
     line = is_refused("merge", sweep, *paths, "--json", paths[0])
-    assert line.startswith(f"--json: '{paths[0]}' is the input as well")
+    assert line.startswith(f"--json: '{paths[0]}' is also the input")
 
 
 def test_a_map_that_cannot_be_drawn_is_refused_before_anything_runs(sweep: str) -> None:
@@ -312,7 +312,7 @@ def test_a_map_that_cannot_be_drawn_is_refused_before_anything_runs(sweep: str) 
     assert fredfw("compare", sweep, "--map", "map.png").exit_code == 1
     Path(sweep).write_text(SWEEP.replace('"step"', '"failing"').replace('by = ["rate", "seconds"]', ""))
     assert is_refused("compare", sweep, "--map", "map.png").startswith("--map: there is no saving by two fields")
-    assert is_refused("compare", sweep, "--map", "map.jpg").startswith("map.jpg: --map: unknown kind of picture")
+    assert is_refused("compare", sweep, "--map", "map.jpg").startswith("map.jpg: --map: unknown picture format")
 
 
 def test_collective() -> None:
@@ -521,13 +521,13 @@ def test_bad_collectives(experiment: str, arguments: list[str], message: str) ->
     [
         (["--json", "missing/out.json"], "missing/out.json: --json: cannot be written"),
         (["--json", "."], ".: --json: is a directory"),
-        (["--json", "two.toml"], "--json: 'two.toml' is the input as well"),
-        (["--json", "two.toml/"], "--json: 'two.toml/' is the input as well"),
+        (["--json", "two.toml"], "--json: 'two.toml' is also the input"),
+        (["--json", "two.toml/"], "--json: 'two.toml/' is also the input"),
         (["--json", "new/"], "new/: --json: names a directory"),
         (["--json", "new/."], "new/.: --json: names a directory"),
-        (["--json", "out", "--csv", "./out"], "--csv: './out' is that of --json as well"),
-        (["--json", "-", "--csv", "-"], "--csv: '-' is that of --json as well"),
-        (["--plot", "out.jpg"], "out.jpg: --plot: unknown kind of picture"),
+        (["--json", "out", "--csv", "./out"], "--csv: './out' is also the path of --json"),
+        (["--json", "-", "--csv", "-"], "--csv: '-' is also the path of --json"),
+        (["--plot", "out.jpg"], "out.jpg: --plot: unknown picture format"),
     ],
 )
 def test_bad_outputs_are_refused_before_anything_runs(experiment: str, arguments: list[str], message: str) -> None:
@@ -873,7 +873,7 @@ def test_no_output_replaces_a_plugin_file(
     Path("evil.toml").write_text(TRUSTED_NOWHERE)
     given = [option, "sub/evil.py"] if option == "--plugin" else [option]
     for path in ("sub/evil.py", "./sub/../link.py"):
-        assert is_refused(*given, *arguments, path).startswith(f"{what}: {path!r} is the input as well")
+        assert is_refused(*given, *arguments, path).startswith(f"{what}: {path!r} is also the input")
         assert Path("sub/evil.py").read_text() == HOOK
 
 

@@ -81,6 +81,6 @@ def test_a_request_for_another_group_is_refused() -> None:
 
 
 def test_a_root_is_refused_where_there_is_none() -> None:
-    with pytest.raises(InputError, match="root 3 for all-reduce, which has none"):
+    with pytest.raises(InputError, match="root 3 for all-reduce, which has no root"):
         CollectiveRequest(Pattern.ALL_REDUCE, 4, 1.0, root=3)
     assert CollectiveRequest(Pattern.BROADCAST, 4, 1.0, root=3).root == 3

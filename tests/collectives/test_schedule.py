@@ -99,7 +99,7 @@ def test_columns_of_a_phase_have_one_length() -> None:
         (Phase.of(0, -1, 0), "phase 0 has a destination outside 0..1"),
         (Phase.of(0, 1, 3), "phase 0 has a chunk outside 0..2"),
         (Phase.of(0, 1, 0, base=-1), "phase 0 has a chunk outside 0..2"),
-        (Phase.of(0, 1, 0, after=(0,)), "not an earlier phase"),
+        (Phase.of(0, 1, 0, after=(0,)), "not all of which are earlier"),
         (Phase.of(0, 1, 0, repeat=0), "repeats 0 times"),
     ],
 )

@@ -254,13 +254,13 @@ def test_the_rows_of_a_stream_agree(columns: dict[str, list[int]]) -> None:
 
 def test_phases_without_an_order_must_not_write_what_the_other_touches() -> None:
     hops = Phase.of(0, 1, 0, channel=0), Phase.of(1, 2, 0, channel=0)
-    with pytest.raises(ScheduleError, match="phases 0 and 1 are in no order, and phase 0 writes chunk 0 of rank 1"):
+    with pytest.raises(ScheduleError, match="phases 0 and 1 are not ordered, and phase 0 writes chunk 0 of rank 1"):
         check(one_chunk(Pattern.BROADCAST, 3, *hops))
     check(one_chunk(Pattern.BROADCAST, 3, hops[0], evolve(hops[1], after=(0,))))
 
 
 def test_two_unordered_writes_are_a_race_even_if_they_add() -> None:
-    with pytest.raises(ScheduleError, match="phases 0 and 1 are in no order, and phase 0 writes chunk 0 of rank 0"):
+    with pytest.raises(ScheduleError, match="phases 0 and 1 are not ordered, and phase 0 writes chunk 0 of rank 0"):
         check(one_chunk(Pattern.REDUCE, 3, Phase.of(1, 0, 0, reduce=True), Phase.of(2, 0, 0, reduce=True)))
 
 

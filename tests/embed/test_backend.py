@@ -343,7 +343,7 @@ def test_time_does_not_pass_inside_a_callback() -> None:
     network = row()
     for step in (partial(network.advance, 5.0), network.run_until_idle):
         network.schedule(1.0, step)
-        with pytest.raises(InputError, match="time is passing already"):
+        with pytest.raises(InputError, match="the network is already in a step"):
             network.run_until_idle()
     network.run_until_idle()
 
@@ -443,7 +443,7 @@ BAD: dict[str, tuple[Callable[[NetworkBackend], object], str]] = {
     "class": (lambda network: network.send(0, 1, 1.0, priority=-1), "priority: -1 is not a class"),
     "label": (lambda network: network.send(0, 1, 1.0, label=5), "label: 5 is not a label"),  # type: ignore[arg-type]
     "no label": (lambda network: network.collective(REQUEST, label=["x"]), r"label: \['x'\] is not a label"),  # type: ignore[arg-type]
-    "receive tag": (lambda network: network.receive(0, 1, None, nothing), "tag: nothing is received without a tag"),
+    "receive tag": (lambda network: network.receive(0, 1, None, nothing), "tag: a receive needs a tag"),
     "receive end": (lambda network: network.receive(0, 7, 1, nothing), "dst: 7 is not an end point"),
     "receive callback": (lambda network: network.receive(0, 1, 1, None), "on_complete: None cannot be called"),  # type: ignore[arg-type]
     "request": (lambda network: network.collective("all-reduce"), "request: 'all-reduce' is not a request"),  # type: ignore[arg-type]
@@ -461,8 +461,8 @@ BAD: dict[str, tuple[Callable[[NetworkBackend], object], str]] = {
     "negative time": (lambda network: network.advance(-1.0), "until: -1.0 is too small"),
     "NaN time": (lambda network: network.advance(NAN), "until: nan is not finite"),
     "endless": (lambda network: network.advance(math.inf), "until: inf is not finite"),
-    "handle": (lambda network: network.cancel(99), "handle: nothing is under way as 99"),  # type: ignore[arg-type]
-    "no handle": (lambda network: network.cancel([]), r"handle: nothing is under way as \[\]"),  # type: ignore[arg-type]
+    "handle": (lambda network: network.cancel(99), "handle: 99 is not under way"),  # type: ignore[arg-type]
+    "no handle": (lambda network: network.cancel([]), r"handle: \[\] is not under way"),  # type: ignore[arg-type]
     "link": (lambda network: network.fail_link(4), "link: 4 is not a link"),
     "link name": (lambda network: network.fail_link("npu0->npu9"), "link: 'npu0->npu9' is not a link"),
     "no link name": (lambda network: network.fail_link("npu0"), "link: 'npu0' is not a link"),
@@ -527,7 +527,7 @@ def test_what_is_over_cannot_be_cancelled() -> None:
     network.cancel(handles[0])
     network.run_until_idle()
     for handle in handles:
-        with pytest.raises(InputError, match=f"handle: nothing is under way as {handle}"):
+        with pytest.raises(InputError, match=f"handle: {handle} is not under way"):
             network.cancel(handle)
 
 

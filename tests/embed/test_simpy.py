@@ -190,7 +190,7 @@ def test_flows_that_cannot_move_are_a_deadlock_and_a_server_is_not() -> None:
     assert env.now == 1.0
     env.network.send(0, 1, 1e9)
     env.network.backend.fail_link(int(env.network.backend.fabric.links_between([0], [4])[0]))  # type: ignore[arg-type]  # lists do as well
-    with pytest.raises(DeadlockError, match="nothing is left to happen, and these cannot move: send"):
+    with pytest.raises(DeadlockError, match="no event is left, but these cannot move: send"):
         env.run()
 
 

@@ -144,7 +144,7 @@ def test_missing_cells(paths: list[str]) -> None:
 def test_a_doubled_cell(paths: list[str]) -> None:
     Path("copy.json").write_text(Path(paths[2]).read_text())
     error = refused([*paths, "copy.json"])
-    assert (error.file, error.key, error.message) == ("copy.json", "sum on fred", "is in sum on fred.json as well")
+    assert (error.file, error.key, error.message) == ("copy.json", "sum on fred", "is also in sum on fred.json")
 
 
 def test_a_foreign_cell(paths: list[str]) -> None:
@@ -244,9 +244,17 @@ def test_cells_of_other_versions(paths: list[str]) -> None:
         (lambda cell: cell["statistics"].update(solves=-1), "statistics.solves", "-1 is below 0"),
         (lambda cell: cell.update(figures={"conflicts": "many"}), "figures.conflicts", "'many' is not a number"),
         (lambda cell: cell.update(notes=["a", 1]), "notes[1]", "1 is not text"),
-        (lambda cell: cell.update(placement=[0, 1, 1, 2]), "placement", "has a negative number, one twice, or none"),
-        (lambda cell: cell.update(placement=[0, -1]), "placement", "has a negative number, one twice, or none"),
-        (lambda cell: cell.update(placement=[]), "placement", "has a negative number, one twice, or none"),
+        (
+            lambda cell: cell.update(placement=[0, 1, 1, 2]),
+            "placement",
+            "has a negative number, a repeated number, or no number",
+        ),
+        (
+            lambda cell: cell.update(placement=[0, -1]),
+            "placement",
+            "has a negative number, a repeated number, or no number",
+        ),
+        (lambda cell: cell.update(placement=[]), "placement", "has a negative number, a repeated number, or no number"),
         (lambda cell: cell.update(placement=[0, 1.5]), "placement[1]", "1.5 is not an integer"),
         (lambda cell: cell["provenance"].update(fidelity="exact"), "provenance.fidelity", "'exact' is not known"),
         (lambda cell: cell["provenance"].update(versions={}), "provenance.versions", "names no version"),
@@ -277,7 +285,7 @@ def test_cells_that_are_none(
         (b"", "is not JSON"),
         (b'{"seconds": NaN}', "is not JSON: the number NaN is not finite"),
         (b'{"seconds": -1e999}', "is not JSON: the number -1e999 is not finite"),
-        (b'{"seconds": 1, "seconds": 2}', "is not JSON: the key 'seconds' is there twice"),
+        (b'{"seconds": 1, "seconds": 2}', "is not JSON: the key 'seconds' is repeated"),
         (b'{"notes": ["\\ud83d"]}', "is not JSON: the text '\\ud83d' is half a surrogate pair"),
         (b"3", "is not the result of a run"),
         (b"[]", "is not the result of a run"),

@@ -338,7 +338,7 @@ def test_memory_is_stated(run: Run) -> None:
 
 
 def test_a_stationary_run_that_does_not_fit_is_refused_with_the_numbers(run: Run) -> None:
-    with pytest.raises(InputError, match="the NPU has 1 GB") as caught:
+    with pytest.raises(InputError, match="an NPU has 1 GB") as caught:
         run(mesh(), {"name": "cnn", "model": "vgg-16"}, npu={"memory": "1 GB"})
     assert caught.value.key == "workloads.w.workload"
     for part in ("weights 276.7 MB", "gradients 276.7 MB", "optimizer 1.107 GB"):
@@ -348,7 +348,7 @@ def test_a_stationary_run_that_does_not_fit_is_refused_with_the_numbers(run: Run
 def test_a_streaming_run_that_does_not_fit_is_noted(run: Run) -> None:
     workload = {**TINY, "execution": "streaming"}
     (note,) = run(mesh(), workload, npu={"memory": "1 kB"}).notes
-    assert "the NPU has 1 kB" in note
+    assert "an NPU has 1 kB" in note
     assert "taken to be kept outside" in note
     assert run(mesh(), workload).notes == ()
 

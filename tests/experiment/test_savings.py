@@ -193,7 +193,7 @@ def test_bad_savings(changes: dict[str, Any], key: str, message: str) -> None:
 
 
 def test_two_savings_of_one_name_are_refused() -> None:
-    with pytest.raises(InputError, match=r"savings\[1\]\.name: 'S' is there twice"):
+    with pytest.raises(InputError, match=r"savings\[1\]\.name: 'S' is repeated"):
         reading.parse({**tables(), "savings": [PAIRS, PAIRS]})
     with pytest.raises(InputError, match="savings: 3 is not a list of tables"):
         reading.parse({**tables(), "savings": 3})

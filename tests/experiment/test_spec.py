@@ -160,7 +160,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (content(fidelity=True), "fidelity", "True is not known"),
     (content(priorities="mp"), "priorities", "'mp' is not a list"),
     (content(priorities=["mp", 1]), "priorities", "1 is not text"),
-    (content(priorities=["mp", "dp", "mp"]), "priorities[2]", "'mp' is there twice"),
+    (content(priorities=["mp", "dp", "mp"]), "priorities[2]", "'mp' is repeated"),
     (content(title="Two\x1b[31m"), "title", "'Two\\x1b[31m' has control characters"),
     (content(npu={"peek": 1}), "npu.peek", "unknown key; did you mean 'peak'?"),
     (content(npu={"peak": "1 TB/s"}), "npu.peak", "'1 TB/s' has the unit 'TB/s', not FLOP/s"),
@@ -274,12 +274,12 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (workload(stepwise="fred"), "workloads.net.stepwise", "'fred' is not a list"),
     (workload(stepwise=["frd"]), "workloads.net.stepwise", "no fabric 'frd'; did you mean 'fred'?"),
     (workload(scaled_like=1), "workloads.net.scaled_like", "1 is not text"),
-    (workload(scaled_like="net"), "workloads.net.scaled_like", "no workload 'net' with a scale of its own"),
-    (workload(scaled_like="x", compute_scale=1), "workloads.net.scaled_like", "has a scale of its own as well"),
+    (workload(scaled_like="net"), "workloads.net.scaled_like", "no workload 'net' with a compute_scale"),
+    (workload(scaled_like="x", compute_scale=1), "workloads.net.scaled_like", "also has a compute_scale"),
     (
         workload(scaled_like="x", calibration={"fabric": "fred", "speedup": 2}),
         "workloads.net.scaled_like",
-        "has a scale of its own as well",
+        "also has a compute_scale",
     ),
     (
         content(
@@ -289,7 +289,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
             }
         ),
         "workloads.a.scaled_like",
-        "no workload 'ner' with a scale of its own; did you mean 'net'?",
+        "no workload 'ner' with a compute_scale; did you mean 'net'?",
     ),
 ]
 

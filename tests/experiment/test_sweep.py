@@ -100,7 +100,7 @@ def test_stepwise_may_name_a_template() -> None:
         (swept(sweep={}), "fabrics.mesh {columns}.sweep", "{} is not a sweep"),
         (swept(sweep={"columns": []}), "fabrics.mesh {columns}.sweep.columns", "[] is not a list of values"),
         (swept(sweep={"columns": 2}), "fabrics.mesh {columns}.sweep.columns", "2 is not a list of values"),
-        (swept("mesh"), "fabrics.mesh.sweep.columns", "the name 'mesh' does not tell its values apart"),
+        (swept("mesh"), "fabrics.mesh.sweep.columns", "the name 'mesh' gives two values the same name"),
         (
             swept("mesh {columns} {colums}"),
             "fabrics.mesh {columns} {colums}.sweep",
@@ -109,17 +109,17 @@ def test_stepwise_may_name_a_template() -> None:
         (
             swept("mesh {columns} {rows}", sweep={"columns": [2], "rows": [3]}),
             "fabrics.mesh {columns} {rows}.sweep.rows",
-            "2 is given as well",
+            "2 is given, and the field is swept too",
         ),
         (
             swept(sweep={"columns": [2, 3, 2]}),
             "fabrics.mesh {columns}.sweep",
-            "'mesh 2' is there twice, the first time in fabrics.mesh {columns}",
+            "'mesh 2' is used twice, first in fabrics.mesh {columns}",
         ),
         (
             {**swept(), "fabrics": {**swept()["fabrics"], "mesh 3": {"topology": "mesh2d"}}},
             "fabrics.mesh 3",
-            "'mesh 3' is there twice, the first time in fabrics.mesh {columns}",
+            "'mesh 3' is used twice, first in fabrics.mesh {columns}",
         ),
         (
             swept("{columns} {rows}", topology="mesh2d", sweep={"columns": [2] * 101, "rows": [2] * 100}),
@@ -131,7 +131,7 @@ def test_stepwise_may_name_a_template() -> None:
         (
             {**swept(), "workloads": {"net": {"workload": "microbenchmark", "sweep": {"size": ["1 MB"]}}}},
             "workloads.net.sweep.size",
-            "the name 'net' does not tell its values apart",
+            "the name 'net' gives two values the same name",
         ),
     ],
 )

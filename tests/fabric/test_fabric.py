@@ -95,7 +95,7 @@ def test_latencies_add_up_along_paths() -> None:
 
 @pytest.mark.parametrize(
     ("group", "message"),
-    [([], "empty"), ([0, 2], "NPU 2"), ([-1], "NPU -1"), ([1, 0, 1], "NPU 1 is in the group more than once")],
+    [([], "empty"), ([0, 2], "NPU 2"), ([-1], "NPU -1"), ([1, 0, 1], "NPU 1 is repeated in the group")],
 )
 def test_a_group_must_name_npus_once(group: list[int], message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:

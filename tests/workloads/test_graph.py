@@ -74,7 +74,7 @@ def test_blocks_do_not_nest_and_repeat_at_least_once() -> None:
         (lambda b: b.compute("x", []), "has no ranks"),
         (lambda b: b.compute("x", [0], seconds=-1.0), "seconds -1.0"),
         (lambda b: b.compute("x", [0], flops=np.inf), "flops inf"),
-        (lambda b: b.compute("x", [0], after=[0]), "not an earlier task"),
+        (lambda b: b.compute("x", [0], after=[0]), "not all of which are earlier"),
         (lambda b: b.collective("x", Pattern.REDUCE, [[0, 0]], 1.0, label="dp"), "a rank twice"),
         (lambda b: b.load("x", [0, 1], [[0, 1]], 1.0, label="load"), "2 controllers for 1 groups"),
     ],

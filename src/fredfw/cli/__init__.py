@@ -142,7 +142,7 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
     callback=_remember,
     expose_value=False,
     is_eager=True,  # so that --help after it knows the commands of the file
-    help="Use the plugins in a Python file, too; may be repeated.",
+    help="Load the plugins in a Python file as well; may be repeated.",
 )
 @click.option(
     "--strict-plugins",
@@ -150,14 +150,14 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
     callback=_remember,
     expose_value=False,
     is_eager=True,  # as above
-    help="A plugin that does not work is an error, not a warning.",
+    help="Treat a plugin that does not work as an error, not as a warning.",
 )
 @click.option(
     "--trust-plugins",
     is_flag=True,
     callback=_remember,
     expose_value=False,
-    help="Execute the plugin files that an experiment names; otherwise it is refused.",
+    help="Execute the plugin files that an experiment names. Without this flag, such an experiment is refused.",
 )
 @click.option(
     "--log-level",
@@ -166,7 +166,7 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
     show_default=True,
     callback=_remember,
     expose_value=False,
-    help="Log this and more severe.",
+    help="Log messages of this severity and above.",
 )
 @click.option(
     "--log-format",
@@ -175,7 +175,7 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
     show_default=True,
     callback=_remember,
     expose_value=False,
-    help="Logs for people, or JSON lines; both to standard error.",
+    help="Form of the log on standard error: text or JSON lines.",
 )
 def main() -> None:
     """How long does a training iteration take on this fabric, with these collective algorithms, and why?"""

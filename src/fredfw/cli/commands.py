@@ -49,12 +49,12 @@ _set = click.option(
     multiple=True,
     metavar="PATH=VALUE",
     shell_complete=completion.paths,
-    help="Use a value in place of that in FILE, such as fabrics.mesh.topology.rows=5; may be repeated.",
+    help="Replace a value of FILE, such as fabrics.mesh.topology.rows=5; may be repeated.",
 )
 _fidelity = click.option(
     "--fidelity",
     type=click.Choice(FIDELITIES),
-    help="How repeated phases are simulated, instead of what the experiment says.",
+    help="How repeated phases are simulated; overrides the experiment.",
 )
 _export = click.option(
     "--export",
@@ -85,10 +85,14 @@ def _comparing(command: Command) -> Command:
         "plot_path",
         metavar="PATH",
         type=_PATH,
-        help="Draw bars or curves into a .png, .svg or .pdf; - is a PNG.",
+        help="Draw bars or curves into a .png, .svg or .pdf; - is a PNG on standard output.",
     )
     maps = click.option(
-        "--map", "map_path", metavar="PATH", type=_PATH, help="Draw the savings by two fields, likewise."
+        "--map",
+        "map_path",
+        metavar="PATH",
+        type=_PATH,
+        help="Draw the savings by two fields as a map; formats as --plot.",
     )
     for option in (_export, maps, plot, _csv, _json):
         command = option(command)
@@ -163,11 +167,11 @@ def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
     suffix = "png" if path == STDOUT else PurePath(path).suffix[1:].lower()
     if suffix not in FORMATS:
         endings = ", ".join(f".{one}" for one in FORMATS)
-        raise InputError("unknown kind of picture", file=path, key=option, accepted=f"a name that ends in {endings}")
+        raise InputError("unknown picture format", file=path, key=option, accepted=f"a name that ends in {endings}")
     return lambda comparison: draw(comparison, suffix)
 
 
-@click.command(short_help="Every workload on every fabric.")
+@click.command(short_help="Run every workload on every fabric and compare them.")
 @_file
 @click.option(
     "--workload",
@@ -175,7 +179,7 @@ def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
     metavar="NAME",
     multiple=True,
     shell_complete=completion.workloads,
-    help="Only this one; may be repeated.",
+    help="Run only this workload; may be repeated.",
 )
 @click.option(
     "--fabric",
@@ -183,7 +187,7 @@ def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
     metavar="NAME",
     multiple=True,
     shell_complete=completion.fabrics,
-    help="Only this one and its baseline, likewise.",
+    help="Run only this fabric and its baseline; may be repeated.",
 )
 @_set
 @_fidelity
@@ -225,7 +229,7 @@ def compare(
     report.write(comparison)
 
 
-@click.command(short_help="A comparison from stored cells.")
+@click.command(short_help="Compare cells that earlier runs have stored.")
 @_file
 @click.argument("cells", metavar="CELL...", nargs=-1, required=True, type=_PATH)
 @_set
@@ -248,7 +252,7 @@ def merge(
     report.write(comparison)
 
 
-@click.command(short_help="The cells of an experiment, one a line.")
+@click.command(short_help="List the cells of an experiment, one per line.")
 @_file
 @_set
 @click.pass_context
@@ -264,26 +268,26 @@ def cells(ctx: click.Context, file: str, assignments: tuple[str, ...]) -> None:
         click.echo(f"{workload.name}\t{fabric.name}")
 
 
-@click.command(short_help="One workload on one fabric.")
+@click.command(short_help="Run one workload on one fabric.")
 @_file
 @click.option(
     "--workload",
     metavar="NAME",
     shell_complete=completion.workloads,
-    help="Which workload of the experiment; needed where there are several.",
+    help="Workload of the experiment; required if there are several.",
 )
 @click.option(
     "--fabric",
     metavar="NAME",
     shell_complete=completion.fabrics,
-    help="Which fabric of the experiment; needed where there are several.",
+    help="Fabric of the experiment; required if there are several.",
 )
 @_set
 @_fidelity
 @click.option("--trace", "trace_path", metavar="PATH", type=_PATH, help="Write a Chrome trace (opens in Perfetto).")
 @_json
 @_export
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many tiers to list.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Number of tiers to list.")
 @_progress
 @click.pass_context
 def run(
@@ -328,14 +332,14 @@ def run(
     outputs.show(lambda: tables.run_report(result, top))
 
 
-@click.command(short_help="One collective, by size.")
+@click.command(short_help="Run one collective operation at one or more sizes.")
 @click.argument("pattern", shell_complete=completion.patterns)
 @click.option(
     "--topology",
     required=True,
     metavar="NAME",
     shell_complete=completion.topologies,
-    help="What to build; see: fredfw plugins list.",
+    help="Topology to build; see: fredfw plugins list.",
 )
 @click.option(
     "--set",
@@ -349,16 +353,16 @@ def run(
 @click.option("--sizes", metavar="SWEEP", help="A sweep: 8:8G:x2 multiplies, 1MB:9MB:+2MB adds.")
 @click.option("-b", "--minbytes", metavar="SIZE", help="As in nccl-tests: the first size of a sweep.  [default: 32M]")
 @click.option("-e", "--maxbytes", metavar="SIZE", help="As in nccl-tests: the last size.  [default: 32M]")
-@click.option("-f", "--stepfactor", metavar="FACTOR", help="As in nccl-tests: from size to size, multiply.")
-@click.option("-i", "--stepbytes", metavar="SIZE", help="As in nccl-tests: or add.  [default: 1M]")
-@click.option("--group", metavar="NPUS", help="Who takes part, in rank order, such as 0-4,7.  [default: all]")
+@click.option("-f", "--stepfactor", metavar="FACTOR", help="As in nccl-tests: the factor between sizes.")
+@click.option("-i", "--stepbytes", metavar="SIZE", help="As in nccl-tests: the step between sizes.  [default: 1M]")
+@click.option("--group", metavar="NPUS", help="NPUs that take part, in rank order, such as 0-4,7.  [default: all]")
 @click.option(
     "--algorithm",
     default="auto",
     show_default=True,
     metavar="NAME",
     shell_complete=completion.algorithms,
-    help="auto is the fastest that can.",
+    help="Collective algorithm; auto chooses the fastest one.",
 )
 @click.option(
     "--option",
@@ -368,7 +372,7 @@ def run(
     shell_complete=completion.algorithm_fields,
     help="A field of the algorithm; see --set.",
 )
-@click.option("--root", type=int, default=0, show_default=True, help="The special rank of a rooted pattern.")
+@click.option("--root", type=int, default=0, show_default=True, help="Root rank of a rooted pattern.")
 @click.option("--fidelity", type=click.Choice(FIDELITIES), default=FIDELITIES[0], show_default=True)
 @_json
 @_csv

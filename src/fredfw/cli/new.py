@@ -12,10 +12,10 @@ from fredfw.cli.session import session
 from fredfw.errors import InputError
 
 
-@click.command(short_help="A package for a plugin of your own.")
+@click.command(short_help="Create a package for a new plugin.")
 @click.argument("kind")
 @click.argument("name")
-@click.option("--into", default=".", metavar="DIR", show_default=True, help="The folder that the package's is made in.")
+@click.option("--into", default=".", metavar="DIR", show_default=True, help="Folder in which the package is created.")
 @click.pass_context
 def new(ctx: click.Context, kind: str, name: str, into: str) -> None:
     """Write a package with a plugin of KIND called NAME.
@@ -35,7 +35,7 @@ def new(ctx: click.Context, kind: str, name: str, into: str) -> None:
         origin = (registry.info(name).distribution if name in registry else None) or scaffold.distribution(kind, name)
         raise InputError(f"there is a {kind} {name!r} already, in {origin}", key="NAME", accepted="a name of its own")
     if not Path(into).is_dir():
-        raise InputError("is not a folder", file=into, key="--into", accepted="a folder that is there")
+        raise InputError("is not a folder", file=into, key="--into", accepted="an existing folder")
     folder = Path(into, scaffold.distribution(kind, name))
     contents = scaffold.render(kind, name)
     try:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fredfw.cli.session import Session
 
 STDOUT = "-"
-_OWN = "a file of its own"
+_OWN = "a different file"
 
 
 class Outputs:
@@ -47,7 +47,7 @@ class Outputs:
         for option, path in self._paths.items():
             target = path if path == STDOUT else os.path.realpath(path)
             if target in taken:
-                raise InputError(f"{path!r} is that of {taken[target]} as well", key=option, accepted=_OWN)
+                raise InputError(f"{path!r} is also the path of {taken[target]}", key=option, accepted=_OWN)
             taken[target] = option
         self.protect([*([source] if isinstance(source, str) else source), *_plugin_files()])
         for option, path in self._paths.items():
@@ -66,7 +66,7 @@ class Outputs:
         inputs = set(map(os.path.realpath, files))
         for option, path in self._paths.items():
             if path != STDOUT and os.path.realpath(path) in inputs:
-                raise InputError(f"{path!r} is the input as well", key=option, accepted=_OWN)
+                raise InputError(f"{path!r} is also the input", key=option, accepted=_OWN)
 
     def write(self, contents: Mapping[str, Callable[[], str | bytes]], *, leave_out: Collection[str] = ()) -> None:
         """Make what is wanted of ``contents``, by option; no file is replaced before all of it is written.

@@ -23,14 +23,14 @@ KINDS = ("topology", "router", "collective", "workload", "placement", "sharing-p
 
 @click.group()
 def plugins() -> None:
-    """What is installed."""
+    """List and describe the installed plugins."""
 
 
 @plugins.command("list")
-@click.option("--kind", type=click.Choice(KINDS), help="Only plugins of this kind.")
+@click.option("--kind", type=click.Choice(KINDS), help="List only plugins of this kind.")
 @click.option("--long", "is_long", is_flag=True, help="Show distribution, version and location, not the description.")
 @click.option(
-    "--json", "json_path", metavar="PATH", type=click.Path(), help="Write all of it as JSON; - is standard output."
+    "--json", "json_path", metavar="PATH", type=click.Path(), help="Write the list as JSON; - is standard output."
 )
 @click.pass_context
 def list_(ctx: click.Context, kind: str | None, is_long: bool, json_path: str | None) -> None:

@@ -72,7 +72,7 @@ class CollectiveRequest:
         if not 0 <= self.root < self.ranks:
             raise InputError(f"root {self.root} is not in the group", key="root", accepted=f"0 to {self.ranks - 1}")
         if self.root and not self.pattern.rooted:
-            raise InputError(f"root {self.root} for {self.pattern}, which has none", key="root", accepted="0")
+            raise InputError(f"root {self.root} for {self.pattern}, which has no root", key="root", accepted="0")
         if self.pattern is Pattern.POINT_TO_POINT and self.ranks > 2:
             raise InputError(f"a point-to-point among {self.ranks} ranks", key="ranks", accepted="2")
         if self.sizes is not None:

@@ -42,7 +42,7 @@ def ring_schedule(
         ScheduleError: Another pattern, or coordinates that are not a full product.
     """
     if pattern not in (Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER):
-        raise ScheduleError(f"rings do no {pattern}")
+        raise ScheduleError(f"rings do not do {pattern}")
     n, dimensions = coordinates.shape
     order = range(dimensions) if order is None else order
     sizes = coordinates.max(axis=0) + 1

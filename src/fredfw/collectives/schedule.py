@@ -168,7 +168,7 @@ class Schedule:
                 raise ScheduleError(f"a chunk has an {what} outside 0..{self.ranks - 1}")
         for index, phase in enumerate(self.phases):
             if any(not 0 <= before < index for before in phase.after):
-                raise ScheduleError(f"phase {index} comes after {phase.after}, of which one is not an earlier phase")
+                raise ScheduleError(f"phase {index} comes after phases {phase.after}, not all of which are earlier")
             if phase.repeat < 1:
                 raise ScheduleError(f"phase {index} repeats {phase.repeat} times")
             if not len(phase):

@@ -175,6 +175,6 @@ def _check_races(schedule: Schedule, reads: BoolArray, writes: BoolArray) -> Non
     for one, other in np.argwhere((written @ touched.T > 0) & ~ordered & ~ordered.T):
         rank, chunk = np.argwhere(writes[one] & (reads | writes)[other])[0]
         raise ScheduleError(
-            f"phases {min(one, other)} and {max(one, other)} are in no order, "
+            f"phases {min(one, other)} and {max(one, other)} are not ordered, "
             f"and phase {one} writes chunk {chunk} of rank {rank} that both use"
         )

@@ -191,7 +191,7 @@ class NetworkBackend:
         source, destination = self._end_point(src, "src"), self._end_point(dst, "dst")
         _check_tag(tag)
         if tag is None:
-            raise InputError("nothing is received without a tag", key="tag", accepted="the tag of a send")
+            raise InputError("a receive needs a tag", key="tag", accepted="the tag of a send")
         _check_callback(on_complete, required=True)
         handle = self._next_handle()
         what = f"receive {handle} at {dst!r} from {src!r}{_tagged(tag)}"
@@ -278,7 +278,7 @@ class NetworkBackend:
         operation = self._operations.get(handle) if _is_number(handle) else None
         if operation is None:
             accepted = "what send, receive, collective or schedule returned, until it has ended or is cancelled"
-            raise InputError(f"nothing is under way as {handle!r}", key="handle", accepted=accepted)
+            raise InputError(f"{handle!r} is not under way", key="handle", accepted=accepted)
         del self._operations[handle]
         operation.stop()
         self._serve(self._matching.withdraw(handle))
@@ -320,7 +320,7 @@ class NetworkBackend:
                 lines.append(f"... and {len(waiting) - _LISTED} more")
             lines += [f"flows that cannot move: {label}" for label in self.stalled()[:_LISTED]]
             lines += [f"link that has failed: {self.fabric.link_name(link)}" for link in self.failed_links()[:_LISTED]]
-            raise DeadlockError("nothing is left to happen, and this is not over:\n  " + "\n  ".join(lines))
+            raise DeadlockError("no event is left, but these have not ended:\n  " + "\n  ".join(lines))
 
     # --- links
 
@@ -426,7 +426,7 @@ class NetworkBackend:
     def _step(self) -> Iterator[None]:
         if self._stepping:
             accepted = "one step at a time: after the callback has returned, and in one thread"
-            raise InputError("time is passing already", key="advance", accepted=accepted)
+            raise InputError("the network is already in a step", key="advance", accepted=accepted)
         self._stepping = True
         try:
             yield

@@ -115,7 +115,7 @@ class Environment(simpy.Environment):
             due = backend.next_event_time()
             if due == own == math.inf and backend.stalled():
                 held = ", ".join(sorted(set(backend.stalled())))
-                raise DeadlockError(f"nothing is left to happen, and these cannot move: {held}")
+                raise DeadlockError(f"no event is left, but these cannot move: {held}")
             if due <= own < math.inf or due < own:
                 # Not by an event: SimPy would add the delay to its clock, and round.
                 self._now = due

@@ -34,7 +34,7 @@ def merge(outline: AnyOutline, paths: Iterable[str | Path]) -> Comparison:
                 hint = nearest(_title(*key), [_title(*one) for one in known])
                 raise InputError(f"is not a cell of {_origin(outline)}{hint}", accepted="the cells of that experiment")
             if key in cells:
-                raise InputError(f"is in {files[key]} as well", accepted="each cell once")
+                raise InputError(f"is also in {files[key]}", accepted="each cell once")
             _check_configuration(cell, _expected(outline, *key), outline)
             _check_versions(cell, versions)
         except InputError as error:
@@ -67,7 +67,7 @@ def _check_configuration(cell: Cell, expected: Mapping[str, Any], outline: AnyOu
             where, stored, wanted = place
             origin = _origin(outline)
             message = f"was run with another configuration: {where} was {stored!r}, in {origin} it is {wanted!r}"
-            raise InputError(message, accepted="a cell that was run with the file as it is")
+            raise InputError(message, accepted="a cell that was run with the current file")
 
 
 def _difference(stored: Any, wanted: Any, path: str) -> tuple[str, Any, Any] | None:

@@ -192,7 +192,7 @@ def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapp
     if "workload" not in table:
         raise InputError("the workload is missing", key=f"{key}.workload", accepted="a name, or { name = ..., ... }")
     if "scaled_like" in table and ("compute_scale" in table or "calibration" in table):
-        raise InputError("has a scale of its own as well", key=f"{key}.scaled_like", accepted="one of the two")
+        raise InputError("also has a compute_scale", key=f"{key}.scaled_like", accepted="one of the two")
     scale = table.get("compute_scale", 1.0)
     if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= sys.float_info.max:
         raise InputError(f"{scale!r} is not a scale", key=f"{key}.compute_scale", accepted="a finite number above 0")
@@ -224,7 +224,7 @@ def _scaled(sections: Sequence[WorkloadSection]) -> tuple[WorkloadSection, ...]:
             continue
         original = originals.get(one.scaled_like)
         if original is None:
-            message = f"no workload {one.scaled_like!r} with a scale of its own{nearest(one.scaled_like, originals)}"
+            message = f"no workload {one.scaled_like!r} with a compute_scale{nearest(one.scaled_like, originals)}"
             accepted = listed(list(originals)) or "a workload with a compute_scale"
             raise UnknownNameError(message, key=f"workloads.{one.name}.scaled_like", accepted=accepted)
         result.append(evolve(one, compute_scale=original.compute_scale, fitted=original.fitted))
@@ -246,7 +246,7 @@ def _check_texts(outline: AnyOutline) -> None:
 def _check_priorities(labels: Sequence[str]) -> None:
     for index, label in enumerate(labels):
         if label in labels[:index]:
-            raise InputError(f"{label!r} is there twice", key=f"priorities[{index}]", accepted="each label once")
+            raise InputError(f"{label!r} is repeated", key=f"priorities[{index}]", accepted="each label once")
 
 
 def _check_references(references: Sequence[Reference]) -> None:
@@ -303,7 +303,7 @@ def _check_savings(outline: AnyOutline) -> None:
     names = [saving.name for saving in outline.savings]
     for index, saving in enumerate(outline.savings):
         if saving.name in names[:index]:
-            raise InputError(f"{saving.name!r} is there twice", key=f"savings[{index}].name", accepted="another name")
+            raise InputError(f"{saving.name!r} is repeated", key=f"savings[{index}].name", accepted="another name")
         try:
             groups = {saving.group(pair.settings) for pair in outline.pairs(saving)}
         except InputError as error:

@@ -20,7 +20,7 @@ class Status(StrEnum):
     """Where a number comes from."""
 
     REFERENCE = "reference"
-    """Published by somebody else."""
+    """Published by another source."""
     SIMULATED = "simulated"
     """Nothing was fitted."""
     CALIBRATED = "calibrated"

@@ -258,14 +258,14 @@ class Runner:
     def _memory_notes(self, memory: MemoryUse) -> tuple[str, ...]:
         if memory.total <= self._experiment.npu.memory:
             return ()
-        return (f"{self._memory_text(memory)}; what does not fit is taken to be kept outside at no cost",)
+        return (f"{self._memory_text(memory)}; the rest is assumed to be stored outside the NPU at no cost",)
 
     def _memory_text(self, memory: MemoryUse) -> str:
         parts = ", ".join(
             f"{part} {render(getattr(memory, part), Unit.BYTES)}" for part in _MEMORY_PARTS if getattr(memory, part)
         )
         total, capacity = render(memory.total, Unit.BYTES), render(self._experiment.npu.memory, Unit.BYTES)
-        return f"needs {total} per NPU ({parts}), the NPU has {capacity}"
+        return f"needs {total} of memory per NPU ({parts}), but an NPU has {capacity}"
 
     @staticmethod
     def _check_account(workload: str, fabric: str, parts: Mapping[str, FloatArray], duration: float) -> None:

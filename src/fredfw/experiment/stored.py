@@ -63,7 +63,7 @@ def read_cell(path: str) -> Cell:
         message = f"has the version {content.get('version')!r} of the format"
         raise InputError(message, file=path, key="version", accepted=f"{VERSION}")
     if DIGEST not in content:
-        message = "has no digest: an older fredfw has written it, or it is damaged"
+        message = "has no digest: an older fredfw wrote it, or it is damaged"
         raise InputError(message, file=path, key=DIGEST, accepted=f"{FORM} today; run the cell again")
     names = [one.name for one in attrs.fields(Cell)]
     try:
@@ -73,7 +73,7 @@ def read_cell(path: str) -> Cell:
         _check_amounts(cell)
         _check_provenance(cell.provenance)
         if content[DIGEST] != digest(content):
-            message = "is damaged: its content is not what its digest was made of"
+            message = "is damaged: its content does not match its digest"
             raise InputError(message, key=DIGEST, accepted=f"{FORM}, unchanged")
     except InputError as error:
         raise error.at(file=path) from None
@@ -94,7 +94,7 @@ def _check_amounts(cell: Cell) -> None:
         raise InputError(f"adds up to {total!r} s", key="breakdown", accepted=accepted)
     if not cell.placement or min(cell.placement) < 0 or len(set(cell.placement)) < len(cell.placement):
         accepted = "one or more different numbers of NPUs, from 0"
-        raise InputError("has a negative number, one twice, or none", key="placement", accepted=accepted)
+        raise InputError("has a negative number, a repeated number, or no number", key="placement", accepted=accepted)
 
 
 def _check_provenance(provenance: Mapping[str, Any]) -> None:

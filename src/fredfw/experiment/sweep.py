@@ -38,7 +38,7 @@ def expand(
             name = fill(template, settings) if settings else template
             if name in taken:
                 where = key if settings else f"{kind}.{template}"
-                message = f"{name!r} is there twice, the first time in {kind}.{taken[name]}"
+                message = f"{name!r} is used twice, first in {kind}.{taken[name]}"
                 raise InputError(message, key=where, accepted="different names")
             taken[name] = template
             if settings and plugin in rest:
@@ -58,10 +58,12 @@ def _checked(sweep: object, template: str, plugin: object, key: str) -> Mapping[
         if not isinstance(values, list) or not values:
             raise InputError(f"{values!r} is not a list of values", key=where, accepted="a list of one or more values")
         if field not in named:
-            message = f"the name {template!r} does not tell its values apart"
+            message = f"the name {template!r} gives two values the same name"
             raise InputError(message, key=where, accepted=f"a name with {{{field}}} in it")
         if isinstance(plugin, Mapping) and field in plugin:
-            raise InputError(f"{plugin[field]!r} is given as well", key=where, accepted="the one or the other")
+            raise InputError(
+                f"{plugin[field]!r} is given, and the field is swept too", key=where, accepted="one of the two"
+            )
     for field in named:
         if field not in sweep:
             message = f"{field!r} of the name {template!r} is not swept{nearest(field, sweep)}"

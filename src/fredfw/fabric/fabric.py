@@ -241,7 +241,7 @@ class Fabric:
             raise InputError(f"NPU {missing[0]} is not in {self.name!r}", key="group", accepted=f"0 to {npus - 1}")
         twice = _repeated(members)
         if twice.size:
-            raise InputError(f"NPU {twice[0]} is in the group more than once", key="group", accepted="each NPU once")
+            raise InputError(f"NPU {twice[0]} is repeated in the group", key="group", accepted="each NPU once")
         return GroupView.of(members, self.levels, self.coordinates, self.offers)
 
     def views(self, groups: IntArray) -> list[tuple[GroupView, IntArray]]:

@@ -256,7 +256,7 @@ class PluginManager:
                 )
         for name in sorted(block):
             if canonical(name) not in known:
-                message = f"no plugin {name!r} is installed, so none is switched off{nearest(name, known)}"
+                message = f"no plugin {name!r} is installed, so no plugin was switched off{nearest(name, known)}"
                 warnings.warn(message, PluginWarning, stacklevel=3)
 
     def _is_switched_off(self, plugin: Plugin) -> bool:

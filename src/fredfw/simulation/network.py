@@ -195,7 +195,7 @@ class FlowNetwork:
             InputError: They have ended or were cancelled, or there are none.
         """
         if ticket not in self._open:
-            accepted = "a ticket whose flows have not all ended, and were not cancelled"
+            accepted = "a ticket with flows that have neither ended nor been cancelled"
             raise InputError(f"nothing runs for {ticket!r}", key="ticket", accepted=accepted)
         del self._open[ticket]
         self._waiting = [request for request in self._waiting if request.ticket != ticket]
@@ -370,7 +370,7 @@ class FlowNetwork:
             case Decompose():
                 if request.unicasts is None:
                     raise SimulationError(
-                        f"fabric {fabric!r} cannot carry {what}, and there are no unicasts instead: {decision.reason}"
+                        f"fabric {fabric!r} cannot carry {what}, and cannot replace it by unicasts: {decision.reason}"
                     )
                 self.statistics.decompositions += 1
                 self._ask(Request(request.ticket, request.unicasts(), request.on_complete, None))

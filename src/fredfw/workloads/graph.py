@@ -298,7 +298,7 @@ class GraphBuilder:
                 raise InputError(f"task {name!r} has {what} {value!r}", accepted="finite and not negative")
         before = tuple(dict.fromkeys(after))
         if any(not 0 <= one < index for one in before):
-            raise InputError(f"task {name!r} depends on {before}, of which one is not an earlier task")
+            raise InputError(f"task {name!r} depends on tasks {before}, not all of which are earlier")
         key = members.shape, members.tobytes()
         if key not in self._table_index:
             self._check(name, members)

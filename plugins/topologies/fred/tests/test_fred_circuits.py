@@ -257,7 +257,7 @@ def test_decompose_is_done_by_the_ends() -> None:
 
 def test_streams_that_are_no_collective_cannot_be_decomposed() -> None:
     fabric = fred(policy="decompose")
-    with pytest.raises(SimulationError, match=r"cannot carry dp, and there are no unicasts instead: routing conflict"):
+    with pytest.raises(SimulationError, match=r"cannot carry dp, and cannot replace it by unicasts: routing conflict"):
         Run(fabric, flow_set(all_reduces(fabric, PAIRS)))
 
 
