@@ -37,6 +37,7 @@ MODULES = (
     "fredfw.embed",
     "fredfw.embed.simpy",
     "fredfw.errors",
+    "fredfw.limits",
     "fredfw.testing",
     "fredfw.typing",
     "fredfw.units",

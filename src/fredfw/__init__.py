@@ -2,11 +2,11 @@
 
 This is the public API. Programs start with ``Framework``. Plugins derive from the interfaces (``Topology``,
 ``Router``, ``CollectiveAlgorithm``, ``Workload``, ``Placement``, ``SharingPolicy``, ``Exporter``) and register their
-classes with ``hookimpl``. The modules ``errors``, ``units``, ``typing``, ``testing`` (the conformance kit), ``cli``
-(what commands of plugins need) and ``embed`` (the network for other simulators) are public as well.
+classes with ``hookimpl``. The modules ``errors``, ``limits``, ``units``, ``typing``, ``testing`` (the conformance kit),
+``cli`` (what commands of plugins need) and ``embed`` (the network for other simulators) are public as well.
 """
 
-from fredfw import errors, typing, units
+from fredfw import errors, limits, typing, units
 from fredfw.collectives import (
     CollectiveAlgorithm,
     CollectiveRequest,
@@ -119,6 +119,7 @@ __all__ = [
     "errors",
     "hookimpl",
     "in_series",
+    "limits",
     "lower_bound",
     "max_min",
     "parallel",

@@ -51,6 +51,9 @@ _EXAMPLES: Mapping[Unit, str] = {
 }
 
 
+LEAST, MOST = 1e-100, 1e100
+"""Quantities are 0 or between these: no time, size or rate is beyond them, and products of three do not overflow."""
+
 # There is no thousandth of a bit; who writes "64 mb" means "64 MB" or "64 Mb".
 _WHOLE = (Unit.BYTES, Unit.BYTES_PER_SECOND, Unit.FLOPS)
 _FRACTIONS = tuple("munpfazyµμ")
@@ -74,7 +77,8 @@ def parse(value: object, unit: Unit) -> float:
         A finite float.
 
     Raises:
-        InputError: The text has no unit, another dimension, a bare prefix, or the number is not finite.
+        InputError: The text has no unit, another dimension, a bare prefix, or the number is not finite, or beyond
+            ``LEAST`` and ``MOST``.
     """
     if isinstance(value, bool) or not isinstance(value, Real | str):
         raise InputError(f"{value!r} is not a quantity", accepted=accepted(unit))
@@ -84,6 +88,9 @@ def parse(value: object, unit: Unit) -> float:
         number = math.inf
     if not math.isfinite(number):
         raise InputError(f"{value!r} is not finite", accepted=accepted(unit))
+    if number and not LEAST <= abs(number) <= MOST:
+        what = "small" if abs(number) < LEAST else "large"
+        raise InputError(f"{value!r} is too {what}", accepted=f"{accepted(unit)}; 0, or {LEAST:g} to {MOST:g}")
     return number
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
@@ -9,6 +10,10 @@ INTERRUPTED = 130  # as shells have it: 128 and the number of SIGINT
 
 def main() -> None:
     """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # none where it is closed
+            # Letters that the encoding of the terminal lacks are printed as escapes.
+            stream.reconfigure(errors="backslashreplace")
     try:
         from fredfw.cli import main as command
 

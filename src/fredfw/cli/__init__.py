@@ -16,10 +16,11 @@ from typing import Any
 
 import click
 
+from fredfw import limits
 from fredfw.cli.commands import calibrate, cells, collective, compare, merge, run
 from fredfw.cli.new import new
 from fredfw.cli.output import Outputs, log_traceback, print_report, table
-from fredfw.cli.parsing import configured
+from fredfw.cli.parsing import configured, limits_of
 from fredfw.cli.plugins import plugins
 from fredfw.cli.session import open_framework, session
 from fredfw.errors import FredfwError, InputError, PluginWarning
@@ -120,7 +121,7 @@ class _Group(click.Group):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _reported():
+        with _reported(), limits_of(session(ctx).limit_texts):
             result = super().invoke(ctx)
             if sys.stdout is not None:  # it is where a shell closed it
                 # What a plugin's command printed: click ends quietly if nobody reads it any more, Python's exit not.
@@ -158,6 +159,15 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
     callback=_remember,
     expose_value=False,
     help="Execute the plugin files that an experiment names. Without this flag, such an experiment is refused.",
+)
+@click.option(
+    "--limit",
+    "limit_texts",
+    multiple=True,
+    metavar="NAME=COUNT",
+    callback=_remember,
+    expose_value=False,
+    help=f"Accept input that asks for up to so many of {', '.join(limits.DEFAULTS)}; may be repeated.",
 )
 @click.option(
     "--log-level",

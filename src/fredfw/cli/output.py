@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fredfw.errors import InputError
+from fredfw.paths import resolved
 from fredfw.report.files import compressed, ensure_writable, written_together
 from fredfw.terminal import printable
 
@@ -45,7 +46,10 @@ class Outputs:
             )
         taken: dict[str, str] = {}
         for option, path in self._paths.items():
-            target = path if path == STDOUT else os.path.realpath(path)
+            try:
+                target = path if path == STDOUT else str(resolved(path, _OWN))
+            except InputError as error:
+                raise InputError(error.message, file=path, key=option, accepted=error.accepted) from None
             if target in taken:
                 raise InputError(f"{path!r} is also the path of {taken[target]}", key=option, accepted=_OWN)
             taken[target] = option
@@ -63,7 +67,7 @@ class Outputs:
         Raises:
             InputError: One would.
         """
-        inputs = set(map(os.path.realpath, files))
+        inputs = {str(resolved(file, "the path of a file")) for file in files}
         for option, path in self._paths.items():
             if path != STDOUT and os.path.realpath(path) in inputs:
                 raise InputError(f"{path!r} is also the input", key=option, accepted=_OWN)
@@ -80,12 +84,18 @@ class Outputs:
         with written_together({path: made[option] for option, path in wanted.items() if path != STDOUT}):
             for option, path in wanted.items():
                 if path == STDOUT:
-                    click.echo(made[option], nl=False)
+                    click.echo(_encoded(made[option]), nl=False)
 
     def show(self, report: Callable[[], list[RenderableType]]) -> None:
         """Print a report for people, unless standard output already holds one of the outputs."""
         if STDOUT not in self._paths.values():
             print_report(report())
+
+
+def _encoded(content: str | bytes) -> str | bytes:
+    """Return ``content`` as UTF-8 where standard output has another encoding, which may lack some of its letters."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return content if isinstance(content, bytes) or encoding.lower() in ("utf-8", "utf8") else content.encode()
 
 
 def _plugin_files() -> tuple[str, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
+from fredfw import limits
 from fredfw.errors import InputError
 from fredfw.units import Unit, parse
 
@@ -37,6 +38,36 @@ def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
             raise InputError(f"{key!r} is given twice", key=option, accepted="each key once")
         found[key] = value.strip()
     return found
+
+
+@contextmanager
+def limits_of(texts: Iterable[str]) -> Iterator[None]:
+    """Use the limits ``NAME=COUNT``, given several times with ``--limit``, while the block runs.
+
+    Raises:
+        InputError: Not of that form, a limit that does not exist or is given twice, or no whole number above 0.
+    """
+    given: dict[str, int] = {}
+    for name, text in parse_assignments(texts, "--limit").items():
+        try:
+            given[name] = int(text) if text.isdecimal() else int(_whole(text))
+        except ValueError:
+            message = f"{text!r} is not a whole number"
+            raise InputError(message, key=f"--limit {name}", accepted="a number such as 1000000 or 1e6") from None
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(limits.allowed(given))
+        except InputError as error:
+            key = f"--limit {error.key}" if error.key else "--limit"
+            raise InputError(error.message, key=key, accepted=error.accepted) from None
+        yield
+
+
+def _whole(text: str) -> float:
+    number = float(text)
+    if not number.is_integer():
+        raise ValueError(text)
+    return number
 
 
 def parse_values(texts: Iterable[str]) -> dict[str, Any]:
@@ -109,7 +140,7 @@ def parse_size(text: str, key: str) -> float:
     """
     bare = _BARE.fullmatch(text)
     try:
-        size = float(bare[1]) * _NCCL_TESTS[bare[2].lower()] if bare else parse(text, Unit.BYTES)
+        size = parse(float(bare[1]) * _NCCL_TESTS[bare[2].lower()] if bare else text, Unit.BYTES)
     except InputError as error:
         accepted = "a size such as 64MiB, 1GB, or 8, 4K, 1M, 8G as in nccl-tests"
         raise InputError(error.message, key=key, accepted=accepted) from None

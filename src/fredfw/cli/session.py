@@ -27,6 +27,7 @@ class Session:
         plugin_files: Plugins that are not installed, for this call.
         strict_plugins: Whether a plugin that cannot be used is an error, not a warning.
         trust_plugins: Whether the plugin files that an experiment names are executed.
+        limit_texts: What ``--limit`` was given.
     """
 
     log_level: str = "warning"
@@ -34,6 +35,7 @@ class Session:
     plugin_files: tuple[str, ...] = ()
     strict_plugins: bool = False
     trust_plugins: bool = False
+    limit_texts: tuple[str, ...] = ()
 
     @cached_property
     def plugins(self) -> PluginManager:

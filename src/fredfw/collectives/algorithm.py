@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import field, frozen
 
+from fredfw import limits
 from fredfw.collectives.pattern import Pattern
 from fredfw.collectives.schedule import Schedule
 from fredfw.errors import InputError, UnsupportedError, nearest
@@ -116,7 +117,9 @@ class CollectiveAlgorithm(ABC):
         served = self.served_patterns()
         if request.pattern not in served:
             return f"it does not do {request.pattern}, only {', '.join(sorted(served))}"
-        return None
+        # However it is done, each pair of ranks has a block of its own.
+        blocks = request.ranks**2 if request.pattern is Pattern.ALL_TO_ALL else 0
+        return limits.excess("transfers", blocks)
 
     @abstractmethod
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fredfw import limits
 from fredfw.answers import Asking, whose
 from fredfw.collectives.algorithm import CollectiveAlgorithm, CollectiveRequest
 from fredfw.collectives.amounts import check_amounts
@@ -57,6 +58,8 @@ def written(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: Gr
         raise ScheduleError(f"{blame(algorithm, request)}: {error}") from error
     if not isinstance(answer, Schedule):
         raise asked.unexpected(answer, "a fredfw.Schedule")
+    limits.check("phases", len(answer.phases))
+    limits.check("transfers", sum(map(len, answer.phases)))
     return answer
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
+from fredfw import limits
 from fredfw.collectives.algorithm import CollectiveAlgorithm, CollectiveRequest
 from fredfw.collectives.pattern import Pattern
 from fredfw.collectives.schedule import Phase, Schedule, sequence
@@ -23,6 +24,11 @@ class DirectAlgorithm(CollectiveAlgorithm):
 
     name: ClassVar[str] = "direct"
     patterns: ClassVar[frozenset[Pattern]] = frozenset(Pattern)
+
+    def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
+        """See ``CollectiveAlgorithm.refusal``; each with each is as many flows at once."""
+        pairs = 1 if request.pattern.rooted else request.ranks * (request.ranks - 1)
+        return limits.excess("flows", pairs) or super().refusal(request, view)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""

@@ -16,6 +16,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 from numpy.typing import ArrayLike
 
+from fredfw import limits
 from fredfw.collectives.pattern import Pattern
 from fredfw.errors import ScheduleError
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -314,6 +315,8 @@ def pipelined(schedule: Schedule, chunks: int) -> Schedule:
     """
     if chunks == 1:
         return schedule
+    limits.check("phases", len(schedule.phases) * chunks, key="chunks")
+    limits.check("transfers", sum(map(len, schedule.phases)) * chunks, key="chunks")
     return parallel([evolve(schedule, chunk_bytes=schedule.chunk_bytes / chunks)] * chunks)
 
 

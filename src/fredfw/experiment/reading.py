@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,8 +10,10 @@ from typing import Any, TypeVar
 import attrs
 from attrs import evolve, frozen
 
+from fredfw import limits, units
 from fredfw.collectives import CollectiveAlgorithm, Pattern
 from fredfw.errors import InputError, PluginError, UnknownNameError, UnsupportedError, nearest
+from fredfw.experiment.inputs import read_bounded
 from fredfw.experiment.naming import fill, listed
 from fredfw.experiment.overrides import with_values
 from fredfw.experiment.spec import (
@@ -30,6 +31,7 @@ from fredfw.experiment.spec import (
     WorkloadSpec,
 )
 from fredfw.experiment.sweep import expand
+from fredfw.paths import resolved
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, Registry
 from fredfw.terminal import has_controls, printable
@@ -46,7 +48,7 @@ def load(path: str | Path, values: Mapping[str, Any] | None = None) -> AnyOutlin
     """
     file = str(path)
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")  # some editors begin with a mark
+        text = read_bounded(path).decode("utf-8-sig")  # some editors begin with a mark
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError(f"cannot be read: {reason}", file=file, accepted="a TOML file") from None
@@ -111,7 +113,12 @@ def _check_trust(outline: AnyOutline, plugins: PluginManager) -> None:
     """Make sure that ``plugins`` has every file that ``outline`` names; of all of them before any is executed."""
     for index, name in enumerate(outline.plugins):
         file = _plugin_file(outline, name)
-        if file.resolve() not in plugins.files:
+        try:
+            found = resolved(file, "a Python file")
+        except InputError as error:
+            message = f"the plugin file {str(file)!r} {error.message}"
+            raise InputError(message, file=outline.file, key=f"plugins[{index}]", accepted=error.accepted) from None
+        if found not in plugins.files:
             raise InputError(
                 f"the plugin file {str(file)!r} is not trusted: its code would run",
                 file=outline.file,
@@ -158,6 +165,7 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
     for kind, found in sections.items():
         if not found:
             raise InputError(f"there are no {kind}", key=kind, accepted=f"at least one table [{kind}.NAME]")
+    limits.check("cells", len(sections["fabrics"]) * len(sections["workloads"]), key="fabrics")
     baseline = _text(content.get("baseline", sections["fabrics"][0][0]), "baseline")
     return Outline(
         title=_text(content.get("title", printable(Path(file).stem) if file else "experiment"), "title"),
@@ -194,8 +202,9 @@ def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapp
     if "scaled_like" in table and ("compute_scale" in table or "calibration" in table):
         raise InputError("also has a compute_scale", key=f"{key}.scaled_like", accepted="one of the two")
     scale = table.get("compute_scale", 1.0)
-    if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= sys.float_info.max:
-        raise InputError(f"{scale!r} is not a scale", key=f"{key}.compute_scale", accepted="a finite number above 0")
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or not units.LEAST <= scale <= units.MOST:
+        accepted = f"a number above 0, from {units.LEAST:g} to {units.MOST:g}"
+        raise InputError(f"{scale!r} is not a scale", key=f"{key}.compute_scale", accepted=accepted)
     calibration = None
     if "calibration" in table:
         where = f"{key}.calibration"

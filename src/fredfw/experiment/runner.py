@@ -110,7 +110,12 @@ class Runner:
         network = FlowNetwork(bench.fabric, bench.sharing, cell.solver)
         executor = self._executor(workload, cell, network, stepwise=fidelity == "stepwise", progress=progress)
         with self._placed(f"fabrics.{fabric.name}.router", UnsupportedError):
-            timeline = executor.run()
+            try:
+                timeline = executor.run()
+            except UnsupportedError:
+                raise
+            except InputError as error:  # of an algorithm, whose schedules are written when they are needed
+                raise error.at(file=self._experiment.file, key=f"fabrics.{fabric.name}.collectives") from None
         by_label = network.link_bytes()
         link_bytes = sum(by_label.values(), np.zeros(len(bench.fabric.bandwidths)))
         parts = timeline.breakdown

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -14,6 +14,7 @@ from attrs import evolve
 
 from fredfw.errors import InputError
 from fredfw.experiment.document import DIGEST, GZIP, VERSION, digest, parse
+from fredfw.experiment.inputs import bounded, read_bounded
 from fredfw.experiment.results import Cell
 from fredfw.experiment.spec import FIDELITIES
 from fredfw.plugin import configure
@@ -48,13 +49,16 @@ def read_cell(path: str) -> Cell:
             file, key and value.
     """
     try:
-        data = Path(path).read_bytes()
+        data = read_bounded(path)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=path, accepted=FORM) from None
     try:
-        content = parse((gzip.decompress(data) if data.startswith(GZIP) else data).decode())
+        if data.startswith(GZIP):
+            data = bounded(gzip.GzipFile(fileobj=io.BytesIO(data)), path)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"is not a whole gzip file: {error}", file=path, accepted=FORM) from None
+    try:
+        content = parse(data.decode())
     except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested too deeply
         raise InputError(f"is not JSON: {error}", file=path, accepted=FORM) from None
     if not isinstance(content, Mapping) or content.get("format") != "fredfw.run":

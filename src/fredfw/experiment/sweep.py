@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
+from fredfw import limits
 from fredfw.errors import InputError, nearest
 from fredfw.experiment.naming import fill, placeholders
 
-# Of one table; more would be a mistake that fills the memory.
-_MOST = 10_000
 _FORM = "a table of lists, such as { npus = [1024, 2048] }"
 
 
@@ -68,7 +67,6 @@ def _checked(sweep: object, template: str, plugin: object, key: str) -> Mapping[
         if field not in sweep:
             message = f"{field!r} of the name {template!r} is not swept{nearest(field, sweep)}"
             raise InputError(message, key=key, accepted=_FORM)
-    count = math.prod(map(len, sweep.values()))
-    if count > _MOST:
-        raise InputError(f"{count} combinations", key=key, accepted=f"at most {_MOST}")
+    # Each of them is a row or a column of cells.
+    limits.check("cells", math.prod(map(len, sweep.values())), key=key)
     return sweep

@@ -21,6 +21,9 @@ from fredfw.plugin import schema
 
 T = TypeVar("T")
 
+# What the indices of arrays can hold, on every platform.
+_LARGEST = 2**63 - 1
+
 
 def build(cls: type[T], mapping: Mapping[str, Any], *, key_prefix: str = "") -> T:
     """Return an instance of an attrs class, configured by a table.
@@ -168,7 +171,7 @@ def _convert_number(value: Any, kind: type) -> int | float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise _mismatch(value, kind)
     if kind is int and isinstance(value, Integral):
-        return index(value)
+        return _checked(index(value), value)
     try:
         number = float(value)
     except OverflowError:  # an integer beyond the largest float
@@ -178,8 +181,16 @@ def _convert_number(value: Any, kind: type) -> int | float:
     if kind is float:
         return number
     if number.is_integer():
-        return int(number)
+        return _checked(int(number), value)
     raise _mismatch(value, kind)
+
+
+def _checked(number: int, value: Any) -> int:
+    """Return ``number``, which an array can hold; ``value`` is as it was written."""
+    if abs(number) > _LARGEST:
+        shown = repr(value) if isinstance(value, float) or abs(number) < 10**30 else "the number"
+        raise InputError(f"{shown} is too large", accepted=f"an integer of at most {_LARGEST}")
+    return number
 
 
 def _convert_union(value: Any, hint: Any) -> Any:

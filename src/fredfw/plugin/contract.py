@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from fredfw import limits
 from fredfw.answers import Asking, brief
 from fredfw.errors import nearest
 from fredfw.fabric import Capabilities, Fabric, Level, Router, Topology
@@ -110,6 +111,8 @@ def built(topology: Topology) -> Fabric:
         fabric: object = topology.build()
     if not isinstance(fabric, Fabric):
         raise asked.unexpected(fabric, "a fredfw.Fabric")
+    limits.check("nodes", len(fabric.kinds))
+    limits.check("links", len(fabric.sources))
     for name, fits, expected in (
         ("router", isinstance(fabric.router, Router), "a fredfw.Router"),
         ("sharing", isinstance(fabric.sharing, str), "the name of a sharing policy"),

@@ -22,6 +22,7 @@ from fredfw.answers import FAILURES, explain
 from fredfw.collectives import CollectiveAlgorithm
 from fredfw.errors import InputError, PluginWarning, UnknownNameError, nearest
 from fredfw.fabric import Router, Topology
+from fredfw.paths import resolved
 from fredfw.plugin.calls import Calls
 from fredfw.plugin.contract import POLICY
 from fredfw.plugin.exporter import Exporter
@@ -180,7 +181,7 @@ class PluginManager:
             InputError: There is no such file, or it has changed since it was added.
             PluginError: It cannot be imported, or breaks the contract.
         """
-        file = Path(path).resolve()
+        file = resolved(path, "a Python file")
         if not file.exists():
             raise InputError("does not exist", file=str(path), accepted="a Python file")
         if not file.is_file() or file.suffix != ".py":

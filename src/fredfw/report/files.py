@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from fredfw.errors import InputError
 from fredfw.experiment.document import GZIP
+from fredfw.paths import resolved
 
 # The process that writes is in the name, so that a later one can tell what a killed process has left behind.
 _ASIDE = re.compile(r"\.fredfw-(\d+)-[0-9a-f]{16}\.tmp")
@@ -29,7 +30,7 @@ def ensure_writable(path: str | Path) -> None:
     Raises:
         InputError: It names a directory or is a read-only file, or no file can be made beside it.
     """
-    if os.path.isdir(os.path.realpath(path)):
+    if resolved(path, _ACCEPTED).is_dir():
         raise InputError("is a directory", file=str(path), accepted=_ACCEPTED)
     target = _resolve(path)
     try:

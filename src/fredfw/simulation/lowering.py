@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
+from fredfw import limits
 from fredfw.collectives import Phase, Schedule
 from fredfw.fabric import Fabric, FlowSet, Operation, Router, Routes, answers
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -116,6 +117,7 @@ class Lowering:
         if known is not None:
             return known[1]
         phase = schedule.phases[index]
+        limits.check("flows", len(phase) * len(groups))
         rows = self._flows_of(phase)
         volumes = schedule.row_bytes(phase, repetition or 0)
         if rows.flow is not None:

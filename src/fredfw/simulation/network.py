@@ -29,6 +29,9 @@ from fredfw.simulation.sharing import SharingPolicy
 from fredfw.simulation.traffic import LEAST, Load, Statistics, Traffic
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
+# So many events that were taken back may stay in the heap; it is not worth while to look for fewer.
+_FEW = 64
+
 
 @define(eq=False)
 class _Batch:
@@ -164,6 +167,11 @@ class FlowNetwork:
     def unschedule(self, event: int) -> None:
         """Take back an event that has not happened, by the number that ``schedule`` returned."""
         self._withdrawn.add(event)
+        # What a callback holds is released, and the heap stays as long as what is due, whatever is taken back.
+        if len(self._withdrawn) > max(_FEW, len(self._events) // 2):
+            self._events = [one for one in self._events if one[2] not in self._withdrawn]
+            heapq.heapify(self._events)
+            self._withdrawn.clear()
 
     def start(self, flows: FlowSet, on_complete: Completion, *, unicasts: Unicasts | None = None) -> int:
         """Start ``flows`` now, or as the fabric's admission decides; return a ticket to cancel them with.

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from fredfw import limits
 from fredfw.collectives import Schedule
 from fredfw.errors import InputError
 from fredfw.simulation.lowering import Lowering
@@ -56,6 +57,8 @@ class ScheduleRun:
         self._priority = priority
         self._label = label
         self._stepwise = stepwise
+        if stepwise:
+            limits.check("phases", schedule.steps)  # each repetition is one then
         phases, count = schedule.phases, len(groups)
         self._left = np.full(count, len(phases))
         # An empty schedule, of a group of one, has no rows.

@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 from attrs import fields
 
+from fredfw import limits
 from fredfw.answers import Asking, brief
 from fredfw.fabric import Fabric
 from fredfw.typing import IntArray
@@ -93,6 +94,7 @@ def graph(workload: Workload, system: System, workers: int) -> TaskGraph:
     if answer.ranks != workers:
         raise asked.wrong(f"returned a graph of {answer.ranks} ranks", f"{workers}, as parallelism() says")
     tasks = len(answer)
+    limits.check("tasks", tasks)
     for name in _PER_TASK:
         column = getattr(answer, name)
         if len(column) != tasks:

@@ -17,6 +17,7 @@ import numpy as np
 from attrs import define, evolve, field, frozen
 from numpy.typing import ArrayLike
 
+from fredfw import limits
 from fredfw.collectives.pattern import Pattern
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
@@ -100,6 +101,7 @@ class TaskGraph:
         """Return the same iteration with every repetition of every block written out."""
         if (self.repeats == 1).all():
             return self
+        limits.check("tasks", sum(self.repeats.tolist()))
         copies: list[int] = []  # original of each new task
         after: list[tuple[int, ...]] = []
         last = np.empty(len(self), dtype=np.intp)  # new index of the last copy of each task
@@ -292,6 +294,7 @@ class GraphBuilder:
         controllers: ArrayLike | None = None,
     ) -> int:
         index = len(self._kinds)
+        limits.check("tasks", index + 1)
         members = np.ascontiguousarray(table, dtype=np.intp)
         for what, value in (("size", size), ("flops", flops), ("seconds", 0.0 if math.isnan(seconds) else seconds)):
             if not math.isfinite(value) or value < 0:

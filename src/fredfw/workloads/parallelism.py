@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from attrs import field, frozen
 
+from fredfw import limits
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 from fredfw.units import at_least
@@ -21,11 +22,17 @@ class Parallelism:
         mp: Workers that split each layer (model or tensor parallelism).
         dp: Replicas that split the minibatch (data parallelism).
         pp: Pipeline stages (pipeline parallelism).
+
+    Raises:
+        InputError: More workers than a fabric may have nodes.
     """
 
     mp: int = field(default=1, validator=at_least(1))
     dp: int = field(default=1, validator=at_least(1))
     pp: int = field(default=1, validator=at_least(1))
+
+    def __attrs_post_init__(self) -> None:
+        limits.check("nodes", self.workers)
 
     @property
     def workers(self) -> int:

@@ -8,7 +8,17 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Phase, Schedule, hookimpl, in_series
+from fredfw import (
+    CollectiveAlgorithm,
+    CollectiveRequest,
+    GroupView,
+    Pattern,
+    Phase,
+    Schedule,
+    hookimpl,
+    in_series,
+    limits,
+)
 
 fredfw_contract = 1
 
@@ -41,7 +51,8 @@ class InNetwork(CollectiveAlgorithm):
         for capability in _NEEDS.get(request.pattern, ()):
             if not getattr(view.capabilities, capability):
                 return f"the network does not {_VERBS[capability]} streams for this group"
-        return super().refusal(request, view)
+        streams = request.ranks if request.pattern in (Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER) else 1
+        return limits.excess("transfers", streams * request.ranks) or super().refusal(request, view)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""

@@ -17,6 +17,7 @@ from fredfw import (
     Schedule,
     hookimpl,
     in_series,
+    limits,
     ring_schedule,
     units,
 )
@@ -89,6 +90,9 @@ def _chain(request: CollectiveRequest, pieces: int) -> Schedule:
     """Return a rooted pattern along the chain of all ranks; hop ``h`` joins its members ``h`` and ``h + 1``."""
     n, pattern = request.ranks, request.pattern
     inwards = pattern in (Pattern.REDUCE, Pattern.GATHER)
+    if not pattern.owned:
+        limits.check("phases", n - 2 + pieces, key="chunks")
+        limits.check("transfers", (n - 1) * pieces, key="chunks")
     order = (request.root + inwards + np.arange(n)) % n
     chunks, steps = (n, n - 1) if pattern.owned else (pieces, n - 2 + pieces)
     owner = order if inwards else order[::-1]

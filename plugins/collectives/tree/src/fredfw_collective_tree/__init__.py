@@ -18,6 +18,7 @@ from fredfw import (
     Schedule,
     hookimpl,
     in_series,
+    limits,
     units,
 )
 from fredfw.typing import IntArray
@@ -65,6 +66,7 @@ class Tree(CollectiveAlgorithm):
         trees = _trees(self.shape, n)
         pieces = 1 if self.shape == "binomial" else self.chunks
         chunks = len(trees) * pieces
+        limits.check("phases", chunks, key="chunks")  # as a stepwise simulation has them
         transfers = [
             _transfers(pattern, parent, turn, base=index * pieces) for index, (parent, turn) in enumerate(trees)
         ]

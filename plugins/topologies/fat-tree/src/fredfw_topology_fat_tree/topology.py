@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Fabric, Level, NodeKind, Router, Topology, units
+from fredfw import Fabric, Level, NodeKind, Router, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw_topology_fat_tree.routing import EcmpRouter, SprayRouter
 from fredfw_topology_fat_tree.structure import XGFT
@@ -119,6 +119,8 @@ class FatTree(Topology):
     def build(self) -> Fabric:
         """Return the tree: nodes are the NPUs, then the switches level by level, from the lowest."""
         tree = self.structure()
+        limits.check("nodes", tree.first_nodes[-1], key="npus")
+        limits.check("links", 2 * tree.first_links[-1], key="npus")
         sources, destinations = tree.ends()
         levels = self._levels(tree)
         sizes = [level.size for level in levels]

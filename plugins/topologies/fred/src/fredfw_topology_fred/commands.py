@@ -6,8 +6,9 @@ import json
 from collections.abc import Sequence
 
 import click
-from attrs import asdict
+from attrs import asdict, astuple
 
+from fredfw import limits
 from fredfw.cli import Outputs, configured, open_framework, table
 from fredfw.errors import InputError
 from fredfw_topology_fred.feasibility import NO_PLACE, Check, check
@@ -40,7 +41,9 @@ def draw(m: int, ports: int, texts: tuple[str, ...], path: str) -> None:
     """Route flows through one switch and draw it into the SVG file PATH (- is standard output)."""
     outputs = Outputs({"PATH": path})
     flows = [_flow(part) for text in texts for part in text.split(";")]
-    configuration = FredSwitch(m, ports).route(flows)
+    switch = FredSwitch(m, ports)
+    limits.check("parts", sum(astuple(switch.microswitches)), key="--m" if m > ports else "--ports")
+    configuration = switch.route(flows)
     outputs.write({"PATH": lambda: drawn(configuration)})
 
 
@@ -131,6 +134,9 @@ def check_routing(
         raise InputError(f"groups of {group} NPUs", key="--group", accepted="1 or more")
     if npus < 1 or npus % group:
         raise InputError(f"{npus} NPUs in groups of {group}", key="--npus", accepted=f"{group} or a multiple of it")
+    # Each strategy has at least one phase, in which most of its workers send.
+    least = npus if whole else npus * (npus + 1) // 2
+    limits.check("transfers", least * len(middles) * len(placements), key="--npus")
     plugins = open_framework(ctx).plugins
     chosen = [plugins.placements.get(name)() for name in placements]
     checks = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Mapping
 from functools import partial
@@ -10,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Capabilities, Fabric, Level, NodeKind, Topology, units
+from fredfw import Capabilities, Fabric, Level, NodeKind, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw_topology_fred.circuits import POLICIES, Circuits
 from fredfw_topology_fred.ports import PortMap
@@ -18,6 +19,10 @@ from fredfw_topology_fred.routing import UpDownRouter
 
 NPU_BANDWIDTH = 3e12
 """B/s from an NPU to its L1 switch and back (FRED, ISCA 2025)."""
+
+
+_MOST = 32
+"""Switch levels; NumPy has arrays of so many dimensions in all its versions."""
 
 
 @frozen
@@ -80,6 +85,8 @@ class Fred(Topology):
             InputError: Not one bandwidth per switch level, or none given for a tree deeper than the paper's.
         """
         depth = len(self.arity)
+        if depth > _MOST:
+            raise InputError(f"{depth} switch levels", key="arity", accepted=f"1 to {_MOST} of them")
         if len(self.uplinks) != depth:
             what = "no bandwidths" if self.bandwidths is None else f"{len(self.uplinks)} bandwidths"
             raise InputError(
@@ -97,6 +104,10 @@ class Fred(Topology):
 
     def build(self) -> Fabric:
         """Return the tree: nodes are the NPUs, the switches level by level (the root last), then the controllers."""
+        switches = sum(math.prod(self.arity[level:]) for level in range(1, len(self.arity) + 1))
+        limits.check("nodes", math.prod(self.arity) + switches, key="arity")
+        limits.check("nodes", self.io_controllers, key="io_controllers")
+        limits.check("nodes", switches * self.middle_switches, key="middle_switches")
         # Nodes at each level from the NPUs (level 0) to the root, and the number of the first node of each level.
         counts = np.append(np.cumprod(self.arity[::-1])[::-1], 1)
         first = np.concatenate([[0], np.cumsum(counts)])

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Fabric, Level, NodeKind, Topology, hookimpl, units
+from fredfw import Fabric, Level, NodeKind, Topology, hookimpl, limits, units
 
 fredfw_contract = 1
 
@@ -31,6 +31,7 @@ class FullyConnected(Topology):
 
     def build(self) -> Fabric:
         """Return the fabric; links come by their source, then by their destination."""
+        limits.check("links", self.npus * (self.npus - 1), key="npus")
         sources, destinations = np.nonzero(~np.eye(self.npus, dtype=bool))
         return Fabric(
             name=f"{self.npus} NPUs, fully connected",

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Fabric, Level, NodeKind, Topology, units
+from fredfw import Fabric, Level, NodeKind, Topology, limits, units
 from fredfw_topology_mesh2d.geometry import perimeter
 from fredfw_topology_mesh2d.routing import XYRouter
 
@@ -36,6 +36,7 @@ class Mesh2D(Topology):
     def build(self) -> Fabric:
         """Return the mesh; node ``row * columns + column`` is that NPU, the controllers follow clockwise."""
         npus = self.rows * self.columns
+        limits.check("nodes", npus, key="rows" if self.rows > self.columns else "columns")
         grid = np.arange(npus).reshape(self.rows, self.columns)
         west, north = grid[:, :-1].ravel(), grid[:-1].ravel()
         near, far = np.concatenate([west, north]), np.concatenate([west + 1, north + self.columns])

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Capabilities, Fabric, Level, NodeKind, Topology, units
+from fredfw import Capabilities, Fabric, Level, NodeKind, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw_topology_optical_ring.budget import LossBudget
 from fredfw_topology_optical_ring.routing import ShortestArcRouter, ring_links
@@ -80,8 +80,11 @@ class OpticalRing(Topology):
 
     def build(self) -> Fabric:
         """Return the ring; node ``i`` is NPU ``i``, link ``i`` leaves it clockwise, link ``npus + i`` the other way."""
+        limits.check("nodes", self.npus, key="npus")
         sources, destinations = ring_links(self.npus)
         lanes = self.waveguides * self.wavelengths
+        key = "wavelengths" if self.wavelengths > self.waveguides else "waveguides"
+        limits.check("links", 2 * self.npus * lanes, key=key)  # a wavelength of a link is one
         bandwidth = lanes * self.line_rate
         return Fabric(
             name=f"optical ring of {self.npus}",

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Router, Routes, Topology, hookimpl, units
+from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Router, Routes, Topology, hookimpl, limits, units
 from fredfw.errors import UnsupportedError
 from fredfw.typing import BoolArray, IntArray
 
@@ -61,6 +61,7 @@ class Switch(Topology):
 
     def build(self) -> Fabric:
         """Return the fabric; the switch is the last node, links up come before links down."""
+        limits.check("nodes", self.npus + 1, key="npus")
         npus = np.arange(self.npus)
         switch = np.full(self.npus, self.npus)
         kinds = np.append(np.full(self.npus, NodeKind.NPU), NodeKind.SWITCH)

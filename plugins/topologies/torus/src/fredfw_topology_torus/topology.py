@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import numpy as np
 from attrs import frozen
 
-from fredfw import Fabric, Level, NodeKind, Topology, units
+from fredfw import Fabric, Level, NodeKind, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw_topology_torus.geometry import neighbours
 from fredfw_topology_torus.routing import DimensionOrderRouter
+
+_MOST = 32
+"""Dimensions; NumPy has arrays of so many in all its versions."""
 
 
 @frozen
@@ -39,6 +43,8 @@ class Torus(Topology):
             InputError: Neither one of them nor one per dimension.
         """
         count = len(self.dimensions)
+        if count > _MOST:
+            raise InputError(f"{count} dimensions", key="dimensions", accepted=f"1 to {_MOST} of them")
         for key in ("link_bandwidth", "link_latency"):
             given = len(getattr(self, key))
             if given not in (1, count):
@@ -51,6 +57,8 @@ class Torus(Topology):
     def build(self) -> Fabric:
         """Return the torus; links come dimension by dimension, those upwards before those downwards."""
         sizes, count = self.dimensions, len(self.dimensions)
+        limits.check("nodes", math.prod(sizes), key="dimensions")
+        limits.check("links", 2 * math.prod(sizes) * sum(size > 1 for size in sizes), key="dimensions")
         npus = np.arange(np.prod(sizes))
         bandwidths, latencies = (np.broadcast_to(one, count) for one in (self.link_bandwidth, self.link_latency))
         # With one position there is no neighbour; with two, the links upwards already lead both ways.

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import GraphBuilder, Parallelism, Pattern, System, TaskGraph, Workload, hookimpl, units
+from fredfw import GraphBuilder, Parallelism, Pattern, System, TaskGraph, Workload, hookimpl, limits, units
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 
@@ -71,12 +71,15 @@ class Microbenchmark(Workload):
         ranks = system.npus // self.groups if self.ranks is None else self.ranks
         if self.pattern == Pattern.POINT_TO_POINT and ranks != 2:
             raise InputError(f"a point-to-point among {ranks} ranks", key="ranks", accepted="2")
+        limits.check("nodes", ranks * self.groups, key="ranks")
         return ranks
 
     def _table(self, ranks: int) -> IntArray:
         """Return the ``(groups, ranks)`` workers."""
         stride, spacing = (self.groups, 1) if self.layout == "strided" else (1, ranks)
         stride, spacing = self.stride or stride, self.spacing or spacing
+        key = "stride" if self.spacing is None else "spacing"
+        limits.check("nodes", spacing * (self.groups - 1) + stride * (ranks - 1) + 1, key=key)
         table = spacing * np.arange(self.groups)[:, None] + stride * np.arange(ranks)
         if len(np.unique(table)) < table.size:
             raise InputError(
@@ -88,6 +91,7 @@ class Microbenchmark(Workload):
 
     def graph(self, system: System) -> TaskGraph:
         """See ``Workload.graph``."""
+        limits.check("tasks", self.count, key="count")
         builder = GraphBuilder(self.parallelism(system).workers)
         groups = self._table(self._ranks(system))
         before: tuple[int, ...] = ()

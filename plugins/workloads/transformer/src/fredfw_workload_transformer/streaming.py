@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import define, field
 
-from fredfw import Parallelism
+from fredfw import Parallelism, limits
 from fredfw.typing import IntArray
 from fredfw_workload_transformer.passes import Passes
 
@@ -33,6 +33,7 @@ def streams(
 
     Every controller has an equal part of every shard. A stream goes to the members that need the shard, or to all.
     """
+    limits.check("flows", controllers * parallelism.workers)
     if not needed:
         return np.arange(controllers), np.tile(np.arange(parallelism.workers), (controllers, 1))
     shards = np.concatenate([parallelism.dp_groups(stage) for stage in stages])

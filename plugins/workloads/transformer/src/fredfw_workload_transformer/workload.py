@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import attrs
 from attrs import frozen
 
-from fredfw import GraphBuilder, MemoryUse, Parallelism, System, TaskGraph, Work, Workload, units
+from fredfw import GraphBuilder, MemoryUse, Parallelism, System, TaskGraph, Work, Workload, limits, units
 from fredfw.errors import InputError
 from fredfw_workload_transformer.batch import Batch, divided, filling
 from fredfw_workload_transformer.model import FP16, PRESETS, Block, Shape
@@ -112,6 +112,8 @@ class Transformer(Workload):
             )
         if self.dp is not None or self.global_batch is None:
             self._batch(self.dp or 1)
+        # Written out, as a stepwise simulation has them, each layer is a task at least.
+        limits.check("tasks", self.shape.layers, key="layers")
         if self.pp > self.shape.layers:
             raise InputError(
                 f"{self.pp} pipeline stages for {self.shape.layers} layers",
@@ -164,6 +166,11 @@ class Transformer(Workload):
         """
         parallelism = self.parallelism(system)
         batch = self._batch(parallelism.dp)
+        # A microbatch is two tasks forward and two backward for each stage, or for each group of streamed layers.
+        parts = self.pp if self.execution == "stationary" else self.shape.layers
+        deciding = ("microbatches", "micro_batch", "global_batch")
+        key = next((one for one in deciding if getattr(self, one) is not None), "minibatch")
+        limits.check("tasks", 4 * batch.microbatches * parts, key=key)
         passes = Passes(
             GraphBuilder(parallelism.workers),
             parallelism,

@@ -1,0 +1,89 @@
+"""How much an input may ask for: counted before the work begins, and refused above a limit that the caller can raise.
+
+A short file can ask for more than any machine has, such as a mesh with a billion rows. A plugin that makes something
+whose size a field decides calls ``check`` with the count first. Graphs, schedules and fabrics are also checked once
+they are there, so that those of plugins that do not call it are refused before they are simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+
+from fredfw.errors import InputError, UnknownNameError, nearest
+
+DEFAULTS: Mapping[str, int] = MappingProxyType(
+    {
+        "cells": 10_000,
+        "nodes": 2_000_000,
+        "links": 20_000_000,
+        "tasks": 500_000,
+        "phases": 500_000,
+        "transfers": 100_000_000,
+        "flows": 20_000_000,
+        "parts": 50_000,
+        "bytes": 200_000_000,
+    }
+)
+"""What is counted, and the most of it that is accepted: cells of an experiment, nodes and links of a fabric, tasks of
+an iteration, phases and transfers of a schedule, flows that start at once, parts of a switch that is drawn, bytes of a
+file that is read."""
+
+_current: ContextVar[Mapping[str, int]] = ContextVar("limits", default=DEFAULTS)
+# Longer numbers say nothing to a reader, and Python refuses to write very long ones.
+_READABLE = 10**15
+
+
+def check(name: str, count: int, *, key: str | None = None) -> None:
+    """Make sure that ``count`` is within the limit ``name``.
+
+    Args:
+        name: A key of ``DEFAULTS``.
+        count: How many the input asks for.
+        key: The field that decides it.
+
+    Raises:
+        InputError: It is above the limit; says how many there are, and the option that raises the limit.
+    """
+    limit = _current.get()[name]
+    if count > limit:
+        raise InputError(f"{_shown(count)} {name} are too many", key=key, accepted=_accepted(name, count))
+
+
+def excess(name: str, count: int) -> str | None:
+    """Return what ``check`` would say, or ``None`` within the limit: for the ``refusal`` of an algorithm."""
+    if count <= _current.get()[name]:
+        return None
+    return f"{_shown(count)} {name} are too many: {_accepted(name, count)}"
+
+
+def _shown(count: int) -> str:
+    return str(count) if count < _READABLE else "more than 10^15"
+
+
+def _accepted(name: str, count: int) -> str:
+    enough = count if count < _READABLE else "COUNT"
+    return f"at most {_current.get()[name]}; fredfw --limit {name}={enough} raises the limit"
+
+
+@contextmanager
+def allowed(limits: Mapping[str, int]) -> Iterator[None]:
+    """Use ``limits``, by name, in place of the current ones while the block runs, in this thread alone.
+
+    Raises:
+        InputError: A limit that does not exist, or that is not a whole number of at least 1.
+    """
+    for name, limit in limits.items():
+        if name not in DEFAULTS:
+            message = f"there is no limit {name!r}{nearest(name, DEFAULTS)}"
+            raise UnknownNameError(message, accepted=", ".join(DEFAULTS))
+        number: object = limit
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise InputError(f"{limit!r} is not a limit", key=name, accepted="a whole number of at least 1")
+    token = _current.set({**_current.get(), **limits})
+    try:
+        yield
+    finally:
+        _current.reset(token)

@@ -1,0 +1,207 @@
+"""What a short input can ask for is counted first; above a limit it is refused with the count and the option."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from attrs import frozen
+from click.testing import CliRunner
+
+from fredfw import Fabric, Framework, GraphBuilder, Topology, hookimpl, limits
+from fredfw.cli import main
+from fredfw.errors import InputError
+from fredfw.plugin.manager import PluginManager
+
+HUGE = 10**9
+TRAINING = {"name": "transformer", "layers": 2, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
+
+
+def refused(*arguments: str) -> str:
+    result = CliRunner().invoke(main, arguments, prog_name="fredfw")
+    assert (result.exit_code, result.stdout) == (2, ""), (result.exception, result.output)
+    return str(result.stderr)
+
+
+def experiment(topology: Any = "switch", workload: Any = "microbenchmark", **fabric: Any) -> dict[str, Any]:
+    return {"fabrics": {"f": {"topology": topology, **fabric}}, "workloads": {"w": {"workload": workload}}}
+
+
+@pytest.mark.parametrize(
+    ("topology", "key", "counted"),
+    [
+        ({"name": "mesh2d", "rows": HUGE}, "rows", "4000000000 nodes"),
+        ({"name": "torus", "dimensions": [HUGE, 3]}, "dimensions", "3000000000 nodes"),
+        ({"name": "switch", "npus": HUGE}, "npus", "1000000001 nodes"),
+        ({"name": "fully-connected", "npus": 10_000}, "npus", "99990000 links"),
+        ({"name": "fat-tree", "radix": HUGE, "npus": HUGE}, "npus", "1500000002 nodes"),
+        ({"name": "optical-ring", "npus": HUGE}, "npus", "1000000000 nodes"),
+        ({"name": "optical-ring", "wavelengths": HUGE}, "wavelengths", "128000000000 links"),
+        ({"name": "fred", "arity": [HUGE, 2]}, "arity", "2000000003 nodes"),
+        ({"name": "fred", "io_controllers": HUGE}, "io_controllers", "1000000000 nodes"),
+        ({"name": "fred", "middle_switches": HUGE}, "middle_switches", "6000000000 nodes"),
+    ],
+    ids=lambda one: one["name"] if isinstance(one, dict) else one,
+)
+def test_a_fabric_is_counted_before_it_is_built(topology: dict[str, Any], key: str, counted: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Framework().run(Framework().load_experiment(experiment(topology)))
+    assert caught.value.key == f"fabrics.f.topology.{key}"
+    assert caught.value.message == f"{counted} are too many"
+    number, name = counted.split()
+    assert f"fredfw --limit {name}={number} raises the limit" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("workload", "key", "name"),
+    [
+        ({"name": "microbenchmark", "count": HUGE}, "count", "tasks"),
+        ({"name": "microbenchmark", "ranks": HUGE}, "ranks", "nodes"),
+        ({"name": "microbenchmark", "ranks": 4, "stride": 2**62}, "stride", "nodes"),
+        ({**TRAINING, "minibatch": 10**5, "microbatches": 10**5, "pp": 2}, "microbatches", "tasks"),
+        ({**TRAINING, "global_batch": 20 * 10**6, "micro_batch": 1}, "micro_batch", "tasks"),
+        ({**TRAINING, "layers": 2**31}, "layers", "tasks"),
+        ({"name": "cnn", "dp": HUGE}, None, "nodes"),
+    ],
+    ids=["count", "ranks", "stride", "microbatches", "micro_batch", "layers", "dp"],
+)
+def test_an_iteration_is_counted_before_it_is_built(workload: dict[str, Any], key: str | None, name: str) -> None:
+    with pytest.raises(InputError, match=f"[0-9]+ {name} are too many") as caught:
+        Framework().run(Framework().load_experiment(experiment(workload=workload)))
+    assert caught.value.key == ".".join(filter(None, ("workloads.w.workload", key)))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "algorithm"),
+    [
+        ("broadcast", {"name": "ring", "chunks": HUGE}),
+        ("all-reduce", {"name": "tree", "shape": "binary", "chunks": HUGE}),
+        ("all-reduce", {"name": "hierarchical", "chunks": HUGE}),
+        ("all-reduce", {"name": "torus-ring", "chunks": HUGE}),
+    ],
+    ids=["ring", "tree", "hierarchical", "torus-ring"],
+)
+def test_a_schedule_is_counted_before_it_is_written(pattern: str, algorithm: dict[str, Any]) -> None:
+    workload = {"name": "microbenchmark", "pattern": pattern}
+    chosen = experiment("torus", workload, collectives={"default": algorithm})
+    with pytest.raises(InputError, match=r"[0-9]+ phases are too many") as caught:
+        Framework().run(Framework().load_experiment(chosen))
+    assert caught.value.key == "fabrics.f.collectives.chunks"
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "ring", "bruck", "in-network"])
+def test_an_exchange_of_each_with_each_is_counted(algorithm: str) -> None:
+    framework = Framework()
+    fabric = framework.topology("switch", npus=100_000).build()
+    with pytest.raises(InputError, match=r"(flows|transfers) are too many: at most [0-9]+; fredfw --limit"):
+        framework.simulate_collective(fabric, "all-to-all", size=1e6, algorithm=algorithm)
+
+
+def test_cells_are_counted_before_there_are_any() -> None:
+    numbers = list(range(1, 101))
+    sweep = {"topology": "mesh2d", "sweep": {"rows": numbers, "columns": numbers}}
+    other = {"workload": "microbenchmark", "sweep": {"count": numbers, "ranks": numbers}}
+    content = {"fabrics": {"{rows} {columns}": sweep}, "workloads": {"{count} {ranks}": other}}
+    with pytest.raises(InputError, match="100000000 cells are too many") as caught:
+        Framework().outline(content)
+    assert caught.value.accepted == "at most 10000; fredfw --limit cells=100000000 raises the limit"
+    sweep["sweep"]["io_bandwidth"] = numbers  # type: ignore[index]
+    with pytest.raises(InputError, match="1000000 cells are too many"):
+        Framework().outline({**content, "fabrics": {"{rows} {columns} {io_bandwidth}": sweep}})
+
+
+def test_repetitions_are_counted_where_they_are_written_out() -> None:
+    builder = GraphBuilder(2)
+    with builder.repeated(HUGE):
+        builder.compute("layer", [0, 1], flops=1.0)
+    graph = builder.build()
+    with pytest.raises(InputError, match="1000000000 tasks are too many"):
+        graph.expanded()
+
+
+def test_what_another_plugin_makes_is_counted_once_it_is_there() -> None:
+    class Own:
+        @hookimpl
+        def fredfw_topologies(self) -> list[type[Topology]]:
+            return [Line]
+
+    plugins = PluginManager.discover()
+    plugins.register(Own(), name="own")
+    framework = Framework(plugins)
+    with limits.allowed({"nodes": 5}), pytest.raises(InputError, match="6 nodes are too many"):
+        framework.run(framework.load_experiment(experiment("line")))
+    with limits.allowed({"tasks": 3}):
+        builder = GraphBuilder(1)
+        for _ in range(3):
+            builder.compute("one", [0])
+        with pytest.raises(InputError, match="4 tasks are too many"):
+            builder.compute("more", [0])
+
+
+@frozen
+class Line(Topology):
+    """Six NPUs without links."""
+
+    name: ClassVar[str] = "line"
+
+    def build(self) -> Fabric:
+        return Fabric("line", [0] * 6, [], [], [], [], [])
+
+
+def test_a_limit_is_raised_for_one_block_in_one_thread() -> None:
+    seen: list[str | None] = []
+    assert limits.excess("cells", 10_001) == (
+        "10001 cells are too many: at most 10000; fredfw --limit cells=10001 raises the limit"
+    )
+    with limits.allowed({"cells": 20_000}):
+        limits.check("cells", 20_000)
+        assert limits.excess("cells", 20_000) is None
+        thread = threading.Thread(target=lambda: seen.append(limits.excess("cells", 20_000)))
+        thread.start()
+        thread.join()
+    assert seen[0] is not None
+    with pytest.raises(InputError, match="20000 cells are too many"):
+        limits.check("cells", 20_000)
+    with pytest.raises(InputError, match=r"more than 10\^15 nodes are too many"):
+        limits.check("nodes", 10**5000)
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ("cels=5", "--limit: there is no limit 'cels'; did you mean 'cells'?"),
+        ("cells=many", "--limit cells: 'many' is not a whole number"),
+        ("cells=inf", "--limit cells: 'inf' is not a whole number"),
+        ("cells=1.5", "--limit cells: '1.5' is not a whole number"),
+        ("cells=0", "--limit cells: 0 is not a limit"),
+        ("cells", "--limit: 'cells' is no assignment"),
+    ],
+)
+def test_a_limit_that_is_none_is_refused(limit: str, message: str) -> None:
+    assert message in refused("--limit", limit, "plugins", "list")
+
+
+def test_the_command_line_raises_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "two.toml"
+    path.write_text('[fabrics.f]\ntopology = "switch"\n[workloads.a]\nworkload = "microbenchmark"\n')
+    assert "are too many" in refused("--limit", "bytes=20", "cells", str(path))
+    result = CliRunner().invoke(main, ["--limit", "bytes=1e3", "cells", str(path)])
+    assert result.exit_code == 0
+
+
+def test_switches_are_counted_before_they_are_routed_or_drawn() -> None:
+    assert "--m: 1004008 parts are too many" in refused("fred", "draw", "--m", "1000", "-")
+    assert "parts are too many" in refused("fred", "draw", "--ports", str(HUGE), "-")
+    assert "--npus: 5000050000 transfers are too many" in refused("fred", "check-routing", "--npus", "100000")
+
+
+def test_a_compressed_cell_is_read_up_to_the_limit(tmp_path: Path) -> None:
+    experiment_file, bomb = tmp_path / "one.toml", tmp_path / "cell.json.gz"
+    experiment_file.write_text('[fabrics.f]\ntopology = "switch"\n[workloads.a]\nworkload = "microbenchmark"\n')
+    bomb.write_bytes(gzip.compress(b" " * 10**7))
+    message = refused("--limit", "bytes=1000000", "merge", str(experiment_file), str(bomb))
+    assert "cell.json.gz" in message
+    assert "bytes are too many" in message
