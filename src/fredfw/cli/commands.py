@@ -36,8 +36,7 @@ T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 Contents = dict[str, Callable[[], str | bytes]]
 FIDELITIES = ("compressed", "stepwise")
-
-_PATH = click.Path()  # which completes names of files and checks nothing
+_PATH = completion.PathText()
 _file = click.argument("file", type=_PATH)
 _json = click.option(
     "--json", "json_path", metavar="PATH", type=_PATH, help="Write all results as JSON; - is standard output."

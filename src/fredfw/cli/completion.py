@@ -23,6 +23,15 @@ Items = list[CompletionItem]
 Complete = Callable[[click.Context, click.Parameter, str], Items]
 
 
+class PathText(click.Path):
+    """Completes names of files and checks nothing: whoever opens one says what is wrong with it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return ``value`` as it is."""
+        del param, ctx
+        return value
+
+
 def _completing(values: Callable[[click.Context], Iterable[str]]) -> Complete:
     """Return a function for ``shell_complete`` that offers those of ``values`` that begin as what is typed."""
 

@@ -1,0 +1,173 @@
+"""Fuzzers with a seed: damaged input ends in a result or in one clear error, and soon.
+
+    python tests/fuzz/fuzzing.py --seconds 3600 --seed 1
+
+runs new cases until the time is over. ``--kind`` and ``--case`` repeat one that has failed. Each case has a seed of its
+own, so it does not depend on those before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from types import FrameType
+
+from click.testing import CliRunner
+from mutations import Mutator
+
+from fredfw import Framework, limits
+from fredfw.cli import main
+from fredfw.errors import FredfwError, PluginError
+from fredfw.report import data
+
+# Small, so that what is accepted is done in a moment.
+LIMITS = {
+    "cells": 16,
+    "nodes": 300,
+    "links": 2000,
+    "tasks": 400,
+    "phases": 2000,
+    "transfers": 20_000,
+    "flows": 2_000,
+    "parts": 500,
+    "bytes": 100_000,
+}
+# Of processor time, which a busy machine does not use up.
+SECONDS = 20.0
+GOOD = """
+[fabrics.f]
+topology = { name = "switch", npus = 4 }
+collectives = { default = "ring" }
+
+[workloads.w]
+workload = { name = "microbenchmark", size = "1 MB" }
+"""
+
+
+class TooLongError(BaseException):
+    """A case has used more processor time than it may."""
+
+
+def experiment(mutator: Mutator) -> str:
+    """Compare a mutated experiment; return what it was."""
+    content = mutator.experiment()
+    framework = _framework()
+    try:
+        experiment = framework.load_experiment(content)
+        comparison = framework.compare(experiment, fidelity=mutator.random.choice((None, "stepwise")))
+        comparison.to_json()
+    except PluginError:  # the plugins in use are our own
+        raise
+    except FredfwError:
+        pass
+    return repr(content)
+
+
+def stored(mutator: Mutator) -> str:
+    """Merge a damaged result."""
+    damaged = mutator.stored(_cell())
+    Path("good.toml").write_text(GOOD)
+    Path("cell.json").write_bytes(damaged)
+    with suppress(FredfwError):
+        _framework().merge("good.toml", ["cell.json"]).to_json()
+    return repr(damaged)
+
+
+def command(mutator: Mutator) -> str:
+    """Run a mutated command line."""
+    words = mutator.command()
+    Path("good.toml").write_text(GOOD)
+    Path("cell.json").write_text(_cell())
+    given = [word for name, limit in LIMITS.items() for word in ("--limit", f"{name}={limit}")]
+    arguments = words if "--limit" in words else [*given, *words]
+    with limits.allowed(LIMITS):
+        result = CliRunner().invoke(main, arguments, prog_name="fredfw")
+    if result.exit_code not in (0, 1, 2) or not isinstance(result.exception, SystemExit | None):
+        raise result.exception or AssertionError(f"exit code {result.exit_code}")
+    if "Traceback" in result.output or " fails: " in result.output:
+        raise AssertionError(result.output)
+    return repr(words)
+
+
+KINDS: Mapping[str, Callable[[Mutator], str]] = {"experiment": experiment, "stored": stored, "command": command}
+
+
+def fuzz(kind: str, case: int) -> str | None:
+    """Run one case; return how it failed, or ``None``."""
+    mutator = Mutator(case)
+    with _limited():
+        try:
+            KINDS[kind](mutator)
+        except TooLongError as error:
+            reason = f"more than {SECONDS:g} s:\n{''.join(traceback.format_tb(error.__traceback__)[-4:])}"
+        except Exception:
+            reason = traceback.format_exc(limit=-6)
+        else:
+            return None
+    return f"{kind} {case}: {reason}\nagain: python tests/fuzz/fuzzing.py --kind {kind} --case {case}"
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise TooLongError
+
+    usual = signal.signal(signal.SIGVTALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+        with limits.allowed(LIMITS), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, usual)
+
+
+@cache
+def _framework() -> Framework:
+    return Framework()
+
+
+@cache
+def _cell() -> str:
+    Path("good.toml").write_text(GOOD)
+    return data.run_to_json(_framework().run("good.toml"))
+
+
+def run(seconds: float, seed: int, kinds: list[str]) -> int:
+    """Run cases from ``seed`` on until the time is over; return how many have failed."""
+    until, case, failed = time.monotonic() + seconds, seed * 10**6, 0
+    while time.monotonic() < until:
+        for kind in kinds:
+            failure = fuzz(kind, case)
+            if failure is not None:
+                failed += 1
+                print(failure, flush=True)
+        case += 1
+    print(f"{case - seed * 10**6} cases of each kind, {failed} failures", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kind", choices=list(KINDS), action="append")
+    parser.add_argument("--case", type=int)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        os.chdir(directory)
+        if chosen.case is None:
+            sys.exit(min(run(chosen.seconds, chosen.seed, chosen.kind or list(KINDS)), 1))
+        for one in chosen.kind or KINDS:
+            print(KINDS[one](Mutator(chosen.case))[:2000])

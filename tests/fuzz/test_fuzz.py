@@ -1,0 +1,53 @@
+"""A part of the fuzzers' cases, the same every time; ``tox run -e fuzz`` runs others for as long as is wanted."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import fuzzing
+
+CASES = {"experiment": 120, "stored": 250, "command": 120}
+PARTS = 4
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("kind", fuzzing.KINDS)
+def test_damaged_input_is_a_result_or_one_clear_error(
+    kind: str, part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    failures = [fuzzing.fuzz(kind, case) for case in range(part, CASES[kind], PARTS)]
+    assert [one for one in failures if one is not None] == []
+
+
+def test_a_failure_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(mutator: fuzzing.Mutator) -> str:
+        raise OverflowError(str(mutator.random.random()))
+
+    monkeypatch.setitem(fuzzing.KINDS, "broken", broken)  # type: ignore[misc]  # a dictionary all the same
+    first = fuzzing.fuzz("broken", 7)
+    assert first is not None
+    assert first == fuzzing.fuzz("broken", 7)
+    assert first.endswith("again: python tests/fuzz/fuzzing.py --kind broken --case 7")
+    assert "OverflowError: 0." in first
+
+
+def test_a_case_that_takes_too_long_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(_: fuzzing.Mutator) -> str:
+        while True:
+            pass
+
+    monkeypatch.setitem(fuzzing.KINDS, "endless", endless)  # type: ignore[misc]  # as above
+    monkeypatch.setattr(fuzzing, "SECONDS", 0.1)
+    failure = fuzzing.fuzz("endless", 1)
+    assert failure is not None
+    assert "more than 0.1 s" in failure
+
+
+def test_equal_seeds_give_equal_input() -> None:
+    one, other = fuzzing.Mutator(5), fuzzing.Mutator(5)
+    assert [repr(one.experiment()), one.command()] == [repr(other.experiment()), other.command()]

@@ -1,0 +1,156 @@
+"""Input that no one means: paths that are none, numbers beyond floats, terminals without letters, no directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from fredfw import Framework
+from fredfw.cli import main
+from fredfw.embed import NetworkBackend
+from fredfw.errors import InputError
+
+GOOD = """
+title = "größer"
+
+[fabrics."größer"]
+topology = { name = "switch", npus = 4 }
+collectives = { default = "ring" }
+
+[workloads.w]
+workload = { name = "microbenchmark", size = "1 MB" }
+"""
+LONG = "a" * 300
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("good.toml").write_text(GOOD, encoding="utf-8")
+    return tmp_path
+
+
+def refused(*arguments: str) -> str:
+    result = CliRunner().invoke(main, arguments, prog_name="fredfw")
+    assert (result.exit_code, result.stdout) == (2, ""), (result.exception, result.output)
+    (line,) = result.stderr.splitlines()
+    return str(line)
+
+
+def run(*arguments: str | bytes, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-c", "from fredfw_command import main; main()", *arguments]
+    everything = {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, env=everything, cwd=cwd, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("path", ["a\x00b.toml", f"{LONG}.toml"], ids=["null", "long"])
+def test_a_path_that_no_file_can_have(path: str) -> None:
+    for arguments in (
+        ("compare", path),
+        ("cells", path),
+        ("merge", "good.toml", path),
+        ("compare", "good.toml", "--json", path),
+        ("--plugin", f"{path}.py", "plugins", "list"),
+        ("plugins", "list", "--json", path),
+    ):
+        assert "(accepted: " in refused(*arguments)
+    Path("named.toml").write_text(f"plugins = [{json.dumps(path)}]\n{GOOD}", encoding="utf-8")
+    assert refused("compare", "named.toml").startswith("fredfw: error: named.toml: plugins[0]: ")
+    assert refused("--trust-plugins", "compare", "named.toml").startswith("fredfw: error: named.toml: plugins[0]: ")
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value"),
+    [
+        ("fabrics.f.topology", "link_bandwidth", "1e-300 B/s"),
+        ("fabrics.f.topology", "link_bandwidth", "1e308 B/s"),
+        ("fabrics.f.topology", "link_latency", 1e200),
+        ("fabrics.f.topology", "link_energy", 1e308),
+        ("npu", "peak", 1e-308),
+        ("npu", "memory_bandwidth", "1e-200 B/s"),
+        ("workloads.w.workload", "size", 1e308),
+        ("fabrics.f.topology", "npus", 10**400),
+        ("fabrics.f.topology", "npus", 2**63),
+        ("fabrics.f.topology", "npus", 1e22),
+        ("workloads.w", "compute_scale", 1e-308),
+    ],
+)
+def test_a_number_that_cannot_be_computed_with_names_file_and_key(table: str, key: str, value: Any) -> None:
+    content: dict[str, Any] = {
+        "npu": {},
+        "fabrics": {"f": {"topology": {"name": "switch", "npus": 4}, "collectives": {"default": "ring"}}},
+        "workloads": {"w": {"workload": {"name": "microbenchmark"}}},
+    }
+    with pytest.raises(InputError) as caught:
+        Framework().load_experiment(content, values={f"{table}.{key}": value})
+    assert caught.value.key == f"{table}.{key}"
+
+
+@pytest.mark.parametrize("sizes", ["1:1e308:x10", "1e300:1.7e308:x2", "1e308:1e308:x2", "1:2:x1e-320"])
+def test_a_sweep_of_sizes_that_overflows(sizes: str) -> None:
+    assert "--sizes" in refused("collective", "all-reduce", "--topology", "switch", "--sizes", sizes)
+
+
+def test_a_terminal_without_the_letters_gets_escapes_and_a_file_the_letters() -> None:
+    table = run("compare", "good.toml", "--no-progress", PYTHONIOENCODING="ascii")
+    assert table.returncode == 0, table.stderr
+    assert b"gr\\xf6\\xdfer" in table.stdout
+    data = run("compare", "good.toml", "--json", "-", PYTHONIOENCODING="ascii")
+    assert json.loads(data.stdout.decode("utf-8"))["title"] == "größer"
+    unknown = run("run", "good.toml", "--fabric", "größe", PYTHONIOENCODING="ascii")
+    assert unknown.returncode == 2
+    assert b"no fabric" in unknown.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux")
+def test_a_file_whose_name_is_not_text() -> None:
+    Path(os.fsdecode(b"\xff.toml")).write_text(GOOD.replace('title = "gr\u00f6\u00dfer"', ""), encoding="utf-8")
+    done = run("compare", b"\xff.toml", "--no-progress", "--json", b"\xfe.json", "--csv", "-")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(Path(os.fsdecode(b"\xfe.json")).read_text(encoding="utf-8"))["title"] == "\\udcff"
+    missing = run("compare", b"\xfd.toml")
+    assert missing.returncode == 2
+    assert b"\\udcfd.toml: cannot be read" in missing.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a directory in use cannot be deleted elsewhere")
+def test_a_working_directory_that_is_deleted(directory: Path) -> None:
+    gone = directory / "gone"
+    gone.mkdir()
+    script = "import os, sys; os.rmdir(os.getcwd()); from fredfw_command import main; main()"
+    good = str(directory / "good.toml")
+    for arguments, code in (
+        (("compare", "good.toml"), 2),
+        (("compare", good, "--json", "out.json"), 2),
+        (("--plugin", "own.py", "plugins", "list"), 2),
+        (("compare", good, "--no-progress"), 0),
+    ):
+        gone.mkdir(exist_ok=True)
+        done = subprocess.run(
+            [sys.executable, "-c", script, *arguments], capture_output=True, cwd=gone, timeout=60, check=False
+        )
+        assert done.returncode == code, done.stderr
+        assert b"Traceback" not in done.stderr
+
+
+def test_timers_that_are_cancelled_release_their_memory() -> None:
+    backend = NetworkBackend(Framework().topology("switch", npus=2).build())
+    network = backend._network
+    kept = [backend.schedule(1000.0, lambda: None) for _ in range(10)]
+    for _ in range(5_000):
+        backend.cancel(backend.schedule(500.0, lambda: None))
+        assert len(network._events) < 200
+    assert len(network._withdrawn) < 200
+    ended: list[float] = []
+    backend.schedule(2000.0, lambda: ended.append(backend.now))
+    for timer in kept:
+        backend.cancel(timer)
+    backend.run_until_idle()
+    assert ended == [2000.0]
