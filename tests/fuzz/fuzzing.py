@@ -16,7 +16,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -99,7 +99,7 @@ def command(mutator: Mutator) -> str:
     return repr(words)
 
 
-KINDS: Mapping[str, Callable[[Mutator], str]] = {"experiment": experiment, "stored": stored, "command": command}
+KINDS: dict[str, Callable[[Mutator], str]] = {"experiment": experiment, "stored": stored, "command": command}
 
 
 def fuzz(kind: str, case: int) -> str | None:

@@ -28,7 +28,7 @@ def test_a_failure_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> Non
     def broken(mutator: fuzzing.Mutator) -> str:
         raise OverflowError(str(mutator.random.random()))
 
-    monkeypatch.setitem(fuzzing.KINDS, "broken", broken)  # type: ignore[misc]  # a dictionary all the same
+    monkeypatch.setitem(fuzzing.KINDS, "broken", broken)
     first = fuzzing.fuzz("broken", 7)
     assert first is not None
     assert first == fuzzing.fuzz("broken", 7)
@@ -41,7 +41,7 @@ def test_a_case_that_takes_too_long_is_a_failure(monkeypatch: pytest.MonkeyPatch
         while True:
             pass
 
-    monkeypatch.setitem(fuzzing.KINDS, "endless", endless)  # type: ignore[misc]  # as above
+    monkeypatch.setitem(fuzzing.KINDS, "endless", endless)
     monkeypatch.setattr(fuzzing, "SECONDS", 0.1)
     failure = fuzzing.fuzz("endless", 1)
     assert failure is not None
