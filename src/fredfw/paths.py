@@ -8,12 +8,12 @@ from pathlib import Path
 from fredfw.errors import InputError
 
 
-def resolved(path: str | Path, accepted: str) -> Path:
+def resolved(path: str | Path, accepted: str, refusal: str = "cannot be a path") -> Path:
     """Return the absolute path that ``path`` leads to, symbolic links followed; it need not exist.
 
     Raises:
         InputError: No file can have that path: a null byte is in it, it is too long, or it is relative and the working
-            directory is deleted; says what is ``accepted``.
+            directory is deleted; begins with ``refusal`` and says what is ``accepted``.
     """
     try:
         found = os.path.realpath(path)
@@ -22,7 +22,7 @@ def resolved(path: str | Path, accepted: str) -> Path:
         if error.filename is None:  # of os.getcwd()
             raise InputError("the working directory is deleted", file=str(path), accepted=accepted) from None
     except OSError as error:
-        raise InputError(f"cannot be a path: {error.strerror}", file=str(path), accepted=accepted) from None
+        raise InputError(f"{refusal}: {error.strerror}", file=str(path), accepted=accepted) from None
     except ValueError as error:
-        raise InputError(f"cannot be a path: {error}", file=str(path), accepted=accepted) from None
+        raise InputError(f"{refusal}: {error}", file=str(path), accepted=accepted) from None
     return Path(found)

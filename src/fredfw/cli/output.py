@@ -47,7 +47,7 @@ class Outputs:
         taken: dict[str, str] = {}
         for option, path in self._paths.items():
             try:
-                target = path if path == STDOUT else str(resolved(path, _OWN))
+                target = path if path == STDOUT else str(resolved(path, _OWN, "cannot be written"))
             except InputError as error:
                 raise InputError(error.message, file=path, key=option, accepted=error.accepted) from None
             if target in taken:

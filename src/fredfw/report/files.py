@@ -30,7 +30,7 @@ def ensure_writable(path: str | Path) -> None:
     Raises:
         InputError: It names a directory or is a read-only file, or no file can be made beside it.
     """
-    if resolved(path, _ACCEPTED).is_dir():
+    if resolved(path, _ACCEPTED, "cannot be written").is_dir():
         raise InputError("is a directory", file=str(path), accepted=_ACCEPTED)
     target = _resolve(path)
     try:
