@@ -124,7 +124,7 @@ def test_stepwise_may_name_a_template() -> None:
         (
             swept("{columns} {rows}", topology="mesh2d", sweep={"columns": [2] * 101, "rows": [2] * 100}),
             "fabrics.{columns} {rows}.sweep",
-            "10100 combinations",
+            "10100 cells are too many",
         ),
         (swept("m {colums}", sweep={"colums": [2]}), "fabrics.m 2.topology.colums", "did you mean 'columns'?"),
         (swept(sweep={"columns": [0]}), "fabrics.mesh 0.topology.columns", "0 is not a valid number"),
