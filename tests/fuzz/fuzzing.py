@@ -122,15 +122,15 @@ def _limited() -> Iterator[None]:
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise TooLongError
 
-    usual = signal.signal(signal.SIGVTALRM, stop)
+    usual = signal.signal(signal.SIGPROF, stop)
     try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         with limits.allowed(LIMITS), warnings.catch_warnings():
             warnings.simplefilter("error")
             yield
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, usual)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, usual)
 
 
 @cache
