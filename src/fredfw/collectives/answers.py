@@ -1,4 +1,4 @@
-"""Collective algorithms are asked here: their answers are checked, whoever wrote them."""
+"""Collective algorithms are asked here, and their answers are checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The algorithm that fits every fabric: whoever has something for somebody sends it, all at once."""
+"""The algorithm that fits every fabric: all ranks send all their data at once."""
 
 from __future__ import annotations
 

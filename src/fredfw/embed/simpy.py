@@ -86,7 +86,7 @@ class Environment(simpy.Environment):
     comes before what the network does then, so that all that starts together is shared out once.
 
     Args:
-        backend: The network; nobody else may step it from now on.
+        backend: The network; nothing else may step it from now on.
 
     Attributes:
         network: For processes.

@@ -1,4 +1,4 @@
-"""Routers are asked here: their answers are checked, whoever wrote them."""
+"""Routers are asked here, and their answers are checked."""
 
 from __future__ import annotations
 

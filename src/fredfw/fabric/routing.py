@@ -45,7 +45,7 @@ class Router(ABC):
 
 @frozen
 class ShortestPathRouter(Router):
-    """Fewest hops; each node is reached from the lowest-numbered node, by the lowest link. Fits every fabric."""
+    """Routes over the fewest hops; ties go to the lowest-numbered node and link. Fits every fabric."""
 
     name: ClassVar[str] = "shortest-path"
 

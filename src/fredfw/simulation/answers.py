@@ -1,4 +1,4 @@
-"""Sharing policies and admissions are asked here: their answers are checked, whoever wrote them."""
+"""Sharing policies and admissions are asked here, and their answers are checked."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class SharingPolicy(ABC):
 
 @frozen
 class MaxMin(SharingPolicy):
-    """Max-min fair: no flow can gain without a flow that is no faster losing. Classes are ignored."""
+    """Max-min fair: no flow can gain unless a flow with at most its rate loses. Priority classes are ignored."""
 
     name: ClassVar[str] = "max-min"
     local: ClassVar[bool] = True
@@ -158,7 +158,7 @@ class MaxMin(SharingPolicy):
 
 @frozen
 class StrictLinks(SharingPolicy):
-    """Strict priority on every link: a class shares, max-min fair, what the classes above it leave."""
+    """Strict priority on every link: each class shares, max-min fair, the bandwidth that higher classes leave."""
 
     name: ClassVar[str] = "strict-links"
     local: ClassVar[bool] = True
@@ -179,7 +179,7 @@ class StrictLinks(SharingPolicy):
 
 @frozen
 class CircuitPreempt(SharingPolicy):
-    """One virtual circuit per class: at each switch only the highest class that runs there does, the rest waits.
+    """One virtual circuit per class: each switch serves only its highest active class; lower classes wait.
 
     A flow of a lower class runs only if none of its switches is used by a running flow of a higher class; it does not
     hold a switch while it waits. Running flows share links max-min fair (FRED, section on overlapping communication).

@@ -1,4 +1,4 @@
-"""Workloads and placements are asked here: their answers are checked, whoever wrote them."""
+"""Workloads and placements are asked here, and their answers are checked."""
 
 from __future__ import annotations
 

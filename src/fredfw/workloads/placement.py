@@ -71,7 +71,7 @@ class LinearPlacement(Placement):
 
 @frozen
 class SnakePlacement(Placement):
-    """Ranks along a boustrophedon through the fabric's levels, so that consecutive ranks are neighbours.
+    """Ranks in a snake through the fabric's levels, so that consecutive ranks are neighbours.
 
     On a mesh this keeps MP groups (consecutive ranks) together. A fabric without levels is taken in NPU order.
     """

@@ -15,7 +15,7 @@ fredfw_contract = 1
 
 @frozen
 class Bruck(CollectiveAlgorithm):
-    """Blocks travel the binary digits of their distance; few steps, for small messages; fits every group.
+    """Bruck's algorithm: few steps, for small messages; fits every group.
 
     - All-to-all: in step k every rank sends one message to the rank 2^k further: all blocks that have this digit in
       the distance from their origin to their owner, about n / 2 of them. Sizes may differ.

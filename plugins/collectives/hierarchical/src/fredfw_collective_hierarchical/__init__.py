@@ -29,7 +29,7 @@ fredfw_contract = 1
 
 @frozen
 class Hierarchical(CollectiveAlgorithm):
-    """Reduce-scatter along each level in turn, all-gather along them in reverse; an all-reduce is both.
+    """Reduce-scatter along each level in turn, then all-gather along the levels in reverse.
 
     The rings of a level join the ranks that differ in that level alone, by their coordinate. One channel per level, so
     that pieces and parts take turns on it. Fits groups that are a full product of positions (Cho et al., "BlueConnect",

@@ -35,7 +35,7 @@ _VERBS = {"reduces": "combine", "multicasts": "copy"}
 
 @frozen
 class InNetwork(CollectiveAlgorithm):
-    """Every pattern as transfers that the network itself combines and copies (FRED's flows, ISCA 2025).
+    """In-network collectives: switches combine and copy the data (FRED's flows, ISCA 2025).
 
     Simple patterns are one transfer: all-reduce n -> n, reduce n -> 1, broadcast 1 -> n, point-to-point 1 -> 1.
     Compound ones are several, one after the other: reduce-scatter n reductions, all-gather n multicasts, all-to-all

@@ -1,4 +1,4 @@
-"""The collective algorithm ``ring``: every rank sends to its next neighbour in the group's order, to nobody else."""
+"""The collective algorithm ``ring``: every rank sends to its next neighbour in the group's order only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ fredfw_contract = 1
 
 @frozen
 class Ring(CollectiveAlgorithm):
-    """Rank ``x`` sends to rank ``x + 1``, the last one to rank 0; fits every group.
+    """Ring: rank ``x`` sends to rank ``x + 1``, the last rank to rank 0; fits every group.
 
     - Reduce-scatter and all-gather: n - 1 steps of one block each; an all-reduce is one after the other (Patarasuk and
       Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009).

@@ -29,7 +29,7 @@ fredfw_contract = 1
 
 @frozen
 class TorusRing(CollectiveAlgorithm):
-    """The data is cut into parts, one per dimension to start along and way round, which all run at once.
+    """Rings along all dimensions at once: each part of the data starts along another dimension and direction.
 
     The part that starts along dimension s does reduce-scatters by rings along s, s + 1, ... and round to s - 1, then
     all-gathers in reverse. Where all dimensions are alike, parts never meet on a link, and an all-reduce takes the

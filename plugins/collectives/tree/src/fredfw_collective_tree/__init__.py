@@ -28,7 +28,7 @@ fredfw_contract = 1
 
 @frozen
 class Tree(CollectiveAlgorithm):
-    """Reduce goes up to the root, broadcast down from it, all-reduce up to rank 0 and down again; fits every group.
+    """Trees of ranks: reduce goes up, broadcast goes down, all-reduce does both; fits every group.
 
     - ``binomial``: the whole vector in ceil(log2 n) steps each way; who has it passes it on in every step.
     - ``binary``: a complete binary tree, in ``chunks`` pieces that follow each other. In one step all edges are busy,

@@ -67,7 +67,7 @@ class EcmpRouter(_UpDown):
 
 @frozen
 class SprayRouter(_UpDown):
-    """Packets are spread evenly over all shortest paths: one flow, of which each of k paths carries 1/k.
+    """Packet spraying: each flow is spread evenly over all k shortest paths, 1/k on each.
 
     Links of a level are taken to have the same latency, as they do in the topology ``fat-tree``. For fat trees.
     """

@@ -23,7 +23,7 @@ DEFAULT_NPUS = 64
 
 @frozen
 class FatTree(Topology):
-    """Fat tree of plain switches of one radix: NPUs at the lowest ones, as many links up as down above them.
+    """Fat tree of plain switches of one radix, with the NPUs at the lowest level.
 
     Half the ports of a switch lead up and half down; those of the top level all lead down. Oversubscription takes ports
     from the links up of the lowest switches for more NPUs. The ratio is exact: the lowest switches use as many ports as
@@ -48,9 +48,9 @@ class FatTree(Topology):
     oversubscription: float = units.option(
         1.0, validator=units.at_least(1), help="bandwidth down over bandwidth up of the lowest switches"
     )
-    link_bandwidth: float = units.bandwidth("40 Gbps", help="of each link, each way")
-    link_latency: float = units.duration("500 ns", help="of each link, with the switch or NPU that it enters")
-    link_energy: float = units.energy(0.0, help="of each link")
+    link_bandwidth: float = units.bandwidth("40 Gbps", help="bandwidth of each link, per direction")
+    link_latency: float = units.duration("500 ns", help="latency of each link and of the switch or NPU that it enters")
+    link_energy: float = units.energy(0.0, help="energy per byte and link")
     routing: str = units.option(
         "spray", validator=units.one_of(*ROUTERS), help="one path per pair by a hash, or packets spread over all paths"
     )

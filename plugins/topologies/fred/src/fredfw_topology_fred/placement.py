@@ -22,7 +22,7 @@ _EXHAUSTIVE = 5040
 
 @frozen
 class RoutablePlacement(Placement):
-    """A placement whose MP, DP and PP groups meet no routing conflict on FRED's switches, searched for.
+    """Searches for a placement whose MP, DP and PP groups meet no routing conflict on FRED's switches.
 
     Tried are NPU order (FRED's own placement), the other five nestings of MP, DP and PP, and then, from the best of
     them on, exchanges of two NPUs that leave no more phases in conflict, in a fixed pseudo-random order. Where there
@@ -32,7 +32,7 @@ class RoutablePlacement(Placement):
     name: ClassVar[str] = "routable"
 
     exchanges: int = units.option(500, validator=units.whole(0), help="exchanges of two NPUs to try")
-    seed: int = units.option(0, validator=units.whole(0), help="of their order")
+    seed: int = units.option(0, validator=units.whole(0), help="seed of their order")
 
     def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
         """See ``Placement.order``.

@@ -14,7 +14,7 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 
 @frozen
 class UpDownRouter(Router):
-    """Up to the lowest common ancestor and down; for fabrics that are trees, with the highest-numbered switch as root.
+    """Routes through the lowest common ancestor of a tree; the root is the highest-numbered switch.
 
     A multicast and a reduction use the links of their unicast routes. An all-reduce is combined on the way up to the
     lowest common ancestor of all its ends, and copied from there. The source of a multicast is not sent its own data;

@@ -49,7 +49,7 @@ VARIANTS: Mapping[str, Variant] = {
 
 @frozen
 class Fred(Topology):
-    """FRED: NPUs and I/O controllers under a tree of switches, which may carry out collectives on their way.
+    """FRED: NPUs and I/O controllers under a tree of switches that can carry out collectives in the network.
 
     The defaults are the paper's wafer (ISCA 2025): 4 NPUs below each of 5 L1 switches, which are below one L2 switch;
     NPU to L1 3 TB/s; L1 to L2 1.5 TB/s per L1 switch in the variants A and B, 12 TB/s in C and D; collectives in the
@@ -65,15 +65,21 @@ class Fred(Topology):
     variant: str = units.option("D", validator=units.one_of(*VARIANTS), help="the paper's configuration, A to D")
     arity: tuple[int, ...] = units.sizes((4, 5), help="NPUs per L1 switch, L1 switches per L2 switch, and so on")
     bandwidths: tuple[float, ...] | None = units.bandwidths(
-        None, help="of the links from an NPU, from an L1 switch, and so on, each way; default: the variant's"
+        None, help="bandwidths of the links from an NPU, from an L1 switch, and so on, each way; default: the variant's"
     )
     in_network: bool | None = units.flag(None, help="whether switches carry out collectives; default: the variant's")
-    link_latency: float = units.duration("20 ns", help="of each link between an NPU and a switch or two switches")
-    link_energy: float = units.energy("0.063 pJ/bit", help="of the same links")
-    io_controllers: int = units.option(18, validator=units.whole(0), help="controllers, spread over the L1 switches")
-    io_bandwidth: float = units.bandwidth("128 GB/s", help="of each controller, in and out")
-    io_latency: float = units.duration("20 ns", help="of the link between a controller and its L1 switch")
-    middle_switches: int = units.option(3, validator=units.whole(2), help="m of every switch, a FRED_m(P)")
+    link_latency: float = units.duration(
+        "20 ns", help="latency of each link between an NPU and a switch or two switches"
+    )
+    link_energy: float = units.energy("0.063 pJ/bit", help="energy per byte and link")
+    io_controllers: int = units.option(
+        18, validator=units.whole(0), help="number of I/O controllers, spread over the L1 switches"
+    )
+    io_bandwidth: float = units.bandwidth("128 GB/s", help="bandwidth of each controller, in and out")
+    io_latency: float = units.duration("20 ns", help="latency of the link between a controller and its L1 switch")
+    middle_switches: int = units.option(
+        3, validator=units.whole(2), help="middle switches m of every switch, a FRED_m(P)"
+    )
     on_conflict: str = units.option(
         "block", validator=units.one_of(*POLICIES), help="what is done where a switch cannot route streams together"
     )

@@ -15,7 +15,7 @@ fredfw_contract = 1
 
 @frozen
 class FullyConnected(Topology):
-    """NPUs with a link each way between every two of them.
+    """NPUs with a direct link in each direction between every pair.
 
     An NPU has as many links as there are others, so ``direct`` is the algorithm that uses them all. The defaults are 5
     NPUs with the links of the FRED paper's baseline mesh (ISCA 2025): 750 GB/s, 20 ns, 0.063 pJ/bit; so an NPU sends
@@ -24,10 +24,10 @@ class FullyConnected(Topology):
 
     name: ClassVar[str] = "fully-connected"
 
-    npus: int = units.option(5, validator=units.whole(1), help="how many NPUs there are")
-    link_bandwidth: float = units.bandwidth("750 GB/s", help="of the link from one NPU to one other")
-    link_latency: float = units.duration("20 ns", help="of the same link")
-    link_energy: float = units.energy("0.063 pJ/bit", help="of the same link")
+    npus: int = units.option(5, validator=units.whole(1), help="number of NPUs")
+    link_bandwidth: float = units.bandwidth("750 GB/s", help="bandwidth of the link from one NPU to another")
+    link_latency: float = units.duration("20 ns", help="latency of a link")
+    link_energy: float = units.energy("0.063 pJ/bit", help="energy per byte and link")
 
     def build(self) -> Fabric:
         """Return the fabric; links come by their source, then by their destination."""

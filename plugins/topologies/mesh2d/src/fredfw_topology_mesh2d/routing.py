@@ -15,7 +15,7 @@ from fredfw_topology_mesh2d.geometry import perimeter
 
 @frozen
 class XYRouter(Router):
-    """Along the row first, then along the column; for fabrics whose two levels are lines.
+    """Routes along the row first, then along the column; for fabrics with two levels that are lines.
 
     The stream of a controller goes straight in from its edge, so from the top or bottom edge along the column first. A
     reduction is the reversed multicast.

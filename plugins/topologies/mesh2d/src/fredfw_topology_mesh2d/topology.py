@@ -26,12 +26,12 @@ class Mesh2D(Topology):
 
     rows: int = units.option(5, validator=units.whole(1), help="NPUs in a column")
     columns: int = units.option(4, validator=units.whole(1), help="NPUs in a row")
-    link_bandwidth: float = units.bandwidth("750 GB/s", help="of each directed link between neighbours")
-    link_latency: float = units.duration("20 ns", help="of a link between neighbours")
-    link_energy: float = units.energy("0.063 pJ/bit", help="of a link between neighbours")
+    link_bandwidth: float = units.bandwidth("750 GB/s", help="bandwidth of each directed link between neighbours")
+    link_latency: float = units.duration("20 ns", help="latency of a link between neighbours")
+    link_energy: float = units.energy("0.063 pJ/bit", help="energy per byte and link between neighbours")
     io_controllers: bool = units.flag(True, help="whether there is a controller at each outer edge slot")
-    io_bandwidth: float = units.bandwidth("128 GB/s", help="of each controller, in and out")
-    io_latency: float = units.duration("20 ns", help="of the link between a controller and its NPU")
+    io_bandwidth: float = units.bandwidth("128 GB/s", help="bandwidth of each controller, in and out")
+    io_latency: float = units.duration("20 ns", help="latency of the link between a controller and its NPU")
 
     def build(self) -> Fabric:
         """Return the mesh; node ``row * columns + column`` is that NPU, the controllers follow clockwise."""

@@ -24,7 +24,7 @@ def ring_links(nodes: int) -> tuple[IntArray, IntArray]:
 
 @frozen
 class ShortestArcRouter(Router):
-    """The shorter way round; flows to the opposite node, among those routed together, alternate in order of source.
+    """Routes the shorter way around; flows to the opposite node alternate in order of source.
 
     The first of them goes clockwise. Always clockwise would load one direction alone: an all-to-all among eight would
     need 10 wavelengths instead of 8.

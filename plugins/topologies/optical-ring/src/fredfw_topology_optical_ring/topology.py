@@ -32,15 +32,17 @@ class OpticalRing(Topology):
 
     npus: int = units.option(64, validator=units.whole(2), help="NPUs on the ring")
     waveguides: int = units.option(1, validator=units.whole(1), help="waveguides in each direction")
-    wavelengths: int = units.option(64, validator=units.whole(1), help="of each waveguide")
-    line_rate: float = units.bandwidth("40 Gbps", help="of each wavelength")
-    reconfiguration: float = units.duration("25 us", help="to set up the circuits of a step")
+    wavelengths: int = units.option(64, validator=units.whole(1), help="wavelengths of each waveguide")
+    line_rate: float = units.bandwidth("40 Gbps", help="line rate of each wavelength")
+    reconfiguration: float = units.duration("25 us", help="time to set up the circuits of a step")
     pay: str = units.option(
         "every-step",
         validator=units.one_of("every-step", "on-change"),
         help="when a reconfiguration is paid: at each step, as published, or only if its circuits are not still set up",
     )
-    hop_latency: float = units.duration("0 s", help="propagation from a node to the next; 0 neglects it, as published")
+    hop_latency: float = units.duration(
+        "0 s", help="propagation delay from a node to the next; 0 (as published) neglects it"
+    )
     oeo_latency: float = units.duration(
         "0 s", help="of a transfer's conversions between electrical and optical; 0 neglects them, as published"
     )
@@ -66,7 +68,7 @@ class OpticalRing(Topology):
     node_loss: float = units.option(0.0, validator=units.at_least(0), help="dB, at each node that a circuit passes")
     fibre_loss: float = units.option(0.0, validator=units.at_least(0), help="dB per kilometre")
     node_spacing: float = units.option(0.0, validator=units.at_least(0), help="metres from a node to the next")
-    link_energy: float = units.energy("0 J/bit", help="of each link that a bit crosses; none is published")
+    link_energy: float = units.energy("0 J/bit", help="energy per byte and link; no value is published")
 
     def __attrs_post_init__(self) -> None:
         budget = self._budget()

@@ -17,7 +17,7 @@ fredfw_contract = 1
 
 @frozen
 class CrossbarRouter(Router):
-    """Up to the switch and down again; for fabrics of one switch with one link each way to every other node.
+    """Routes through the one switch of a fabric that links it to every node in each direction.
 
     A many-ended transfer goes up from every source and down to every destination, except a multicast to its own source.
     """
@@ -45,7 +45,7 @@ class CrossbarRouter(Router):
 
 @frozen
 class Switch(Topology):
-    """NPUs around one crossbar switch, each with one link up to it and one down.
+    """NPUs around one crossbar switch, each with one link to it and one link from it.
 
     The switch itself never limits anything, but with ``in_network`` it can combine and copy streams on their way. The
     defaults are the NPUs of the FRED paper (ISCA 2025): 20 with links of 3 TB/s, 20 ns and 0.063 pJ/bit.
@@ -54,9 +54,9 @@ class Switch(Topology):
     name: ClassVar[str] = "switch"
 
     npus: int = units.option(20, validator=units.whole(1), help="NPUs around the switch")
-    link_bandwidth: float = units.bandwidth("3 TB/s", help="of the link of an NPU, each way")
-    link_latency: float = units.duration("20 ns", help="of the same link; from NPU to NPU there are two")
-    link_energy: float = units.energy("0.063 pJ/bit", help="of the same link")
+    link_bandwidth: float = units.bandwidth("3 TB/s", help="bandwidth of the link of an NPU, per direction")
+    link_latency: float = units.duration("20 ns", help="latency of a link; a path between NPUs has two")
+    link_energy: float = units.energy("0.063 pJ/bit", help="energy per byte and link")
     in_network: bool = units.flag(False, help="whether the switch carries out collectives")
 
     def build(self) -> Fabric:

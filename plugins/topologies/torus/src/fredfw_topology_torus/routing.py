@@ -15,7 +15,7 @@ from fredfw_topology_torus.geometry import neighbours
 
 @frozen
 class DimensionOrderRouter(Router):
-    """Along dimension 0 first, then 1, and so on, the shorter way round each; for fabrics whose levels are rings.
+    """Routes along dimension 0, then 1, and so on, the shorter way around each ring; for tori.
 
     Exactly half way round, from an even position upwards and from an odd one downwards, so that these ties load both
     ways alike; one-way rings are always gone round upwards (dimension-order routing: Dally and Towles, "Principles and

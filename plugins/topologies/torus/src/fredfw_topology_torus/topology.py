@@ -30,11 +30,13 @@ class Torus(Topology):
 
     dimensions: tuple[int, ...] = units.sizes((8, 8), help="positions along each dimension, innermost first")
     link_bandwidth: tuple[float, ...] = units.bandwidths(
-        "750 GB/s", help="of each directed link between neighbours: one per dimension, or one for all"
+        "750 GB/s", help="bandwidth of each directed link between neighbours: one per dimension, or one for all"
     )
-    link_latency: tuple[float, ...] = units.durations("20 ns", help="of the same links, likewise")
-    link_energy: float = units.energy("0.063 pJ/bit", help="of each link")
-    bidirectional: bool = units.flag(True, help="whether there are links both ways round a ring of 3 or more")
+    link_latency: tuple[float, ...] = units.durations(
+        "20 ns", help="latency of these links: one per dimension, or one for all"
+    )
+    link_energy: float = units.energy("0.063 pJ/bit", help="energy per byte and link")
+    bidirectional: bool = units.flag(True, help="whether rings of 3 or more have links in both directions")
 
     def __attrs_post_init__(self) -> None:
         """Refuse bandwidths and latencies that do not fit the dimensions.

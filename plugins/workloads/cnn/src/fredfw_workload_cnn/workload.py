@@ -19,13 +19,13 @@ _MINIBATCH = 16
 
 @frozen
 class Cnn(Workload):
-    """Data-parallel training of a convolutional network on ImageNet, weights stationary.
+    """Data-parallel training of a convolutional network on ImageNet, with stationary weights.
 
     One task per block (convolution, residual unit, inception module) and direction. The backward pass costs twice the
     forward pass (gradients of inputs and of weights). The roofline's bytes are the parameters once and everything that
     the layers read and write. The images of the *next* iteration are loaded meanwhile, each worker's from one I/O
     controller: nothing waits for them, yet the iteration does not end before they are there. Without controllers there
-    is not a load.
+    is no load.
     """
 
     name: ClassVar[str] = "cnn"
