@@ -340,13 +340,13 @@ def test_names_and_tables_that_are_not_there(text: str, key: str, message: str, 
         (
             with_workload('workload = { name = "transformer", model = "transformer-17b", mp = 3, dp = 3, pp = 2 }'),
             "workloads.net.workload",
-            "MP(3)-DP(3)-PP(2) needs 18 NPUs, fabric 'mesh' has 4",
+            "MP(3)-DP(3)-PP(2) needs 18 NPUs, but fabric 'mesh' has 4",
             "MP x DP x PP of at most 4",
         ),
         (
             with_workload('workload = { name = "transformer", model = "transformer-17b", mp = 5 }'),
             "workloads.net.workload.mp",
-            "one replica takes 5 x 1 workers, there are 4 NPUs",
+            "one replica needs 5 x 1 workers, but there are 4 NPUs",
             "mp x pp of at most 4",
         ),
         (

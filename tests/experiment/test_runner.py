@@ -358,7 +358,7 @@ def test_a_streaming_run_that_does_not_fit_is_noted(run: Run) -> None:
 WRONG: list[tuple[dict[str, Any], Any, str, str]] = [
     (mesh(), {"name": "cnn", "dp": 5}, "workloads.w.workload", "MP(1)-DP(5)-PP(1) needs 5 NPUs"),
     (mesh(), {**TINY, "mp": 2, "dp": 2, "pp": 2}, "workloads.w.workload", "MP(2)-DP(2)-PP(2) needs 8 NPUs"),
-    (mesh(), {**TINY, "mp": 5}, "workloads.w.workload.mp", "one replica takes 5 x 1 workers"),
+    (mesh(), {**TINY, "mp": 5}, "workloads.w.workload.mp", "one replica needs 5 x 1 workers"),
     (mesh(), {"name": "microbenchmark", "pattern": "point-to-point"}, "workloads.w.workload.ranks", "among 4 ranks"),
     (
         mesh(io_controllers=False),

@@ -37,5 +37,5 @@ def test_snake_steps_to_a_neighbour(sizes: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("placement", [LinearPlacement(), SnakePlacement()])
 def test_too_many_workers_are_refused(placement: Placement) -> None:
-    with pytest.raises(InputError, match=r"MP\(3\)-DP\(3\)-PP\(2\) needs 18 NPUs, fabric 'grid' has 4"):
+    with pytest.raises(InputError, match=r"MP\(3\)-DP\(3\)-PP\(2\) needs 18 NPUs, but fabric 'grid' has 4"):
         placement.assign(grid(2, 2), Parallelism(mp=3, dp=3, pp=2))

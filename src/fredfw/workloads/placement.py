@@ -33,7 +33,7 @@ class Placement(ABC):
         npus = len(fabric.npus)
         if parallelism.workers > npus:
             raise InputError(
-                f"{parallelism} needs {parallelism.workers} NPUs, fabric {fabric.name!r} has {npus}",
+                f"{parallelism} needs {parallelism.workers} NPUs, but fabric {fabric.name!r} has {npus}",
                 accepted=f"MP x DP x PP of at most {npus}",
             )
         asked = Asking(self, "order")

@@ -88,7 +88,10 @@ def test_draw_of_a_conflict() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--flows", "3,8"], "flow: flow {3,8}->{3,8} uses input port 8, the switch has 8 ports (accepted: 0 to 7)"),
+        (
+            ["--flows", "3,8"],
+            "flow: flow {3,8}->{3,8} uses input port 8, but the switch has 8 ports (accepted: 0 to 7)",
+        ),
         (["--flows", "3,-1"], "flow: flow {-1,3}->{-1,3} uses input port -1,"),
         (["--flows", "1,2", "--flows", "2,3"], "flow: flows {1,2}->{1,2} and {2,3}->{2,3} both use input port 2"),
         (["--flows", "0:2;1:2"], "flow: flows {0}->{2} and {1}->{2} both use output port 2"),

@@ -608,7 +608,7 @@ def test_conflicts_and_configurations_survive_pickling() -> None:
 @pytest.mark.parametrize(
     ("flows", "message"),
     [
-        ([all_reduce(0, 1), all_reduce(3, 8)], r"flow \{3,8\}->\{3,8\} uses input port 8, the switch has 8 ports"),
+        ([all_reduce(0, 1), all_reduce(3, 8)], r"flow \{3,8\}->\{3,8\} uses input port 8, but the switch has 8 ports"),
         ([SwitchFlow([0], [1, 9])], r"flow \{0\}->\{1,9\} uses output port 9"),
         ([unicast(-1, 0)], r"flow \{-1\}->\{0\} uses input port -1"),
         ([unicast(0, 1), unicast(2, 1)], r"flows \{0\}->\{1\} and \{2\}->\{1\} both use output port 1"),

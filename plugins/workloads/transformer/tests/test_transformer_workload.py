@@ -367,7 +367,7 @@ def test_bad_input_names_the_key(fields: dict[str, Any], key: str) -> None:
 
 
 def test_a_system_too_small_for_one_replica() -> None:
-    with pytest.raises(InputError, match="one replica takes 3 x 2 workers, there are 5 NPUs"):
+    with pytest.raises(InputError, match="one replica needs 3 x 2 workers, but there are 5 NPUs"):
         small(mp=3, pp=2).parallelism(System(npus=5))
 
 

@@ -135,7 +135,7 @@ class Transformer(Workload):
                 shape[dimension] = value
             if dimension not in shape:
                 accepted = f"a whole number, or model = one of {', '.join(PRESETS)}"
-                raise InputError("neither it nor a model is given", key=dimension, accepted=accepted)
+                raise InputError("is missing, and no model is given", key=dimension, accepted=accepted)
         return Shape(**shape)
 
     @property
@@ -152,7 +152,7 @@ class Transformer(Workload):
         dp = system.npus // (self.mp * self.pp) if self.dp is None else self.dp
         if dp == 0:
             raise InputError(
-                f"one replica takes {self.mp} x {self.pp} workers, there are {system.npus} NPUs",
+                f"one replica needs {self.mp} x {self.pp} workers, but there are {system.npus} NPUs",
                 key="mp",
                 accepted=f"mp x pp of at most {system.npus}",
             )

@@ -76,7 +76,7 @@ def check(flows: Sequence[SwitchFlow], ports: int) -> None:
                 what = f"{side.removesuffix('s')} port {port}"
                 if not 0 <= port < ports:
                     raise InvalidFlowError(
-                        f"flow {flow} uses {what}, the switch has {ports} ports",
+                        f"flow {flow} uses {what}, but the switch has {ports} ports",
                         key="flow",
                         accepted=f"0 to {ports - 1}",
                     )
