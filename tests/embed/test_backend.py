@@ -320,7 +320,7 @@ def test_a_timer_that_is_cancelled_never_was() -> None:
     assert log.ends == [(2, 2.0), (3, 3.0)]
     assert network.now == 3.0
     for timer in timers:
-        with pytest.raises(InputError, match="nothing is under way"):
+        with pytest.raises(InputError, match="is not under way"):
             network.cancel(timer)  # cancelled before, or over
 
 

@@ -318,7 +318,7 @@ def test_a_cell_without_a_digest(paths: list[str]) -> None:
     Path(paths[0]).write_text(json.dumps(content))
     error = refused(paths)
     assert (error.file, error.key) == (paths[0], "digest")
-    assert error.message == "has no digest: an older fredfw has written it, or it is damaged"
+    assert error.message == "has no digest: an older fredfw wrote it, or it is damaged"
 
 
 def test_spaces_and_the_order_of_keys_are_no_damage(paths: list[str]) -> None:
