@@ -449,7 +449,7 @@ BAD: dict[str, tuple[Callable[[NetworkBackend], object], str]] = {
     "request": (lambda network: network.collective("all-reduce"), "request: 'all-reduce' is not a request"),  # type: ignore[arg-type]
     "ranks": (lambda network: network.collective(REQUEST, group=[0, 1]), "group: a request for 3 ranks"),
     "group": (lambda network: network.collective(REQUEST, group=[0, 1, 3]), "group: NPU 3 is not in"),
-    "twice": (lambda network: network.collective(REQUEST, group=[0, 1, 1]), "group: NPU 1 is in the group more"),
+    "twice": (lambda network: network.collective(REQUEST, group=[0, 1, 1]), "group: NPU 1 is repeated in the group"),
     "fractions": (lambda network: network.collective(REQUEST, group=[0, 1, 0.5]), "group: .* is not a group"),  # type: ignore[list-item]
     "algorithm": (lambda network: network.collective(REQUEST, algorithm="rign"), "algorithm: .* did you mean 'ring'"),
     "no algorithm": (lambda network: network.collective(REQUEST, algorithm=None), "algorithm: None is not"),  # type: ignore[arg-type]
