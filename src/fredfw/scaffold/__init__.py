@@ -52,7 +52,7 @@ def check(kind: str, name: str) -> None:
     if not _is_name(name):
         likely = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()).strip("-")
         hint = f"; did you mean {likely!r}?" if _is_name(likely) else ""
-        raise InputError(f"{name!r} is no name of a plugin{hint}", key="NAME", accepted=_ACCEPTED)
+        raise InputError(f"{name!r} is not a name of a plugin{hint}", key="NAME", accepted=_ACCEPTED)
 
 
 def render(kind: str, name: str) -> dict[str, str]:
