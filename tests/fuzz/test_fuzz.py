@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fuzzing
+from mutations import Mutator
 
 CASES = {"experiment": 120, "stored": 250, "command": 120}
 PARTS = 4
@@ -25,7 +26,7 @@ def test_damaged_input_is_a_result_or_one_clear_error(
 
 
 def test_a_failure_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(mutator: fuzzing.Mutator) -> str:
+    def broken(mutator: Mutator) -> str:
         raise OverflowError(str(mutator.random.random()))
 
     monkeypatch.setitem(fuzzing.KINDS, "broken", broken)
@@ -37,7 +38,7 @@ def test_a_failure_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_case_that_takes_too_long_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(_: fuzzing.Mutator) -> str:
+    def endless(_: Mutator) -> str:
         while True:
             pass
 
@@ -49,5 +50,5 @@ def test_a_case_that_takes_too_long_is_a_failure(monkeypatch: pytest.MonkeyPatch
 
 
 def test_equal_seeds_give_equal_input() -> None:
-    one, other = fuzzing.Mutator(5), fuzzing.Mutator(5)
+    one, other = Mutator(5), Mutator(5)
     assert [repr(one.experiment()), one.command()] == [repr(other.experiment()), other.command()]

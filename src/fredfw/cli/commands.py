@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -122,7 +122,7 @@ class _Report:
         paths |= {option: path for option, (_, path) in self._exporters.items()}
         self._outputs = Outputs(paths, source=source)
 
-    def protect(self, files: Iterable[PurePath]) -> None:
+    def protect(self, files: Iterable[Path]) -> None:
         """Make sure that no output replaces one of ``files``; raises ``InputError``."""
         self._outputs.protect(files)
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from pathlib import PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -61,7 +61,7 @@ class Outputs:
                 except InputError as error:
                     raise InputError(error.message, file=path, key=option, accepted=error.accepted) from None
 
-    def protect(self, files: Iterable[str | PurePath]) -> None:
+    def protect(self, files: Iterable[str | Path]) -> None:
         """Make sure that no output replaces one of ``files``, which were read since the outputs were checked.
 
         Raises:
