@@ -546,7 +546,7 @@ def test_nothing_to_calibrate() -> None:
         (["all-reduce", "--size", "1T"], "--size: '1T' has no unit"),
         (["all-reduce", "--size", f"{'9' * 400}G"], "--size: "),
         (["all-reduce", "-b", "1G"], "--minbytes: the first size, 1073741824 bytes, is more than the last, 33554432"),
-        (["all-reduce", "-b", "8", "-e", "8G"], "--minbytes: from 8 to 8589934592 bytes there are more than 10000"),
+        (["all-reduce", "-b", "8", "-e", "16G"], "--minbytes: from 8 to 17179869184 bytes there are more than 10000"),
         (["all-reduce", "-b", "8", "-f", "1"], "--stepfactor: '1' is not a factor"),
         (["all-reduce", "-e", "much"], "--maxbytes: 'much' is not a quantity"),
         (["all-reduce", "-i", "0"], "--stepbytes: '0' is not a size"),
