@@ -359,7 +359,7 @@ def test_names_and_tables_that_are_not_there(text: str, key: str, message: str, 
             with_workload('workload = { name = "transformer", model = "transformer-17b", mp = 2, dp = 1, pp = 2 }'),
             "workloads.net.workload",
             "per NPU (weights ",
-            "fits the NPU's memory",
+            "a larger split, a smaller microbatch",
         ),
         (
             with_workload('workload = { name = "microbenchmark", pattern = "broadcast" }').replace(

@@ -181,7 +181,7 @@ def test_nothing_of_it_meets_a_routing_conflict(
 
 
 @pytest.mark.parametrize("fabric", ["mesh", "FRED-A", "FRED-B", "FRED-C", "FRED-D"])
-@pytest.mark.parametrize("workload", ["ResNet-152", "Transformer-17B"])
+@pytest.mark.parametrize("workload", ["ResNet-152", pytest.param("Transformer-17B", marks=pytest.mark.slow)])
 def test_cells_that_compression_misses_by_a_per_cent_are_published_stepwise(
     framework: Framework, experiment: Experiment, workload: str, fabric: str
 ) -> None:

@@ -179,9 +179,9 @@ def test_gathers_that_are_left_out_are_noted(run: Run) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"trains": "much"}, "Told.work() must return a fredfw.Work or None, not 'much'"),
-        ({"remarks": "a note"}, "Told.notes() must return a tuple of texts, not 'a note'"),
-        ({"remarks": [1]}, "Told.notes() must return a tuple of texts, not [1]"),
+        ({"trains": "much"}, "Told.work() of 'told' returned 'much'; expected a fredfw.Work or None"),
+        ({"remarks": "a note"}, "Told.notes() of 'told' returned 'a note'; expected a tuple of texts"),
+        ({"remarks": [1]}, "Told.notes() of 'told' returned [1]; expected a tuple of texts"),
     ],
 )
 def test_wrong_answers_about_work_name_the_workload(run: Run, fields: dict[str, Any], message: str) -> None:

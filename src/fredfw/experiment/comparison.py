@@ -267,7 +267,7 @@ def _unlike(cell: Cell, baseline: Cell) -> tuple[str, ...]:
     count, others = len(cell.placement), len(baseline.placement)
     if count != others:
         other = baseline.fabric if baseline.fabric != cell.fabric else baseline.workload
-        notes.append(f"runs on {count} NPUs, {other!r} on {others}: the speed-up is not of the same machine, or work")
+        notes.append(f"runs on {count} NPUs, {other!r} on {others}: the speed-up compares machines of different size")
     slow, fast = sorted((cell.injection_bandwidth, baseline.injection_bandwidth))
     if fast > _COMPARABLE * slow > 0:
         # A ratio without names, so that the fabrics of a sweep share one footnote.

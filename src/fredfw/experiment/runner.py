@@ -257,7 +257,7 @@ class Runner:
 
     def _check_memory(self, memory: MemoryUse) -> None:
         if memory.must_fit and memory.total > self._experiment.npu.memory:
-            accepted = "a split, ZeRO stage or execution mode that fits the NPU's memory"
+            accepted = "a larger split, a smaller microbatch, recomputation, a higher ZeRO stage, or more npu.memory"
             raise InputError(self._memory_text(memory), accepted=accepted)
 
     def _memory_notes(self, memory: MemoryUse) -> tuple[str, ...]:

@@ -283,9 +283,9 @@ class Planner:
 
 def _unsure(request: CollectiveRequest, names: list[str]) -> str:
     return (
-        f"the choice for {request.pattern} of {render(request.size, Unit.BYTES)} among {request.ranks} NPUs may not be "
-        f"the fastest: repetitions of {', '.join(names)} met while they were simulated as one, and are too many to be "
-        "simulated one by one"
+        f"auto may have missed a faster algorithm for {request.pattern} of {render(request.size, Unit.BYTES)} among "
+        f"{request.ranks} NPUs: {', '.join(names)} would take too long to simulate step by step, so their times are "
+        "approximations; name an algorithm to be sure"
     )
 
 
