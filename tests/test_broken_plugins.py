@@ -211,7 +211,7 @@ def warnings_of(result: CompletedProcess[str]) -> list[str]:
 
 
 def test_each_is_named_with_version_file_and_cause_and_the_rest_is_listed(installed: Environment) -> None:
-    result = installed.fredfw("plugins", "list")
+    result = installed.fredfw("plugins", "list", "--long")
     assert result.returncode == 0
     found = warnings_of(result)
     for name, (_, cause) in BROKEN.items():

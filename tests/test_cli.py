@@ -561,7 +561,9 @@ def test_a_failure_of_a_model_is_one_line_and_code_1(experiment: str) -> None:
 
 
 def test_too_little_memory_is_one_line_and_code_1() -> None:
-    result = fredfw("collective", "all-reduce", "--topology", "switch", "--set", "npus=1000000000000000")
+    unlimited = [word for limit in ("nodes", "links") for word in ("--limit", f"{limit}=10000000000000000")]
+    npus = "npus=1000000000000000"
+    result = fredfw(*unlimited, "collective", "all-reduce", "--topology", "switch", "--set", npus)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("fredfw: error: there is not enough memory: Unable to allocate")
 

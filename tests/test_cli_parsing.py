@@ -138,10 +138,10 @@ def test_group_of_ranges_in_the_order_given() -> None:
         ("0-4,12", "no NPU 12"),
         ("8-1000000000000", "no NPU 10"),
         ("4-2", "goes down"),
-        ("", "no NPU and no range"),
-        ("1,,2", "no NPU and no range"),
-        ("-1", "no NPU and no range"),
-        ("a", "no NPU and no range"),
+        ("", "neither an NPU nor a range"),
+        ("1,,2", "neither an NPU nor a range"),
+        ("-1", "neither an NPU nor a range"),
+        ("a", "neither an NPU nor a range"),
     ],
 )
 def test_bad_group(text: str, message: str) -> None:

@@ -177,7 +177,7 @@ def test_a_limit_is_raised_for_one_block_in_one_thread() -> None:
         ("cells=inf", "--limit cells: 'inf' is not a whole number"),
         ("cells=1.5", "--limit cells: '1.5' is not a whole number"),
         ("cells=0", "--limit cells: 0 is not a limit"),
-        ("cells", "--limit: 'cells' is no assignment"),
+        ("cells", "--limit: 'cells' is not an assignment"),
     ],
 )
 def test_a_limit_that_is_none_is_refused(limit: str, message: str) -> None:

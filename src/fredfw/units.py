@@ -52,7 +52,7 @@ _EXAMPLES: Mapping[Unit, str] = {
 
 
 LEAST, MOST = 1e-100, 1e100
-"""Quantities are 0 or between these: no time, size or rate is beyond them, and products of three do not overflow."""
+"""Quantities are 0 or between these, so products of three do not overflow; times may be smaller."""
 
 # There is no thousandth of a bit; who writes "64 mb" means "64 MB" or "64 Mb".
 _WHOLE = (Unit.BYTES, Unit.BYTES_PER_SECOND, Unit.FLOPS)
@@ -88,8 +88,10 @@ def parse(value: object, unit: Unit) -> float:
         number = math.inf
     if not math.isfinite(number):
         raise InputError(f"{value!r} is not finite", accepted=accepted(unit))
-    if number and not LEAST <= abs(number) <= MOST:
-        what = "small" if abs(number) < LEAST else "large"
+    # A program's times are differences of moments, which may be as small as rounding.
+    least = 0.0 if unit is Unit.SECONDS else LEAST
+    if number and not least <= abs(number) <= MOST:
+        what = "small" if abs(number) < least else "large"
         raise InputError(f"{value!r} is too {what}", accepted=f"{accepted(unit)}; 0, or {LEAST:g} to {MOST:g}")
     return number
 

@@ -349,7 +349,7 @@ def test_a_streaming_run_that_does_not_fit_is_noted(run: Run) -> None:
     workload = {**TINY, "execution": "streaming"}
     (note,) = run(mesh(), workload, npu={"memory": "1 kB"}).notes
     assert "an NPU has 1 kB" in note
-    assert "taken to be kept outside" in note
+    assert "assumed to be stored outside" in note
     assert run(mesh(), workload).notes == ()
 
 

@@ -95,11 +95,14 @@ def test_a_sound_workload_passes() -> None:
         ("memory", "memory_is_not_negative: memory() says -1.0 bytes of weights"),
         (
             "work",
-            "work_and_notes_are_well_formed: Steps.work() must return a fredfw.Work or None, not {'samples': 8}",
+            "Steps.work() of 'steps' returned {'samples': 8}; expected a fredfw.Work or None",
         ),
         ("negative work", "work_and_notes_are_well_formed: samples: -1.0 is too small"),
         ("moody work", "work_and_notes_are_well_formed: asked twice, it says Work(samples=0."),
-        ("notes", "work_and_notes_are_well_formed: Steps.notes() must return a tuple of texts, not 'a note'"),
+        (
+            "notes",
+            "Steps.notes() of 'steps' returned 'a note'; expected a tuple of texts",
+        ),
         ("moody", "is_deterministic: asked twice, graph() differs; it may depend on the fields and the system alone"),
     ],
 )

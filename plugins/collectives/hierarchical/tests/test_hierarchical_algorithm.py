@@ -187,7 +187,7 @@ def test_many_ranks_are_few_phases() -> None:
 
 
 def test_it_refuses_a_group_without_levels() -> None:
-    with pytest.raises(UnsupportedError, match="no full product of positions"):
+    with pytest.raises(UnsupportedError, match="not a full product of positions"):
         plan(Pattern.ALL_REDUCE, GroupView(6))
 
 

@@ -216,7 +216,7 @@ def test_auto_tries_pipelines() -> None:
 @pytest.mark.parametrize(
     ("group", "reason"),
     [
-        (GroupView(6), "no full product of positions"),
+        (GroupView(6), "not a full product of positions"),
         (view((Level(4, "ring", 1.0), Level(3, "line", 1.0))), "along a line of 3, which is not a ring"),
     ],
 )

@@ -200,7 +200,6 @@ def test_a_rounded_sum_costs_no_chiplet() -> None:
     [
         (Fred(arity=(1,), io_controllers=0), "arity"),
         (Fred(arity=(1, 1)), "arity"),
-        (tree([4, 5], ["1e308 B/s", "1e308 B/s"]), "bandwidths"),
     ],
 )
 def test_impossible_switches(topology: Fred, key: str) -> None:
