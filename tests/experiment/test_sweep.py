@@ -62,8 +62,16 @@ def test_a_sweep_is_what_its_sections_are_one_by_one() -> None:
     apart = framework.compare(framework.load_experiment({"title": together.title, **one_by_one}))
     # Only the sweep says which values are swept.
     assert [row.workload_settings for row in together.rows[::2]] == [{"size": "1 MB"}, {"size": "1 GB"}]
-    unswept = {"workload_settings": {}, "fabric_settings": {}}
-    rows = [evolve(row, workload_template=row.workload, fabric_template=row.fabric, **unswept) for row in together.rows]
+    rows = [
+        evolve(
+            row,
+            workload_template=row.workload,
+            fabric_template=row.fabric,
+            workload_settings={},
+            fabric_settings={},
+        )
+        for row in together.rows
+    ]
     assert evolve(together, rows=tuple(rows)).to_json() == apart.to_json()
 
 
