@@ -165,7 +165,13 @@ def test_what_a_run_trains_is_in_its_json(run: RunResult) -> None:
     assert json.loads(data.run_to_json(run))["work"] is None
     told = evolve(run, work=Work(8), throughput=Throughput(1.6, npu_time=10.0))
     document = json.loads(data.run_to_json(told))
-    assert document["work"] == {"samples": 8.0, "tokens": None, "model_flops": None}
+    assert document["work"] == {
+        "samples": 8.0,
+        "tokens": None,
+        "model_flops": None,
+        "replicas": None,
+        "microbatches": None,
+    }
     assert document["throughput"] == {
         "samples_per_second": 1.6,
         "tokens_per_second": None,

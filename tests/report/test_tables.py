@@ -392,6 +392,37 @@ def test_other_amounts_and_lengths_of_samples_have_columns_too(comparison: Compa
     assert "best: the most samples/s in a table, or the most tokens/s in a table" in text
 
 
+def test_how_the_batch_is_divided_has_columns_where_it_differs(comparison: Comparison) -> None:
+    same: list[Work | None] = [Work(8, replicas=2, microbatches=4)] * 5
+    assert not {"replicas", "microbatches"} & set(header(trained(comparison, same)))
+    text = trained(comparison, [Work(8, replicas=4, microbatches=2), *same[1:]])
+    assert header(text)[:6] == ["fabric", "time", "speed-up", "replicas", "microbatches", "samples/s"]
+    rows = [line.split()[:7] for line in text.splitlines() if re.match(r"(mesh|C)\b", line)]
+    assert [row[-4:-2] if "best" not in row else row[4:6] for row in rows][:2] == [["4", "2"], ["2", "4"]]
+    assert "compare samples/s, not times" not in text
+
+
+def test_no_column_repeats_a_swept_field(comparison: Comparison) -> None:
+    rows = tuple(
+        evolve(row, workload_settings={"dp": count}, work=Work(8, replicas=count, microbatches=count))
+        for count, row in enumerate(_swept(comparison, "mesh").rows, 1)
+    )
+    text = printed(tables.comparison_report(evolve(comparison, rows=rows)))
+    columns = next(line.split() for line in text.splitlines() if line.startswith("dp "))
+    assert "microbatches" in columns
+    assert "replicas" not in columns
+
+
+def test_a_row_that_leaves_something_out_is_not_the_best(comparison: Comparison) -> None:
+    swept = _swept(comparison, "mesh")
+    rows = (*swept.rows[:-1], evolve(swept.rows[-1], notes=("no gathers",), omissions=("no gathers",)))
+    report = printed(tables.comparison_report(swept))
+    assert "leave something out" not in report
+    text = printed(tables.comparison_report(evolve(swept, rows=rows)))
+    assert "rows with (a) leave something out, so none of them is marked best" in text.splitlines()
+    assert "(a) no gathers" in text.splitlines()
+
+
 def test_no_mfu_where_computation_is_faster_than_the_peak(comparison: Comparison) -> None:
     text = trained(comparison, [Work(8, model_flops=1e9)] * 5, scale=0.5)
     assert "MFU%" not in header(text)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ class Old(Workload):
 def test_a_workload_says_nothing_unless_it_wants_to() -> None:
     assert Old().work(System(npus=1)) is None
     assert Old().notes(System(npus=1)) == ()
+    assert Old().omissions(System(npus=1)) == ()
 
 
 def test_work_is_kept_as_floats() -> None:
@@ -40,9 +42,11 @@ def test_samples_without_a_length(work: Work) -> None:
         ({"samples": -1}, "samples"),
         ({"samples": 1, "tokens": math.inf}, "tokens"),
         ({"samples": 1, "model_flops": math.nan}, "model_flops"),
+        ({"samples": 1, "replicas": 0}, "replicas"),
+        ({"samples": 1, "microbatches": 1.5}, "microbatches"),
     ],
 )
-def test_impossible_work_names_the_key(fields: dict[str, float], key: str) -> None:
+def test_impossible_work_names_the_key(fields: dict[str, Any], key: str) -> None:
     with pytest.raises(InputError) as caught:
         Work(**fields)
     assert caught.value.key == key

@@ -141,6 +141,7 @@ class RunResult:
         work: What the iteration trains, or ``None`` where the workload does not say.
         throughput: How much that is for its time.
         link_bytes_by_label: ``(links,)`` bytes that crossed each link, by label; they add up to ``link_bytes``.
+        omissions: Those of the notes that say what the workload leaves out.
     """
 
     workload: str
@@ -162,6 +163,7 @@ class RunResult:
     work: Work | None = None
     throughput: Throughput = Throughput()
     link_bytes_by_label: dict[str, FloatArray] = field(factory=dict)
+    omissions: tuple[str, ...] = ()
 
     @property
     def injection_bandwidth(self) -> float:
@@ -190,6 +192,7 @@ class Cell:
         algorithms: What served each kind of request.
         injection_bandwidth: Bytes per second that an NPU in use can send, mean over them.
         work: What the iteration trains, or ``None`` where that is not known.
+        omissions: Those of the notes that say what the workload leaves out.
     """
 
     workload: str
@@ -205,6 +208,7 @@ class Cell:
     algorithms: dict[str, str]
     injection_bandwidth: float
     work: Work | None = None
+    omissions: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, result: RunResult) -> Cell:
@@ -223,6 +227,7 @@ class Cell:
             algorithms=result.algorithms,
             injection_bandwidth=result.injection_bandwidth,
             work=result.work,
+            omissions=result.omissions,
         )
 
 
@@ -255,6 +260,7 @@ class Row:
         workload_settings: The swept fields of the workload, as written.
         fabric_template: Name of the fabric's table in the experiment, likewise.
         fabric_settings: The swept fields of the fabric, as written.
+        omissions: Those of the notes that say what the workload leaves out.
     """
 
     workload: str
@@ -280,6 +286,7 @@ class Row:
     workload_settings: dict[str, Any] = field(factory=dict)
     fabric_template: str = field(default=Factory(lambda self: self.fabric, takes_self=True))
     fabric_settings: dict[str, Any] = field(factory=dict)
+    omissions: tuple[str, ...] = ()
 
 
 @frozen

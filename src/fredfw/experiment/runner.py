@@ -151,6 +151,7 @@ class Runner:
                 compute_scale=workload.compute_scale,
             ),
             link_bytes_by_label=dict(sorted(by_label.items())),
+            omissions=cell.omissions,
         )
         self._log(
             "cell ended",
@@ -180,7 +181,7 @@ class Runner:
         try:
             places = workload_answers.places(placement, bench.fabric, parallelism)
         except InputError as error:
-            # The fabric is none for that placement, or the workload has too many workers.
+            # The placement does not support the fabric, or the workload has too many workers.
             key = f"fabrics.{fabric.name}.placement" if isinstance(error, UnsupportedError) else work
             raise error.at(file=self._experiment.file, key=key) from None
         with self._placed(work):
@@ -188,10 +189,11 @@ class Runner:
             self._check_memory(memory)
             graph = self._graph(workload, system, parallelism.workers)
             trained = workload_answers.work(workload.workload, system)
-            notes = workload_answers.notes(workload.workload, system)
+            omissions = workload_answers.omissions(workload.workload, system)
+            notes = (*workload_answers.notes(workload.workload, system), *omissions)
         # Not the bench's solver: what a cell counts must not depend on the cells that ran before it.
         solver = RateSolver(bench.fabric, bench.sharing)
-        cell = _Cell(bench, placement, places, memory, graph, solver, trained, notes)
+        cell = _Cell(bench, placement, places, memory, graph, solver, trained, notes, omissions)
         network = FlowNetwork(bench.fabric, bench.sharing, solver)
         with self._placed(work):
             executor = self._executor(workload, cell, network, stepwise=False)
@@ -322,6 +324,7 @@ class _Cell:
         solver: Knows the rates of its earlier runs.
         work: What the iteration trains, if that is known.
         notes: What the workload has to say about every result.
+        omissions: Those of the notes that say what it leaves out.
     """
 
     bench: Bench
@@ -332,6 +335,7 @@ class _Cell:
     solver: RateSolver
     work: Work | None
     notes: tuple[str, ...]
+    omissions: tuple[str, ...]
 
 
 class Bench:

@@ -149,7 +149,8 @@ def training_rate(rows: Sequence[Row]) -> str | None:
 def uneven_rate(rows: Sequence[Row]) -> str | None:
     """Return the ``training_rate`` of rows that train different amounts, whose times say little; ``None`` of others."""
     works = [row.work for row in rows]
-    return training_rate(rows) if any(work != works[0] for work in works) else None
+    amounts = {None if one is None else (one.samples, one.tokens, one.model_flops) for one in works}
+    return training_rate(rows) if len(amounts) > 1 else None
 
 
 def rate_of(row: Row, rate: str) -> float:
@@ -163,7 +164,7 @@ def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
 
     Where all rows of a group say what they train, those are the ones that train the most in a second. Elsewhere they
     are those with the shortest time for each workload. Values that a table does not tell apart are equally good. Where
-    all are, none is the best.
+    all are, none is the best. A row that leaves something out is not compared.
     """
     found = set()
     for group in row_groups(rows):
@@ -172,7 +173,7 @@ def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
             races = [list(members) for _, members in groupby(group.rows, key=lambda row: row.workload)]
         else:
             races = [list(group.rows)]
-        for race in races:
+        for race in ([row for row in one if not row.omissions] for one in races):
             scores = [1.0 / row.seconds if rate is None else rate_of(row, rate) for row in race]
             best = [row for row, score in zip(race, scores, strict=True) if score >= max(scores) * (1 - _ALIKE)]
             if len(best) < len(race):
@@ -248,6 +249,7 @@ def run_to_json(result: RunResult) -> str:
         "links": _links(result.fabric, result.link_bytes, result.seconds, result.link_bytes_by_label),
         "figures": result.figures,
         "notes": result.notes,
+        "omissions": result.omissions,
         "work": None if result.work is None else asdict(result.work),
         "throughput": asdict(result.throughput),
         "statistics": result.statistics,

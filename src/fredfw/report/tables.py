@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -123,7 +124,7 @@ class _Shown:
             parts=causes_with_time(row.breakdown for row in rows),
             best=best_cells(rows),
             npus=any(len({row.npus for row in group.rows}) > 1 for group in groups),
-            rates=_rates(rows),
+            rates=_rates(rows, groups),
             published=any(row.reference_speedup is not None for row in rows),
             status=any(row.status is not Status.SIMULATED for row in rows),
         )
@@ -198,12 +199,15 @@ def _group_cells(
     return table
 
 
-def _rates(rows: Sequence[Row]) -> dict[str, Callable[[Row], str]]:
+def _rates(rows: Sequence[Row], groups: Sequence[RowGroup]) -> dict[str, Callable[[Row], str]]:
     """Return the columns that say how much training there is for the time, as far as they are needed."""
     works = [row.work for row in rows if row.work is not None]
     columns: dict[str, Callable[[Row], str]] = {}
     if len({work.samples for work in works}) > 1:
         columns["samples"] = lambda row: "-" if row.work is None else _count(row.work.samples)
+    for name, swept in (("replicas", "dp"), ("microbatches", "microbatches")):
+        if any(swept not in group.fields and _varies(group.rows, name) for group in groups):
+            columns[name] = partial(_division, name=name)
     if works:
         columns["samples/s"] = lambda row: _rate(row.throughput.samples_per_second)
     if len({work.tokens_per_sample for work in works} - {None}) > 1:
@@ -211,6 +215,15 @@ def _rates(rows: Sequence[Row]) -> dict[str, Callable[[Row], str]]:
     if any(row.throughput.mfu is not None for row in rows):
         columns[_MFU] = lambda row: _percent(row.throughput.mfu)
     return columns
+
+
+def _varies(rows: Sequence[Row], name: str) -> bool:
+    return len({getattr(row.work, name, None) for row in rows}) > 1
+
+
+def _division(row: Row, name: str) -> str:
+    count = getattr(row.work, name, None)
+    return "-" if count is None else str(count)
 
 
 def _count(value: float) -> str:
@@ -290,6 +303,10 @@ def _comparison_footnotes(
     lines: list[RenderableType] = []
     if shown.best:
         lines.append(Text("best", style=_BEST).append(f": {_best_meaning(comparison.rows)}", style="default"))
+    left_out = dict.fromkeys(one for row in comparison.rows for one in row.omissions)
+    if left_out:
+        marks = " or ".join(notes[one] for one in left_out)
+        lines.append(Text(f"rows with {marks} leave something out, so none of them is marked best"))
     found = {row.status for row in comparison.rows} if shown.status else set()
     for status, meaning in _MEANINGS.items():
         if status in found:
@@ -298,7 +315,7 @@ def _comparison_footnotes(
             )
     waits = ", ".join(cause for cause in shown.parts if cause not in _OWN)
     if waits:
-        lines.append(Text(f"{waits}: time spent waiting for that communication (exposed); - is none"))
+        lines.append(Text(f"{waits}: time spent waiting for that communication (exposed); - means none"))
     if any(row.throughput.mfu is not None for row in comparison.rows):
         lines.append(Text(f"{_MFU}: model FLOPs, as a share of what the NPUs in use compute in that time at peak"))
     if any(row.work is not None and row.work.model_flops and row.throughput.mfu is None for row in comparison.rows):
@@ -352,7 +369,7 @@ def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
         listed = ", ".join(f"{what} {render(used, Unit.BYTES)}" for what, used in memory.items())
         report += [Text(), Text(f"memory per NPU: {render(total, Unit.BYTES)} ({listed})")]
     if result.algorithms:
-        table = _table("communication", "served by")
+        table = _table("communication (xN: among N ranks)", "served by")
         for what, algorithm in result.algorithms.items():
             table.add_row(what, algorithm)
         report += [Text(), table]

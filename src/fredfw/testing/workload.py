@@ -132,8 +132,8 @@ def memory_is_not_negative(case: WorkloadCase) -> None:
 
 
 def work_and_notes_are_well_formed(case: WorkloadCase) -> None:
-    """What an iteration trains is a ``Work`` or nothing, and notes are texts; asked again, both are the same."""
-    for ask in (answers.work, answers.notes):
+    """The work is a ``Work`` or ``None``, notes and omissions are texts, and all are the same when asked again."""
+    for ask in (answers.work, answers.notes, answers.omissions):
         try:
             answer, again = ask(case.subject, case.system), ask(case.subject, case.system)
         except (InputError, PluginError) as error:
@@ -167,7 +167,7 @@ def runs_to_the_end(case: WorkloadCase) -> None:
 
 
 def is_deterministic(case: WorkloadCase) -> None:
-    """Asked again, it describes the same iteration."""
+    """It describes the same iteration when it is asked again."""
     before = _content(case.graph)
     with seeded(1):
         again = _content(case.subject.graph(case.system))

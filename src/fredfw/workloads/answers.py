@@ -72,9 +72,22 @@ def notes(workload: Workload, system: System) -> tuple[str, ...]:
     Raises:
         PluginError: It fails, or does not return a sequence of texts.
     """
-    asked = Asking(workload, "notes")
+    return _texts(workload, "notes", system)
+
+
+def omissions(workload: Workload, system: System) -> tuple[str, ...]:
+    """Return what ``workload`` leaves out of its graph.
+
+    Raises:
+        PluginError: It fails, or does not return a sequence of texts.
+    """
+    return _texts(workload, "omissions", system)
+
+
+def _texts(workload: Workload, method: str, system: System) -> tuple[str, ...]:
+    asked = Asking(workload, method)
     with asked:
-        answer: object = workload.notes(system)
+        answer: object = getattr(workload, method)(system)
     if not isinstance(answer, tuple | list) or not all(isinstance(one, str) for one in answer):
         raise asked.unexpected(answer, "a tuple of texts")
     return tuple(answer)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from attrs import field, frozen
 from attrs.converters import optional
 
-from fredfw.units import at_least
+from fredfw.units import at_least, whole
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.parallelism import Parallelism
 
@@ -61,14 +61,18 @@ class Work:
             published formula counts them: what is computed again (recomputation) does not count. ``None`` where it is
             not known. It is the numerator of the MFU (model FLOPs utilisation; Chowdhery et al. 2022, arXiv
             2204.02311, section 4.1).
+        replicas: Replicas of the model (DP) that share the samples; ``None`` where it is not known.
+        microbatches: Microbatches of a replica; ``None`` where there are none.
 
     Raises:
-        InputError: A number is negative or not finite.
+        InputError: A number is negative or not finite, or a count is not a whole number of at least 1.
     """
 
     samples: float = field(converter=float, validator=at_least(0))
     tokens: float | None = field(default=None, converter=optional(float), validator=at_least(0))
     model_flops: float | None = field(default=None, converter=optional(float), validator=at_least(0))
+    replicas: int | None = field(default=None, validator=whole(1))
+    microbatches: int | None = field(default=None, validator=whole(1))
 
     @property
     def tokens_per_sample(self) -> float | None:
@@ -90,7 +94,7 @@ class Workload(ABC):
         """Return one iteration.
 
         Raises:
-            InputError: The workload does not fit the system, for example for want of I/O controllers.
+            InputError: The workload does not fit the system, for example because it has no I/O controllers.
         """
 
     def memory(self, system: System) -> MemoryUse:
@@ -104,6 +108,14 @@ class Workload(ABC):
         return None
 
     def notes(self, system: System) -> tuple[str, ...]:
-        """Return what a reader of every result must know, such as traffic that is left out; nothing by default."""
+        """Return what a reader of every result must know; nothing by default."""
+        del system
+        return ()
+
+    def omissions(self, system: System) -> tuple[str, ...]:
+        """Return what the graph leaves out, such as traffic; nothing by default.
+
+        Each is a note of every result. A comparison never marks such a result as the best one.
+        """
         del system
         return ()

@@ -123,7 +123,14 @@ def test_the_work_is_that_of_the_model_however_it_is_executed(fields: dict[str, 
 
 def test_samples_of_replicas_add_up() -> None:
     assert small(dp=4).work(SYSTEM).samples == 64
-    assert small(mp=2, minibatch=3).work(SYSTEM) == Work(24, 96, small(global_batch=24, dp=1).work(SYSTEM).model_flops)
+    flops = small(global_batch=24, dp=1).work(SYSTEM).model_flops
+    assert small(mp=2, minibatch=3).work(SYSTEM) == Work(24, 96, flops, replicas=8, microbatches=1)
+
+
+def test_the_division_of_the_batch_is_told() -> None:
+    # 16 NPUs: 4 replicas of 16 samples; the smallest divisor of 16 that is at least 4 x 2 stages.
+    work = small(mp=2, pp=2, global_batch=64).work(SYSTEM)
+    assert (work.replicas, work.microbatches) == (4, 8)
 
 
 @pytest.mark.parametrize(
@@ -158,4 +165,4 @@ def test_mfu_as_published(shape: tuple[int, int, int], batch: int, gpus: int, se
 )
 def test_gathers_that_are_left_out_are_noted(fields: dict[str, Any], noted: bool) -> None:
     note = "zero_stage = 3: the all-gathers of weights over DP are not simulated; they take no time here"
-    assert small(**fields).notes(SYSTEM) == ((note,) if noted else ())
+    assert small(**fields).omissions(SYSTEM) == ((note,) if noted else ())

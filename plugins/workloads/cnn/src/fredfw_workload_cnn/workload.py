@@ -23,9 +23,8 @@ class Cnn(Workload):
 
     One task per block (convolution, residual unit, inception module) and direction. The backward pass costs twice the
     forward pass (gradients of inputs and of weights). The roofline's bytes are the parameters once and everything that
-    the layers read and write. The images of the *next* iteration are loaded meanwhile, each worker's from one I/O
-    controller: nothing waits for them, yet the iteration does not end before they are there. Without controllers there
-    is no load.
+    the layers read and write. Meanwhile each worker loads the images of the *next* iteration from one I/O controller.
+    No task waits for them, but the iteration ends only when they have arrived. Without controllers nothing is loaded.
     """
 
     name: ClassVar[str] = "cnn"
@@ -130,7 +129,8 @@ class Cnn(Workload):
         """Return samples and model FLOPs of an iteration: three forward passes, of convolutions and linear layers."""
         parallelism = self.parallelism(system)
         samples = self._samples(parallelism) * parallelism.dp
-        return Work(samples, model_flops=3 * samples * sum(block.flops for block in self.blocks))
+        flops = sum(block.flops for block in self.blocks)
+        return Work(samples, model_flops=3 * samples * flops, replicas=parallelism.dp)
 
     def _samples(self, parallelism: Parallelism) -> int:
         """Return the samples of one worker."""

@@ -228,11 +228,17 @@ class Transformer(Workload):
         2021, arXiv 2104.04473, appendix; without recomputation as in Korthikanti et al. 2022, arXiv 2205.05198,
         appendix).
         """
-        samples = self._batch(self.parallelism(system).dp).samples
-        shape = self.shape
-        return Work(samples, tokens=samples * shape.sequence, model_flops=3 * shape.flops(samples))
+        batch = self._batch(self.parallelism(system).dp)
+        samples, shape = batch.samples, self.shape
+        return Work(
+            samples,
+            tokens=samples * shape.sequence,
+            model_flops=3 * shape.flops(samples),
+            replicas=batch.replicas,
+            microbatches=batch.microbatches,
+        )
 
-    def notes(self, system: System) -> tuple[str, ...]:
+    def omissions(self, system: System) -> tuple[str, ...]:
         """Say that the all-gathers of ZeRO stage 3 are left out, where there are any."""
         if self.execution != "stationary" or self.zero_stage < 3 or self.parallelism(system).dp == 1:
             return ()
