@@ -465,9 +465,9 @@ def test_other_commands_check_their_outputs() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "good.toml: fabric: there are 2 fabrics (accepted: one of mesh, fred)"),
-        (["--fabric", "mash"], "good.toml: fabric: no fabric 'mash'; did you mean 'mesh'?"),
-        (["--fabric", "mesh", "--workload", "nett"], "good.toml: workload: no workload 'nett'; did you mean 'net'?"),
+        ([], "good.toml: --fabric: there are 2 fabrics, and none is chosen (accepted: one of mesh, fred)"),
+        (["--fabric", "mash"], "good.toml: --fabric: no fabric 'mash'; did you mean 'mesh'?"),
+        (["--fabric", "mesh", "--workload", "nett"], "good.toml: --workload: no workload 'nett'; did you mean 'net'?"),
     ],
 )
 def test_cells_that_are_not_there(arguments: list[str], message: str) -> None:
@@ -481,7 +481,7 @@ SAVING = '[[savings]]\nname = "S"\nof = "mesh"\nover = "fred"\n'
 @pytest.mark.parametrize(
     ("text", "key", "message"),
     [
-        (GOOD + "sweep = { size = ['1 MB'] }", "workloads.net.sweep.size", "gives two values the same name"),
+        (GOOD + "sweep = { size = ['1 MB'] }", "workloads.net.sweep.size", "the name 'net' has no placeholder {size}"),
         (
             GOOD.replace("net]", '"net {size}"]') + "sweep = { size = [] }",
             "workloads.net {size}.sweep.size",

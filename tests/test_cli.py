@@ -278,7 +278,7 @@ def test_parts_of_a_matrix_are_compared_with_their_baselines(sweep: str) -> None
     rows = json.loads(succeeds("compare", sweep, "--workload", "net {seconds}", "--json", "-"))["rows"]
     assert len(rows) == 6
     line = is_refused("compare", sweep, "--fabric", "at 3 GB/s")
-    assert line.startswith("sweep.toml: fabric: no fabric 'at 3 GB/s'; did you mean 'at ")
+    assert line.startswith("sweep.toml: --fabric: no fabric 'at 3 GB/s'; did you mean 'at ")
 
 
 def test_cells_are_listed_for_scripts(sweep: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,6 +373,10 @@ def test_values_of_the_experiment_are_replaced(experiment: str) -> None:
             "two.toml: --set fabrics.slwo.topology.rate: there is no fabric 'slwo'",
         ),
         ("npu.peek=1", "two.toml: --set npu.peek: unknown key; did you mean 'peak'?"),
+        (
+            "fabrics.slow.rate=1 GB/s",
+            "two.toml: --set fabrics.slow.rate: unknown key; did you mean fabrics.slow.topology.rate?",
+        ),
         ("fidelity=high", "two.toml: --set fidelity: 'high' is not known"),
         ("npu", "--set: 'npu' is not an assignment"),
     ],
@@ -385,6 +389,10 @@ def test_bad_values_name_the_option(experiment: str, command: str, assignment: s
 def test_bad_fields_name_the_option(experiment: str) -> None:
     line = is_refused("compare", experiment, "--set", "fabrics.slow.topology.rate=1 GB")
     assert line.startswith("two.toml: --set fabrics.slow.topology.rate: '1 GB' has the unit 'GB', not B/s")
+    line = is_refused("compare", experiment, "--set", "fabrics.slow.topology.name=slwo")
+    assert line.startswith(
+        "two.toml: --set fabrics.slow.topology: no topology 'slwo'. If a file defines it, use fredfw --plugin "
+    )
 
 
 def test_a_damaged_compressed_cell_is_refused(experiment: str) -> None:
@@ -569,6 +577,12 @@ def test_too_little_memory_is_one_line_and_code_1() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no device that is always full")
+def test_an_output_file_on_a_full_disk_is_code_2(experiment: str) -> None:
+    line = is_refused("compare", experiment, "--json", "/dev/full")
+    assert line.startswith("/dev/full: cannot be written: No space left on device")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no device that is always full")
 @pytest.mark.parametrize("arguments", [["compare", "two.toml"], ["compare", "two.toml", "--json", "-"], ["chat"]])
 def test_a_full_disk_is_one_line_and_code_1(experiment: str, arguments: list[str]) -> None:
     del experiment  # is in the current directory
@@ -587,6 +601,29 @@ def test_a_closed_standard_output_is_one_line_and_code_2(experiment: str, argume
     done = subprocess.run(command, env=environment(), stderr=subprocess.PIPE, text=True, check=False)
     message = "fredfw: error: --json: standard output is closed (accepted: a path, or a standard output that is open)\n"
     assert (done.returncode, done.stderr) == (2, message)
+
+
+def test_each_file_that_was_written_is_named_on_standard_error(experiment: str) -> None:
+    result = fredfw("compare", experiment, "--json", "-", "--csv", "out.csv", "--plot", "\x1b[31m.svg")
+    assert (result.exit_code, json.loads(result.stdout)["format"]) == (0, "fredfw.comparison")
+    assert result.stderr == "wrote out.csv\nwrote \\x1b[31m.svg\n"
+    assert fredfw("compare", experiment, "--json", "-").stderr == ""
+
+
+def test_a_number_without_a_unit_is_refused_on_the_line(experiment: str) -> None:
+    line = is_refused("collective", "all-reduce", "--topology", "tiny", "--set", "rate=450")
+    assert line == "--set.rate: 450 has no unit (accepted: a number with its unit, such as 450GB/s or 450Gbps)"
+    numbers = {
+        "fabrics.slow.topology.rate=450": "fabrics.slow.topology.rate: 450 has no unit",
+        'fabrics.slow.topology={ name = "tiny", rate = 2e9 }': "fabrics.slow.topology.rate: 2000000000.0 has no unit",
+        "npu.peak=1": "npu.peak: 1 has no unit",
+    }
+    for assignment, message in numbers.items():
+        for command in (["compare"], ["run", "--fabric", "slow"], ["calibrate"]):
+            assert is_refused(command[0], experiment, *command[1:], "--set", assignment).startswith(f"--set {message}")
+    # A file may have numbers in SI units.
+    Path("si.toml").write_text(Path(experiment).read_text() + "\n[npu]\npeak = 1e15\n")
+    succeeds("compare", "si.toml")
 
 
 def test_outputs_are_all_written_or_none(experiment: str, monkeypatch: pytest.MonkeyPatch) -> None:

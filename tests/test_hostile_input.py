@@ -113,7 +113,7 @@ def test_a_terminal_without_the_letters_gets_escapes_and_a_file_the_letters() ->
 def test_a_file_whose_name_is_not_text() -> None:
     Path(os.fsdecode(b"\xff.toml")).write_text(GOOD.replace('title = "gr\u00f6\u00dfer"', ""), encoding="utf-8")
     done = run("compare", b"\xff.toml", "--no-progress", "--json", b"\xfe.json", "--csv", "-")
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr.splitlines()) == (0, [b"wrote \\udcfe.json"])
     assert json.loads(Path(os.fsdecode(b"\xfe.json")).read_text(encoding="utf-8"))["title"] == "\\udcff"
     missing = run("compare", b"\xfd.toml")
     assert missing.returncode == 2

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fredfw.terminal import has_controls, printable
+from fredfw.terminal import has_controls, printable, quoted
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,11 @@ def test_tabs_and_ends_of_lines_are_printed_but_are_controls() -> None:
     assert printable("a\tb\nc") == "a\tb\nc"
     assert has_controls("a\tb")
     assert has_controls("a\nb")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("FRED-D", "FRED-D"), ("two rows", "'two rows'"), ("a,b", "'a,b'"), ("", "''"), ("it's", '"it\'s"')],
+)
+def test_names_in_a_list_are_quoted_where_they_would_run_together(name: str, shown: str) -> None:
+    assert quoted(name) == shown

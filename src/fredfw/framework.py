@@ -20,6 +20,7 @@ from fredfw.experiment.spec import FIDELITIES, AnyOutline, Experiment
 from fredfw.fabric import Fabric, Topology
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
+from fredfw.terminal import quoted
 from fredfw.typing import IntArray
 from fredfw.units import Unit, parse
 
@@ -32,7 +33,8 @@ class Framework:
         trust_plugins: Whether the plugin files that an experiment names are executed. Otherwise such an experiment is
             refused, unless ``plugins`` has loaded the files already.
         log: Called with the name of an event and its values as keyword arguments, as ``structlog.get_logger().info``
-            is: experiments that are read, fabrics that are built, cells that begin and end. Nobody is told by default.
+            is: experiments that are read, fabrics that are built, cells that begin and end. By default nothing is
+            logged.
     """
 
     def __init__(self, plugins: PluginManager | None = None, *, trust_plugins: bool = False, log: Log = silent) -> None:
@@ -318,9 +320,9 @@ def _members(group: Sequence[Any] | None, fabric: Fabric) -> IntArray:
 
 
 def _chosen(name: str | None, names: Sequence[str], kind: str, file: str | None) -> str:
-    accepted = f"one of {listed(names)}"
+    accepted = f"one of {listed(list(map(quoted, names)))}"
     if name is None and len(names) > 1:
-        raise InputError(f"there are {len(names)} {kind}s", file=file, key=kind, accepted=accepted)
+        raise InputError(f"there are {len(names)} {kind}s, and none is chosen", file=file, key=kind, accepted=accepted)
     if name is not None and name not in names:
         raise UnknownNameError(f"no {kind} {name!r}{nearest(name, names)}", file=file, key=kind, accepted=accepted)
     return names[0] if name is None else name

@@ -20,6 +20,11 @@ def printable(text: str) -> str:
     return _CONTROL.sub(_escape, text)
 
 
+def quoted(name: str) -> str:
+    """Return ``name`` for a list of names with commas between them: in quotes where it is not one plain word."""
+    return name if name and not any(letter.isspace() or letter in ",'\"" for letter in name) else repr(name)
+
+
 def _escape(match: re.Match[str]) -> str:
     character = match[0]
     if character in "\t\n":

@@ -101,7 +101,7 @@ def test_another_bandwidth_than_the_baseline_has_is_noted(bandwidth: str, ratio:
     content = tables(baseline="fred")
     content["fabrics"]["mesh"]["topology"]["link_bandwidth"] = bandwidth
     found = {row.fabric: row.notes for row in compare(content).rows}
-    note = f"an NPU can send {ratio} times the bandwidth of the baseline: links differ, not only the network"
+    note = f"an NPU can send {ratio} times the baseline's bandwidth: the links differ, not only the topology"
     assert found == {"mesh": () if ratio is None else (note,), "fred": ()}
 
 

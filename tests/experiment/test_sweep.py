@@ -113,11 +113,12 @@ def test_stepwise_may_name_a_template() -> None:
         (swept(sweep={}), "fabrics.mesh {columns}.sweep", "{} is not a sweep"),
         (swept(sweep={"columns": []}), "fabrics.mesh {columns}.sweep.columns", "[] is not a list of values"),
         (swept(sweep={"columns": 2}), "fabrics.mesh {columns}.sweep.columns", "2 is not a list of values"),
-        (swept("mesh"), "fabrics.mesh.sweep.columns", "the name 'mesh' gives two values the same name"),
+        (swept("mesh"), "fabrics.mesh.sweep.columns", "the name 'mesh' has no placeholder {columns}"),
         (
             swept("mesh {columns} {colums}"),
             "fabrics.mesh {columns} {colums}.sweep",
-            "'colums' of the name 'mesh {columns} {colums}' is not swept; did you mean 'columns'?",
+            "the name 'mesh {columns} {colums}' has the placeholder {colums}, but the sweep has no field 'colums'; "
+            "did you mean 'columns'?",
         ),
         (
             swept("mesh {columns} {rows}", sweep={"columns": [2], "rows": [3]}),
@@ -144,7 +145,7 @@ def test_stepwise_may_name_a_template() -> None:
         (
             {**swept(), "workloads": {"net": {"workload": "microbenchmark", "sweep": {"size": ["1 MB"]}}}},
             "workloads.net.sweep.size",
-            "the name 'net' gives two values the same name",
+            "the name 'net' has no placeholder {size}",
         ),
     ],
 )

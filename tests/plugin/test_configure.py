@@ -241,7 +241,7 @@ def test_other_errors_of_a_class_stay_visible_as_the_cause() -> None:
         ({"rows": "4"}, {"rows": 4}),
         ({"share": "1e-3"}, {"share": 1e-3}),
         ({"speed": "750 GB/s"}, {"speed": 750e9}),
-        ({"speed": "5e9"}, {"speed": 5e9}),
+        ({"speed": "5 GB/s"}, {"speed": 5e9}),
         ({"wide": "true"}, {"wide": True}),
         ({"label": "4"}, {"label": "4"}),
         ({"label": "true"}, {"label": "true"}),
@@ -275,9 +275,26 @@ def test_texts_are_read_as_toml_where_they_are(texts: dict[str, str], expected: 
     assert configure.from_text(Thing, {"rows": "2", **texts}) == Thing(**{"rows": 2, **expected})
 
 
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [
+        ("450", "such as 450GB/s or 450Gbps"),
+        ("0.5", "such as 0.5GB/s or 0.5Gbps"),
+        ("5e9", "such as 5 GB/s"),
+    ],
+)
+def test_numbers_of_a_line_have_units(text: str, accepted: str) -> None:
+    with pytest.raises(InputError, match="has no unit") as caught:
+        configure.from_text(Thing, {"rows": "2", "speed": text})
+    assert caught.value.key == "speed"
+    assert str(caught.value.accepted).endswith(accepted)
+
+
 def test_texts_that_do_not_fit() -> None:
     with pytest.raises(InputError, match=r"--set\.rows: 'four' is not an integer"):
         configure.from_text(Thing, {"rows": "four"}, key_prefix="--set")
+    with pytest.raises(InputError, match=r"speed: -1\.0 is too small"):
+        configure.from_text(Thing, {"rows": "4", "speed": "-1"})
     with pytest.raises(InputError, match="row: unknown key; did you mean 'rows'"):
         configure.from_text(Thing, {"row": "4"})
 

@@ -60,14 +60,20 @@ ALL_DOWN = ("switch0>npu0", "switch0>npu1", "switch0>npu2", "switch0>npu3")
         (Operation.MULTICAST, [0], [1, 2, 3], (ALL_UP[0], *ALL_DOWN[1:]), None),
         (Operation.MULTICAST, [0], [0, 1], (ALL_UP[0], ALL_DOWN[1]), None),  # the source has it
         (Operation.MULTICAST, [0], [1, 2, 3], (ALL_UP[0], *ALL_DOWN[1:3]), "nothing gets from npu0 to npu3"),
-        (Operation.MULTICAST, [0], [1, 2], (ALL_UP[0], *ALL_DOWN[1:]), "nobody wants what enters npu3"),
+        (Operation.MULTICAST, [0], [1, 2], (ALL_UP[0], *ALL_DOWN[1:]), "data enters npu3, but is not needed there"),
         (Operation.MULTICAST, [0], [1, 2], ALL_DOWN[1:3], "nothing gets from npu0 to npu1"),
         (Operation.REDUCE, [1, 2, 3], [0], (*ALL_UP[1:], ALL_DOWN[0]), None),
         (Operation.REDUCE, [0, 1, 2, 3], [0], (*ALL_UP, ALL_DOWN[0]), None),  # its own part turns at the switch
-        (Operation.REDUCE, [1, 2], [0], (*ALL_UP[1:], ALL_DOWN[0]), "nobody sends what leaves npu3"),
+        (Operation.REDUCE, [1, 2], [0], (*ALL_UP[1:], ALL_DOWN[0]), "data leaves npu3, but none arrives there"),
         (Operation.REDUCE, [1, 2, 3], [0], (*ALL_UP[1:3], ALL_DOWN[0]), "nothing gets from npu3 to"),
         (Operation.ALL_REDUCE, [0, 1, 2, 3], [0, 1, 2, 3], (*ALL_UP, *ALL_DOWN), None),
-        (Operation.ALL_REDUCE, [0, 1, 2], [0, 1, 2], (*ALL_UP[:3], *ALL_DOWN), "nobody wants what enters npu3"),
+        (
+            Operation.ALL_REDUCE,
+            [0, 1, 2],
+            [0, 1, 2],
+            (*ALL_UP[:3], *ALL_DOWN),
+            "data enters npu3, but is not needed there",
+        ),
         (Operation.ALL_REDUCE, [0, 1], [0, 1], (*ALL_UP[:2], ALL_DOWN[0], ALL_DOWN[0]), "nothing gets from"),
     ],
 )

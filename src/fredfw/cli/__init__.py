@@ -95,7 +95,7 @@ class _Group(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         own = super().get_command(ctx, cmd_name)
-        # While a shell completes a line there is nobody to tell of plugins that do not work.
+        # During completion, warnings about plugins that do not work have no place to go.
         if own is not None or ctx.resilient_parsing:
             return own
         return session(ctx).plugins.commands.get(cmd_name)
@@ -124,7 +124,7 @@ class _Group(click.Group):
         with _reported(), limits_of(session(ctx).limit_texts):
             result = super().invoke(ctx)
             if sys.stdout is not None:  # it is where a shell closed it
-                # What a plugin's command printed: click ends quietly if nobody reads it any more, Python's exit not.
+                # Flush what a plugin's command printed: click handles a closed pipe quietly, Python's exit does not.
                 sys.stdout.flush()
         return result
 
@@ -167,7 +167,8 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
     metavar="NAME=COUNT",
     callback=_remember,
     expose_value=False,
-    help=f"Accept input that asks for up to so many of {', '.join(limits.DEFAULTS)}; may be repeated.",
+    help="Change a limit: input that asks for more than COUNT of NAME is refused. "
+    f"NAME is one of {', '.join(limits.DEFAULTS)}. May be repeated.",
 )
 @click.option(
     "--log-level",

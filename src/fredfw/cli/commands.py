@@ -12,7 +12,8 @@ import click
 from fredfw.cli import completion
 from fredfw.cli.output import STDOUT, Outputs, log, progress_bar
 from fredfw.cli.parsing import (
-    blamed_on_set,
+    blamed_on_options,
+    check_units,
     configured,
     nccl_sizes,
     parse_assignments,
@@ -91,7 +92,7 @@ def _comparing(command: Command) -> Command:
         "map_path",
         metavar="PATH",
         type=_PATH,
-        help="Draw the savings by two fields as a map; formats as --plot.",
+        help="Draw each saving of FILE that goes by two fields as a map of colours; formats as for --plot.",
     )
     for option in (_export, maps, plot, _csv, _json):
         command = option(command)
@@ -99,7 +100,7 @@ def _comparing(command: Command) -> Command:
 
 
 class _Report:
-    """Where the comparison of one command goes; made before anything runs, so that what is wrong is told at once."""
+    """Where the comparison of one command goes; made before anything runs, so that errors are reported first."""
 
     def __init__(
         self,
@@ -156,7 +157,7 @@ class _Report:
 
 
 def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
-    # Imported before anything runs: a missing matplotlib is told at once, not after the simulation.
+    # Imported before anything runs, so that a missing matplotlib is reported before the simulation.
     from fredfw.report.pictures import FORMATS
 
     if option == "--plot":
@@ -213,11 +214,11 @@ def compare(
     values = parse_values(assignments)
     framework = open_framework(ctx)
     report = _Report(framework, [file], **outputs)
-    with progress_bar(progress) as step:
-        with blamed_on_set(values):
-            experiment = framework.load_experiment(
-                file, fabrics=fabrics or None, workloads=workloads or None, baselines=True, values=values
-            )
+    with progress_bar(progress) as step, blamed_on_options(values):
+        experiment = framework.load_experiment(
+            file, fabrics=fabrics or None, workloads=workloads or None, baselines=True, values=values
+        )
+        check_units(experiment, values)
         report.protect(framework.plugins.files)
         report.check(experiment.savings)
         try:
@@ -245,7 +246,7 @@ def merge(
     values = parse_values(assignments)
     framework = open_framework(ctx)
     report = _Report(framework, [file, *cells], **outputs)
-    with blamed_on_set(values):
+    with blamed_on_options(values):
         comparison = framework.merge(file, cells, values=values)
     report.check(comparison.savings)
     report.write(comparison)
@@ -261,7 +262,7 @@ def cells(ctx: click.Context, file: str, assignments: tuple[str, ...]) -> None:
     The plugins of FILE need not be installed.
     """
     values = parse_values(assignments)
-    with blamed_on_set(values):
+    with blamed_on_options(values):
         outline = open_framework(ctx).outline(file, values=values)
     for workload, fabric in outline.cells:
         click.echo(f"{workload.name}\t{fabric.name}")
@@ -314,11 +315,9 @@ def run(
     outputs = Outputs(paths | {option: path for option, (_, path) in exporters.items()}, source=file)
     chosen_fabrics = None if fabric is None else [fabric]
     chosen_workloads = None if workload is None else [workload]
-    with progress_bar(progress) as step:
-        with blamed_on_set(values):
-            experiment = framework.load_experiment(
-                file, fabrics=chosen_fabrics, workloads=chosen_workloads, values=values
-            )
+    with progress_bar(progress) as step, blamed_on_options(values):
+        experiment = framework.load_experiment(file, fabrics=chosen_fabrics, workloads=chosen_workloads, values=values)
+        check_units(experiment, values)
         outputs.protect(framework.plugins.files)
         result = framework.run(experiment, workload=workload, fabric=fabric, fidelity=fidelity, progress=step)
     log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
@@ -505,9 +504,9 @@ def calibrate(
     values = parse_values(assignments)
     outputs = Outputs({"--json": json_path}, source=file)
     framework = open_framework(ctx)
-    with progress_bar(progress) as step:
-        with blamed_on_set(values):
-            experiment = framework.load_experiment(file, values=values)
+    with progress_bar(progress) as step, blamed_on_options(values):
+        experiment = framework.load_experiment(file, values=values)
+        check_units(experiment, values)
         outputs.protect(framework.plugins.files)
         fits = framework.calibrate(experiment, progress=step)
     from fredfw.report import data, tables

@@ -24,7 +24,7 @@ Complete = Callable[[click.Context, click.Parameter, str], Items]
 
 
 class PathText(click.Path):
-    """Completes names of files and checks nothing: whoever opens one says what is wrong with it."""
+    """Completes names of files and does not check them: the command reports a file that it cannot open."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return ``value`` as it is."""

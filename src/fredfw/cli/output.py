@@ -75,6 +75,8 @@ class Outputs:
     def write(self, contents: Mapping[str, Callable[[], str | bytes]], *, leave_out: Collection[str] = ()) -> None:
         """Make what is wanted of ``contents``, by option; no file is replaced before all of it is written.
 
+        Names each file that it wrote on standard error.
+
         Args:
             contents: What makes them. A path that ends in ``.gz`` gets them compressed.
             leave_out: Options that are not written, although they are wanted.
@@ -85,6 +87,9 @@ class Outputs:
             for option, path in wanted.items():
                 if path == STDOUT:
                     click.echo(_encoded(made[option]), nl=False)
+        for path in wanted.values():
+            if path != STDOUT:
+                click.echo(printable(f"wrote {path}"), err=True)
 
     def show(self, report: Callable[[], list[RenderableType]]) -> None:
         """Print a report for people, unless standard output already holds one of the outputs."""

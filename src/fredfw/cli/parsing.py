@@ -6,11 +6,14 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fredfw import limits
 from fredfw.errors import InputError
 from fredfw.units import Unit, parse
+
+if TYPE_CHECKING:
+    from fredfw.experiment.spec import Experiment
 
 T = TypeVar("T")
 _MOST_SIZES = 10_000
@@ -106,19 +109,73 @@ def _assignment(text: str) -> tuple[str, str]:
 
 
 @contextmanager
-def blamed_on_set(values: Mapping[str, Any]) -> Iterator[None]:
-    """Name ``--set`` in errors about the keys that it gave."""
+def blamed_on_options(values: Mapping[str, Any]) -> Iterator[None]:
+    """Name the option in errors about what it gave: ``--set`` with ``values``, ``--fabric`` or ``--workload``."""
     from fredfw.experiment.overrides import key_parts
 
     try:
         yield
     except InputError as error:
+        if error.key in ("fabric", "workload"):
+            error.key = f"--{error.key}"
         for path in values:
-            given = (path, ".".join(key_parts(path)))  # as TOML has it, and as messages about files do
+            # As TOML has it, and as messages about files do; the name of a plugin is blamed on the whole table.
+            given = {path, ".".join(key_parts(path))}
+            given |= {one.removesuffix(".name") for one in given}
             if error.key and any(error.key == one or error.key.startswith((f"{one}.", f"{one}[")) for one in given):
                 error.key = f"--set {error.key}"
                 break
         raise
+
+
+def check_units(experiment: Experiment, values: Mapping[str, Any]) -> None:
+    """Make sure that numbers that ``--set`` gave for ``experiment`` have their units; files need none.
+
+    Args:
+        experiment: With ``values`` in their places.
+        values: By path, as ``parse_values`` returns them.
+
+    Raises:
+        InputError: A number without a unit; names ``--set`` and the path.
+    """
+    from fredfw.experiment.overrides import key_parts
+    from fredfw.plugin import configure
+
+    for path, value in values.items():
+        for parts, one in _leaves(key_parts(path), value):
+            for plugin in _plugins_at(experiment, parts[:-1]):
+                try:
+                    configure.check_units(type(plugin), {parts[-1]: one})
+                except InputError as error:
+                    key = f"--set {'.'.join(parts)}"
+                    raise InputError(error.message, key=key, accepted=error.accepted) from None
+
+
+def _leaves(parts: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the keys of ``value``, or of what is in it where it is a table; an item of a list counts as the list."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _leaves((*parts, key), one)
+    else:
+        yield (parts[:-1] if parts[-1].isdecimal() else parts), value
+
+
+def _plugins_at(experiment: Experiment, parts: tuple[str, ...]) -> list[object]:
+    """Return what the table at ``parts`` of ``experiment`` configures: one for each section of a sweep."""
+    match parts:
+        case ("npu",):
+            return [experiment.npu]
+        case ("fabrics", name, "topology" | "sweep"):
+            return [one.topology for one in experiment.fabrics if one.template == name]
+        case ("fabrics", name, "router" | "sharing" | "placement" as key):
+            return [getattr(one, key) for one in experiment.fabrics if one.template == name]
+        case ("fabrics", name, "collectives", *_):
+            chosen = [one.collectives for one in experiment.fabrics if one.template == name and one.collectives]
+            return [algorithm for table in chosen for algorithms in table.values() for algorithm in algorithms]
+        case ("workloads", name, "workload" | "sweep"):
+            return [one.workload for one in experiment.workloads if one.template == name]
+        case _:
+            return []
 
 
 def configured(cls: type[T], assignments: Iterable[str], option: str) -> T:
@@ -202,7 +259,7 @@ def _factor(text: str, option: str) -> float:
         factor = float(text)
     except ValueError:
         factor = 0.0
-    # Also refuses NaN and infinity, of which the second would give one size and no message.
+    # Also refuses NaN and infinity; infinity would give one size without a message.
     if not 1 < factor < math.inf:
         raise InputError(f"{text!r} is not a factor", key=option, accepted="a finite number above 1")
     return factor

@@ -22,6 +22,7 @@ from fredfw.experiment.spec import (
 )
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
+from fredfw.terminal import quoted
 from fredfw.workloads import Work
 
 # How near its target a calibrated cell must be; a stepwise run may differ a little from the one that was fitted.
@@ -123,7 +124,7 @@ def check_labels(outline: AnyOutline, causes: Causes) -> None:
                 f"no workload has the label {label!r}{nearest(label, known)}",
                 file=outline.file,
                 key=f"priorities[{index}]",
-                accepted=", ".join(known) or "an empty list",
+                accepted=", ".join(map(quoted, known)) or "an empty list",
             )
 
 
@@ -225,6 +226,7 @@ def assemble(
                 workload_settings=dict(workload.settings),
                 fabric_template=fabric.template,
                 fabric_settings=dict(fabric.settings),
+                omissions=cell.omissions,
             )
         )
     return Comparison(
@@ -273,7 +275,7 @@ def _unlike(cell: Cell, baseline: Cell) -> tuple[str, ...]:
         # A ratio without names, so that the fabrics of a sweep share one footnote.
         ratio = cell.injection_bandwidth / baseline.injection_bandwidth
         notes.append(
-            f"an NPU can send {ratio:.3g} times the bandwidth of the baseline: links differ, not only the network"
+            f"an NPU can send {ratio:.3g} times the baseline's bandwidth: the links differ, not only the topology"
         )
     return tuple(notes)
 

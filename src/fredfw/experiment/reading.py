@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -34,10 +35,11 @@ from fredfw.experiment.sweep import expand
 from fredfw.paths import resolved
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, Registry
-from fredfw.terminal import has_controls, printable
+from fredfw.terminal import has_controls, printable, quoted
 from fredfw.workloads import Npu
 
 _T = TypeVar("_T")
+_TYPO = 0.75  # how alike a key and a known one are that differ by a slip of the keyboard
 
 
 def load(path: str | Path, values: Mapping[str, Any] | None = None) -> AnyOutline:
@@ -186,7 +188,7 @@ def _fabric(
     name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any], baseline: str
 ) -> FabricSection:
     key = f"fabrics.{name}"
-    _check_keys(table, (*FabricSection.PLUGINS, "baseline", "sweep"), key)
+    _check_keys(table, (*FabricSection.PLUGINS, "baseline", "sweep"), key, plugin="topology")
     if "topology" not in table:
         raise InputError("the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }")
     own = _text(table.get("baseline", baseline), f"{key}.baseline")
@@ -196,7 +198,7 @@ def _fabric(
 def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any]) -> WorkloadSection:
     key = f"workloads.{name}"
     own = ("baseline", "compute_scale", "calibration", "scaled_like", "stepwise", "sweep")
-    _check_keys(table, (*WorkloadSection.PLUGINS, *own), key)
+    _check_keys(table, (*WorkloadSection.PLUGINS, *own), key, plugin="workload")
     if "workload" not in table:
         raise InputError("the workload is missing", key=f"{key}.workload", accepted="a name, or { name = ..., ... }")
     if "scaled_like" in table and ("compute_scale" in table or "calibration" in table):
@@ -234,7 +236,7 @@ def _scaled(sections: Sequence[WorkloadSection]) -> tuple[WorkloadSection, ...]:
         original = originals.get(one.scaled_like)
         if original is None:
             message = f"no workload {one.scaled_like!r} with a compute_scale{nearest(one.scaled_like, originals)}"
-            accepted = listed(list(originals)) or "a workload with a compute_scale"
+            accepted = listed(list(map(quoted, originals))) or "a workload with a compute_scale"
             raise UnknownNameError(message, key=f"workloads.{one.name}.scaled_like", accepted=accepted)
         result.append(evolve(one, compute_scale=original.compute_scale, fitted=original.fitted))
     return tuple(result)
@@ -303,7 +305,7 @@ def _check_names(outline: AnyOutline) -> None:
                 raise InputError(
                     f"{name!r} is the baseline, whose speed-up is 1 at every scale",
                     key=f"workloads.{workload.name}.calibration.fabric",
-                    accepted=listed(others) or "another fabric",
+                    accepted=listed(list(map(quoted, others))) or "another fabric",
                 )
     _check_savings(outline)
 
@@ -415,11 +417,14 @@ class _Reader:
         return configure.build(cls, options, key_prefix=key)
 
 
-def _check_keys(table: Mapping[str, Any], known: Sequence[str], key: str) -> None:
+def _check_keys(table: Mapping[str, Any], known: Sequence[str], key: str, *, plugin: str | None = None) -> None:
+    """Make sure that ``table`` has only ``known`` keys; a field of ``plugin``, one of them, may be meant by another."""
     for name in table:
         if name not in known:
             where = f"{key}.{name}" if key else name
-            raise InputError(f"unknown key{nearest(name, known)}", key=where, accepted=", ".join(known))
+            typo = plugin is None or difflib.get_close_matches(name, known, cutoff=_TYPO)
+            hint = nearest(name, known) if typo else f"; did you mean {key}.{plugin}.{name}?"
+            raise InputError(f"unknown key{hint}", key=where, accepted=", ".join(known))
 
 
 def _table(value: object, key: str) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from fredfw.errors import InputError
 from fredfw.experiment.results import Cell, Saving, SavingClaim, SavingGroup
 from fredfw.experiment.spec import AnyOutline, Pair, SavingSpec
+from fredfw.terminal import quoted
 
 Causes = Callable[[str, str], Collection[str]]
 
@@ -35,7 +36,7 @@ def check_parts(outline: AnyOutline, causes: Causes) -> None:
                         f"{pair.workload!r} on {fabric!r} has no part {saving.part!r}",
                         file=outline.file,
                         key=f"savings[{index}].part",
-                        accepted=", ".join(known),
+                        accepted=", ".join(map(quoted, known)),
                     )
 
 

@@ -14,6 +14,7 @@ from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.experiment.naming import as_written, fill, listed
 from fredfw.fabric import Router, Topology
 from fredfw.simulation import SharingPolicy
+from fredfw.terminal import quoted
 from fredfw.workloads import Npu, Placement, Workload
 
 FIDELITIES = ("compressed", "stepwise")
@@ -412,7 +413,7 @@ class Outline(Generic[_Fabric, _Workload]):
 
     def _unknown(self, kind: str, name: str, known: Sequence[str]) -> UnknownNameError:
         message = f"no {kind} {name!r}{nearest(name, known)}"
-        return UnknownNameError(message, file=self.file, accepted=listed(known))
+        return UnknownNameError(message, file=self.file, accepted=listed(list(map(quoted, known))))
 
 
 AnyOutline = Outline[FabricSection, WorkloadSection]

@@ -25,7 +25,8 @@ def expand(
         plugin: The key whose table the swept fields are merged into.
 
     Raises:
-        InputError: A sweep that is none, whose fields are not in the name or set already, or two sections of one name.
+        InputError: A sweep is not a table of lists, a swept field is missing in the name or already set, or two
+            sections have the same name.
     """
     taken: dict[str, str] = {}
     for template, table in tables.items():
@@ -57,7 +58,7 @@ def _checked(sweep: object, template: str, plugin: object, key: str) -> Mapping[
         if not isinstance(values, list) or not values:
             raise InputError(f"{values!r} is not a list of values", key=where, accepted="a list of one or more values")
         if field not in named:
-            message = f"the name {template!r} gives two values the same name"
+            message = f"the name {template!r} has no placeholder {{{field}}}, so its cells cannot be told apart"
             raise InputError(message, key=where, accepted=f"a name with {{{field}}} in it")
         if isinstance(plugin, Mapping) and field in plugin:
             raise InputError(
@@ -65,8 +66,9 @@ def _checked(sweep: object, template: str, plugin: object, key: str) -> Mapping[
             )
     for field in named:
         if field not in sweep:
-            message = f"{field!r} of the name {template!r} is not swept{nearest(field, sweep)}"
-            raise InputError(message, key=key, accepted=_FORM)
+            message = f"the name {template!r} has the placeholder {{{field}}}, but the sweep has no field {field!r}"
+            accepted = f"a name with placeholders only for {', '.join(sweep)}, or a list of values of {field}"
+            raise InputError(f"{message}{nearest(field, sweep)}", key=key, accepted=accepted)
     # Each of them is a row or a column of cells.
     limits.check("cells", math.prod(map(len, sweep.values())), key=key)
     return sweep

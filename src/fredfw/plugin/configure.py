@@ -18,9 +18,20 @@ import numpy as np
 from fredfw.answers import FAILURES, explain, whose
 from fredfw.errors import FredfwError, InputError, PluginError, nearest
 from fredfw.plugin import schema
+from fredfw.units import LEAST, MOST, Unit, render
 
 T = TypeVar("T")
 
+# Units to suggest for a number that has none. A number of bytes needs none, as in nccl-tests.
+_SUGGESTED = {
+    Unit.SECONDS: ("ns", "us"),
+    Unit.BYTES_PER_SECOND: ("GB/s", "Gbps"),
+    Unit.FLOPS: ("TFLOP/s",),
+    Unit.JOULES: ("mJ",),
+    Unit.JOULES_PER_BYTE: ("pJ/B", "pJ/bit"),
+}
+# Others are probably in the SI unit already.
+_USUAL = (1e-3, 1e6)
 # What the indices of arrays can hold, on every platform.
 _LARGEST = 2**63 - 1
 
@@ -53,11 +64,39 @@ def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "") -
     """Return an instance of an attrs class, configured by texts such as those of ``--set key=value``.
 
     A text is read as ``from_toml`` does, and kept as it is where the field takes nothing but text. A field that takes a
-    list takes ``8 GB/s, 4 GB/s`` without brackets, too. Raises as ``build`` does.
+    list takes ``8 GB/s, 4 GB/s`` without brackets, too. Raises as ``build`` and ``check_units`` do.
     """
     settings = schema.settings(cls)
     values = {key: _read(text, settings[key].hint if key in settings else Any) for key, text in texts.items()}
+    try:
+        check_units(cls, values)
+    except InputError as error:
+        raise error.at(key=key_prefix) from None
     return build(cls, values, key_prefix=key_prefix)
+
+
+def check_units(cls: type, values: Mapping[str, Any]) -> None:
+    """Make sure that numbers that were typed on the command line have units: 450 may mean 450 GB/s, or 450 Gbps.
+
+    Bytes and 0 need no unit. An experiment file and a program may give numbers in SI units instead.
+
+    Args:
+        cls: The attrs class that they configure.
+        values: By key; lists of numbers, too.
+
+    Raises:
+        InputError: A number without a unit.
+    """
+    settings = schema.settings(cls)
+    for key, value in values.items():
+        unit = settings[key].attribute.metadata.get("unit") if key in settings else None
+        for one in value if isinstance(value, list) else [value]:
+            if unit not in _SUGGESTED or isinstance(one, bool) or not isinstance(one, int | float):
+                continue
+            if LEAST <= one <= MOST:  # the field itself refuses others
+                likely = _USUAL[0] <= one < _USUAL[1]
+                forms = " or ".join(f"{one:g}{suffix}" for suffix in _SUGGESTED[unit]) if likely else render(one, unit)
+                raise InputError(f"{one!r} has no unit", key=key, accepted=f"a number with its unit, such as {forms}")
 
 
 def unstructure(instance: Any) -> dict[str, Any]:
@@ -126,7 +165,7 @@ def _value(value: Any, setting: schema.Setting) -> Any:
     try:
         return _convert(value, setting.hint)
     except InputError as error:
-        if error.key is None:  # it is about the whole value, of which the field knows more than the type does
+        if error.key is None:  # it is about the whole value, and the field says more about that than the type
             error.accepted = setting.accepted
         error.at(key=setting.key)
         raise

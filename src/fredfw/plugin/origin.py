@@ -1,4 +1,4 @@
-"""Who a plugin is and why it is left out: what messages say about one."""
+"""Which plugin it is and why it is left out, for messages."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from fredfw.plugin import schema
 from fredfw.plugin.calls import Calls
 from fredfw.plugin.contract import class_violations
 from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical
+from fredfw.terminal import quoted
 
 if TYPE_CHECKING:
     import click
@@ -76,6 +77,8 @@ class Catalog(ABC, Generic[V]):
 
     wanted: ClassVar[str]
     """What a hook returns a sequence of, in words."""
+    elsewhere: ClassVar[str] = ""
+    """Where an unknown name may be defined, as a sentence."""
 
     def __init__(self, kind: str, hook: str, calls: Calls) -> None:
         self.kind = kind
@@ -142,7 +145,7 @@ class Catalog(ABC, Generic[V]):
         if name in entries:
             return entries[name]
         message = f"no {self.kind} {name!r}{nearest(name, entries)}"
-        known = ", ".join(entries) or "none is installed"
+        known = ", ".join(map(quoted, entries)) or "none is installed"
         provider = f"fredfw-{self.kind}-{name}" if name in FIRST_PARTY.get(self.kind, ()) else None
         suspects = [one for one in self._calls.left_out(self._hook) if self._may_provide(one, name, provider)]
         for one in suspects:
@@ -151,6 +154,8 @@ class Catalog(ABC, Generic[V]):
             raise BrokenPluginError(message, accepted=known)
         if provider is not None and not suspects:
             message += f"; the distribution {provider} would provide it, which is not installed"
+        elif provider is None and self.elsewhere:
+            message += f"{'' if message.endswith('?') else '.'} {self.elsewhere}"
         raise UnknownNameError(message, accepted=known)
 
     @staticmethod
@@ -225,6 +230,7 @@ class Registry(Catalog[type[T]]):
     """
 
     wanted = "classes"
+    elsewhere = "If a file defines it, use fredfw --plugin FILE"
 
     def __init__(self, kind: str, hook: str, calls: Calls, interface: type[T], *, optional: bool = False) -> None:
         super().__init__(kind, hook, calls)
@@ -269,7 +275,7 @@ class Commands(Catalog["click.Command"]):
     wanted = "click commands"
 
     def _fits(self, one: object) -> bool:
-        import click  # whoever made a command has imported it already
+        import click  # costs nothing here: the code that made the command has imported it
 
         return isinstance(one, click.Command)
 

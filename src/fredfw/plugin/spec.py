@@ -156,7 +156,7 @@ def fredfw_commands() -> Sequence[click.Command]:  # type: ignore[empty-body]  #
     Called once per plugin manager, and again only after a plugin was registered by hand.
 
     Determinism and cost: always return commands of the same names; no input or output. Import click, ``fredfw.cli`` and
-    the module of the commands inside the hook only, so that nobody pays for them who looks up a topology.
+    the module of the commands inside the hook only: a look-up of a topology must not pay for these imports.
     """
 
 

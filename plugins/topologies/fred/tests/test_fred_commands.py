@@ -27,7 +27,8 @@ def fred(*arguments: str) -> Result:
 
 def succeeds(*arguments: str) -> str:
     result = fred(*arguments)
-    assert (result.exit_code, result.stderr) == (0, "")
+    written = "".join(f"wrote {path}\n" for path in arguments if path.startswith("out."))
+    assert (result.exit_code, result.stderr) == (0, written)
     return result.stdout
 
 

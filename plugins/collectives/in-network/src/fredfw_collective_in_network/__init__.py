@@ -50,7 +50,8 @@ class InNetwork(CollectiveAlgorithm):
         """See ``CollectiveAlgorithm.refusal``; patterns of unicasts alone need nothing of the network."""
         for capability in _NEEDS.get(request.pattern, ()):
             if not getattr(view.capabilities, capability):
-                return f"the network does not {_VERBS[capability]} streams for this group"
+                refusal = f"the network does not {_VERBS[capability]} streams for this group"
+                return f"{refusal} (the topologies switch and fred do with in_network = true)"
         streams = request.ranks if request.pattern in (Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER) else 1
         return limits.excess("transfers", streams * request.ranks) or super().refusal(request, view)
 
