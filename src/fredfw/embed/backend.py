@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 # What a deadlock report lists at most.
 _LISTED = 10
-# Priorities are kept as numbers of 64 bits; nobody needs that many.
+# Priorities are kept as numbers of 64 bits, which is more than enough.
 _CLASSES = 2**31
 _ALONE = np.zeros(1, dtype=np.intp)
 

@@ -172,7 +172,7 @@ class FlowSet:
         """Return the routes of these flows by ``router``.
 
         Raises:
-            UnsupportedError: There are none, or nobody has said where the flows begin and end.
+            UnsupportedError: There are none, or the ends of the flows are not given.
         """
         if self.again is None:
             raise UnsupportedError(f"{self.label or 'flows'} cannot be routed again")

@@ -162,7 +162,7 @@ class Cuts:
 def across(starts: IntArray, ends: IntArray, amounts: FloatArray, positions: int) -> tuple[FloatArray, FloatArray]:
     """Return what crosses each of the ``positions - 1`` cuts between positions, upwards and downwards.
 
-    Only sums of amounts, no differences: what is left of a large number may be no more than its rounding.
+    Amounts are only added. The difference of large numbers could be mere rounding.
 
     Args:
         starts: ``(k,)`` position that each amount comes from.

@@ -17,7 +17,7 @@ class Detours:
     """The links that are closed, and the routes that a router knows around them.
 
     Attributes:
-        router: Routes flows again; ``None`` as long as nobody has given one.
+        router: Routes flows again; ``None`` until one is given.
     """
 
     def __init__(self) -> None:

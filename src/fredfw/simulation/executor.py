@@ -24,7 +24,7 @@ from fredfw.workloads import TaskGraph, TaskKind
 # Plain integers: looking up an enum's member costs more than the comparison, and this is the hot path.
 _COMPUTE, _TRANSFER, _LOAD = int(TaskKind.COMPUTE), int(TaskKind.TRANSFER), int(TaskKind.LOAD)
 _STREAMS = (_LOAD, int(TaskKind.STORE))
-# The least growth of the share done that is told.
+# Progress is reported when the share that is done has grown by this much.
 _VISIBLE = 0.002
 # What a deadlock report lists at most.
 _LISTED = 10
@@ -446,7 +446,7 @@ class Executor:
         self._total = self._total or sum(len(self._table(task).participants) for task in range(len(self._graph)))
         self._done += ended
         share = self._done / self._total
-        if self._told + _VISIBLE <= share < 1:  # the end is told by whoever knows what comes next
+        if self._told + _VISIBLE <= share < 1:  # the caller reports the end, since it knows what comes next
             self._told = share
             progress(share)
 

@@ -65,7 +65,7 @@ class Position:
 
 
 class Lap:
-    """One repetition of the flows of a load, as they drain with nobody else on their links.
+    """One repetition of the flows of a load, as they drain without other flows on their links.
 
     Args:
         solver: Knows rates.

@@ -13,6 +13,6 @@ def keep_freed_memory() -> None:
 
     glibc gives more than twice the largest block that was ever freed back to the kernel, block by block, and counts
     blocks of up to 32 MiB (mallopt(3), dynamic mmap threshold). Arrays of some MiB, which a simulation makes by the
-    thousand, then cost more to get than to fill. A block that nobody writes to costs nothing, here as elsewhere.
+    thousand, then cost more to get than to fill. A block that is never written costs nothing.
     """
     np.empty(2**25 - 2**16, dtype=np.uint8)

@@ -76,7 +76,7 @@ class _Load(Load):
     Args:
         batch: Theirs.
         members: ``(F,)`` indices into its flow set, or ``None`` for all.
-        drained: ``(F,)`` when each was drained, infinite before; ``None`` where nobody will ask.
+        drained: ``(F,)`` when each was drained, infinite before; ``None`` where it is not needed.
         lap: How one of its repetitions drains alone, once that matters.
     """
 
@@ -338,7 +338,7 @@ class FlowNetwork:
             self._next_drain = self._drained + self._traffic.settle()
 
     def _first_event(self) -> float:
-        """Return when the next event is due, infinite if none is; those that were taken back are none."""
+        """Return when the next event is due, infinite if there is none; cancelled events do not count."""
         events = self._events
         while events and events[0][2] in self._withdrawn:
             self._withdrawn.remove(heapq.heappop(events)[2])

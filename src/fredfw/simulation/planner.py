@@ -24,7 +24,7 @@ from fredfw.simulation.sharing import SharingPolicy
 from fredfw.typing import IntArray
 from fredfw.units import Unit, render
 
-# Rounding; a time is no shorter than its bound by more.
+# Room for rounding: a time may be below its bound by this share, not by more.
 _EXACT = 1e-9
 # Of how many roundings of the clock a time is made at most.
 _TICKS = 1000
@@ -118,9 +118,8 @@ class Planner:
         Args:
             request: What each of the groups does.
             groups: Who.
-            awaited: Whether computation waits for it. What nobody waits for runs beside other traffic: then a candidate
-                that is slower than the fastest by no more than a thousandth is preferred where it puts fewer flows on a
-                link.
+            awaited: Whether computation waits for it. If not, it runs beside other traffic: then a candidate that is at
+                most a thousandth slower than the fastest is preferred if it puts fewer flows on a link.
         """
         return self._planned(request, groups, self._fabric.views(groups), 0.0 if awaited else _MARGIN)
 

@@ -55,7 +55,7 @@ class Load:
         draining: ``(F,)`` which of them still have bytes to send.
         count: How many those are.
         first: Serial number of the first; the others' follow.
-        key: Names the draining flows; empty while nobody has asked.
+        key: Names the draining flows; empty until it is asked for.
     """
 
     routes: Routes

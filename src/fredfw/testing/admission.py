@@ -246,7 +246,7 @@ def figures_and_notes_are_well_formed(case: AdmissionCase) -> None:
 
 
 def is_deterministic(case: AdmissionCase) -> None:
-    """Asked the same in a new simulation, it says the same, and it leaves what it is given as it is."""
+    """It gives the same answers in a new simulation, and it does not change its arguments."""
     other = built(twin(case.subject))
     for seed, (play, sets) in enumerate(zip(case.plays, case.sets, strict=True)):
         before = digest(_given(tuple(_sets(case.fabric, np.random.default_rng(seed)))))

@@ -43,7 +43,7 @@ def check_all(title: str, case: C, checks: Sequence[Check[C]], expected_failures
         ConformanceError: A check fails that is not expected to, or does not fail that is, or an expectation has no
             reason or no check.
     """
-    names: dict[str, list[str]] = {}  # by message: what one fault makes of several checks is told once
+    names: dict[str, list[str]] = {}  # by message: one fault may fail several checks, and is reported once
     for message in misuses(checks, expected_failures):
         names.setdefault(message, []).append("expected_failures")
     for check in checks:

@@ -95,7 +95,7 @@ def result_is_left_alone(case: ExporterCase) -> None:
 
 
 def is_deterministic(case: ExporterCase) -> None:
-    """Asked again, it gives the same content, also from an equal instance."""
+    """It gives the same content when it is asked again, and so does an equal instance."""
     for seed, (result, content) in enumerate(case.contents):
         for exporter in (case.subject, twin(case.subject)):
             with seeded(seed):

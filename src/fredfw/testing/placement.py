@@ -66,7 +66,7 @@ def too_many_workers_are_refused(case: PlacementCase) -> None:
 
 
 def is_deterministic(case: PlacementCase) -> None:
-    """Asked again, it gives the same NPUs."""
+    """It gives the same NPUs when it is asked again."""
     for seed, (fabric, parallelism, what) in enumerate(case.asked()):
         first = case.subject.order(fabric, parallelism)
         with seeded(seed):

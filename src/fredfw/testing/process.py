@@ -47,7 +47,7 @@ def same_elsewhere(instance: Any, observe: Callable[[Any], str], what: str) -> N
         what: What that is.
 
     Raises:
-        ConformanceError: It does not look the same, or cannot be made there: nobody else can import a class of an
+        ConformanceError: It does not look the same, or cannot be made there: no other process can import a class of an
             interactive session, or inside a function.
     """
     if _answering:
@@ -116,7 +116,7 @@ def answer() -> None:
     global _answering  # noqa: PLW0603  (a property of the whole process)
     _answering = True
     question = json.load(sys.stdin)
-    with redirect_stdout(sys.stderr):  # whatever the author's module prints is no part of the answer
+    with redirect_stdout(sys.stderr):  # output of the author's module must not mix with the answer
         outer, *inner = question["class"].split(".")
         cls: Any = _find(outer, question["module"], question["file"])
         for name in inner:

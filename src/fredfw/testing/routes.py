@@ -239,7 +239,7 @@ def routes_do_not_depend_on_the_batch(case: RoutedCase[Any]) -> None:
 
 
 def routes_are_deterministic(case: RoutedCase[Any]) -> None:
-    """Asked again, a router says the same, and it leaves what it is given as it is."""
+    """A router gives the same answer when it is asked again, and it does not change its arguments."""
     sources, destinations = (ends.copy() for ends in case.pairs)
     with seeded(1):
         again = case.router.route(case.fabric, sources, destinations)

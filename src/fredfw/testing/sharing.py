@@ -145,7 +145,7 @@ def is_local_if_it_says_so(case: SharingCase) -> None:
 
 
 def is_deterministic(case: SharingCase) -> None:
-    """Asked again, the policy says the same, and it leaves what it is given as it is."""
+    """The policy gives the same answer when it is asked again, and it does not change its arguments."""
     for seed, one in enumerate(case.shared):
         incidence = one.incidence
         given: list[Any] = [

@@ -16,7 +16,7 @@ class TreeReport:
     """A tree, taken as the paths of all streams to one node and the paths from there to all ends.
 
     Args:
-        faults: Why the links are no such tree; empty if they are.
+        faults: Why the links are not such a tree; empty if they are.
         stuck: Where it joins or branches although the node there cannot.
         latency: Seconds of its deepest branches, up and down.
     """
@@ -58,8 +58,14 @@ def _examine(
             faults.append(f"{fabric.link_name(link)} is one too many")
     joins = Counter(int(fabric.destinations[link]) for link in rise.values())
     branches = Counter(int(fabric.sources[link]) for link in fall.values())
-    faults += [f"nobody sends what leaves {name(one)}" for one in rise if not joins[one] and one not in senders]
-    faults += [f"nobody wants what enters {name(one)}" for one in fall if not branches[one] and one not in receivers]
+    faults += [
+        f"data leaves {name(one)}, but none arrives there" for one in rise if not joins[one] and one not in senders
+    ]
+    faults += [
+        f"data enters {name(one)}, but is not needed there"
+        for one in fall
+        if not branches[one] and one not in receivers
+    ]
     # The only end of a reduction adds, and the only source of a multicast sends, by itself.
     combines = int(destinations[0]) if operation is Operation.REDUCE else None
     copies = middle if operation is Operation.MULTICAST else None

@@ -25,34 +25,41 @@ DEFAULT_NPUS = 64
 class FatTree(Topology):
     """Fat tree of plain switches of one radix, with the NPUs at the lowest level.
 
-    Half the ports of a switch lead up and half down; those of the top level all lead down. Oversubscription takes ports
-    from the links up of the lowest switches for more NPUs. The ratio is exact: the lowest switches use as many ports as
-    it allows and leave the others free, so that 2 makes 20 down, 10 up and 2 free of 32. So k ports, without
-    oversubscription, hold k^2 / 2 NPUs with
-    two levels of switches and k^3 / 4 with three (Al-Fares et al., "A scalable, commodity data center network
-    architecture", SIGCOMM 2008). NPUs fill the places in order, and only switches that two of them can use are built.
+    A switch has half of its ports down and half up. The switches of the top level have all ports down. Without
+    oversubscription, switches of k ports hold k^2 / 2 NPUs with two levels and k^3 / 4 with three (Al-Fares et al., "A
+    scalable, commodity data center network architecture", SIGCOMM 2008). NPUs fill the places in order. A switch that
+    fewer than two NPUs can use is not built.
 
-    The defaults are those assumed for the electrical baseline of WRHT (arXiv 2207.10982): three levels of 32 ports, 40
-    Gbps links, 500 ns per hop. It gives no energy, which counts as zero here. Packets are sprayed by default: all links
-    of a level then carry the same, which is what adaptive routing comes near to. ``ecmp`` shows what collisions of
-    hashed paths cost; its traffic is irregular, so that simulating it takes far longer.
+    Oversubscription gives the lowest switches more ports down than up. The ratio is exact. Ports that do not fit it
+    stay free: with a ratio of 2, a switch of 32 ports has 20 down, 10 up and 2 free.
+
+    The defaults are those of the electrical baseline of WRHT (arXiv 2207.10982): three levels of 32 ports, 40 Gbps
+    links, 500 ns per hop. That paper gives no energy, so it is 0 here. The default routing ``spray`` puts the same
+    load on all links of a level, which adaptive routing approximates. ``ecmp`` shows what collisions of hashed paths
+    cost. Its traffic is irregular, so its simulation takes far longer.
     """
 
     name: ClassVar[str] = "fat-tree"
 
     npus: int | None = units.option(
-        None, validator=units.whole(1), help=f"NPUs attached; default: as many as fit, up to {DEFAULT_NPUS}"
+        None,
+        validator=units.whole(1),
+        help=f"number of NPUs; default: as many as fit, but not more than {DEFAULT_NPUS}",
     )
-    radix: int = units.option(32, validator=units.whole(2), help="ports of each switch")
-    levels: int = units.option(3, validator=units.whole(2), help="levels of switches")
+    radix: int = units.option(32, validator=units.whole(2), help="number of ports of a switch")
+    levels: int = units.option(3, validator=units.whole(2), help="number of levels of switches")
     oversubscription: float = units.option(
-        1.0, validator=units.at_least(1), help="bandwidth down over bandwidth up of the lowest switches"
+        1.0,
+        validator=units.at_least(1),
+        help="of the lowest switches: bandwidth to their NPUs, divided by bandwidth to the level above",
     )
     link_bandwidth: float = units.bandwidth("40 Gbps", help="bandwidth of each link, per direction")
-    link_latency: float = units.duration("500 ns", help="latency of each link and of the switch or NPU that it enters")
+    link_latency: float = units.duration("500 ns", help="latency of each link, including the switch or NPU at its end")
     link_energy: float = units.energy(0.0, help="energy per byte and link")
     routing: str = units.option(
-        "spray", validator=units.one_of(*ROUTERS), help="one path per pair by a hash, or packets spread over all paths"
+        "spray",
+        validator=units.one_of(*ROUTERS),
+        help="ecmp: a hash chooses one shortest path for each pair of NPUs; spray: packets use all of them evenly",
     )
 
     def __attrs_post_init__(self) -> None:

@@ -117,7 +117,7 @@ class Circuits:
         key = ports, frozenset(flows)
         if key not in self._routed:
             try:
-                # In an order of their own, so that the answer does not depend on who asked first.
+                # In a fixed order, so that the answer does not depend on which flows asked first.
                 FredSwitch(self.m, ports).route(sorted(flows, key=lambda flow: min(flow.inputs)))
                 self._routed[key] = None
             except RoutingConflict as conflict:

@@ -24,9 +24,9 @@ _EXHAUSTIVE = 5040
 class RoutablePlacement(Placement):
     """Searches for a placement whose MP, DP and PP groups meet no routing conflict on FRED's switches.
 
-    Tried are NPU order (FRED's own placement), the other five nestings of MP, DP and PP, and then, from the best of
-    them on, exchanges of two NPUs that leave no more phases in conflict, in a fixed pseudo-random order. Where there
-    are few enough orders, all are tried, so that nothing found means that there is nothing.
+    It tries NPU order (FRED's own placement) and the other five nestings of MP, DP and PP. From the best of these it
+    exchanges pairs of NPUs in a fixed pseudo-random order, and keeps an exchange that does not add conflicts. If there
+    are few enough orders, it tries all of them; then a failed search proves that there is no such placement.
     """
 
     name: ClassVar[str] = "routable"

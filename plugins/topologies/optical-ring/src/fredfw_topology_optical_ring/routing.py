@@ -52,7 +52,7 @@ class ShortestArcRouter(Router):
         return evolve(routes, latencies=routes.latencies + self.oeo_latency * (hops > 0))
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """See ``Router.tree``; a circuit has two ends, so there are none but single paths."""
+        """See ``Router.tree``; a circuit has two ends, so a tree must be a single path."""
         if len(sources) != 1 or len(destinations) != 1:
             raise UnsupportedError(
                 f"the shortest-arc router has no {operation.value} tree from {len(sources)} to {len(destinations)} "

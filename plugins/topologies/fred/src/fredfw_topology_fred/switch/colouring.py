@@ -46,7 +46,7 @@ class Search:
             """Colour the vertices of the mask ``left``; ``banned`` has the colours each may not take, as bit masks."""
             if not left:
                 return True
-            # Of the colours that nobody has yet, only one need be tried.
+            # Unused colours are equivalent, so only one of them need be tried.
             choices = (1 << min(used + 1, self.colours)) - 1
             vertex = min(_bits(left), key=lambda one: ((choices & ~banned[one]).bit_count(), -degrees[one]))
             for colour in _bits(choices & ~banned[vertex]):
