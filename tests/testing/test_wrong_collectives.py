@@ -23,6 +23,7 @@ from fredfw import (
     units,
 )
 from fredfw import ring_schedule as rings
+from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.testing import ConformanceError, check_collective
 from fredfw.testing.fabrics import grid
 
@@ -240,6 +241,40 @@ def test_variants() -> None:
 
 
 @frozen
+class Untrue(Rings):
+    """Tells ``auto`` what is not so."""
+
+    proportional: ClassVar[bool] = True
+    about: str = "size"
+
+    def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
+        return Untrue(about="reverse") if self.about == "view" else self
+
+    def undivided(self) -> CollectiveAlgorithm:
+        return DirectAlgorithm() if self.about == "pieces" else self
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        small = request.size < 1.5e6 or self.about != "size"
+        step = 1 if small and self.about != "reverse" else -1
+        return rings(request.pattern, request.size, np.arange(request.ranks)[:, None], step=step)
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ("size", "with twice the bytes the schedule is another one, although it says proportional"),
+        ("view", "equivalent() returns an algorithm that writes another schedule"),
+        ("pieces", "undivided() returns an algorithm that sends other bytes between ranks"),
+    ],
+)
+def test_what_auto_is_told(about: str, message: str) -> None:
+    with pytest.raises(ConformanceError) as caught:
+        check_collective(Untrue(about=about), ranks=(3,), fabrics=())
+    assert "what_auto_is_told_is_true: " in str(caught.value)
+    assert message in str(caught.value)
+
+
+@frozen
 class WrongVariant(Rings):
     """One of them does something wrong."""
 
@@ -252,7 +287,7 @@ class WrongVariant(Rings):
 
 def test_a_wrong_variant() -> None:
     message = failures(WrongVariant())
-    assert "fails 1 of 17 checks" in message
+    assert "fails 1 of 18 checks" in message
     assert "variants_are_valid: variant rings(fault=twice), all-reduce among 3 ranks without levels" in message
 
 
@@ -297,7 +332,7 @@ class Drifting(CollectiveAlgorithm):
 
 def test_phases_that_drift_apart() -> None:
     message = failures(Drifting())
-    assert "fails 1 of 17 checks" in message
+    assert "fails 1 of 18 checks" in message
     assert "stepwise_takes_as_long: all-reduce among 8 ranks on a star of 8, 1e+06 B: " in message
     assert "have them take turns on a channel, or say in expected_failures why that is meant" in message
     check_collective(Drifting(), expected_failures={"stepwise_takes_as_long": "the small part is not worth a channel"})

@@ -91,6 +91,17 @@ class CollectiveAlgorithm(ABC):
     name: ClassVar[str]
     patterns: ClassVar[frozenset[Pattern]]
     """The patterns it knows, in one configuration or another."""
+    proportional: ClassVar[bool] = False
+    """Whether its schedules for two sizes differ in the bytes of the chunks alone, and these grow with the size.
+
+    Then ``auto`` asks for the schedule of one size to find its bounds for all.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        # Who writes other schedules than the class it derives from has to say so anew.
+        if "schedule" in vars(cls):
+            cls.proportional = vars(cls).get("proportional", False)
 
     def __str__(self) -> str:
         """Return the name, with the options that are not at their defaults."""
@@ -120,6 +131,22 @@ class CollectiveAlgorithm(ABC):
         # However it is done, each pair of ranks has a block of its own.
         blocks = request.ranks**2 if request.pattern is Pattern.ALL_TO_ALL else 0
         return limits.excess("transfers", blocks)
+
+    def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
+        """Return the simplest configuration that writes the same schedules for ``view``: this one, unless overridden.
+
+        ``auto`` asks for the schedule of only one of those that are equivalent.
+        """
+        del view
+        return self
+
+    def undivided(self) -> CollectiveAlgorithm:
+        """Return the configuration that divides the data into the fewest pieces: this one, unless overridden.
+
+        It sends as many bytes from each rank to each other rank, with no more flows at the same time. ``auto`` asks
+        for the schedule in pieces only if the bytes alone do not take too long.
+        """
+        return self
 
     @abstractmethod
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:

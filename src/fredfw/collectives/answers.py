@@ -42,6 +42,36 @@ def refusal(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: Gr
     return answer
 
 
+def equivalent(algorithm: CollectiveAlgorithm, view: GroupView) -> CollectiveAlgorithm:
+    """Return the simplest configuration that writes the same as ``algorithm`` in groups seen as ``view``.
+
+    Raises:
+        PluginError: The algorithm fails, or what it returns is not a configuration of it.
+    """
+    asked = Asking(algorithm, "equivalent")
+    with asked:
+        answer: object = algorithm.equivalent(view)
+    return _configuration(algorithm, asked, answer)
+
+
+def undivided(algorithm: CollectiveAlgorithm) -> CollectiveAlgorithm:
+    """Return the configuration that does the same as ``algorithm`` with data in the fewest pieces.
+
+    Raises:
+        PluginError: The algorithm fails, or what it returns is not a configuration of it.
+    """
+    asked = Asking(algorithm, "undivided")
+    with asked:
+        answer: object = algorithm.undivided()
+    return _configuration(algorithm, asked, answer)
+
+
+def _configuration(algorithm: CollectiveAlgorithm, asked: Asking, answer: object) -> CollectiveAlgorithm:
+    if not isinstance(answer, CollectiveAlgorithm) or type(answer) is not type(algorithm):
+        raise asked.unexpected(answer, f"a configuration of {type(algorithm).__qualname__}")
+    return answer
+
+
 def written(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:
     """Return what ``algorithm`` writes for ``request``.
 

@@ -24,6 +24,7 @@ class DirectAlgorithm(CollectiveAlgorithm):
 
     name: ClassVar[str] = "direct"
     patterns: ClassVar[frozenset[Pattern]] = frozenset(Pattern)
+    proportional: ClassVar[bool] = True
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """See ``CollectiveAlgorithm.refusal``; each with each is as many flows at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
@@ -75,6 +76,13 @@ class Admission(ABC):
 
     Its answers, figures and notes follow from what it was asked in this simulation alone.
     """
+
+    def cap(self) -> float:
+        """Return bytes per second that no flow exceeds, whatever else runs: infinite, unless overridden.
+
+        ``auto`` leaves out algorithms that would need more.
+        """
+        return math.inf
 
     @abstractmethod
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:

@@ -89,6 +89,20 @@ def admission(fabric: Fabric) -> Admission:
     return answer
 
 
+def cap(admission: Admission) -> float:
+    """Return the bytes per second that no flow exceeds that ``admission`` lets in.
+
+    Raises:
+        PluginError: It fails, or what it returns is not a rate.
+    """
+    asked = Asking(admission, "cap")
+    with asked:
+        answer: object = admission.cap()
+    if not isinstance(answer, Real) or not float(answer) > 0:
+        raise asked.unexpected(answer, "bytes per second, more than 0")
+    return float(answer)
+
+
 def decision(admission: Admission, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
     """Return what ``admission`` does with ``flows`` while ``active`` are running.
 

@@ -246,6 +246,42 @@ def variants_are_valid(case: CollectiveCase) -> None:
 _FOR_VARIANTS = (3, 6)
 
 
+def what_auto_is_told_is_true(case: CollectiveCase) -> None:
+    """``equivalent``, ``undivided`` and ``proportional`` say what is so: ``auto`` leaves out candidates by them."""
+    subject, undivided = case.subject, case.subject.undivided()
+    for question, schedule in case.answers:
+        request = question.request
+        if request.ranks not in _FOR_VARIANTS or request.sizes is not None or request.size != _SIZE:
+            continue
+        equivalent = subject.equivalent(question.view)
+        if equivalent is not subject and _plan(equivalent, question).key != schedule.key:
+            raise ConformanceError(f"{question}: equivalent() returns an algorithm that writes another schedule")
+        if undivided is not subject:
+            sent = _pair_bytes(_plan(undivided, question))
+            if not np.allclose(sent, _pair_bytes(schedule), rtol=_EXACT, atol=_EXACT * request.size):
+                raise ConformanceError(
+                    f"{question}: undivided() returns an algorithm that sends other bytes between ranks"
+                )
+        if subject.proportional:
+            twice = _plan(subject, evolve(question, request=evolve(request, size=2 * request.size)))
+            if twice.key != evolve(schedule, chunk_bytes=2 * np.asarray(schedule.chunk_bytes)).key:
+                raise ConformanceError(
+                    f"{question}: with twice the bytes the schedule is another one, although it says proportional"
+                )
+
+
+def _pair_bytes(schedule: Schedule) -> FloatArray:
+    """Return the ``(ranks, ranks)`` bytes that unicasts carry from each rank to each other."""
+    table = np.zeros((schedule.ranks, schedule.ranks))
+    for phase in schedule.phases:
+        alone = np.ones(len(phase), dtype=bool) if phase.stream is None else phase.stream < 0
+        for repetition in range(1 if schedule.uniform(phase) else phase.repeat):
+            times = phase.repeat if schedule.uniform(phase) else 1
+            rows = schedule.row_bytes(phase, repetition)[alone] * times
+            np.add.at(table, (phase.source[alone], phase.destination[alone]), rows)
+    return table
+
+
 def bytes_are_conserved(case: CollectiveCase) -> None:
     """What crosses each link is what the rows of the schedule say, chunk by chunk."""
     for trial in case.trials:
@@ -316,6 +352,7 @@ COLLECTIVE: Sequence[Check[CollectiveCase]] = (
     is_deterministic,
     is_the_same_in_another_process,
     variants_are_valid,
+    what_auto_is_told_is_true,
     bytes_are_conserved,
     stepwise_takes_as_long,
     no_bound_is_beaten,

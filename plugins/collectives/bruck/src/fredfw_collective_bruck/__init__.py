@@ -28,6 +28,7 @@ class Bruck(CollectiveAlgorithm):
 
     name: ClassVar[str] = "bruck"
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_TO_ALL, Pattern.ALL_GATHER})
+    proportional: ClassVar[bool] = True
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw import (
     CollectiveAlgorithm,
@@ -38,6 +38,7 @@ class Hierarchical(CollectiveAlgorithm):
 
     name: ClassVar[str] = "hierarchical"
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
+    proportional: ClassVar[bool] = True
 
     chunks: int = units.option(
         1,
@@ -67,6 +68,14 @@ class Hierarchical(CollectiveAlgorithm):
         if view.coordinates is None:
             return "the group is not a full product of positions in the fabric's levels"
         return super().refusal(request, view)
+
+    def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
+        """See ``CollectiveAlgorithm.equivalent``: one level has one order and nothing to overlap."""
+        return type(self)() if len(view.levels) < 2 else self
+
+    def undivided(self) -> CollectiveAlgorithm:
+        """See ``CollectiveAlgorithm.undivided``."""
+        return self if self.chunks == 1 else evolve(self, chunks=1)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""

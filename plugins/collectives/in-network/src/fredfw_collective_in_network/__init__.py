@@ -45,6 +45,7 @@ class InNetwork(CollectiveAlgorithm):
 
     name: ClassVar[str] = "in-network"
     patterns: ClassVar[frozenset[Pattern]] = frozenset(Pattern)
+    proportional: ClassVar[bool] = True
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """See ``CollectiveAlgorithm.refusal``; patterns of unicasts alone need nothing of the network."""

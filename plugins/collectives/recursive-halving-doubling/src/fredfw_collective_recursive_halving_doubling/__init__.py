@@ -43,6 +43,7 @@ class RecursiveHalvingDoubling(CollectiveAlgorithm):
 
     name: ClassVar[str] = "recursive-halving-doubling"
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
+    proportional: ClassVar[bool] = True
 
     method: str = units.option(
         "halving-doubling",

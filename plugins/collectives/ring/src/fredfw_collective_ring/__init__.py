@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw import (
     CollectiveAlgorithm,
@@ -42,6 +42,7 @@ class Ring(CollectiveAlgorithm):
 
     name: ClassVar[str] = "ring"
     patterns: ClassVar[frozenset[Pattern]] = frozenset(Pattern) - {Pattern.POINT_TO_POINT}
+    proportional: ClassVar[bool] = True
 
     chunks: int = units.option(
         16, validator=units.whole(1), help="pieces of a broadcast or reduce that follow each other along the chain"
@@ -53,6 +54,10 @@ class Ring(CollectiveAlgorithm):
         if pattern in (Pattern.BROADCAST, Pattern.REDUCE):
             return [cls(chunks=chunks) for chunks in (1, 4, 16, 64, 256)]
         return [cls()]
+
+    def undivided(self) -> CollectiveAlgorithm:
+        """See ``CollectiveAlgorithm.undivided``."""
+        return self if self.chunks == 1 else evolve(self, chunks=1)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""

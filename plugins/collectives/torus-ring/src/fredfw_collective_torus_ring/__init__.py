@@ -43,6 +43,7 @@ class TorusRing(CollectiveAlgorithm):
 
     name: ClassVar[str] = "torus-ring"
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
+    proportional: ClassVar[bool] = True
 
     chunks: int = units.option(
         1,
@@ -69,6 +70,14 @@ class TorusRing(CollectiveAlgorithm):
             if level.kind == "line" and level.size > 2:
                 return f"the group extends along a line of {level.size}, which is not a ring"
         return super().refusal(request, view)
+
+    def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
+        """See ``CollectiveAlgorithm.equivalent``: with one level there is nothing to share or to overlap."""
+        return type(self)() if len(view.levels) < 2 else self
+
+    def undivided(self) -> CollectiveAlgorithm:
+        """See ``CollectiveAlgorithm.undivided``."""
+        return self if self.chunks == 1 else evolve(self, chunks=1)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw import (
     CollectiveAlgorithm,
@@ -42,6 +42,7 @@ class Tree(CollectiveAlgorithm):
 
     name: ClassVar[str] = "tree"
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE, Pattern.BROADCAST})
+    proportional: ClassVar[bool] = True
 
     shape: str = units.option(
         "binomial",
@@ -58,6 +59,10 @@ class Tree(CollectiveAlgorithm):
         del pattern
         shapes = ("binary", "double-binary")
         return [cls(), *(cls(shape=shape, chunks=chunks) for shape in shapes for chunks in (4, 16, 64, 256))]
+
+    def undivided(self) -> CollectiveAlgorithm:
+        """See ``CollectiveAlgorithm.undivided``; the data of a binomial tree never is divided."""
+        return self if self.shape == "binomial" or self.chunks == 1 else evolve(self, chunks=1)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""

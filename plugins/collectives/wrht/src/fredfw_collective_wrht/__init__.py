@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw import (
     CollectiveAlgorithm,
@@ -42,6 +42,7 @@ class Wrht(CollectiveAlgorithm):
 
     name: ClassVar[str] = "wrht"
     patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE})
+    proportional: ClassVar[bool] = True
 
     m: int | None = units.option(
         None,
@@ -68,11 +69,17 @@ class Wrht(CollectiveAlgorithm):
                 return "the ring goes one way only"
         return super().refusal(request, view)
 
+    def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
+        """See ``CollectiveAlgorithm.equivalent``: no group has more members than there are ranks."""
+        if len(view.levels) != 1:
+            return self
+        return evolve(self, m=max(2, min(self._group(view.levels[0]), view.size)))
+
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""
         (level,) = view.levels
         rank_at = np.argsort(view.require_levels()[:, 0])
-        m = 2 * level.lanes + 1 if self.m is None else self.m
+        m = self._group(level)
         up, down = [], []
         left = np.arange(request.ranks)  # positions
         while len(left) > 1:
@@ -90,6 +97,10 @@ class Wrht(CollectiveAlgorithm):
             down.append(Phase.of(representative, member, 0))
             left = middle
         return Schedule(request.pattern, request.ranks, request.size, 1, in_series(up + down[::-1]))
+
+    def _group(self, level: Level) -> int:
+        """Return the members of a group along ``level``."""
+        return 2 * level.lanes + 1 if self.m is None else self.m
 
 
 @hookimpl

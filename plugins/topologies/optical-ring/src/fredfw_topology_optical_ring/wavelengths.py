@@ -85,6 +85,11 @@ class WavelengthAdmission(Admission):
         self._splits: dict[Routes, str] = {}
         self._used = self._load = self._longest = self._reconfigurations = self._added = 0
 
+    def cap(self) -> float:
+        """See ``Admission.cap``: a wavelength, or all of them where a circuit may have several."""
+        ring = self._wavelengths
+        return ring.line_rate * (ring.lanes if ring.stripe else 1)
+
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Start | Wait | Split | Refuse:
         """See ``Admission.admit``."""
         del active
