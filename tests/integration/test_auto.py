@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import fredfw
-from fredfw.collectives import CollectiveRequest, Pattern
+from fredfw.collectives import CollectiveRequest, Pattern, answers
 from fredfw.simulation import FlowNetwork, LowerBounds, Lowering, MaxMin, Planner, ScheduleRun
-from fredfw.simulation.floors import Floors
+from fredfw.simulation.floors import Floors, Sketch
 
 FRAMEWORK = fredfw.Framework()
 FABRICS: dict[str, dict[str, Any]] = {
@@ -48,7 +50,8 @@ def test_auto_is_at_most_a_hundredth_slower_than_the_best_algorithm(fabric: str,
 def test_no_simulation_is_shorter_than_its_floor(fabric: str, size: float) -> None:
     topology = dict(FABRICS[fabric])
     built = FRAMEWORK.topology(topology.pop("name"), **topology).build()
-    lowering, floors = Lowering(built), Floors(built, built.router, LowerBounds(built))
+    cap = built.admission().cap()
+    lowering, floors = Lowering(built), Floors(built, built.router, LowerBounds(built), cap)
     groups = np.arange(16).reshape(2, 4, 2).swapaxes(1, 2).reshape(4, 4)
     request, view = CollectiveRequest(Pattern.ALL_REDUCE, 4, size), built.view(groups[0])
     for cls in FRAMEWORK.plugins.collectives:
@@ -58,7 +61,12 @@ def test_no_simulation_is_shorter_than_its_floor(fabric: str, size: float) -> No
                 network = FlowNetwork(built, MaxMin())
                 ScheduleRun(network, lowering, schedule, built.npus[groups], lambda _: None).start()
                 network.advance()
-                least = max(floors.unrouted([schedule], [groups]), floors.routed([schedule], [groups]).seconds)
+                sketch = Sketch.of(schedule, size)
+                least = max(
+                    floors.unrouted(sketch, groups[0]).seconds(size),
+                    floors.routed(sketch, groups[0]).seconds(size),
+                    floors.together([sketch], [groups]) * size,
+                )
                 assert least <= network.now * (1 + 1e-9), str(one)
 
 
@@ -77,3 +85,32 @@ def test_candidates_whose_parts_meet_are_ranked_step_by_step() -> None:
     }
     assert times["stepwise"] < 0.95 * times["compressed"]
     assert plan.candidates[str(candidates[0])] == times["stepwise"]
+
+
+@pytest.mark.parametrize(
+    ("topology", "split", "written", "simulated"),
+    [
+        ({"name": "mesh2d", "rows": 5, "columns": 12}, (3, 5, 4), 40, 12),
+        ({"name": "torus", "dimensions": [4, 4, 4]}, (1, 16, 4), 25, 4),
+        ({"name": "optical-ring", "npus": 64}, (4, 4, 4), 35, 25),
+    ],
+    ids=lambda value: value["name"] if isinstance(value, dict) else None,
+)
+def test_little_is_written_and_simulated(
+    topology: dict[str, Any], split: tuple[int, int, int], written: int, simulated: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Stages of a pipeline ask for the same at other places and for other sizes.
+    counts = Counter[str]()
+    for owner, name in ((answers, "schedule"), (Planner, "_simulate")):
+        monkeypatch.setattr(owner, name, _counted(getattr(owner, name), name, counts))
+    _seconds(topology, split, None)
+    assert 0 < counts["schedule"] <= written
+    assert 0 < counts["_simulate"] <= simulated
+
+
+def _counted(function: Callable[..., Any], name: str, counts: Counter[str]) -> Callable[..., Any]:
+    def counted(*given: Any, **options: Any) -> Any:
+        counts[name] += 1
+        return function(*given, **options)
+
+    return counted

@@ -5,7 +5,7 @@ import pytest
 
 from fredfw import Fabric, NodeKind, Pattern, Phase, Schedule, ring_schedule
 from fredfw.simulation.bounds import LowerBounds
-from fredfw.simulation.floors import Floors
+from fredfw.simulation.floors import Draft, Floor, Floors, Place, Sketch
 
 RING = Fabric(
     name="ring",
@@ -16,7 +16,8 @@ RING = Fabric(
     latencies=1e-3,
     energies=0.0,
 )
-MEMBERS = np.arange(4)[None, :]
+MEMBERS = np.arange(4)
+RINGED = Sketch.of(ring_schedule(Pattern.ALL_REDUCE, 4e9, np.arange(4)[:, None]), 4e9)
 
 
 @pytest.fixture
@@ -24,35 +25,78 @@ def floors() -> Floors:
     return Floors(RING, RING.router, LowerBounds(RING))
 
 
+SIZE = 4e9
+
+
+def sketch(*phases: Phase) -> Sketch:
+    return Sketch.of(Schedule(Pattern.BROADCAST, 4, 1e9, 1, phases), 1e9)
+
+
 def test_a_ring_takes_its_bytes_and_its_steps(floors: Floors) -> None:
     # Six steps of 1 GB over a link of 1 GB/s and 1 ms.
-    schedule = ring_schedule(Pattern.ALL_REDUCE, 4e9, np.arange(4)[:, None])
-    floor = floors.routed([schedule], [MEMBERS])
-    assert floor.seconds == pytest.approx(6 * 1.001)
-    assert floor.crowd == 1
+    steps = floors.routed(RINGED, MEMBERS)
+    assert steps.seconds(SIZE) == pytest.approx(6 * 1.001)
+    assert steps.crowd == 1
     # Without routes, the two links of an NPU count: half of that.
-    assert floors.unrouted([schedule], [MEMBERS]) == pytest.approx(6 * 0.501)
+    assert floors.unrouted(RINGED, MEMBERS).seconds(SIZE) == pytest.approx(6 * 0.501)
+
+
+def test_a_bound_for_one_size_is_a_bound_for_others(floors: Floors) -> None:
+    assert floors.routed(RINGED, MEMBERS).seconds(2 * SIZE) == pytest.approx(6 * 2.001)
+
+
+def test_a_flow_takes_its_bytes_at_the_cap_of_the_admission() -> None:
+    capped = Floors(RING, RING.router, LowerBounds(RING), 1e8)
+    assert capped.unrouted(RINGED, MEMBERS).seconds(SIZE) == pytest.approx(6 * 10.001)
 
 
 def test_phases_that_wait_or_share_a_channel_add_up(floors: Floors) -> None:
     def steps(**how: object) -> float:
-        first = Phase.of(0, 1, 0)
         second = Phase.of(2, 3, 0, **how)  # type: ignore[arg-type]  # one of two keywords
-        schedule = Schedule(Pattern.BROADCAST, 4, 1e9, 1, (first, second))
-        return floors.routed([schedule], [MEMBERS]).seconds
+        return floors.routed(sketch(Phase.of(0, 1, 0), second), MEMBERS).seconds(1e9)
 
     assert steps() == pytest.approx(1.001)
     assert steps(after=(0,)) == pytest.approx(2.002)
 
 
+def test_what_comes_before_and_after_a_channel_counts(floors: Floors) -> None:
+    # Two pieces take turns on channel 0, each on links of its own; one phase comes before and one after each of them.
+    phases = [
+        phase
+        for piece, place in enumerate((0, 4))
+        for phase in (
+            Phase.of(0, 1, 0),
+            Phase.of(1 + piece, 2 + piece, 0, after=(place,), channel=0),
+            Phase.of(3, 0, 0, after=(place + 1,)),
+            Phase.of(1, 0, 0, after=(place + 2,)),
+        )
+    ]
+    assert sketch(*phases).longest(np.ones(8)) == 5.0
+
+
 def test_bytes_of_all_groups_share_a_link(floors: Floors) -> None:
     # Two groups that do the same at the same place.
-    schedule = ring_schedule(Pattern.ALL_REDUCE, 4e9, np.arange(4)[:, None])
-    assert floors.routed([schedule], [np.repeat(MEMBERS, 2, axis=0)]).seconds == pytest.approx(12.0)
-    assert floors.routed([schedule, schedule], [MEMBERS, MEMBERS]).seconds == pytest.approx(12.0)
+    assert floors.together([RINGED], [np.stack([MEMBERS, MEMBERS])]) * SIZE == pytest.approx(12.0)
+    assert floors.together([RINGED, RINGED], [MEMBERS[None, :]] * 2) * SIZE == pytest.approx(12.0)
+
+
+def test_what_is_divided_counts_its_bytes_before_it_is_written(floors: Floors) -> None:
+    written: list[int] = []
+
+    def write() -> Sketch:
+        written.append(1)
+        return RINGED
+
+    place = Place("here", (MEMBERS[None, :],), ("here",))
+    rungs = Floor(floors, (Draft(RINGED, write),), place, SIZE).rungs
+    assert [rung() for rung in rungs[:4]] == pytest.approx([3.0, 6.0, 6.0, 0.0])
+    assert not written
+    assert [rung() for rung in rungs[4:]] == pytest.approx([6 * 0.501, 6 * 1.001])
+    assert written == [1]
 
 
 def test_an_empty_schedule_takes_nothing(floors: Floors) -> None:
-    empty = Schedule(Pattern.ALL_REDUCE, 1, 1e9, 1, ())
-    assert floors.unrouted([empty], [MEMBERS[:, :1]]) == 0.0
-    assert floors.routed([empty], [MEMBERS[:, :1]]).seconds == 0.0
+    empty = Sketch.of(Schedule(Pattern.ALL_REDUCE, 1, 1e9, 1, ()), 1e9)
+    assert floors.unrouted(empty, MEMBERS[:1]).seconds(1e9) == 0.0
+    assert floors.routed(empty, MEMBERS[:1]).seconds(1e9) == 0.0
+    assert floors.together([empty], [MEMBERS[None, :1]]) == 0.0

@@ -139,26 +139,6 @@ class LowerBounds:
         group = self._group(members)
         return group.ends.leave[group.ends.part], group.ends.enter[group.ends.part], group.latency
 
-    def crossing(self, sources: IntArray, destinations: IntArray, volumes: FloatArray) -> float:
-        """Return seconds that bytes take at least, over any routes: the most of any cut that is looked at.
-
-        Args:
-            sources: ``(k,)`` numbers of the NPUs that they come from.
-            destinations: ``(k,)`` numbers of the NPUs that they go to.
-            volumes: ``(k,)`` bytes.
-        """
-        everybody, most = self._group(np.arange(len(self._fabric.npus))), 0.0
-        for parts in (everybody.ends, *everybody.parts):
-            here, there = parts.part[sources], parts.part[destinations]
-            apart = np.where(here == there, 0.0, volumes)
-            for part, rates in ((here, parts.leave), (there, parts.enter)):
-                most = max(most, float(_seconds(np.bincount(part, apart, len(rates)).astype(float), rates).max()))
-        for halves in everybody.halves:
-            position, count = halves.position, len(halves.up) + 1
-            up, down = across(position[sources], position[destinations], volumes, count)
-            most = max(most, float(np.maximum(_seconds(up, halves.up), _seconds(down, halves.down)).max(initial=0.0)))
-        return most
-
     @cached_property
     def _cuts(self) -> Cuts:
         return Cuts(self._fabric)

@@ -1,15 +1,19 @@
 """Lower bounds on the time of schedules: a candidate that cannot win need not be simulated.
 
 They hold for every sharing policy that keeps to the capacity of the links, and for every admission, which only adds
-time. Let B be the bytes that all groups together send over a link or a cut, and C its bandwidth: no simulation is
-shorter than B / C. Within one group a phase takes no less than its own bytes over its busiest link and the latency of
+time. Let B be the bytes that all groups together send over a link, and C its bandwidth: no simulation is shorter than
+B / C. Within one group a phase takes no less than its own bytes over its busiest link and the latency of
 its repetitions, and it is over before the phases that come after it start; the phases of a channel run one at a time.
 Transfers in the network (streams) count as nothing, because an admission may replace them by others.
+
+All of this is kept per byte of the request, so that what was found out for one size serves the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 from attrs import frozen
@@ -24,149 +28,323 @@ _CELLS = 1 << 23
 
 
 @frozen(eq=False)
-class Floor:
-    """What is known of a schedule that was routed and not simulated.
+class Sketch:
+    """What a bound needs to know of a schedule: its order, and the flows of its unicasts.
 
     Args:
-        seconds: It takes no less.
-        crowd: The most flows of one group that a phase puts on one link.
-    """
-
-    seconds: float
-    crowd: int
-
-
-@frozen(eq=False)
-class _Flows:
-    """The unicasts of all phases of a schedule; rows of a phase with the same ends are one.
-
-    Args:
+        ranks: Size of the group.
+        after: The phases that each phase waits for.
+        channels: Channel of each phase, -1 for none.
+        repeats: ``(phases,)`` repetitions of each, 0 for one without unicasts.
         phase: ``(flows,)`` phase of each.
-        pair: ``(flows,)`` source times ranks plus destination.
-        volume: ``(flows,)`` bytes of all repetitions; where these differ, of the first.
+        pair: ``(flows,)`` the two ranks, as an index into ``pairs``.
+        volume: ``(flows,)`` bytes of all repetitions per byte of the request; where these differ, of the first.
+        pairs: ``(pairs,)`` source times ranks plus destination.
     """
 
+    ranks: int
+    after: tuple[tuple[int, ...], ...]
+    channels: tuple[int, ...]
+    repeats: IntArray
     phase: IntArray
     pair: IntArray
     volume: FloatArray
+    pairs: IntArray
 
     @classmethod
-    def of(cls, schedule: Schedule) -> _Flows:
-        parts = []
-        for index, phase in enumerate(schedule.phases):
-            chosen: BoolArray = np.ones(len(phase), dtype=bool) if phase.stream is None else phase.stream < 0
+    def of(cls, schedule: Schedule, size: float) -> Sketch:
+        """Return the sketch of ``schedule``, which serves a request of ``size`` bytes."""
+        phases, ranks = schedule.phases, schedule.ranks
+        counts: list[int] = []
+        ends: list[IntArray] = [np.zeros(0, dtype=np.intp)]
+        volumes: list[FloatArray] = [np.zeros(0)]
+        # Phases of a pipeline share their columns, and what follows from them.
+        merged: dict[tuple[int, ...], tuple[BoolArray | slice, IntArray, IntArray]] = {}
+        for phase in phases:
+            key = id(phase.source), id(phase.destination), id(phase.reduce), id(phase.stream)
+            if key not in merged:
+                unicasts: BoolArray | slice = slice(None) if phase.stream is None else phase.stream < 0
+                flows = (phase.source * ranks + phase.destination) * 2 + phase.reduce
+                merged[key] = unicasts, *np.unique(flows[unicasts], return_inverse=True)
+            unicasts, distinct, flow = merged[key]
             times = phase.repeat if schedule.uniform(phase) else 1
-            pair, inverse = np.unique((phase.source * schedule.ranks + phase.destination)[chosen], return_inverse=True)
-            volume = np.bincount(inverse, schedule.row_bytes(phase)[chosen], len(pair)) * float(times)
-            parts.append((np.full(len(pair), index), pair, volume))
-        phases, pairs, volumes = zip(*parts, strict=True)
-        return cls(np.concatenate(phases), np.concatenate(pairs), np.concatenate(volumes).astype(float))
+            volume = np.bincount(flow, schedule.row_bytes(phase)[unicasts], len(distinct)).astype(float)
+            volumes.append(volume * times)
+            ends.append(distinct)
+            counts.append(len(distinct))
+        pairs, pair = np.unique(np.concatenate(ends) // 2, return_inverse=True)
+        return cls(
+            ranks,
+            tuple(phase.after for phase in phases),
+            tuple(phase.channel for phase in phases),
+            np.array([phase.repeat if count else 0 for phase, count in zip(phases, counts, strict=True)], np.intp),
+            np.repeat(np.arange(len(phases)), counts),
+            pair,
+            np.concatenate(volumes) / (size or 1.0),
+            pairs,
+        )
+
+    @property
+    def totals(self) -> FloatArray:
+        """``(pairs,)`` bytes of all phases per byte of the request."""
+        return np.bincount(self.pair, self.volume, len(self.pairs)).astype(float)
+
+    def longest(self, seconds: FloatArray) -> float:
+        """Return what the phases take together at least, given the ``(phases,)`` seconds of each.
+
+        That is the longest path of phases that wait for each other, or all phases of a channel with the least that
+        comes before and after them.
+        """
+        each, count = seconds.tolist(), len(seconds)
+        before, behind = [0.0] * count, [0.0] * count
+        for index, waits in enumerate(self.after):
+            for earlier in waits:
+                before[index] = max(before[index], before[earlier] + each[earlier])
+        for index in range(count - 1, -1, -1):
+            for earlier in self.after[index]:
+                behind[earlier] = max(behind[earlier], behind[index] + each[index])
+        most = max((one + own for one, own in zip(before, each, strict=True)), default=0.0)
+        channels: dict[int, list[int]] = {}
+        for index, channel in enumerate(self.channels):
+            channels.setdefault(channel, []).append(index)
+        channels.pop(-1, None)
+        for turns in channels.values():
+            first, last = min(before[one] for one in turns), min(behind[one] for one in turns)
+            most = max(most, first + sum(each[one] for one in turns) + last)
+        return most
+
+
+@frozen(eq=False)
+class Steps:
+    """What the phases of one group take at least.
+
+    Args:
+        sketch: The phases.
+        per_byte: ``(phases,)`` seconds per byte of the request.
+        fixed: ``(phases,)`` seconds that come on top.
+        least: ``(phases,)`` seconds at any size.
+        crowd: The most flows that a phase puts on one link; 0 without routes.
+        busiest: Seconds per byte of the request for all bytes of one link, or without routes of one NPU.
+    """
+
+    sketch: Sketch
+    per_byte: FloatArray
+    fixed: FloatArray
+    least: FloatArray
+    crowd: int = 0
+    busiest: float = 0.0
+
+    def seconds(self, size: float) -> float:
+        """Return the bound for a request of ``size`` bytes."""
+        return max(self.busiest * size, self.sketch.longest(np.maximum(self.per_byte * size + self.fixed, self.least)))
+
+
+@frozen(eq=False)
+class Place:
+    """Groups that do something at the same time.
+
+    Args:
+        name: The same for groups that are all moved alike along the levels.
+        classes: ``(G, ranks)`` numbers of the NPUs of the groups of each class that look alike.
+        shapes: ``name`` of the first group of each class alone.
+    """
+
+    name: Hashable
+    classes: tuple[IntArray, ...]
+    shapes: tuple[Hashable, ...]
 
 
 class Floors:
-    """The lower bounds of schedules on one fabric.
+    """The lower bounds of sketches on one fabric.
 
     Args:
         fabric: The network.
         router: Chooses the links.
-        bounds: The lower bounds of collectives, which know the cuts of the fabric.
+        bounds: The lower bounds of collectives, which know what NPUs can send and receive.
+        cap: Bytes per second that no flow exceeds.
     """
 
-    def __init__(self, fabric: Fabric, router: Router, bounds: LowerBounds) -> None:
+    def __init__(self, fabric: Fabric, router: Router, bounds: LowerBounds, cap: float = math.inf) -> None:
         self._fabric = fabric
+        self._cap = cap
         self._router = router
         self._bounds = bounds
-        self._flows: dict[Schedule, _Flows] = {}
+        self._unrouted: dict[Hashable, Steps] = {}
+        self._routed: dict[Hashable, Steps] = {}
+        self._together: dict[Hashable, float] = {}
 
-    def unrouted(self, schedules: Sequence[Schedule], classes: Sequence[IntArray]) -> float:
-        """Return seconds that schedules take at least, over any routes.
+    def alone(self, sketch: Sketch, members: IntArray, shape: Hashable, *, routed: bool) -> Steps:
+        """Return what ``routed`` or ``unrouted`` does; kept for groups of the same ``shape``."""
+        known, find = (self._routed, self.routed) if routed else (self._unrouted, self.unrouted)
+        if (sketch, shape) not in known:
+            known[sketch, shape] = find(sketch, members)
+        return known[sketch, shape]
 
-        Args:
-            schedules: They start at the same time.
-            classes: ``(G, ranks)`` numbers of the NPUs of the groups that run each.
+    def shared(self, sketches: tuple[Sketch, ...], place: Place) -> float:
+        """Return the seconds per byte of ``together``; kept for the same groups elsewhere."""
+        if sum(map(len, place.classes)) == 1:
+            return 0.0  # a group alone shares nothing
+        if (sketches, place.name) not in self._together:
+            self._together[sketches, place.name] = self.together(sketches, place.classes)
+        return self._together[sketches, place.name]
+
+    def unrouted(self, sketch: Sketch, members: IntArray) -> Steps:
+        """Return what ``sketch`` takes at least among the NPUs numbered ``members``, over any routes.
+
+        It follows from the bytes of each flow, and from what each of them sends and receives in a phase.
         """
-        sources, destinations, volumes = [], [], []
-        most = 0.0
-        for schedule, groups in zip(schedules, classes, strict=True):
-            if not schedule.phases:
-                continue
-            flows = self._flows_of(schedule)
-            most = max(most, self._alone(schedule, flows, groups[0]))
-            pairs, pair = np.unique(flows.pair, return_inverse=True)
-            source, destination = np.divmod(pairs, schedule.ranks)
-            sources.append(groups[:, source].ravel())
-            destinations.append(groups[:, destination].ravel())
-            volumes.append(np.tile(np.bincount(pair, flows.volume, len(pairs)).astype(float), len(groups)))
-        if not volumes:
-            return most
-        ends = np.concatenate(sources), np.concatenate(destinations)
-        return max(most, self._bounds.crossing(*ends, np.concatenate(volumes)))
-
-    def _flows_of(self, schedule: Schedule) -> _Flows:
-        if schedule not in self._flows:
-            self._flows[schedule] = _Flows.of(schedule)
-        return self._flows[schedule]
-
-    def _alone(self, schedule: Schedule, flows: _Flows, members: IntArray) -> float:
-        """Return seconds for what each of ``members`` sends and receives in one phase after the other."""
-        ranks, count = schedule.ranks, len(schedule.phases)
+        ranks, count = sketch.ranks, len(sketch.repeats)
         leave, enter, latency = self._bounds.rates(members)
-        seconds = np.zeros(count)
-        if count * ranks <= _CELLS:
-            for rank, rates in zip(np.divmod(flows.pair, ranks), (leave, enter), strict=True):
-                sums = np.bincount(flows.phase * ranks + rank, flows.volume, count * ranks).astype(float)
-                sums = sums.reshape(count, ranks)
-                seconds = np.maximum(
-                    seconds, np.divide(sums, rates, out=np.zeros_like(sums), where=sums > 0).max(axis=1)
-                )
-        return _longest(schedule, seconds + _repeats(schedule, flows) * latency)
+        per_byte: FloatArray = np.zeros(count)
+        busiest = 0.0
+        for ends, rates in zip(np.divmod(sketch.pairs, ranks), (leave, enter), strict=True):
+            busiest = max(busiest, float(_seconds(np.bincount(ends, sketch.totals, ranks).astype(float), rates).max()))
+            if 0 < count * ranks <= _CELLS:
+                cells = sketch.phase * ranks + ends[sketch.pair]
+                sums = np.bincount(cells, sketch.volume, count * ranks).astype(float).reshape(count, ranks)
+                per_byte = np.maximum(per_byte, _seconds(sums, rates).max(axis=1))
+        np.maximum.at(per_byte, sketch.phase, sketch.volume / self._cap)
+        # A single rank has no latency, and nothing to repeat.
+        fixed: FloatArray = sketch.repeats.astype(float)
+        if fixed.any():
+            fixed *= latency
+        return Steps(sketch, per_byte, fixed, np.zeros(count), busiest=busiest)
 
-    def routed(self, schedules: Sequence[Schedule], classes: Sequence[IntArray]) -> Floor:
-        """Return what schedules take at least, over their routes.
+    def routed(self, sketch: Sketch, members: IntArray) -> Steps:
+        """Return what ``sketch`` takes at least among the NPUs numbered ``members``, over their routes.
+
+        Raises:
+            UnsupportedError: The router has no route.
+        """
+        capacities, count = self._fabric.bandwidths, len(sketch.repeats)
+        if not len(sketch.pairs):
+            return Steps(sketch, *np.zeros((3, count)))
+        routes = self._routes(sketch, members[None, :])
+        used, place = np.unique(routes.links, return_inverse=True)
+        width, capacity = len(used), capacities[used]
+        busiest = float((_sums(routes, sketch.totals, place, width) / capacity).max(initial=0.0))
+        per_byte, crowd = np.zeros(count), 0
+        if 0 < count * width <= _CELLS:
+            cells = np.zeros(len(capacities), dtype=np.intp)
+            cells[used] = np.arange(width)
+            mine = routes.select(sketch.pair)
+            cell = np.repeat(sketch.phase, np.diff(mine.offsets)) * width + cells[mine.links]
+            per_byte = (_sums(mine, sketch.volume, cell, count * width).reshape(count, width) / capacity).max(axis=1)
+            crowd = int(np.bincount(cell).max())
+        # What is last on a link has still to be delivered.
+        nearest, farthest = np.full(count, np.inf), np.zeros(count)
+        np.minimum.at(nearest, sketch.phase, routes.latencies[sketch.pair])
+        np.maximum.at(farthest, sketch.phase, routes.latencies[sketch.pair])
+        nearest = np.where(sketch.repeats > 0, nearest, 0.0)
+        return Steps(sketch, per_byte, nearest * sketch.repeats, farthest * sketch.repeats, crowd, busiest)
+
+    def together(self, sketches: Sequence[Sketch], classes: Sequence[IntArray]) -> float:
+        """Return the seconds per byte of the request for all that sketches send over one link, the most of any.
 
         Args:
-            schedules: They start at the same time.
+            sketches: They start at the same time.
             classes: ``(G, ranks)`` numbers of the NPUs of the groups that run each.
 
         Raises:
             UnsupportedError: The router has no route.
         """
         capacities = self._fabric.bandwidths
-        total, most, crowd = np.zeros(len(capacities)), 0.0, 0
-        for schedule, groups in zip(schedules, classes, strict=True):
-            if not schedule.phases:
-                continue
-            flows = self._flows_of(schedule)
-            pairs, pair = np.unique(flows.pair, return_inverse=True)
-            nodes = self._fabric.npus[groups]
-            sources, destinations = (nodes[:, one].ravel() for one in np.divmod(pairs, schedule.ranks))
-            routes = self._router.route(self._fabric, sources, destinations)
-            volumes = np.tile(np.bincount(pair, flows.volume, len(pairs)).astype(float), len(groups))
-            total += _sums(routes, volumes, routes.links, len(capacities))
-            # Groups need not keep in step, so the phases of one of them are added up.
-            seconds, here = self._phases(schedule, flows, routes.select(np.arange(len(pairs))), pair)
-            most, crowd = max(most, _longest(schedule, seconds)), max(crowd, here)
-        return Floor(max(most, float((total / capacities).max(initial=0.0))), crowd)
+        total = np.zeros(len(capacities))
+        for sketch, groups in zip(sketches, classes, strict=True):
+            if len(sketch.pairs):
+                routes = self._routes(sketch, groups)
+                total += _sums(routes, np.tile(sketch.totals, len(groups)), routes.links, len(capacities))
+        return float((total / capacities).max(initial=0.0))
 
-    def _phases(self, schedule: Schedule, flows: _Flows, routes: Routes, pair: IntArray) -> tuple[FloatArray, int]:
-        """Return the ``(phases,)`` seconds that each takes at least in one group, and its most flows on one link."""
-        capacities, count = self._fabric.bandwidths, len(schedule.phases)
-        used = np.zeros(len(capacities), dtype=bool)
-        used[routes.links] = True
-        place, width = np.cumsum(used) - 1, int(used.sum())
-        seconds, crowd = np.zeros(count), 0
-        if 0 < count * width <= _CELLS:
-            mine = routes.select(pair)
-            cells = np.repeat(flows.phase, np.diff(mine.offsets)) * width + place[mine.links]
-            seconds = (_sums(mine, flows.volume, cells, count * width).reshape(count, width) / capacities[used]).max(1)
-            crowd = int(np.bincount(cells).max())
-        # What is last on a link has still to be delivered.
-        least, most = np.full(count, np.inf), np.zeros(count)
-        np.minimum.at(least, flows.phase, routes.latencies[pair])
-        np.maximum.at(most, flows.phase, routes.latencies[pair])
-        repeats = _repeats(schedule, flows)
-        least = np.where(repeats > 0, least, 0.0)
-        return np.maximum(seconds + least * repeats, most * repeats), crowd
+    def _routes(self, sketch: Sketch, groups: IntArray) -> Routes:
+        """Return the routes of the pairs of ``sketch`` in each of ``groups``."""
+        nodes = self._fabric.npus[groups]
+        sources, destinations = (nodes[:, one].ravel() for one in np.divmod(sketch.pairs, sketch.ranks))
+        return self._router.route(self._fabric, sources, destinations)
+
+
+@frozen(eq=False)
+class Draft:
+    """What an algorithm writes, of which the whole may not have been asked for yet.
+
+    Args:
+        whole: The same bytes from each rank to each other, not divided into pieces.
+        write: Returns the sketch; ``None`` where that is ``whole``.
+    """
+
+    whole: Sketch
+    write: Callable[[], Sketch] | None = None
+
+    @cached_property
+    def sketch(self) -> Sketch:
+        """What is written."""
+        return self.whole if self.write is None else self.write()
+
+
+@frozen(eq=False)
+class Floor:
+    """The lower bounds of drafts that start at the same time, one for each class of groups.
+
+    Args:
+        floors: Finds and keeps them.
+        drafts: What the groups do.
+        place: Where they are.
+        size: Bytes of the request.
+    """
+
+    floors: Floors
+    drafts: tuple[Draft, ...]
+    place: Place
+    size: float
+
+    @property
+    def rungs(self) -> Sequence[Callable[[], float]]:
+        """Bounds in seconds, each of which takes longer to find than the one before.
+
+        What NPUs of the first class can send and receive, the routes of one of its groups alone, those of one group of
+        each class, and those of all groups together. What is divided into pieces counts nothing but bytes in all of
+        these, and its pieces, by the first class, come last.
+        """
+        first, every = slice(1), slice(None)
+        rungs: list[Callable[[], float]] = [
+            partial(self._whole, first, routed=False),
+            partial(self._whole, first, routed=True),
+            partial(self._whole, every, routed=True),
+            self._shared,
+        ]
+        if any(draft.write for draft in self.drafts):
+            rungs += [partial(self._pieces, first, routed=False), partial(self._pieces, every, routed=True)]
+        return rungs
+
+    @property
+    def crowd(self) -> int:
+        """The most flows of one group that a phase puts on one link, if nothing is divided into pieces."""
+        return max(one.crowd for one in self._alone([draft.whole for draft in self.drafts], slice(None), routed=True))
+
+    def _whole(self, which: slice, *, routed: bool) -> float:
+        drafts = self.drafts[which]
+        steps = zip(drafts, self._alone([draft.whole for draft in drafts], which, routed=routed), strict=True)
+        return max(one.busiest * self.size if draft.write else one.seconds(self.size) for draft, one in steps)
+
+    def _shared(self) -> float:
+        return self.floors.shared(tuple(draft.whole for draft in self.drafts), self.place) * self.size
+
+    def _pieces(self, which: slice, *, routed: bool) -> float:
+        sketches = [draft.sketch for draft in self.drafts[which]]
+        return max(one.seconds(self.size) for one in self._alone(sketches, which, routed=routed))
+
+    def _alone(self, sketches: Sequence[Sketch], which: slice, *, routed: bool) -> list[Steps]:
+        groups = zip(self.place.classes[which], self.place.shapes[which], strict=True)
+        return [
+            self.floors.alone(sketch, members[0], shape, routed=routed)
+            for sketch, (members, shape) in zip(sketches, groups, strict=True)
+        ]
+
+
+def _seconds(amounts: FloatArray, rates: FloatArray) -> FloatArray:
+    """Return ``amounts / rates``, 0 where nothing is sent."""
+    amounts, rates = np.broadcast_arrays(amounts, rates)
+    return np.divide(amounts, rates, out=np.zeros(amounts.shape), where=amounts > 0)
 
 
 def _sums(routes: Routes, volumes: FloatArray, cells: IntArray, count: int) -> FloatArray:
@@ -175,20 +353,3 @@ def _sums(routes: Routes, volumes: FloatArray, cells: IntArray, count: int) -> F
     if routes.coefficients is not None:
         weights = weights * routes.coefficients
     return np.bincount(cells, weights, count).astype(float)
-
-
-def _repeats(schedule: Schedule, flows: _Flows) -> IntArray:
-    """Return the ``(phases,)`` repetitions of each phase, 0 for one without unicasts."""
-    used = np.bincount(flows.phase, minlength=len(schedule.phases)) > 0
-    return np.where(used, [phase.repeat for phase in schedule.phases], 0)
-
-
-def _longest(schedule: Schedule, seconds: FloatArray) -> float:
-    """Return the most seconds of a path of phases that wait for each other, and of the phases of a channel."""
-    done = np.zeros(len(seconds))
-    channels: dict[int, float] = {}
-    for index, phase in enumerate(schedule.phases):
-        done[index] = seconds[index] + max((done[before] for before in phase.after), default=0.0)
-        if phase.channel >= 0:
-            channels[phase.channel] = channels.get(phase.channel, 0.0) + seconds[index]
-    return float(max(done.max(initial=0.0), *channels.values(), 0.0))

@@ -13,9 +13,10 @@ from attrs import field, frozen
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
 from fredfw.errors import RefusedError, ScheduleError, UnsupportedError
 from fredfw.fabric import AlwaysStart, Fabric, GroupView
+from fredfw.simulation import answers as asked
 from fredfw.simulation.bounds import LowerBounds
-from fredfw.simulation.contest import Contest, Entrant
-from fredfw.simulation.floors import Floors
+from fredfw.simulation.contest import Entrant, contest
+from fredfw.simulation.floors import Draft, Floor, Floors, Place, Sketch
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.progress import ScheduleRun
@@ -87,10 +88,16 @@ class Planner:
         self._fastest = fastest
         self._others = others
         self._plans: dict[Hashable, list[Plan]] = {}
-        self._contests: dict[Hashable, Contest] = {}
         self._solver = RateSolver(fabric, sharing)
-        self._floors = Floors(fabric, lowering.router, LowerBounds(fabric) if bounds is None else bounds)
+        bounds = LowerBounds(fabric) if bounds is None else bounds
+        cap = asked.cap(asked.admission(fabric)) if fastest else math.inf
+        self._floors = Floors(fabric, lowering.router, bounds, cap)
+        self._by_name: dict[Pattern, Mapping[str, CollectiveAlgorithm]] = {}
         self._schedules: dict[Hashable, list[Schedule]] = {}
+        self._answers: dict[Hashable, Schedule] = {}
+        self._sketches: dict[Schedule, Sketch] = {}
+        self._drafts: dict[Hashable, Draft] = {}
+        self._whole: dict[Sketch, Draft] = {}
         self._replayed: set[Hashable] = set()
 
     def plan(self, request: CollectiveRequest, members: IntArray, view: GroupView | None = None) -> Plan:
@@ -141,8 +148,8 @@ class Planner:
         """Return the plan by the first candidate that can serve ``request``."""
         key = *_named(request), view.key
         if key not in self._plans:
-            one = self.able(request, view)[0]
-            self._plans[key] = [self._sound(request, Plan(self._written(one, request, view), str(one)))]
+            name, one = next(iter(self.able(request, view).items()))
+            self._plans[key] = [self._sound(request, Plan(self._written(one, request, view), name))]
         return self._plans[key][0]
 
     def _place(self, groups: IntArray) -> Hashable:
@@ -156,15 +163,14 @@ class Planner:
         where = self._fabric.coordinates[groups]
         return groups.shape, _digest(where - where.min(axis=(0, 1)))
 
-    def able(self, request: CollectiveRequest, view: GroupView) -> list[CollectiveAlgorithm]:
-        """Return the candidates that can serve ``request`` in a group seen as ``view``, one or more.
+    def able(self, request: CollectiveRequest, view: GroupView) -> Mapping[str, CollectiveAlgorithm]:
+        """Return the candidates by name that can serve ``request`` in a group seen as ``view``, one or more.
 
         Raises:
             UnsupportedError: None can; the message gives every candidate's reason.
         """
-        candidates = self._candidates.get(request.pattern, self._candidates.get(None, ()))
-        reasons = {str(one): answers.refusal(one, request, view) for one in candidates}
-        able = [one for one in candidates if reasons[str(one)] is None]
+        reasons = {name: answers.refusal(one, request, view) for name, one in self._listed(request.pattern).items()}
+        able = {name: self._listed(request.pattern)[name] for name, reason in reasons.items() if reason is None}
         if not able:
             listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items()) or "none is given"
             others = sorted(one.name for one in self._others() if answers.refusal(one, request, view) is None)
@@ -182,52 +188,104 @@ class Planner:
         margin: float,
     ) -> list[Plan]:
         """Return the plans of the groups that look alike, one for each of ``views``."""
-        asked = *_named(request), self._shape(groups)
-        if asked not in self._contests:
-            self._contests[asked] = self._contest(request, groups, views)
-        contest, unsure = self._contests[asked], list[Entrant]()
-        if [len(one.names) for one in contest.entrants] == [1]:
-            winner, seconds = contest.entrants[0], dict[str, float]()
+        entrants = self._entrants(request, groups, views)
+        seconds: dict[str, float] = {}
+        notes: tuple[str, ...] = ()
+        if len(entrants) == 1:
+            winner = entrants[0]
         else:
+            unsure: list[Entrant] = []
             classes = [self._fabric.npus[groups[alike]] for _, alike in views]
-            outcome = contest.run(partial(self._time, classes=classes, unsure=unsure), margin)
+
+            def time(entrant: Entrant) -> float:
+                runs = list(zip(self._serving(entrant, request, views), classes, strict=True))
+                seconds, sure = self._time(runs)
+                unsure.extend([] if sure else [entrant])
+                return seconds
+
+            outcome = contest(entrants, time, margin)
             if outcome.winner is None:
                 listed = "; ".join(f"{name}: {error}" for name, error in sorted(outcome.reasons.items()))
                 raise RefusedError(f"no algorithm can do {request.pattern} among {request.ranks} NPUs: {listed}")
             winner, seconds = outcome.winner, dict(outcome.seconds)
-        names = sorted(name for one in unsure for name in one.names)
-        notes = (_unsure(request, names),) if names else ()
-        chosen = zip(winner.schedules, winner.algorithms, strict=True)
-        return [self._sound(request, Plan(schedule, name, seconds, notes)) for schedule, name in chosen]
+            names = sorted(name for one in unsure for name in one.names)
+            notes = (_unsure(request, names),) if names else ()
+        schedules = self._serving(winner, request, views)
+        plans = [Plan(*one, seconds, notes) for one in zip(schedules, winner.algorithms, strict=True)]
+        return [self._sound(request, plan) for plan in plans]
 
-    def _contest(
+    def _serving(
+        self, entrant: Entrant, request: CollectiveRequest, views: Sequence[tuple[GroupView, IntArray]]
+    ) -> list[Schedule]:
+        """Return what the algorithms of ``entrant`` write, one schedule for each of ``views``."""
+        serving = (self._listed(request.pattern)[name] for name in entrant.algorithms)
+        return [self._written(one, request, view) for one, (view, _) in zip(serving, views, strict=True)]
+
+    def _entrants(
         self, request: CollectiveRequest, groups: IntArray, views: Sequence[tuple[GroupView, IntArray]]
-    ) -> Contest:
+    ) -> list[Entrant]:
         """Return the candidates; each serves all groups that it can serve."""
-        classes = [groups[alike] for _, alike in views]
-        able = [{str(one): self._written(one, request, view) for one in self.able(request, view)} for view, _ in views]
-        names = dict.fromkeys(name for schedules in able for name in schedules)
+        classes = tuple(groups[alike] for _, alike in views)
+        shapes = tuple(self._shape(members[:1]) for members in classes)
+        place = Place(self._shape(groups), classes, shapes)
+        able = [self._drafts_of(request, view) for view, _ in views]
+        names = dict.fromkeys(name for drafts in able for name in drafts)
         # What may be the fastest serves the groups that a candidate cannot serve.
         others = [
-            self._most_promising(*one) if len(one[0]) < len(names) else "" for one in zip(able, classes, strict=True)
+            "" if len(drafts) == len(names) else self._promising(drafts, Place(None, (one,), (shape,)), request.size)
+            for drafts, one, shape in zip(able, classes, shapes, strict=True)
         ]
-        alike: dict[tuple[Schedule, ...], list[str]] = {}
-        algorithms: dict[tuple[Schedule, ...], tuple[str, ...]] = {}
+        alike: dict[tuple[Draft, ...], list[str]] = {}
+        served: dict[tuple[Draft, ...], tuple[str, ...]] = {}
         for name in sorted(names):
-            served = tuple(name if name in one else other for one, other in zip(able, others, strict=True))
-            schedules = tuple(one[by] for one, by in zip(able, served, strict=True))
-            alike.setdefault(schedules, []).append(name)
-            algorithms.setdefault(schedules, served)
-        return Contest(self._floors, classes, [Entrant(alike[one], one, algorithms[one]) for one in alike])
+            by = tuple(name if name in one else other for one, other in zip(able, others, strict=True))
+            drafts = tuple(one[which] for one, which in zip(able, by, strict=True))
+            alike.setdefault(drafts, []).append(name)
+            served.setdefault(drafts, by)
+        return [Entrant(alike[one], served[one], Floor(self._floors, one, place, request.size)) for one in alike]
 
-    def _most_promising(self, able: Mapping[str, Schedule], groups: IntArray) -> str:
-        """Return which of the candidates ``able`` to serve ``groups`` has the lowest bound."""
-        return min(able, key=lambda name: (self._floors.unrouted([able[name]], [groups]), name))
+    def _promising(self, able: Mapping[str, Draft], place: Place, size: float) -> str:
+        """Return which of the candidates ``able`` to serve the one class at ``place`` has the lowest bound."""
+        floors = {name: Floor(self._floors, (draft,), place, size) for name, draft in able.items()}
+        return min(floors, key=lambda name: (floors[name].rungs[1](), name))
 
-    def _author(self, plan: Plan, request: CollectiveRequest) -> CollectiveAlgorithm:
-        """Return the candidate that wrote the schedule of ``plan``."""
-        candidates = self._candidates.get(request.pattern, self._candidates.get(None, ()))
-        return next(one for one in candidates if str(one) == plan.algorithm)
+    def _drafts_of(self, request: CollectiveRequest, view: GroupView) -> dict[str, Draft]:
+        """Return a draft for each candidate that can serve ``request``: one object where it is the same."""
+        drafts = {}
+        for name, one in self.able(request, view).items():
+            simplest = answers.equivalent(one, view)
+            key = name if simplest is one else str(simplest), self._asked(simplest, request), view.key
+            if key not in self._drafts:
+                self._drafts[key] = self._draft(simplest, request, view)
+            drafts[name] = self._drafts[key]
+        return drafts
+
+    def _draft(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Draft:
+        undivided = answers.undivided(algorithm)
+        if undivided is algorithm or answers.refusal(undivided, request, view) is not None:
+            sketch = self._sketch(algorithm, request, view)
+            return self._whole.setdefault(sketch, Draft(sketch))
+        return Draft(self._sketch(undivided, request, view), partial(self._sketch, algorithm, request, view))
+
+    def _sketch(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Sketch:
+        """Return a sketch of what ``algorithm`` writes: one object where it is the same."""
+        schedule = self._written(algorithm, request, view)
+        if schedule not in self._sketches:
+            self._sketches[schedule] = Sketch.of(schedule, request.size)
+        return self._sketches[schedule]
+
+    def _asked(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest) -> Hashable:
+        """Return what requests have in common for which ``algorithm`` writes the same, but for sizes."""
+        if algorithm.proportional and request.size > 0 and request.sizes is None:
+            return request.pattern, request.ranks, request.root
+        return _named(request)
+
+    def _listed(self, pattern: Pattern) -> Mapping[str, CollectiveAlgorithm]:
+        """Return the candidates for ``pattern`` by name."""
+        if pattern not in self._by_name:
+            listed = self._candidates.get(pattern, self._candidates.get(None, ()))
+            self._by_name[pattern] = {str(one): one for one in listed}
+        return self._by_name[pattern]
 
     def _interned(self, schedule: Schedule) -> Schedule:
         """Return one object for equal schedules, so that groups that do the same can be simulated together."""
@@ -240,38 +298,42 @@ class Planner:
         return schedule
 
     def _written(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:
-        return self._interned(answers.schedule(algorithm, request, view))
+        """Return what ``algorithm`` writes, which is asked once."""
+        key = str(algorithm), _named(request), view.key
+        if key not in self._answers:
+            self._answers[key] = self._interned(answers.schedule(algorithm, request, view))
+        return self._answers[key]
 
     def _sound(self, request: CollectiveRequest, plan: Plan) -> Plan:
         """Return ``plan``, replayed for this request if it is small."""
         asked = id(plan.schedule), *_named(request)
         if asked not in self._replayed:
-            _replay(plan, request, self._author(plan, request))
+            _replay(plan, request, self._listed(request.pattern)[plan.algorithm])
             self._replayed.add(asked)
         return plan
 
-    def _time(self, entrant: Entrant, *, classes: Sequence[IntArray], unsure: list[Entrant]) -> float:
-        """Return how long the schedules of ``entrant`` take in all groups of ``classes`` of nodes at once.
+    def _time(self, runs: Sequence[tuple[Schedule, IntArray]]) -> tuple[float, bool]:
+        """Return how long schedules take, each in ``(G, ranks)`` nodes of groups, and whether that is sure.
 
         Where repetitions that were simulated as one met others, the time may be wrong. Then they are simulated one by
-        one, or the entrant is added to ``unsure`` where that would take long.
+        one, unless that would take long.
         """
-        network = self._simulate(entrant, classes)
-        if network.statistics.met:
-            effort = sum(
-                phase.repeat * len(groups) * (len(phase) + _PER_STEP)
-                for schedule, groups in zip(entrant.schedules, classes, strict=True)
-                for phase in schedule.phases
-            )
-            if effort > _STEPWISE:
-                unsure.append(entrant)
-            else:
-                network = self._simulate(entrant, classes, stepwise=True)
-        return network.now
+        network = self._simulate(runs)
+        if not network.statistics.met:
+            return network.now, True
+        effort = sum(
+            phase.repeat * len(nodes) * (len(phase) + _PER_STEP)
+            for schedule, nodes in runs
+            for phase in schedule.phases
+        )
+        if effort > _STEPWISE:
+            return network.now, False
+        return self._simulate(runs, stepwise=True).now, True
 
-    def _simulate(self, entrant: Entrant, classes: Sequence[IntArray], *, stepwise: bool = False) -> FlowNetwork:
+    def _simulate(self, runs: Sequence[tuple[Schedule, IntArray]], *, stepwise: bool = False) -> FlowNetwork:
+        """Simulate schedules that start at the same time, each in ``(G, ranks)`` nodes of groups."""
         network = FlowNetwork(self._fabric, self._sharing, self._solver)
-        for schedule, nodes in zip(entrant.schedules, classes, strict=True):
+        for schedule, nodes in runs:
             ScheduleRun(network, self._lowering, schedule, nodes, lambda _: None, stepwise=stepwise).start()
         network.advance()
         if not network.idle:
