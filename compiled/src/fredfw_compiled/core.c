@@ -1,0 +1,721 @@
+/* The hot loops of fredfw's flow table: max-min fair rates, of everything or of the piece that a change disturbs, and a
+ * heap of finish times.
+ *
+ * fredfw/simulation/core/pure.py does the same in Python, with the same operations on the same doubles in the same order,
+ * so that results are the same to the last bit; the build forbids fused operations. All that lasts is in arrays that
+ * Python owns and describes in a Table. No function keeps anything between calls. Memory for the work of one call is
+ * allocated and freed; a function that gets none returns NO_MEMORY and has changed nothing.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define NO_MEMORY (-2)
+#define TOO_LARGE (-1)
+#define ABI 1
+
+/* Fair shares that differ by less, relative, are the same. */
+#define SAME 1e-12
+/* Below this share of a link's capacity, what is left of it is rounding. */
+#define NOTHING 1e-12
+/* A link that carries this share of its capacity is saturated, and a flow this close to the fastest is one of them. */
+#define NEARLY (1 - 1e-10)
+/* A lower bound is this share of what it would be without rounding, and a link carries too much above its inverse. */
+#define CAUTION (1 - 1e-9)
+#define CAREFUL (1 - 1e-11)
+/* A flow is drained when what remains is below this share of its own volume. */
+#define DRAINED 1e-11
+/* What a flow has as long as it is not drained. */
+#define LEAST 2.2250738585072014e-308
+
+typedef struct {
+    /* Counts. */
+    int64_t slots;   /* used, also by flows that are gone */
+    int64_t active;  /* flows that drain */
+    int64_t links;
+    int64_t linked;  /* slots below it are in the chains of their links, if they drain */
+    int64_t heaped;  /* entries of the heap */
+    int64_t loose;   /* links that have lost a flow since rates were known */
+    int64_t passes;  /* over flows, of the last solve */
+    int64_t touched; /* flows that the last solve looked at */
+    /* Of each slot. */
+    double *volume, *remaining, *since, *rate, *finish, *cap;
+    int64_t *start;      /* first pair */
+    int32_t *length;     /* pairs */
+    int32_t *bottleneck; /* link that limits it, -1 for its cap */
+    int32_t *place;      /* in the heap, -1 if it is not there */
+    int32_t *mark;       /* -1 between calls */
+    uint8_t *draining;
+    /* Of each pair of a flow and a link. */
+    int32_t *link, *owner, *next, *previous;
+    double *coefficient; /* NULL where all are 1 */
+    /* Of each link. */
+    double *capacity;
+    double *load; /* bytes per second that linked flows carry, but for rounding */
+    int32_t *head, *tail;
+    int32_t *local;   /* -1 between calls */
+    uint8_t *is_loose;
+    int32_t *loose_links;
+    int32_t *heap; /* slots */
+} Table;
+
+static double weight_of(const Table *t, int64_t pair) { return t->coefficient ? t->coefficient[pair] : 1.0; }
+
+/* --- max-min fair rates of flows that are laid out one after the other */
+
+typedef struct {
+    int64_t count, links, pairs;
+    int64_t *length; /* pairs of each flow */
+    int32_t *link;   /* of each pair; overwritten */
+    double *coefficient;
+    double *cap, *rate;
+    double *left;  /* bytes per second of each link; overwritten */
+    double *floor; /* less than that is rounding */
+    /* Work. */
+    int64_t *flow;
+    double *level, *share, *edge, *weight, *taken;
+    uint8_t *free_link;
+    void *memory;
+} Fill;
+
+static int allot(Fill *fill, int64_t count, int64_t links, int64_t pairs, int weighted) {
+    size_t doubles = 3 * (size_t)count + 6 * (size_t)links + (weighted ? (size_t)pairs : 0);
+    size_t bytes = doubles * 8 + 2 * (size_t)count * 8 + ((size_t)count + (size_t)pairs) * 4 + (size_t)links + 64;
+    char *memory = malloc(bytes);
+    if (!memory) return 0;
+    fill->memory = memory;
+#define CARVE(field, type, number) fill->field = (type *)memory, memory += (size_t)(number) * sizeof(type)
+    CARVE(cap, double, count);
+    CARVE(rate, double, count);
+    CARVE(level, double, count);
+    CARVE(left, double, links);
+    CARVE(floor, double, links);
+    CARVE(share, double, links);
+    CARVE(edge, double, links);
+    CARVE(weight, double, links);
+    CARVE(taken, double, links);
+    CARVE(coefficient, double, weighted ? pairs : 0);
+    if (!weighted) fill->coefficient = NULL;
+    CARVE(length, int64_t, count);
+    CARVE(flow, int64_t, count);
+    CARVE(link, int32_t, pairs);
+    CARVE(free_link, uint8_t, links);
+#undef CARVE
+    fill->count = count, fill->links = links, fill->pairs = pairs;
+    return 1;
+}
+
+/* Freeze, pass by pass, the flows of links that are the tightest constraint of every flow that crosses them. */
+static int64_t fill_up(Fill *f) {
+    int64_t count = 0, passes = 0;
+    const int weighted = f->coefficient != NULL;
+    int32_t *link = f->link;
+    double *coefficient = f->coefficient, *weight = f->weight, *taken = f->taken, *share = f->share, *edge = f->edge;
+    uint8_t *free_link = f->free_link;
+    for (int64_t one = 0; one < f->links; one++) weight[one] = taken[one] = 0.0;
+    for (int64_t pair = 0; pair < f->pairs; pair++) weight[link[pair]] += weighted ? coefficient[pair] : 1.0;
+    for (int64_t flow = 0; flow < f->count; flow++) {
+        f->rate[flow] = f->cap[flow];
+        if (f->length[flow]) f->flow[count++] = flow;
+    }
+    while (count > 0) {
+        passes++;
+        for (int64_t one = 0; one < f->links; one++) {
+            share[one] = weight[one] > 0 ? f->left[one] / weight[one] : INFINITY;
+            edge[one] = share[one] * (1 - SAME);
+            free_link[one] = 0;
+            if (weighted) weight[one] = 0.0;
+        }
+        int64_t start = 0;
+        for (int64_t place = 0; place < count; place++) {
+            const int64_t flow = f->flow[place], end = start + f->length[flow];
+            double lowest = f->cap[flow];
+            for (int64_t pair = start; pair < end; pair++) {
+                const double here = share[link[pair]];
+                lowest = here < lowest ? here : lowest;
+            }
+            for (int64_t pair = start; pair < end; pair++) free_link[link[pair]] |= lowest < edge[link[pair]];
+            f->level[place] = lowest;
+            start = end;
+        }
+        int64_t kept = 0, free_pair = 0;
+        start = 0;
+        for (int64_t place = 0; place < count; place++) {
+            const int64_t flow = f->flow[place], end = start + f->length[flow];
+            const double level = f->level[place];
+            int waits = level < f->cap[flow];
+            for (int64_t pair = start; pair < end; pair++) waits &= free_link[link[pair]];
+            if (waits) {
+                f->flow[kept] = flow;
+                kept++;
+                for (int64_t pair = start; pair < end; pair++, free_pair++) {
+                    link[free_pair] = link[pair];
+                    if (weighted) { /* added up anew, for the sum is to be the same to the last bit */
+                        coefficient[free_pair] = coefficient[pair];
+                        weight[link[pair]] += coefficient[pair];
+                    }
+                }
+            } else {
+                f->rate[flow] = level;
+                for (int64_t pair = start; pair < end; pair++) {
+                    taken[link[pair]] += weighted ? level * coefficient[pair] : level;
+                    if (!weighted) weight[link[pair]] -= 1.0;
+                }
+            }
+            start = end;
+        }
+        count = kept;
+        for (int64_t one = 0; one < f->links; one++) {
+            f->left[one] -= taken[one];
+            taken[one] = 0.0;
+            if (f->left[one] < f->floor[one]) f->left[one] = 0.0;
+        }
+    }
+    return passes;
+}
+
+/* Lay out a pair. Links are numbered, from 1, in the order in which flows use them, so that no pass looks at the others. */
+static void number_link(Fill *fill, int32_t *number, int32_t *used, int64_t pair, int64_t link, const double *capacity,
+                        double coefficient) {
+    if (!number[link]) {
+        fill->left[*used] = capacity[link];
+        fill->floor[*used] = capacity[link] * NOTHING;
+        number[link] = ++*used;
+    }
+    fill->link[pair] = number[link] - 1;
+    if (fill->coefficient) fill->coefficient[pair] = coefficient;
+}
+
+/* Set the rates of flows in the form of fredfw.simulation.Incidence, which begin as their caps; return the passes. */
+int64_t fredfw_max_min(int64_t count, int64_t links, const int64_t *offsets, const int64_t *link,
+                       const double *coefficient, const double *capacity, double *rates) {
+    Fill fill;
+    const int64_t pairs = offsets[count], most = pairs < links ? pairs : links;
+    int32_t *number = calloc((size_t)links + 1, sizeof(int32_t));
+    if (!number || !allot(&fill, count, most, pairs, coefficient != NULL)) {
+        free(number);
+        return NO_MEMORY;
+    }
+    for (int64_t flow = 0; flow < count; flow++) {
+        fill.length[flow] = offsets[flow + 1] - offsets[flow];
+        fill.cap[flow] = rates[flow];
+    }
+    int32_t used = 0;
+    for (int64_t pair = 0; pair < pairs; pair++)
+        number_link(&fill, number, &used, pair, link[pair], capacity, coefficient ? coefficient[pair] : 1.0);
+    free(number);
+    fill.links = used;
+    const int64_t passes = fill_up(&fill);
+    for (int64_t flow = 0; flow < count; flow++) rates[flow] = fill.rate[flow];
+    free(fill.memory);
+    return passes;
+}
+
+/* --- the heap: the flow that is drained first is at the top, of two at once the one that came first */
+
+static int before(const Table *t, int32_t one, int32_t other) {
+    return t->finish[one] < t->finish[other] || (t->finish[one] == t->finish[other] && one < other);
+}
+
+static void settle_at(Table *t, int64_t place, int32_t slot) {
+    t->heap[place] = slot;
+    t->place[slot] = (int32_t)place;
+}
+
+static void sink(Table *t, int64_t place, int32_t slot) {
+    for (;;) {
+        int64_t child = 2 * place + 1;
+        if (child >= t->heaped) break;
+        if (child + 1 < t->heaped && before(t, t->heap[child + 1], t->heap[child])) child++;
+        if (!before(t, t->heap[child], slot)) break;
+        settle_at(t, place, t->heap[child]);
+        place = child;
+    }
+    settle_at(t, place, slot);
+}
+
+static void sift(Table *t, int64_t place, int32_t slot) {
+    while (place > 0) {
+        const int64_t parent = (place - 1) / 2;
+        if (!before(t, slot, t->heap[parent])) break;
+        settle_at(t, place, t->heap[parent]);
+        place = parent;
+    }
+    sink(t, place, slot);
+}
+
+static void leave_heap(Table *t, int32_t slot) {
+    const int64_t place = t->place[slot];
+    t->place[slot] = -1;
+    const int32_t last = t->heap[--t->heaped];
+    if (last != slot) sift(t, place, last);
+}
+
+/* --- the flows of each link, in the order in which they came */
+
+static void join_links(Table *t, int32_t slot) {
+    for (int64_t pair = t->start[slot], end = pair + t->length[slot]; pair < end; pair++) {
+        const int32_t link = t->link[pair], last = t->tail[link];
+        t->load[link] += t->rate[slot] * weight_of(t, pair);
+        t->owner[pair] = slot;
+        t->next[pair] = -1;
+        t->previous[pair] = last;
+        if (last < 0)
+            t->head[link] = (int32_t)pair;
+        else
+            t->next[last] = (int32_t)pair;
+        t->tail[link] = (int32_t)pair;
+    }
+}
+
+static void leave_links(Table *t, int32_t slot) {
+    for (int64_t pair = t->start[slot], end = pair + t->length[slot]; pair < end; pair++) {
+        const int32_t link = t->link[pair], last = t->previous[pair], next = t->next[pair];
+        t->load[link] -= t->rate[slot] * weight_of(t, pair);
+        if (last < 0)
+            t->head[link] = next;
+        else
+            t->next[last] = next;
+        if (next < 0)
+            t->tail[link] = last;
+        else
+            t->previous[next] = last;
+        if (!t->is_loose[link]) {
+            t->is_loose[link] = 1;
+            t->loose_links[t->loose++] = link;
+        }
+    }
+}
+
+static void link_new(Table *t) {
+    for (int64_t slot = t->linked; slot < t->slots; slot++)
+        if (t->draining[slot]) {
+            join_links(t, (int32_t)slot);
+            sift(t, t->heaped++, (int32_t)slot);
+        }
+    t->linked = t->slots;
+}
+
+/* Make the chains and the heap anew. */
+void fredfw_index(Table *t) {
+    for (int64_t link = 0; link < t->links; link++) t->head[link] = t->tail[link] = -1, t->load[link] = 0.0;
+    t->heaped = 0;
+    for (int64_t slot = 0; slot < t->slots; slot++) {
+        t->place[slot] = -1;
+        if (!t->draining[slot]) continue;
+        join_links(t, (int32_t)slot);
+        t->heap[t->heaped] = (int32_t)slot;
+        t->place[slot] = (int32_t)t->heaped++;
+    }
+    for (int64_t place = t->heaped / 2 - 1; place >= 0; place--) sink(t, place, t->heap[place]);
+    t->linked = t->slots;
+}
+
+/* Find the bottleneck of each flow from the rates, with the chains and the heap. */
+int64_t fredfw_relate(Table *t) {
+    double *fastest = calloc((size_t)t->links + 1, sizeof(double));
+    if (!fastest) return NO_MEMORY;
+    fredfw_index(t);
+    for (int64_t slot = 0; slot < t->slots; slot++)
+        if (t->draining[slot])
+            for (int64_t pair = t->start[slot], end = pair + t->length[slot]; pair < end; pair++)
+                if (t->rate[slot] > fastest[t->link[pair]]) fastest[t->link[pair]] = t->rate[slot];
+    for (int64_t slot = 0; slot < t->slots; slot++) {
+        const double rate = t->rate[slot];
+        t->bottleneck[slot] = -1;
+        if (!t->draining[slot] || rate >= t->cap[slot]) continue;
+        for (int64_t pair = t->start[slot], end = pair + t->length[slot]; pair < end; pair++) {
+            const int32_t link = t->link[pair];
+            if (t->load[link] >= t->capacity[link] * NEARLY && rate >= fastest[link] * NEARLY) {
+                t->bottleneck[slot] = link;
+                break;
+            }
+        }
+    }
+    free(fastest);
+    return 0;
+}
+
+/* --- rates */
+
+static void set_rate(Table *t, int32_t slot, double rate, double now) {
+    const double old = t->rate[slot];
+    double left = t->remaining[slot];
+    if (old > 0 && t->since[slot] < now) {
+        left -= old * (now - t->since[slot]);
+        if (!(left > LEAST)) left = LEAST;
+    }
+    t->remaining[slot] = left;
+    t->since[slot] = now;
+    t->rate[slot] = rate;
+    t->finish[slot] = rate > 0 ? now + left / rate : INFINITY;
+}
+
+static void clear_changes(Table *t) {
+    for (int64_t one = 0; one < t->loose; one++) t->is_loose[t->loose_links[one]] = 0;
+    t->loose = 0;
+}
+
+static double first_of_all(const Table *t) {
+    double first = INFINITY;
+    for (int64_t slot = 0; slot < t->slots; slot++)
+        if (t->draining[slot] && t->finish[slot] < first) first = t->finish[slot];
+    return first;
+}
+
+/* Give all flows the rates, one for each that drains, in order; return when the first is drained. */
+double fredfw_assign(Table *t, double now, const double *rates) {
+    for (int64_t slot = 0; slot < t->slots; slot++) {
+        if (!t->draining[slot]) continue;
+        const double rate = *rates++;
+        if (rate != t->rate[slot]) set_rate(t, (int32_t)slot, rate, now);
+    }
+    clear_changes(t);
+    return first_of_all(t);
+}
+
+/* Solve all flows; write the rate of each that drains, in order, and return the passes. */
+int64_t fredfw_solve(Table *t, double *rates) {
+    Fill fill;
+    int64_t pairs = 0, count = 0, pair = 0;
+    for (int64_t slot = 0; slot < t->slots; slot++)
+        if (t->draining[slot]) pairs += t->length[slot];
+    const int64_t most = pairs < t->links ? pairs : t->links;
+    int32_t *number = calloc((size_t)t->links + 1, sizeof(int32_t)), used = 0;
+    if (!number || !allot(&fill, t->active, most, pairs, t->coefficient != NULL)) {
+        free(number);
+        return NO_MEMORY;
+    }
+    for (int64_t slot = 0; slot < t->slots; slot++) {
+        if (!t->draining[slot]) continue;
+        fill.length[count] = t->length[slot];
+        fill.cap[count++] = t->cap[slot];
+        for (int64_t from = t->start[slot], end = from + t->length[slot]; from < end; from++)
+            number_link(&fill, number, &used, pair++, t->link[from], t->capacity, weight_of(t, from));
+    }
+    free(number);
+    fill.links = used;
+    const int64_t passes = fill_up(&fill);
+    for (int64_t flow = 0; flow < count; flow++) rates[flow] = fill.rate[flow];
+    free(fill.memory);
+    return passes;
+}
+
+/* --- the piece that a change disturbs
+ *
+ * Levels are found in rising order, so that what has been found stays: of the links that open flows cross, the one with
+ * the lowest level is saturated next, and its open flows stop there. Resting flows that are faster give way to that
+ * level. A flow that slows down leaves its other links something, so that flows that rest at their levels, which are
+ * higher, open too. */
+
+typedef struct {
+    double key;   /* a lower bound of the level of a link, or the cap of a flow */
+    int32_t what; /* place of a link, or ~place of a flow */
+} Due;
+
+typedef struct {
+    int32_t slot, neck; /* OPEN while the rate is not known */
+    double rate;
+} Member;
+
+typedef struct {
+    int32_t link, opened; /* and how many open flows cross it */
+    double weight, used;  /* what the open ones count together, and what all others carry, or more, but for rounding */
+    double key;           /* of its entry that counts, negative where none does */
+    int loosened, raised; /* whether flows at its level have opened, and whether one is faster than before */
+    int lower;            /* whether its bound may be lower than the key, because flows have opened */
+} Crossed;
+
+typedef struct {
+    Member *member;
+    Crossed *crossed;
+    Due *due;
+    int32_t *lower; /* places of links whose bound may be lower than the key */
+    int64_t members, crosses, dues, lowers, room[4];
+    int64_t limit, saturated;
+    double level; /* that has been reached */
+    int failed;   /* TOO_LARGE or NO_MEMORY */
+} Piece;
+
+#define OPEN (-2)
+
+/* Make room for one more; return whether there is. */
+static int has_room(Piece *p, int which, void **array, int64_t count, size_t size) {
+    if (count < p->room[which]) return 1;
+    const int64_t room = 2 * count + 64;
+    void *longer = realloc(*array, (size_t)room * size);
+    if (!longer) {
+        p->failed = NO_MEMORY;
+        return 0;
+    }
+    *array = longer, p->room[which] = room;
+    return 1;
+}
+
+static int earlier(Due one, Due other) {
+    return one.key < other.key || (one.key == other.key && one.what < other.what);
+}
+
+static void await(Piece *p, double key, int32_t what) {
+    if (!has_room(p, 0, (void **)&p->due, p->dues, sizeof(Due))) return;
+    const Due one = {key, what};
+    int64_t place = p->dues++;
+    while (place > 0 && earlier(one, p->due[(place - 1) / 2])) {
+        p->due[place] = p->due[(place - 1) / 2];
+        place = (place - 1) / 2;
+    }
+    p->due[place] = one;
+}
+
+static Due next_due(Piece *p) {
+    const Due top = p->due[0], last = p->due[--p->dues];
+    int64_t place = 0;
+    for (;;) {
+        int64_t child = 2 * place + 1;
+        if (child >= p->dues) break;
+        if (child + 1 < p->dues && earlier(p->due[child + 1], p->due[child])) child++;
+        if (!earlier(p->due[child], last)) break;
+        p->due[place] = p->due[child];
+        place = child;
+    }
+    p->due[place] = last;
+    return top;
+}
+
+static int32_t crossing(Table *t, Piece *p, int32_t link) {
+    if (t->local[link] < 0) {
+        if (!has_room(p, 1, (void **)&p->crossed, p->crosses, sizeof(Crossed))) return -1;
+        const Crossed fresh = {link, 0, 0.0, t->load[link], -1.0, 0, 0, 0};
+        t->local[link] = (int32_t)p->crosses;
+        p->crossed[p->crosses++] = fresh;
+    }
+    return t->local[link];
+}
+
+static int32_t join_piece(Table *t, Piece *p, int32_t slot) {
+    if (p->members == p->limit) p->failed = TOO_LARGE;
+    if (p->failed || !has_room(p, 2, (void **)&p->member, p->members, sizeof(Member))) return -1;
+    const Member fresh = {slot, OPEN, 0.0};
+    t->mark[slot] = (int32_t)p->members;
+    p->member[p->members] = fresh;
+    return (int32_t)p->members++;
+}
+
+/* Return a lower bound of the level of a link with open flows: what the others have, they have at most. */
+static double bound_of(const Table *t, const Piece *p, const Crossed *crossed) {
+    const double bound = (t->capacity[crossed->link] * CAUTION - crossed->used) / crossed->weight;
+    return bound > p->level ? bound : p->level;
+}
+
+/* Have the rate of a flow found. */
+static void open_flow(Table *t, Piece *p, int32_t slot) {
+    const int32_t mine = join_piece(t, p, slot);
+    if (mine < 0) return;
+    if (!t->length[slot]) {
+        p->member[mine].rate = t->cap[slot], p->member[mine].neck = -1;
+        return;
+    }
+    if (t->cap[slot] < INFINITY) await(p, t->cap[slot], ~mine);
+    for (int64_t pair = t->start[slot], end = pair + t->length[slot]; pair < end; pair++) {
+        const int32_t place = crossing(t, p, t->link[pair]);
+        if (place < 0) return;
+        Crossed *crossed = &p->crossed[place];
+        const double weight = weight_of(t, pair);
+        crossed->opened++, crossed->weight += weight, crossed->used -= t->rate[slot] * weight;
+        if (!crossed->lower && has_room(p, 3, (void **)&p->lower, p->lowers, sizeof(int32_t))) {
+            crossed->lower = 1;
+            p->lower[p->lowers++] = place;
+        }
+    }
+}
+
+/* Await the levels of links on which flows have opened. */
+static void await_lower(const Table *t, Piece *p) {
+    for (int64_t one = 0; one < p->lowers; one++) {
+        Crossed *crossed = &p->crossed[p->lower[one]];
+        crossed->lower = 0;
+        if (!crossed->opened) continue;
+        const double bound = bound_of(t, p, crossed);
+        if (crossed->key < 0 || bound < crossed->key) {
+            crossed->key = bound;
+            await(p, bound, p->lower[one]);
+        }
+    }
+    p->lowers = 0;
+}
+
+/* Open the flows that rest at the level of a link that carries less than before. */
+static void loosen(Table *t, Piece *p, int32_t link) {
+    const int32_t place = crossing(t, p, link);
+    if (place < 0 || p->crossed[place].loosened) return;
+    p->crossed[place].loosened = 1;
+    for (int32_t pair = t->head[link]; pair >= 0 && !p->failed; pair = t->next[pair]) {
+        const int32_t slot = t->owner[pair];
+        if (t->mark[slot] < 0 && t->bottleneck[slot] == link) open_flow(t, p, slot);
+    }
+}
+
+/* Let a flow of the piece have the rate that was found. */
+static void stop_flow(Table *t, Piece *p, int32_t mine, double rate, int32_t neck, int open) {
+    const int32_t slot = p->member[mine].slot;
+    const double old = t->rate[slot];
+    const int64_t start = t->start[slot], end = start + t->length[slot];
+    p->member[mine].rate = rate, p->member[mine].neck = neck;
+    for (int64_t pair = start; pair < end; pair++) {
+        const int32_t place = t->local[t->link[pair]];
+        if (place < 0) continue; /* it is known where flows are open */
+        Crossed *crossed = &p->crossed[place];
+        const double weight = weight_of(t, pair);
+        crossed->used += (open ? rate : rate - old) * weight;
+        if (open) crossed->opened--, crossed->weight -= weight;
+        crossed->raised |= rate > old;
+    }
+    if (old * NEARLY > rate)
+        for (int64_t pair = start; pair < end && !p->failed; pair++)
+            if (t->link[pair] != neck) loosen(t, p, t->link[pair]);
+}
+
+/* Return the level at which a link is saturated, which is at least `level`: flows on it get that, or less. It is infinite
+ * where no flow is that fast. */
+static double level_of(const Table *t, const Piece *p, int32_t link, double level) {
+    for (;;) {
+        double others = 0.0, sharing = 0.0;
+        for (int32_t pair = t->head[link]; pair >= 0; pair = t->next[pair]) {
+            const int32_t slot = t->owner[pair], mark = t->mark[slot];
+            const int open = mark >= 0 && p->member[mark].neck == OPEN;
+            const double rate = mark >= 0 ? p->member[mark].rate : t->rate[slot], weight = weight_of(t, pair);
+            if (open || (mark < 0 && rate * NEARLY > level))
+                sharing += weight;
+            else
+                others += rate * weight;
+        }
+        if (sharing == 0) return INFINITY;
+        double left = t->capacity[link] - others;
+        if (left < t->capacity[link] * NOTHING) left = 0.0;
+        const double higher = left / sharing;
+        if (!(higher * NEARLY > level)) return higher;
+        level = higher;
+    }
+}
+
+/* Stop the flows of a link at its level. */
+static void saturate(Table *t, Piece *p, int32_t link, double level) {
+    p->saturated++;
+    for (int32_t pair = t->head[link]; pair >= 0 && !p->failed; pair = t->next[pair]) {
+        const int32_t slot = t->owner[pair], mark = t->mark[slot];
+        if (mark >= 0) {
+            if (p->member[mark].neck == OPEN) stop_flow(t, p, mark, level, link, 1);
+        } else if (t->rate[slot] * NEARLY > level) {
+            const int32_t mine = join_piece(t, p, slot);
+            if (mine >= 0) stop_flow(t, p, mine, level, link, 0);
+        }
+    }
+}
+
+/* Solve again what a change disturbs: the slots from `fresh` on, and what the loose links limited. Return how many flows
+ * that were, TOO_LARGE if they are more than `limit`; then no rate has changed. */
+int64_t fredfw_repair(Table *t, double now, int64_t fresh, int64_t limit) {
+    Piece p = {.limit = limit};
+    link_new(t);
+    for (int64_t slot = fresh; slot < t->slots && !p.failed; slot++)
+        if (t->draining[slot]) open_flow(t, &p, (int32_t)slot);
+    for (int64_t one = 0; one < t->loose && !p.failed; one++) loosen(t, &p, t->loose_links[one]);
+    for (;;) {
+        if (!p.failed) await_lower(t, &p);
+        if (p.failed || !p.dues) break;
+        const Due due = next_due(&p);
+        if (due.what < 0) { /* where the flow has not stopped below its cap */
+            if (p.member[~due.what].neck == OPEN) {
+                p.level = due.key;
+                stop_flow(t, &p, ~due.what, due.key, -1, 1);
+            }
+            continue;
+        }
+        Crossed *crossed = &p.crossed[due.what];
+        if (crossed->key != due.key) continue;
+        double level = INFINITY;
+        if (crossed->opened) {
+            level = bound_of(t, &p, crossed);
+            if (!(p.dues && p.due[0].key < level)) level = level_of(t, &p, crossed->link, level);
+        } else if (crossed->raised && crossed->used > t->capacity[crossed->link] * (2 - CAREFUL))
+            level = level_of(t, &p, crossed->link, due.key);
+        if (level < INFINITY && p.dues && p.due[0].key < level) {
+            crossed->key = level;
+            await(&p, level, due.what);
+            continue;
+        }
+        crossed->key = -1.0;
+        if (level == INFINITY) continue; /* nothing stops here */
+        p.level = level;
+        saturate(t, &p, crossed->link, level);
+    }
+    for (int64_t one = 0; one < p.crosses; one++) t->local[p.crossed[one].link] = -1;
+    for (int64_t one = 0; one < p.members; one++) {
+        const Member *member = &p.member[one];
+        t->mark[member->slot] = -1;
+        if (p.failed) continue;
+        t->bottleneck[member->slot] = member->neck;
+        if (member->rate != t->rate[member->slot]) {
+            const double more = member->rate - t->rate[member->slot];
+            for (int64_t pair = t->start[member->slot], end = pair + t->length[member->slot]; pair < end; pair++)
+                t->load[t->link[pair]] += more * weight_of(t, pair);
+            set_rate(t, member->slot, member->rate, now);
+            sift(t, t->place[member->slot], member->slot);
+        }
+    }
+    if (!p.failed) clear_changes(t);
+    t->touched = p.members, t->passes = p.saturated;
+    free(p.member);
+    free(p.crossed);
+    free(p.due);
+    free(p.lower);
+    return p.failed ? p.failed : p.members;
+}
+
+/* --- flows that end */
+
+static int by_number(const void *one, const void *other) {
+    const int32_t a = *(const int32_t *)one, b = *(const int32_t *)other;
+    return (a > b) - (a < b);
+}
+
+static int is_drained(const Table *t, int32_t slot, double time) {
+    return (t->finish[slot] - time) * t->rate[slot] <= DRAINED * t->volume[slot];
+}
+
+/* Find the flows that are drained at `time`, when the first is; write their slots in order and return how many. They
+ * are not in the heap any more, and for the rest still there. */
+int64_t fredfw_drained(Table *t, double time, int64_t related, int32_t *drained) {
+    int64_t count = 0;
+    if (!related) {
+        for (int64_t slot = 0; slot < t->slots; slot++)
+            if (t->draining[slot] && is_drained(t, (int32_t)slot, time)) drained[count++] = (int32_t)slot;
+        return count;
+    }
+    while (t->heaped && is_drained(t, t->heap[0], time)) {
+        drained[count++] = t->heap[0];
+        leave_heap(t, t->heap[0]);
+    }
+    if (count > 1) qsort(drained, (size_t)count, sizeof(int32_t), by_number);
+    return count;
+}
+
+/* Take the flows of `slots` out. */
+void fredfw_remove(Table *t, int64_t related, const int32_t *slots, int64_t count) {
+    for (int64_t one = 0; one < count; one++) {
+        const int32_t slot = slots[one];
+        t->draining[slot] = 0;
+        if (related && slot < t->linked) {
+            if (t->place[slot] >= 0) leave_heap(t, slot);
+            leave_links(t, slot);
+        }
+    }
+    t->active -= count;
+}
+
+double fredfw_first(const Table *t, int64_t related) {
+    if (!related) return first_of_all(t);
+    return t->heaped ? t->finish[t->heap[0]] : INFINITY;
+}
+
+int64_t fredfw_abi(void) { return ABI; }
