@@ -1,6 +1,7 @@
 """The flow-level simulation: bandwidth sharing, the event engine, and the execution of task graphs on it."""
 
 from fredfw.simulation.bounds import Bound, LowerBounds, lower_bound
+from fredfw.simulation.core.loads import Statistics
 from fredfw.simulation.executor import Executor
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork, Rerouting
@@ -9,7 +10,6 @@ from fredfw.simulation.progress import ScheduleRun
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.sharing import CircuitPreempt, Incidence, MaxMin, SharingPolicy, StrictLinks, max_min
 from fredfw.simulation.timeline import Timeline
-from fredfw.simulation.traffic import Statistics
 
 __all__ = [
     "Bound",

@@ -11,8 +11,9 @@ import math
 import numpy as np
 from attrs import define, frozen
 
+from fredfw.simulation.core.loads import LEAST, Load, Statistics
+from fredfw.simulation.core.tables import flow_table
 from fredfw.simulation.rates import RateSolver
-from fredfw.simulation.traffic import LEAST, Load, Statistics, Traffic
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 # Of what a flow has to send in a lap, what is less than this is rounding.
@@ -97,25 +98,25 @@ class Lap:
         load = Load(
             routes=self._routes, volumes=self._volumes, delays=self._volumes, caps=self._caps, priority=self._priority
         )
-        traffic = Traffic(self._solver, Statistics())
-        traffic.set_bandwidths(self._bandwidths)
-        traffic.put(load)
+        table = flow_table(self._solver, Statistics())
+        table.set_bandwidths(self._bandwidths)
+        table.put(load, 0.0)
         count, time = len(self._volumes), 0.0
         transfer, left = np.full(count, math.inf), np.zeros(count)
         free = (self._volumes <= LEAST) | (np.diff(self._routes.offsets) == 0)
         if self._caps is not None:
             free &= (self._volumes <= LEAST) | np.isinf(self._caps)
-        traffic.drop(load, np.flatnonzero(free))
+        table.drop(load, np.flatnonzero(free))
         transfer[free] = 0.0
         last = math.inf if within is None else float(within.max(initial=0.0))
-        while len(traffic) and time <= last:
-            until = time + traffic.settle()
+        while len(table) and time <= last:
+            until = table.settle()
             if within is not None:
                 asked = load.draining & (within >= time) & (within < until)
-                left[asked] = traffic.remaining(load, within - time)[asked]
+                left[asked] = table.remaining(load, within)[asked]
             if until == math.inf:
                 break
-            for _, flows in traffic.take(traffic.drain_first()):
+            for _, flows in table.take_first():
                 transfer[flows] = until
             time = until
         return transfer, left

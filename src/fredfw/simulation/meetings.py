@@ -14,8 +14,8 @@ import numpy as np
 from attrs import define, field
 
 from fredfw.fabric import FlowSet
+from fredfw.simulation.core.loads import Statistics
 from fredfw.simulation.rates import RateSolver
-from fredfw.simulation.traffic import Statistics
 from fredfw.typing import FloatArray
 
 # Moments that differ by less than this share of what has passed between them are the same.

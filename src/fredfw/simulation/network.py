@@ -19,6 +19,8 @@ from attrs import define, field, frozen
 from fredfw.errors import InputError, RefusedError, SimulationError
 from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Refuse, Router, Routes, Split, Start, Wait
 from fredfw.simulation import answers
+from fredfw.simulation.core.loads import LEAST, Load, Statistics
+from fredfw.simulation.core.tables import flow_table
 from fredfw.simulation.detours import Detours
 from fredfw.simulation.laps import Lap, Laps, Position, SteadyLap, position, was_alone
 from fredfw.simulation.meetings import Meetings, Stay
@@ -26,7 +28,6 @@ from fredfw.simulation.memory import keep_freed_memory
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.requests import Completion, Request, Turns, Unicasts
 from fredfw.simulation.sharing import SharingPolicy
-from fredfw.simulation.traffic import LEAST, Load, Statistics, Traffic
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 # So many events that were taken back may stay in the heap; it is not worth while to look for fewer.
@@ -136,10 +137,8 @@ class FlowNetwork:
         self.statistics = Statistics()
         self.admission = answers.admission(fabric)
         self._solver = solver or RateSolver(fabric, sharing)
-        self._traffic = Traffic(self._solver, self.statistics)
+        self._table = flow_table(self._solver, self.statistics)
         self._meetings = Meetings(self._solver, self.statistics)
-        self._next_drain = math.inf
-        self._drained = 0.0  # up to when bytes were taken off: only where something changes, however time is sliced
         self._events: list[_Event] = []
         self._withdrawn: set[int] = set()  # events that will not happen
         self._sequence = 0
@@ -218,7 +217,7 @@ class FlowNetwork:
     @property
     def bandwidths(self) -> FloatArray:
         """The ``(links,)`` bytes per second of the links now; 0 for one that is closed."""
-        return self._traffic.bandwidths
+        return self._table.bandwidths
 
     def set_bandwidths(self, links: IntArray, values: FloatArray) -> None:
         """Give the ``(k,)`` ``links`` other bandwidths, from now on; 0 closes a link.
@@ -247,7 +246,7 @@ class FlowNetwork:
         self._catch_up()
         for batch in self._admitted:
             self._split_laps(batch)
-        self._traffic.set_bandwidths(bandwidths)
+        self._table.set_bandwidths(bandwidths)
         self._detours.close(bandwidths == 0)
         for load in [load for batch in self._admitted for load in batch.loads]:
             # Messages without bytes that have waited for a way.
@@ -289,7 +288,7 @@ class FlowNetwork:
         if first <= self.now:
             return self.now
         self._settle()
-        return min(first, self._next_drain)
+        return min(first, self._table.first_done)
 
     def advance(self, until: float = math.inf) -> None:
         """Let everything happen that happens at or before ``until``, and stop exactly there.
@@ -309,13 +308,13 @@ class FlowNetwork:
     @property
     def idle(self) -> bool:
         """Whether no flow drains or waits and no event is due."""
-        return not (self._first_event() < math.inf or self._traffic.loads or self._waiting)
+        return not (self._first_event() < math.inf or self._table.loads or self._waiting)
 
     def stalled(self) -> list[str]:
         """Return the labels of flows that cannot move: they wait for admission or have no rate."""
         self._settle()
         held = [request.flows.label for request in self._waiting]
-        return held + [_batch_of(load).request.flows.label for load in self._traffic.stalled()]
+        return held + [_batch_of(load).request.flows.label for load in self._table.stalled()]
 
     def link_bytes(self) -> dict[str, FloatArray]:
         """Return the ``(links,)`` bytes that have crossed each link until now, by label."""
@@ -334,8 +333,8 @@ class FlowNetwork:
 
     def _settle(self) -> None:
         """Find out when the next flow is drained, if flows have come or gone."""
-        if math.isnan(self._traffic.first_done):
-            self._next_drain = self._drained + self._traffic.settle()
+        if math.isnan(self._table.first_done):
+            self._table.settle()
 
     def _first_event(self) -> float:
         """Return when the next event is due, infinite if there is none; cancelled events do not count."""
@@ -470,36 +469,34 @@ class FlowNetwork:
             free = free & ((load.volumes <= 0) | np.isinf(load.caps))
         self._catch_up()
         load.batch.loads.append(load)
-        self._traffic.put(load)
+        self._table.put(load, self.now)
         self._drain_at_once(load, free)
 
     def _drain_at_once(self, load: _Load, flows: BoolArray) -> None:
         """Take ``flows`` of ``load`` off the links, which have nothing to wait for."""
         if flows.any():
-            done = np.zeros(len(self._traffic), dtype=bool)
-            done[self._traffic.of(load)] = flows[load.draining]
-            self._finish(done)
+            chosen = np.flatnonzero(flows & load.draining)
+            self._table.drop(load, chosen)
+            self._finish([(load, chosen)])
 
     def _step(self, time: float) -> None:
         """Go to ``time`` and let all that happens then happen, in order."""
         self.statistics.events += 1
         # Where flows have come or gone at this moment, when the next is drained is not known, and it is later.
-        if not math.isnan(self._traffic.first_done) and time >= self._next_drain:
-            done = self._traffic.drain_first()
-            self.now = self._drained = time
-            self._finish(done)
+        if time >= self._table.first_done:  # never where that is NaN
+            self.now = time
+            self._finish(self._table.take_first())
         self.now = time
         while self._first_event() <= self.now:
             heapq.heappop(self._events)[3]()
 
     def _catch_up(self) -> None:
         """Take off what has drained until now."""
-        self._traffic.drain(self.now - self._drained)
-        self._drained = self.now
+        self._table.pass_time(self.now)
 
-    def _finish(self, done: BoolArray) -> None:
-        """Take the flows ``done`` off the links and note when they will be delivered."""
-        for load, drained in self._traffic.take(done):
+    def _finish(self, done: list[tuple[Load, IntArray]]) -> None:
+        """Note when the flows that are drained will be delivered, by load and index into it."""
+        for load, drained in done:
             assert isinstance(load, _Load)
             batch = load.batch
             if load.drained is not None:
@@ -576,13 +573,12 @@ class FlowNetwork:
     def _carried(self, batch: _Batch, place: int) -> FloatArray:
         """Return the ``(F,)`` bytes that the flows of a load have sent by now, in repetitions that have begun."""
         load = batch.loads[place]
-        ahead = self.now - self._drained
-        carried = load.volumes - self._traffic.remaining(load, ahead)
+        carried = load.volumes - self._table.remaining(load, self.now)
         laps = self._laps(batch)
         mine = laps.several(place) & (batch.pending >= 0)
         if mine.any():
             chosen = mine[load.activity]
-            carried[chosen] = self._position(batch, laps, load, ahead)[1][chosen]
+            carried[chosen] = self._position(batch, laps, load)[1][chosen]
         return carried
 
     def _split_load(self, batch: _Batch, laps: Laps, load: _Load, mine: BoolArray) -> None:
@@ -594,19 +590,18 @@ class FlowNetwork:
         laps.now[mine] = 1
         self._lay(batch, laps, load.flows(chosen), at.left[chosen], at.delays[chosen])
 
-    def _position(self, batch: _Batch, laps: Laps, load: _Load, ahead: float = 0.0) -> tuple[Position, FloatArray]:
+    def _position(self, batch: _Batch, laps: Laps, load: _Load) -> tuple[Position, FloatArray]:
         """Return where the repetitions are that are on a load, and the ``(F,)`` bytes that have been sent by now.
 
         Args:
             batch: Theirs.
             laps: Its.
             load: What is on the links of them.
-            ahead: Seconds since bytes were taken off.
         """
         activity, elapsed = load.activity, self.now - laps.since
         times = laps.now[activity]
         volumes = load.volumes / times
-        sent = load.volumes - self._traffic.remaining(load, ahead)
+        sent = load.volumes - self._table.remaining(load, self.now)
         if load.lap is None:
             load.lap = Lap(self._solver, self.bandwidths, load, volumes)
         lap: Lap | SteadyLap = load.lap
@@ -629,7 +624,7 @@ class FlowNetwork:
         """Take the flows at ``chosen`` of ``load`` off the links; they have carried so many bytes."""
         load.volumes = load.volumes.copy()
         load.volumes[chosen] = carried
-        self._traffic.drop(load, chosen)
+        self._table.drop(load, chosen)
 
     def _lay(self, batch: _Batch, laps: Laps, flows: IntArray, volumes: FloatArray, delays: FloatArray) -> None:
         """Put ``flows`` of ``batch``, all that there are of some activities, on the links once more."""
@@ -680,7 +675,7 @@ class FlowNetwork:
     def _replace(self, batch: _Batch, place: int, leaving: IntArray) -> None:
         """Let the flows ``leaving`` of a load go on over the routes that they have now, with what they have left."""
         load = batch.loads[place]
-        left = self._traffic.remaining(load)[leaving]
+        left = self._table.remaining(load, self.now)[leaving]
         flows = load.flows(leaving)
         self._withdraw(load, leaving, load.volumes[leaving] - left)
         delays = batch.routes.latencies[flows]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from collections.abc import Sequence
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from attrs import define, evolve, field, frozen
 
 from fredfw.fabric import Fabric, NodeKind
+from fredfw.simulation.core import fill
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 
@@ -20,16 +21,9 @@ class Effort:
 
     Args:
         passes: Passes over the flows.
-        work: Pairs of a flow and a link that they went through, and for the pass itself what that many more take.
     """
 
     passes: int = 0
-    work: int = 0
-
-    def add(self, pairs: int) -> None:
-        """Count a pass over so many pairs."""
-        self.passes += 1
-        self.work += pairs + _PASS
 
 
 @frozen(eq=False)
@@ -173,7 +167,7 @@ class StrictLinks(SharingPolicy):
             part = incidence.select(chosen)
             rates[chosen] = max_min(part, left)
             left = left - part.load(rates[chosen], len(capacities))
-            left = np.where(left < NOTHING * capacities, 0.0, left)
+            left = np.where(left < fill.NOTHING * capacities, 0.0, left)
         return rates
 
 
@@ -210,33 +204,8 @@ class CircuitPreempt(SharingPolicy):
         return rates
 
 
-# Below this share of a link's capacity, what is left of it is rounding.
-NOTHING = 1e-12
-# Fair shares that differ by less than this, relative, are the same.
-_SAME = 1e-12
-# From so many pairs on it is worth to see first whether all links offer the same.
-_LARGE = 10_000
-# As many pairs take about as long as the calls of a pass; after so many in all, solving has lasted longer than the
-# compiled loop takes to load.
-_PASS, _MANY = 5_000, 100_000_000
-
-
-@cache
-def _compiled() -> Callable[..., tuple[FloatArray, int]] | None:
-    """Return the compiled loop, or ``None`` where there is no Numba, or no place for what it compiles."""
-    try:
-        from fredfw.simulation.compiled import fill
-    except (ImportError, RuntimeError):
-        return None
-    return fill
-
-
 def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
-    """Return the max-min fair rates, by local bottlenecks.
-
-    A link whose fair share is the tightest constraint of *every* flow that crosses it is saturated at that share; all
-    such links are frozen in one pass. The number of passes is the length of the longest chain of dependent
-    bottlenecks, not the number of distinct rates.
+    """Return the max-min fair rates, by local bottlenecks; see ``fredfw.simulation.core.fill``.
 
     Args:
         incidence: The active flows.
@@ -245,53 +214,6 @@ def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
     Returns:
         ``(F,)`` bytes per second.
     """
-    rates = np.full(len(incidence), np.inf) if incidence.caps is None else incidence.caps.astype(float)
-    if incidence.effort.work >= _MANY and (fill := _compiled()):
-        weights = np.zeros(0) if incidence.coefficients is None else incidence.coefficients
-        rates, passes = fill(incidence.offsets, incidence.links, weights, rates, capacities, _SAME, NOTHING)
-        incidence.effort.passes += passes
-        return rates
-    lengths = incidence.offsets[1:] - incidence.offsets[:-1]
-    flows = np.flatnonzero(lengths)  # a flow without links keeps its cap
-    if not len(flows):
-        return rates
-    lengths = lengths[flows]
-    links, coefficients = incidence.links, incidence.coefficients
-    if 8 * len(links) < len(capacities):  # else to sort the links takes longer than the rest
-        used, links = np.unique(links, return_inverse=True)
-        capacities = capacities[used]
-    left, count = capacities, len(capacities)
-    crossing = np.bincount(links, minlength=count)
-    while True:
-        incidence.effort.add(len(links))
-        weight = crossing if coefficients is None else np.bincount(links, weights=coefficients, minlength=count)
-        share = np.divide(left, weight, out=np.full(count, np.inf), where=weight > 0)
-        if len(links) > _LARGE and incidence.caps is None:
-            shares = share[weight > 0]
-            if shares.min() == shares.max():  # every link is a bottleneck of all its flows
-                rates[flows] = shares[0]
-                return rates
-        starts = np.zeros(len(lengths), dtype=np.intp)
-        np.cumsum(lengths[:-1], out=starts[1:])
-        pair_share, limit = share[links], rates[flows]
-        bottleneck = np.minimum.reduceat(pair_share, starts)
-        level = np.minimum(bottleneck, limit)
-        # Few pairs are of a flow and its bottleneck; a link where all are is saturated.
-        pair_share *= 1 - _SAME
-        tight = np.flatnonzero(np.repeat(level, lengths) >= pair_share)
-        narrow = links[tight]
-        saturated = np.bincount(narrow, minlength=count) == crossing
-        frozen = limit <= bottleneck
-        frozen[np.repeat(np.arange(len(flows)), lengths)[tight[saturated[narrow]]]] = True
-        rates[flows[frozen]] = level[frozen]
-        if frozen.all():
-            return rates
-        gone = np.repeat(frozen, lengths)
-        freed, weights = links[gone], np.repeat(level[frozen], lengths[frozen])
-        if coefficients is not None:
-            weights = weights * coefficients[gone]
-            coefficients = coefficients[~gone]
-        crossing = crossing - np.bincount(freed, minlength=count)
-        left = left - np.bincount(freed, weights=weights, minlength=count)
-        left[left < capacities * NOTHING] = 0.0
-        flows, lengths, links = flows[~frozen], lengths[~frozen], links[~gone]
+    rates, passes = fill.max_min(incidence.offsets, incidence.links, incidence.coefficients, incidence.caps, capacities)
+    incidence.effort.passes += passes
+    return rates

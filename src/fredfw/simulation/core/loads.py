@@ -1,0 +1,120 @@
+"""Flows that were put on the links together, and the counters of an engine."""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import asdict, define, field
+
+from fredfw.fabric import Routes
+from fredfw.simulation.sharing import Incidence
+from fredfw.typing import BoolArray, FloatArray
+
+# What a flow still has as long as it is not drained, so that without a rate it never ends.
+LEAST = float(np.finfo(float).tiny)
+
+
+class _Itself:
+    """An array as part of a key: equal to itself alone."""
+
+    def __init__(self, array: FloatArray) -> None:
+        self.array = array
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and self.array is other.array
+
+    def __hash__(self) -> int:
+        return id(self.array)
+
+
+@define(eq=False, kw_only=True)
+class Load:
+    """Flows that were put on the links together.
+
+    Args:
+        routes: Their links.
+        volumes: ``(F,)`` bytes of each.
+        delays: ``(F,)`` seconds from the last byte's departure to its delivery.
+        caps: ``(F,)`` upper limits of their rates, or ``None``.
+        priority: Their class.
+        draining: ``(F,)`` which of them still have bytes to send.
+        count: How many those are.
+        first: Place of the first in the table; those of the others follow.
+        key: Names the draining flows; empty until it is asked for.
+    """
+
+    routes: Routes
+    volumes: FloatArray
+    delays: FloatArray
+    caps: FloatArray | None
+    priority: int
+    draining: BoolArray = field(init=False)
+    count: int = field(init=False)
+    first: int = field(init=False, default=-1)
+    key: tuple[object, ...] = field(init=False, default=())
+
+    def __attrs_post_init__(self) -> None:
+        self.count = len(self.volumes)
+        self.draining = np.ones(self.count, dtype=bool)
+
+    def name(self) -> tuple[object, ...]:
+        """Name the draining flows, by the identity of their routes and limits."""
+        caps = None if self.caps is None else _Itself(self.caps)
+        self.key = self.routes, caps, self.priority, self.draining.tobytes()
+        return self.key
+
+    def incidence(self) -> Incidence:
+        """Return the links of the flows that drain."""
+        routes, classes = self.routes, np.broadcast_to(np.intp(self.priority), len(self.draining))
+        whole = Incidence(routes.offsets, routes.links, routes.coefficients, self.caps, classes)
+        return whole if self.count == len(self.draining) else whole.select(self.draining)
+
+
+@define
+class Statistics:
+    """Counters of one engine.
+
+    Args:
+        events: Moments at which something happened.
+        batches: Flow sets started.
+        flows: Flows started.
+        solves: Times that rates were computed, of all flows or of those that share links.
+        cached: Times that they were found in the cache instead.
+        solved: Flows whose rates all solves together computed.
+        passes: Passes over the flows that all solves took together.
+        most_passes: Passes of the solve that took most.
+        waits: Flow sets that had to wait for others, however often they were asked about again.
+        splits: Flow sets that ran in parts.
+        decompositions: Flow sets that were replaced by unicasts.
+        met: Meetings of flow sets out of step, of which one was repetitions that are simulated as one. If there is
+            none, the flow sets take as long one repetition after the other.
+    """
+
+    events: int = 0
+    batches: int = 0
+    flows: int = 0
+    solves: int = 0
+    cached: int = 0
+    solved: int = 0
+    passes: int = 0
+    most_passes: int = 0
+    waits: int = 0
+    splits: int = 0
+    decompositions: int = 0
+    met: int = 0
+
+    def count_solve(self, flows: int, passes: int) -> None:
+        """Count that the rates of so many flows were computed in so many passes."""
+        self.solves += 1
+        self.solved += flows
+        self.passes += passes
+        self.most_passes = max(self.most_passes, passes)
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counters by name."""
+        return asdict(self)
+
+    def __add__(self, other: Statistics) -> Statistics:
+        """Return the counters of two simulations."""
+        mine, others = asdict(self), asdict(other)
+        sums = {name: value + others[name] for name, value in mine.items()}
+        return Statistics(**sums | {"most_passes": max(self.most_passes, other.most_passes)})

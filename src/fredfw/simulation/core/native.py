@@ -1,0 +1,62 @@
+"""Slots whose loops are the ones in C."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fredfw.simulation.core.compiled import checked, library
+from fredfw.simulation.core.slots import ARRAYS, Slots
+from fredfw.typing import FloatArray, IntArray
+
+
+class NativeSlots(Slots):
+    """See ``Slots``; needs the package ``fredfw-compiled``."""
+
+    def bind(self) -> None:
+        """See ``Slots.bind``."""
+        arrays = (getattr(self, name) for name in ARRAYS)
+        self.table[-len(ARRAYS) :] = [0 if array is None else array.ctypes.data for array in arrays]
+        self._address = self.table.ctypes.data
+        self._found = np.empty(len(self.volume), dtype=np.int32)
+        self._found_address = self._found.ctypes.data
+        code = library()
+        assert code is not None  # else there are other slots
+        self._code = code
+
+    def index(self) -> None:
+        """See ``Slots.index``."""
+        self._code.index(self._address)
+
+    def relate(self) -> None:
+        """See ``Slots.relate``."""
+        checked(self._code.relate(self._address))
+
+    def assign(self, now: float, rates: FloatArray) -> float:
+        """See ``Slots.assign``."""
+        first: float = self._code.assign(self._address, now, np.ascontiguousarray(rates).ctypes.data)
+        return first
+
+    def solve(self) -> tuple[FloatArray, int]:
+        """See ``Slots.solve``."""
+        rates = np.empty(self.active)
+        return rates, checked(self._code.solve(self._address, rates.ctypes.data))
+
+    def repair(self, now: float, fresh: int, limit: int) -> bool:
+        """See ``Slots.repair``."""
+        return checked(self._code.repair(self._address, now, fresh, limit)) >= 0
+
+    def drained(self, time: float, related: bool) -> IntArray:
+        """See ``Slots.drained``."""
+        count = self._code.drained(self._address, time, related, self._found_address)
+        return self._found[:count].astype(np.intp)
+
+    def remove(self, slots: IntArray, related: bool) -> None:
+        """See ``Slots.remove``."""
+        chosen = slots.astype(np.int32)
+        self._code.remove(self._address, related, chosen.ctypes.data, len(chosen))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in ("_code", "_found")}

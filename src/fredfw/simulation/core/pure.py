@@ -1,0 +1,480 @@
+"""Slots whose loops are in Python: where the ones in C are not installed, and to compare them with.
+
+Each function does what its namesake in core.c does, with the same operations on the same numbers in the same order.
+Numbers are read one by one through memory views, which is faster than through arrays.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Any
+
+import numpy as np
+from attrs import define
+
+from fredfw.simulation.core.fill import NOTHING, by_passes
+from fredfw.simulation.core.loads import LEAST
+from fredfw.simulation.core.slots import ARRAYS, Slots
+from fredfw.typing import BoolArray, FloatArray, IntArray
+
+# A link that carries this share of its capacity is saturated, and a flow this close to the fastest is one of them.
+NEARLY = 1 - 1e-10
+# A lower bound is this share of what it would be without rounding, and a link carries too much above its inverse.
+CAUTION, CAREFUL = 1 - 1e-9, 1 - 1e-11
+# A flow is drained when what remains is below this share of its own volume.
+DRAINED = 1e-11
+# The neck of a flow whose rate is not known.
+OPEN = -2
+
+
+@define
+class _Member:
+    """A flow of the piece, and what was found for it."""
+
+    slot: int
+    neck: int = OPEN
+    rate: float = 0.0
+
+
+@define
+class _Crossed:
+    """A link that flows of the piece cross; see core.c."""
+
+    link: int
+    used: float
+    opened: int = 0
+    weight: float = 0.0
+    key: float = -1.0
+    loosened: bool = False
+    raised: bool = False
+    lower: bool = False
+
+
+class PureSlots(Slots):
+    """See ``Slots``."""
+
+    def bind(self) -> None:
+        """See ``Slots.bind``."""
+        names = [name for name in ARRAYS if name != "coefficient"]
+        self.view: dict[str, memoryview[Any]] = {name: getattr(self, name).data for name in names}
+        self._coefficients: memoryview[Any] | None = None if self.coefficient is None else self.coefficient.data
+        # When each flow is drained, and its slot; those that are not true any more are passed over.
+        self._due: list[tuple[float, int]] = []
+        self._heapify()
+
+    @property
+    def first(self) -> float:
+        """See ``Slots.first``."""
+        due, finish, draining = self._due, self.view["finish"], self.view["draining"]
+        while due and not (draining[due[0][1]] and finish[due[0][1]] == due[0][0]):
+            heapq.heappop(due)
+        return due[0][0] if due else math.inf
+
+    def index(self) -> None:
+        """See ``Slots.index``."""
+        slots, pairs, owners = self._draining_pairs()
+        links = self.link[pairs]
+        order = np.argsort(links, kind="stable")
+        chain, ordered = pairs[order].astype(np.int32), links[order]
+        begins = np.flatnonzero(np.diff(ordered, prepend=-1))
+        ends = np.append(begins[1:], len(order)) - 1 if len(begins) else begins
+        following, preceding = np.append(chain[1:], -1), np.append(-1, chain[:-1])
+        following[ends] = -1
+        preceding[begins] = -1
+        self.owner[pairs] = owners
+        self.next[chain], self.previous[chain] = following[: len(chain)], preceding[: len(chain)]
+        self.head[:] = self.tail[:] = -1
+        self.head[ordered[begins]], self.tail[ordered[begins]] = chain[begins], chain[ends]
+        weights = self.rate[owners]
+        if self.coefficient is not None:
+            weights = weights * self.coefficient[pairs]
+        self.load[:] = np.bincount(links, weights=weights, minlength=self.links)
+        self.linked = self.slots
+        del slots
+        self._heapify()
+
+    def relate(self) -> None:
+        """See ``Slots.relate``."""
+        self.index()
+        slots, pairs, owners = self._draining_pairs()
+        links, rates = self.link[pairs], self.rate[owners]
+        fastest = np.zeros(self.links)
+        np.maximum.at(fastest, links, rates)
+        narrow = (self.load >= self.capacity * NEARLY)[links] & (rates >= fastest[links] * NEARLY)
+        self.bottleneck[: self.slots] = -1
+        # Of several links the first, so it is written last.
+        self.bottleneck[owners[narrow][::-1]] = links[narrow][::-1]
+        self.bottleneck[slots[self.rate[slots] >= self.cap[slots]]] = -1
+
+    def assign(self, now: float, rates: FloatArray) -> float:
+        """See ``Slots.assign``."""
+        slots = np.flatnonzero(self.draining[: self.slots])
+        changed = rates != self.rate[slots]
+        mine, rates = slots[changed], rates[changed]
+        old, since, left = self.rate[mine], self.since[mine], self.remaining[mine]
+        passed = (old > 0) & (since < now)
+        less = left - old * (now - since)
+        left = np.where(passed, np.where(less > LEAST, less, LEAST), left)
+        self.remaining[mine], self.since[mine], self.rate[mine] = left, now, rates
+        with np.errstate(divide="ignore"):
+            self.finish[mine] = np.where(rates > 0, now + left / rates, math.inf)
+        self._clear_changes()
+        return float(self.finish[slots].min(initial=math.inf))
+
+    def solve(self) -> tuple[FloatArray, int]:
+        """See ``Slots.solve``."""
+        slots, pairs, _ = self._draining_pairs()
+        offsets = np.concatenate([[0], np.cumsum(self.length[slots], dtype=np.intp)])
+        coefficients = None if self.coefficient is None else self.coefficient[pairs]
+        return by_passes(offsets, self.link[pairs].astype(np.intp), coefficients, self.cap[slots], self.capacity)
+
+    def repair(self, now: float, fresh: int, limit: int) -> bool:
+        """See ``Slots.repair``."""
+        view = self.view
+        draining, link, start, length = view["draining"], view["link"], view["start"], view["length"]
+        for slot in range(self.linked, self.slots):
+            if draining[slot]:
+                self._join_links(slot)
+        self.linked = self.slots
+        piece = _Piece(self, limit)
+        for slot in range(fresh, self.slots):
+            if draining[slot]:
+                piece.open(slot)
+        for one in self.loose_links[: self.loose].tolist():
+            piece.loosen(one)
+        self.passes = piece.solve()
+        self.touched = len(piece.members)
+        local, mark = view["local"], view["mark"]
+        for crossed in piece.crossed:
+            local[crossed.link] = -1
+        for member in piece.members:
+            mark[member.slot] = -1
+        if piece.too_large:
+            return False
+        rate, load, bottleneck = view["rate"], view["load"], view["bottleneck"]
+        for member in piece.members:
+            slot = member.slot
+            bottleneck[slot] = member.neck
+            if member.rate != rate[slot]:
+                more = member.rate - rate[slot]
+                for pair in range(start[slot], start[slot] + length[slot]):
+                    load[link[pair]] += more * self.weight(pair)
+                self._set_rate(slot, member.rate, now)
+        self._clear_changes()
+        return True
+
+    def drained(self, time: float, related: bool) -> IntArray:
+        """See ``Slots.drained``."""
+        if not related:
+            slots = np.flatnonzero(self.draining[: self.slots])
+            with np.errstate(invalid="ignore"):  # infinite times a rate of 0 is not drained
+                done: BoolArray = (self.finish[slots] - time) * self.rate[slots] <= DRAINED * self.volume[slots]
+            return slots[done]
+        finish, rate, volume = self.view["finish"], self.view["rate"], self.view["volume"]
+        found = []
+        while self.first < math.inf:
+            slot = self._due[0][1]
+            if not (finish[slot] - time) * rate[slot] <= DRAINED * volume[slot]:
+                break
+            found.append(heapq.heappop(self._due)[1])
+        return np.array(sorted(set(found)), dtype=np.intp)
+
+    def remove(self, slots: IntArray, related: bool) -> None:
+        """See ``Slots.remove``."""
+        if related:
+            for slot in slots[slots < self.linked].tolist():
+                self._leave_links(slot)
+        self.draining[slots] = 0
+        self.active -= len(slots)
+
+    def clear(self) -> None:
+        """See ``Slots.clear``."""
+        super().clear()
+        self._due = []
+
+    def _draining_pairs(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Return the slots whose flows drain, all their pairs, and the slot of each pair."""
+        slots = np.flatnonzero(self.draining[: self.slots])
+        lengths = self.length[slots]
+        owners = np.repeat(slots, lengths)
+        begins = np.cumsum(lengths, dtype=np.intp) - lengths
+        pairs = np.arange(len(owners)) + np.repeat(self.start[slots] - begins, lengths)
+        return slots, pairs, owners
+
+    def _heapify(self) -> None:
+        slots = np.flatnonzero(self.draining[: self.linked])
+        self._due = list(zip(self.finish[slots].tolist(), slots.tolist(), strict=True))
+        heapq.heapify(self._due)
+
+    def weight(self, pair: int) -> float:
+        """Return the share of a flow's rate that it takes on the link of ``pair``."""
+        coefficients = self._coefficients
+        return 1.0 if coefficients is None else float(coefficients[pair])
+
+    def _set_rate(self, slot: int, rate: float, now: float) -> None:
+        view = self.view
+        old, left, since = view["rate"][slot], view["remaining"][slot], view["since"]
+        if old > 0 and since[slot] < now:
+            left -= old * (now - since[slot])
+            if not left > LEAST:
+                left = LEAST
+        view["remaining"][slot], since[slot], view["rate"][slot] = left, now, rate
+        finish = view["finish"][slot] = _quotient(left, rate, now)
+        if finish < math.inf:
+            heapq.heappush(self._due, (finish, slot))
+
+    def _join_links(self, slot: int) -> None:
+        view = self.view
+        link, head, tail, following = view["link"], view["head"], view["tail"], view["next"]
+        for pair in range(view["start"][slot], view["start"][slot] + view["length"][slot]):
+            one = link[pair]
+            last = tail[one]
+            view["load"][one] += view["rate"][slot] * self.weight(pair)
+            view["owner"][pair], following[pair], view["previous"][pair] = slot, -1, last
+            if last < 0:
+                head[one] = pair
+            else:
+                following[last] = pair
+            tail[one] = pair
+
+    def _leave_links(self, slot: int) -> None:
+        view = self.view
+        link, following, preceding = view["link"], view["next"], view["previous"]
+        for pair in range(view["start"][slot], view["start"][slot] + view["length"][slot]):
+            one, last, next_ = link[pair], preceding[pair], following[pair]
+            view["load"][one] -= view["rate"][slot] * self.weight(pair)
+            if last < 0:
+                view["head"][one] = next_
+            else:
+                following[last] = next_
+            if next_ < 0:
+                view["tail"][one] = last
+            else:
+                preceding[next_] = last
+            if not view["is_loose"][one]:
+                view["is_loose"][one] = 1
+                view["loose_links"][self.loose] = one
+                self.loose += 1
+
+    def _clear_changes(self) -> None:
+        self.is_loose[self.loose_links[: self.loose]] = 0
+        self.loose = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in super().__getstate__().items()
+            if name not in ("view", "_coefficients", "_due")
+        }
+
+
+class _Piece:
+    """The piece that a change disturbs; see core.c.
+
+    Args:
+        slots: The table.
+        limit: How many flows it may have.
+
+    Attributes:
+        too_large: Whether it had more.
+    """
+
+    def __init__(self, slots: PureSlots, limit: int) -> None:
+        self._slots = slots
+        self._view = slots.view
+        self._limit = limit
+        self._level = 0.0
+        self.members: list[_Member] = []
+        self.crossed: list[_Crossed] = []
+        self._due: list[tuple[float, int]] = []
+        self._lower: list[int] = []  # places of links whose bound may be lower than the key
+        self.too_large = False
+
+    def open(self, slot: int) -> None:
+        """Have the rate of a flow found."""
+        mine = self._join(slot)
+        if mine is None:
+            return
+        view = self._view
+        link, rate, cap = view["link"], view["rate"][slot], view["cap"][slot]
+        start, length = view["start"][slot], view["length"][slot]
+        if not length:
+            self.members[mine].rate, self.members[mine].neck = cap, -1
+            return
+        if cap < math.inf:
+            heapq.heappush(self._due, (cap, ~mine))
+        for pair in range(start, start + length):
+            place = self._crossing(link[pair])
+            crossed, weight = self.crossed[place], self._slots.weight(pair)
+            crossed.opened += 1
+            crossed.weight += weight
+            crossed.used -= rate * weight
+            if not crossed.lower:
+                crossed.lower = True
+                self._lower.append(place)
+
+    def _await_lower(self) -> None:
+        """Await the levels of links on which flows have opened."""
+        for place in self._lower:
+            crossed = self.crossed[place]
+            crossed.lower = False
+            if not crossed.opened:
+                continue
+            bound = self._bound(crossed)
+            if crossed.key < 0 or bound < crossed.key:
+                crossed.key = bound
+                heapq.heappush(self._due, (bound, place))
+        self._lower.clear()
+
+    def loosen(self, link: int) -> None:
+        """Open the flows that rest at the level of a link that carries less than before."""
+        crossed = self.crossed[self._crossing(link)]
+        if crossed.loosened or self.too_large:
+            return
+        crossed.loosened = True
+        view = self._view
+        following, owner, mark, bottleneck = view["next"], view["owner"], view["mark"], view["bottleneck"]
+        pair = view["head"][link]
+        while pair >= 0 and not self.too_large:
+            slot = owner[pair]
+            if mark[slot] < 0 and bottleneck[slot] == link:
+                self.open(slot)
+            pair = following[pair]
+
+    def solve(self) -> int:
+        """Find all rates; return how many links were saturated."""
+        saturated, due, capacity = 0, self._due, self._view["capacity"]
+        while not self.too_large:
+            self._await_lower()
+            if not due:
+                break
+            key, what = heapq.heappop(due)
+            if what < 0:  # where the flow has not stopped below its cap
+                if self.members[~what].neck == OPEN:
+                    self._level = key
+                    self._stop(~what, key, -1, True)
+                continue
+            crossed = self.crossed[what]
+            if crossed.key != key:
+                continue
+            level = math.inf
+            if crossed.opened:
+                level = self._bound(crossed)
+                if not (due and due[0][0] < level):
+                    level = self._level_of(crossed.link, level)
+            elif crossed.raised and crossed.used > capacity[crossed.link] * (2 - CAREFUL):
+                level = self._level_of(crossed.link, key)
+            if level < math.inf and due and due[0][0] < level:
+                crossed.key = level
+                heapq.heappush(due, (level, what))
+                continue
+            crossed.key = -1.0
+            if level < math.inf:  # else nothing stops here
+                self._level = level
+                saturated += 1
+                self._saturate(crossed.link, level)
+        return saturated
+
+    def _join(self, slot: int) -> int | None:
+        if len(self.members) == self._limit:
+            self.too_large = True
+        if self.too_large:
+            return None
+        self._view["mark"][slot] = len(self.members)
+        self.members.append(_Member(slot))
+        return len(self.members) - 1
+
+    def _crossing(self, link: int) -> int:
+        local = self._view["local"]
+        place: int = local[link]
+        if place < 0:
+            place = local[link] = len(self.crossed)
+            self.crossed.append(_Crossed(link, self._view["load"][link]))
+        return place
+
+    def _bound(self, crossed: _Crossed) -> float:
+        """Return a lower bound of the level of a link with open flows: what the others have, they have at most."""
+        left = self._view["capacity"][crossed.link] * CAUTION - crossed.used
+        bound: float = _ratio(left, crossed.weight)
+        return bound if bound > self._level else self._level
+
+    def _stop(self, mine: int, rate: float, neck: int, is_open: bool) -> None:
+        """Let a flow of the piece have the rate that was found."""
+        member, view = self.members[mine], self._view
+        slot, link, local = member.slot, view["link"], view["local"]
+        old = view["rate"][slot]
+        member.rate, member.neck = rate, neck
+        pairs = range(view["start"][slot], view["start"][slot] + view["length"][slot])
+        for pair in pairs:
+            place = local[link[pair]]
+            if place < 0:
+                continue  # it is known where flows are open
+            crossed, weight = self.crossed[place], self._slots.weight(pair)
+            crossed.used += (rate if is_open else rate - old) * weight
+            if is_open:
+                crossed.opened -= 1
+                crossed.weight -= weight
+            crossed.raised |= rate > old
+        if old * NEARLY > rate:
+            for pair in pairs:
+                if link[pair] != neck and not self.too_large:
+                    self.loosen(link[pair])
+
+    def _level_of(self, link: int, level: float) -> float:
+        """Return the level at which a link is saturated; infinite where no flow is that fast."""
+        view, members, weigh = self._view, self.members, self._slots.weight
+        following, owner, mark, rates = view["next"], view["owner"], view["mark"], view["rate"]
+        capacity = view["capacity"][link]
+        while True:
+            others = sharing = 0.0
+            pair = view["head"][link]
+            while pair >= 0:
+                slot = owner[pair]
+                place, weight = mark[slot], weigh(pair)
+                if place >= 0:
+                    member = members[place]
+                    rate, shares = member.rate, member.neck == OPEN
+                else:
+                    rate = rates[slot]
+                    shares = rate * NEARLY > level
+                if shares:
+                    sharing += weight
+                else:
+                    others += rate * weight
+                pair = following[pair]
+            if sharing == 0:
+                return math.inf
+            left = capacity - others
+            if left < capacity * NOTHING:
+                left = 0.0
+            higher: float = left / sharing
+            if not higher * NEARLY > level:
+                return higher
+            level = higher
+
+    def _saturate(self, link: int, level: float) -> None:
+        """Stop the flows of a link at its level."""
+        view = self._view
+        following, owner, mark, rates = view["next"], view["owner"], view["mark"], view["rate"]
+        pair = view["head"][link]
+        while pair >= 0 and not self.too_large:
+            slot = owner[pair]
+            place = mark[slot]
+            if place >= 0:
+                if self.members[place].neck == OPEN:
+                    self._stop(place, level, link, True)
+            elif rates[slot] * NEARLY > level:
+                mine = self._join(slot)
+                if mine is not None:
+                    self._stop(mine, level, link, False)
+            pair = following[pair]
+
+
+def _ratio(one: float, other: float) -> float:
+    """Divide as C does."""
+    return one / other if other else math.copysign(math.inf, one) if one else math.nan
+
+
+def _quotient(left: float, rate: float, now: float) -> float:
+    return now + left / rate if rate > 0 else math.inf

@@ -1,0 +1,280 @@
+"""The arrays of a table of max-min fair flows: a slot for each flow, and what finds flows by link and by time.
+
+A flow that comes takes the next slot, so that slots are in the order in which flows came. Slots of flows that are gone
+are free again when most are. There are ``N`` slots, ``P`` pairs of a flow and a link, and ``L`` links.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fredfw.fabric import Routes
+from fredfw.typing import BoolArray, FloatArray, IntArray
+
+_Small = NDArray[np.int32]
+
+# The arrays in the order in which the loops in C know them.
+ARRAYS = (
+    *("volume", "remaining", "since", "rate", "finish", "cap", "start", "length", "bottleneck", "place", "mark"),
+    *("draining", "link", "owner", "next", "previous", "coefficient"),
+    *("capacity", "load", "head", "tail", "local", "is_loose", "loose_links", "heap"),
+)
+_COUNTS = 8
+_LEAST_ROOM = 64
+
+
+class _Count:
+    """A number that the loops change too; it stands in the first entries of ``Slots.table``."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def __get__(self, slots: Slots, owner: type) -> int:
+        return slots.counts[self._place]
+
+    def __set__(self, slots: Slots, value: int) -> None:
+        slots.counts[self._place] = value
+
+
+class Slots(ABC):
+    """The state of a table, and what is done with it.
+
+    Args:
+        capacity: ``(L,)`` bytes per second of the links.
+
+    Attributes:
+        slots: How many slots are taken, also by flows that are gone.
+        active: How many flows drain.
+        linked: The slots below are in the chains of their links and in the heap, as long as their flows drain.
+        heaped: Entries of the heap.
+        loose: How many links have lost a flow since rates were known.
+        passes: Passes over the flows in the last repair.
+        touched: Flows that the last repair looked at.
+        table: Those numbers, and behind them room for the addresses of the arrays.
+        counts: The same memory, to be read one by one.
+        volume: ``(N,)`` bytes of each flow at the beginning.
+        remaining: ``(N,)`` bytes that it had left at ``since``.
+        since: ``(N,)`` when its rate was set.
+        rate: ``(N,)`` bytes per second.
+        finish: ``(N,)`` when it is drained, infinite without a rate.
+        cap: ``(N,)`` upper limit of its rate.
+        start: ``(N,)`` its first pair.
+        length: ``(N,)`` how many pairs it has.
+        bottleneck: ``(N,)`` link that limits it, -1 for its cap; known while the table is related.
+        place: ``(N,)`` where it is in the heap, -1 where it is not.
+        mark: ``(N,)`` -1 between calls.
+        member: ``(N,)`` its index in its load.
+        draining: ``(N,)`` 1 while it drains.
+        heap: ``(N,)`` slots; the flow that is drained first is at the top.
+        link: ``(P,)`` link of each pair.
+        owner: ``(P,)`` slot of each pair.
+        next: ``(P,)`` next pair of the same link, -1 after the last.
+        previous: ``(P,)`` the one before.
+        coefficient: ``(P,)`` share of the flow's rate on the link; ``None`` while all are 1.
+        capacity: ``(L,)`` bytes per second.
+        load: ``(L,)`` bytes per second that the flows carry, but for rounding; known while the table is related.
+        head: ``(L,)`` first pair of each link's chain.
+        tail: ``(L,)`` last pair.
+        local: ``(L,)`` -1 between calls.
+        is_loose: ``(L,)`` 1 for a link that has lost a flow since rates were known.
+        loose_links: ``(L,)`` those links, as many as ``loose``.
+    """
+
+    slots = _Count(0)
+    active = _Count(1)
+    links = _Count(2)
+    linked = _Count(3)
+    heaped = _Count(4)
+    loose = _Count(5)
+    passes = _Count(6)
+    touched = _Count(7)
+
+    volume: FloatArray
+    remaining: FloatArray
+    since: FloatArray
+    rate: FloatArray
+    finish: FloatArray
+    cap: FloatArray
+    start: NDArray[np.int64]
+    length: _Small
+    bottleneck: _Small
+    place: _Small
+    mark: _Small
+    member: _Small
+    draining: NDArray[np.uint8]
+    heap: _Small
+    link: _Small
+    owner: _Small
+    next: _Small
+    previous: _Small
+    coefficient: FloatArray | None
+    capacity: FloatArray
+    load: FloatArray
+    head: _Small
+    tail: _Small
+    local: _Small
+    is_loose: NDArray[np.uint8]
+    loose_links: _Small
+
+    _OF_SLOTS = (
+        *("volume", "remaining", "since", "rate", "finish", "cap", "start", "length", "bottleneck", "place", "mark"),
+        *("member", "draining", "heap"),
+    )
+    _OF_PAIRS = ("link", "owner", "next", "previous")
+
+    def __init__(self, capacity: FloatArray) -> None:
+        self.table = np.zeros(_COUNTS + len(ARRAYS), dtype=np.int64)
+        self.counts: memoryview[int] = self.table.data
+        self.links = len(capacity)
+        self._pairs = 0
+        for name in ("volume", "remaining", "since", "rate", "finish", "cap"):
+            setattr(self, name, np.empty(_LEAST_ROOM))
+        self.start = np.empty(_LEAST_ROOM, dtype=np.int64)
+        for name in ("length", "bottleneck", "place", "member", "heap", *self._OF_PAIRS):
+            setattr(self, name, np.empty(_LEAST_ROOM, dtype=np.int32))
+        self.mark = np.full(_LEAST_ROOM, -1, dtype=np.int32)
+        self.draining = np.zeros(_LEAST_ROOM, dtype=np.uint8)
+        self.coefficient = None
+        self.capacity = np.array(capacity, dtype=np.float64)
+        self.load = np.zeros(len(capacity))
+        for name in ("head", "tail", "local", "loose_links"):
+            setattr(self, name, np.full(len(capacity), -1, dtype=np.int32))
+        self.is_loose = np.zeros(len(capacity), dtype=np.uint8)
+        self.bind()
+
+    @abstractmethod
+    def bind(self) -> None:
+        """Take note that arrays have been replaced."""
+
+    @property
+    def first(self) -> float:
+        """When the first flow is drained, while the table is related; infinite if none will be."""
+        return float(self.finish[self.heap[0]]) if self.heaped else np.inf
+
+    @abstractmethod
+    def index(self) -> None:
+        """Make the chains and the heap anew."""
+
+    @abstractmethod
+    def relate(self) -> None:
+        """Make the chains and the heap anew, and find the bottleneck of each flow from the rates."""
+
+    @abstractmethod
+    def assign(self, now: float, rates: FloatArray) -> float:
+        """Give the flows that drain, in order, ``(active,)`` ``rates``; return when the first is drained."""
+
+    @abstractmethod
+    def solve(self) -> tuple[FloatArray, int]:
+        """Return the ``(active,)`` rates of all flows, in order, and the number of passes."""
+
+    @abstractmethod
+    def repair(self, now: float, fresh: int, limit: int) -> bool:
+        """Solve again what has changed, and what that disturbs; ``False`` where that are more than ``limit`` flows.
+
+        Args:
+            now: When.
+            fresh: The slots from this one on are new.
+            limit: How many flows at most. If there are more, no rate changes.
+        """
+
+    @abstractmethod
+    def drained(self, time: float, related: bool) -> IntArray:
+        """Return the slots of the flows that are drained at ``time``, when the first is; they leave the heap."""
+
+    @abstractmethod
+    def remove(self, slots: IntArray, related: bool) -> None:
+        """Take the flows of ``slots`` out."""
+
+    def append(self, routes: Routes, volumes: FloatArray, caps: FloatArray | None, now: float) -> int:
+        """Let flows in that have no rate yet; return the slot of the first."""
+        first, pairs = self.slots, self._pairs
+        end, last = first + len(volumes), pairs + len(routes.links)
+        if end > len(self.volume) or last > len(self.link):
+            self._grow(end, last)
+        mine = slice(first, end)
+        self.volume[mine] = self.remaining[mine] = volumes
+        self.since[mine] = now
+        self.rate[mine] = 0.0
+        self.finish[mine] = np.inf
+        self.cap[mine] = np.inf if caps is None else caps
+        np.add(routes.offsets[:-1], pairs, out=self.start[mine])
+        np.subtract(routes.offsets[1:], routes.offsets[:-1], out=self.length[mine], casting="same_kind")
+        self.draining[mine] = 1
+        self.member[mine] = np.arange(end - first)
+        self.link[pairs:last] = routes.links
+        if routes.coefficients is not None:
+            if self.coefficient is None:
+                self.coefficient = np.ones(len(self.link))
+                self.bind()
+            self.coefficient[pairs:last] = routes.coefficients
+        elif self.coefficient is not None:
+            self.coefficient[pairs:last] = 1.0
+        self.slots, self._pairs = end, last
+        self.active += end - first
+        return first
+
+    def clear(self) -> None:
+        """Free all slots, when no flow drains."""
+        self.slots = self.linked = self._pairs = 0
+
+    def crowded(self, flows: int) -> bool:
+        """Return whether so many more flows find no room, and most slots are of flows that are gone."""
+        return self.slots + flows > len(self.volume) and 2 * self.active < self.slots
+
+    def compact(self, related: bool) -> BoolArray:
+        """Free the slots of flows that are gone; return the ``(slots,)`` mask of the others, which move together."""
+        kept = self.draining[: self.slots].astype(bool)
+        pairs = np.repeat(kept, self.length[: self.slots])
+        count, total = int(kept.sum()), int(pairs.sum())
+        for name in self._OF_SLOTS:
+            if name not in ("mark", "heap"):
+                array = getattr(self, name)
+                array[:count] = array[: self.slots][kept]
+        self.draining[count : self.slots] = 0
+        self.link[:total] = self.link[: self._pairs][pairs]
+        if self.coefficient is not None:
+            self.coefficient[:total] = self.coefficient[: self._pairs][pairs]
+        np.cumsum(self.length[: max(count - 1, 0)], out=self.start[1:count])
+        self.start[:1] = 0
+        linked = int(kept[: self.linked].sum())
+        self.slots, self._pairs = count, total
+        if related:
+            self.slots = linked  # those that came since are not in the chains yet
+            self.index()
+            self.slots = count
+        return kept
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("counts",)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.counts = self.table.data
+        self.bind()
+
+    def _grow(self, slots: int, pairs: int) -> None:
+        if slots > len(self.volume):
+            for name in self._OF_SLOTS:
+                fill = -1 if name == "mark" else 0
+                setattr(self, name, _longer(getattr(self, name), self.slots, slots, fill))
+        if pairs > len(self.link):
+            for name in self._OF_PAIRS:
+                setattr(self, name, _longer(getattr(self, name), self._pairs, pairs, 0))
+            if self.coefficient is not None:
+                self.coefficient = _longer(self.coefficient, self._pairs, pairs, 0)
+        self.bind()
+
+
+def _longer(array: NDArray[Any], used: int, least: int, fill: int) -> NDArray[Any]:
+    """Return an array with room for ``least`` entries and more to come, the first ``used`` of which are the same."""
+    longer: NDArray[Any] = (
+        np.full(max(least, 2 * len(array)), fill, dtype=array.dtype)
+        if fill
+        else np.zeros(max(least, 2 * len(array)), dtype=array.dtype)
+    )
+    longer[:used] = array[:used]
+    return longer

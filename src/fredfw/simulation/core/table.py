@@ -1,0 +1,156 @@
+"""The interface of a flow table, and what is the same for all."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from hashlib import blake2b
+
+import numpy as np
+
+from fredfw.simulation.core.loads import Load, Statistics
+from fredfw.simulation.rates import RateSolver
+from fredfw.simulation.sharing import Effort, Incidence
+from fredfw.typing import FloatArray, IntArray
+
+# Of how many loads at most sets are remembered.
+_LOADS = 256
+# It is worth to see which loads share links where they have so many flows each, in the mean.
+_WORTH = 256
+
+
+class FlowTable(ABC):
+    """Flows on the links of a fabric, from when they are put there to when they are drained.
+
+    Each draining flow has a place, in the order in which the flows came. Times are absolute, and never go back.
+
+    Args:
+        solver: Knows rates.
+        statistics: Counts solves.
+
+    Attributes:
+        loads: Those with flows that drain, in the order in which they came.
+        bandwidths: ``(links,)`` bytes per second; 0 for a link that is closed.
+        first_done: When the first flow is drained, infinite if none will be; NaN where that is not known because flows
+            have come or gone.
+    """
+
+    def __init__(self, solver: RateSolver, statistics: Statistics) -> None:
+        self._solver = solver
+        self._statistics = statistics
+        self.bandwidths = solver.fabric.bandwidths
+        self._setting = b""  # names the bandwidths, where they are not the fabric's
+        self.loads: list[Load] = []
+        self._firsts: list[int] = []  # where the flows of each load begin
+        self.first_done = math.inf
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return how many flows drain."""
+
+    @abstractmethod
+    def put(self, load: Load, now: float) -> None:
+        """Put ``load`` on the links."""
+
+    @abstractmethod
+    def pass_time(self, now: float) -> None:
+        """Let time pass in which no flow is drained."""
+
+    @abstractmethod
+    def settle(self) -> float:
+        """Give all flows their rates; return when the first is drained, infinite if none will be."""
+
+    @abstractmethod
+    def take_first(self) -> list[tuple[Load, IntArray]]:
+        """Let time pass until the first flow is drained; take those that then are off the links.
+
+        Returns:
+            The loads that they are of, with the ``(k,)`` indices into each.
+        """
+
+    @abstractmethod
+    def drop(self, load: Load, flows: IntArray) -> None:
+        """Take the ``flows`` of ``load`` that are still on the links off them."""
+
+    @abstractmethod
+    def remaining(self, load: Load, at: float | FloatArray) -> FloatArray:
+        """Return the ``(F,)`` bytes that each flow of ``load`` has left at a time, one or ``(F,)``."""
+
+    @abstractmethod
+    def stalled(self) -> list[Load]:
+        """Return the loads with flows that cannot move, now that rates are settled."""
+
+    def set_bandwidths(self, bandwidths: FloatArray) -> None:
+        """Give the links other ``bandwidths``."""
+        self.bandwidths = bandwidths
+        same = np.array_equal(bandwidths, self._solver.fabric.bandwidths)
+        self._setting = b"" if same else blake2b(bandwidths.tobytes()).digest()
+        self.first_done = math.nan
+
+    @abstractmethod
+    def _solve(self, loads: list[Load]) -> FloatArray:
+        """Return the rates of the flows of ``loads``, which share no links with the others, and count the solve."""
+
+    def _all_rates(self) -> FloatArray:
+        """Return the rates of all flows."""
+        apart = self._apart()
+        if len(apart) == 1:
+            return self._rates_of(self.loads)
+        parts: dict[int, FloatArray] = {}
+        for loads in apart:
+            bounds = np.cumsum([load.count for load in loads])[:-1]
+            for load, known in zip(loads, np.split(self._rates_of(loads), bounds), strict=True):
+                parts[id(load)] = known
+        return np.concatenate([parts[id(load)] for load in self.loads])
+
+    def _apart(self) -> list[list[Load]]:
+        """Return the loads, apart where they share no links, directly or through others, and that is worth to know."""
+        if len(self.loads) == 1 or len(self) < _WORTH * len(self.loads) or not self._solver.sharing.local:
+            return [self.loads]
+        islands: list[list[Load]] = []
+        for load in self.loads:
+            touched = [any(self._solver.meet(load.routes, one.routes) for one in island) for island in islands]
+            joined = [one for island, near in zip(islands, touched, strict=True) if near for one in island]
+            islands = [island for island, near in zip(islands, touched, strict=True) if not near]
+            islands.append([*joined, load])
+        return [sorted(island, key=lambda load: load.first) for island in islands]
+
+    def _rates_of(self, loads: list[Load]) -> FloatArray:
+        """Return the rates of the flows of ``loads``, which share no links with the others."""
+        # Where so many loads are under way the same set never comes again.
+        key = None if len(loads) > _LOADS else (self._setting, *[load.key or load.name() for load in loads])
+        known = None if key is None else self._solver.find(key)
+        if known is not None:
+            self._statistics.cached += 1
+            return known
+        rates = self._solve(loads)
+        if key is not None:
+            self._solver.remember(key, rates)
+        return rates
+
+    def _incidence_of(self, loads: list[Load], effort: Effort) -> Incidence:
+        return Incidence.concatenate([load.incidence() for load in loads], effort)
+
+    def _take_out(self, places: IntArray, index: IntArray) -> list[tuple[Load, IntArray]]:
+        """Note which flows of which load those at ``places`` are; they are no longer draining.
+
+        Args:
+            places: ``(k,)`` in order.
+            index: ``(k,)`` index of each into its load.
+        """
+        taken, low, count = [], 0, len(places)
+        while low < count:
+            place = bisect_right(self._firsts, places[low]) - 1
+            load = self.loads[place]
+            last = place + 1 == len(self._firsts)
+            high = count if last else int(np.searchsorted(places, self._firsts[place + 1]))
+            flows = index[low:high]
+            load.draining[flows] = False
+            load.count -= high - low
+            load.key = ()
+            if not load.count:
+                del self.loads[place], self._firsts[place]
+            taken.append((load, flows))
+            low = high
+        return taken

@@ -1,0 +1,328 @@
+"""The table for max-min fair flows: right rates, the same bits in C and in Python, and pieces that stay small."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from attrs import frozen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw.fabric import Fabric, FlowSet, Routes
+from fredfw.simulation import FlowNetwork, MaxMin, Statistics
+from fredfw.simulation.core import compiled, maxmin
+from fredfw.simulation.core.fill import by_passes
+from fredfw.simulation.core.loads import Load
+from fredfw.simulation.core.maxmin import MaxMinTable
+from fredfw.simulation.core.pure import PureSlots
+from fredfw.simulation.core.slots import Slots
+from fredfw.simulation.core.tables import flow_table
+from fredfw.simulation.rates import RateSolver
+from fredfw.typing import FloatArray
+
+LINKS = 8
+
+
+@frozen
+class SameButDerived(MaxMin):
+    """Max-min fair, and not known as such: the table for any policy serves it."""
+
+    name: ClassVar[str] = "derived"
+
+
+@pytest.fixture(params=["c", "python"])
+def slots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(request.param, monkeypatch)
+
+
+def use(kind: str, monkeypatch: pytest.MonkeyPatch) -> MaxMin:
+    """Have tables of that kind made, and return the policy to ask for them with."""
+    if kind == "c" and compiled.library() is None:
+        pytest.skip("fredfw-compiled is not installed, or has no library")
+    if kind == "python":
+        monkeypatch.setattr(maxmin, "library", lambda: None)
+    return SameButDerived() if kind == "any policy" else MaxMin()
+
+
+def parallel(bandwidths: FloatArray) -> Fabric:
+    """Two NPUs that links join, each of which a flow may use with any others."""
+    zeros = np.zeros(len(bandwidths), dtype=np.intp)
+    return Fabric("parallel", [0, 0], zeros, zeros + 1, bandwidths, 0.0, 0.0)
+
+
+def single(path: list[int], volume: float) -> FlowSet:
+    """One flow over the links of ``path``."""
+    return FlowSet(Routes.of([np.array(path)], [0.0]), np.array([volume]), np.array([0]), 1)
+
+
+def network(policy: MaxMin, bandwidths: FloatArray) -> FlowNetwork:
+    return FlowNetwork(parallel(bandwidths), policy)
+
+
+@st.composite
+def flow_sets(draw: st.DrawFn, most: int) -> FlowSet:
+    count = draw(st.integers(1, most))
+    paths = [draw(st.lists(st.integers(0, LINKS - 1), max_size=4, unique=True)) for _ in range(count)]
+    pairs = sum(map(len, paths))
+    coefficients = draw(st.none() | st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=pairs, max_size=pairs))
+    offsets = np.cumsum([0, *map(len, paths)])
+    links = np.array([link for path in paths for link in path], dtype=np.intp)
+    weights = None if coefficients is None else np.array(coefficients, dtype=float)
+    routes = Routes(offsets, links, np.zeros(count), weights)
+    volumes = np.array(draw(st.lists(st.floats(1.0, 100.0), min_size=count, max_size=count)))
+    caps = draw(st.none() | st.lists(st.floats(0.01, 5.0), min_size=count, max_size=count))
+    return FlowSet(routes, volumes, np.arange(count), count, caps=None if caps is None else np.array(caps))
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[FloatArray, list[tuple[float, str, object]]]:
+    """What happens on links of the given bandwidths: when, what, and with what."""
+    bandwidths = np.array(draw(st.lists(st.floats(0.5, 8.0), min_size=LINKS, max_size=LINKS)))
+    steps: list[tuple[float, str, object]] = [(0.0, "start", draw(flow_sets(12)))]
+    for _ in range(draw(st.integers(0, 14))):
+        delay = draw(st.floats(0.0, 4.0))
+        what = draw(st.sampled_from(["start", "start", "start", "cancel", "change"]))
+        if what == "start":
+            steps.append((delay, what, draw(flow_sets(2))))
+        elif what == "cancel":
+            steps.append((delay, what, draw(st.integers(0, 20))))
+        else:
+            steps.append((delay, what, (draw(st.integers(0, LINKS - 1)), draw(st.floats(0.25, 8.0)))))
+    return bandwidths, steps
+
+
+def run(policy: MaxMin, program: tuple[FloatArray, list[tuple[float, str, object]]]) -> list[tuple[int, int, float]]:
+    """Return which flow of which set ended when."""
+    bandwidths, steps = program
+    on, open_sets = network(policy, bandwidths), []
+    ends: list[tuple[int, int, float]] = []
+
+    def ended(number: int, activities: np.ndarray) -> None:
+        ends.extend((number, activity, on.now) for activity in activities.tolist())
+
+    for number, (delay, what, value) in enumerate(steps):
+        on.advance(on.now + delay)
+        if isinstance(value, FlowSet):
+            open_sets.append(on.start(value, partial(ended, number)))
+        elif what == "cancel":
+            alive = [one for one in open_sets if one in on._open]
+            if alive and isinstance(value, int):
+                on.cancel(alive[value % len(alive)])
+        elif isinstance(value, tuple):
+            on.set_bandwidths(np.array([value[0]]), np.array([value[1]]))
+    on.advance()
+    assert on.idle
+    return sorted(ends)
+
+
+@given(programs())
+def test_whatever_happens_flows_end_when_they_do_in_the_table_for_any_policy(
+    program: tuple[FloatArray, list[tuple[float, str, object]]],
+) -> None:
+    expected = run(SameButDerived(), program)
+    ends = run(MaxMin(), program)
+    assert [end[:2] for end in ends] == [end[:2] for end in expected]
+    assert [end[2] for end in ends] == pytest.approx([end[2] for end in expected], rel=1e-11)
+
+
+@given(programs())
+def test_c_and_python_give_the_same_bits(program: tuple[FloatArray, list[tuple[float, str, object]]]) -> None:
+    if compiled.library() is None:
+        pytest.skip("fredfw-compiled is not installed, or has no library")
+    expected = run(MaxMin(), program)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        use("python", monkeypatch)
+        assert run(MaxMin(), program) == expected
+
+
+def arrivals(policy: MaxMin, flows: int, *, seed: int = 1, side: int = 6) -> tuple[FloatArray, Statistics]:
+    """Send flows between random nodes of a grid, row first, that arrive at random; return when they end."""
+    random = np.random.default_rng(seed)
+    # Links to the right, to the left, down and up, from the node with that number.
+    count = side * side
+    bandwidths = random.uniform(1.0, 2.0, size=4 * count)
+    on, ends = network(policy, bandwidths), np.full(flows, np.nan)
+
+    def ended(flow: int, activities: np.ndarray) -> None:
+        del activities
+        ends[flow] = on.now
+
+    time = 0.0
+    for flow in range(flows):
+        row, column, to_row, to_column = random.integers(side, size=4).tolist()
+        path = []
+        while column != to_column:
+            path.append((0 if to_column > column else count) + side * row + column)
+            column += 1 if to_column > column else -1
+        while row != to_row:
+            path.append((2 * count if to_row > row else 3 * count) + side * row + column)
+            row += 1 if to_row > row else -1
+        time += random.exponential(0.05)
+        if not path:
+            ends[flow] = time
+            continue
+        flow_set = single(path, random.uniform(1.0, 10.0))
+        on.schedule(time, partial(on.start, flow_set, partial(ended, flow)))
+    on.advance()
+    return ends, on.statistics
+
+
+def test_rates_are_max_min_fair_after_each_change(slots: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = []
+    settle = MaxMinTable.settle
+
+    def checked(table: MaxMinTable) -> float:
+        first = settle(table)
+        inside = table._slots
+        draining = np.flatnonzero(inside.draining[: inside.slots])
+        paths = [inside.link[inside.start[slot] :][: inside.length[slot]] for slot in draining]
+        if paths:
+            offsets = np.cumsum([0, *map(len, paths)])
+            expected, _ = by_passes(offsets, np.concatenate(paths).astype(np.intp), None, None, table.bandwidths)
+            np.testing.assert_allclose(inside.rate[draining], expected, rtol=1e-12)
+            assert first == pytest.approx(inside.finish[draining].min(), rel=0)
+        pieces.append((len(draining), table._related))
+        return first
+
+    monkeypatch.setattr(MaxMinTable, "settle", checked)
+    arrivals(MaxMin(), 500)
+    # Most were solved piece by piece, with many flows under way.
+    assert sum(related for flows, related in pieces if flows > 20) > 0.8 * sum(flows > 20 for flows, _ in pieces) > 500
+
+
+def test_many_arrivals_end_at_the_same_bits_in_c_and_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends, statistics = arrivals(use("c", monkeypatch), 800, side=5)
+    expected, others = arrivals(use("python", monkeypatch), 800, side=5)
+    assert ends.tobytes() == expected.tobytes()
+    assert statistics == others
+
+
+def islands(count: int) -> tuple[MaxMinTable, list[Load]]:
+    """Return a table with ``count`` flows, twenty on each link."""
+    fabric = parallel(np.full(count // 20, 20.0))
+    solver = RateSolver(fabric, MaxMin())
+    table = flow_table(solver, Statistics())
+    assert isinstance(table, MaxMinTable)
+    links = np.arange(count) // 20
+    routes = Routes(np.arange(count + 1), links, np.zeros(count), None)
+    loads = [load(routes, 1.0 + np.arange(count) / count)]
+    table.put(loads[0], 0.0)
+    table.settle()
+    return table, loads
+
+
+def load(routes: Routes, volumes: FloatArray) -> Load:
+    return Load(routes=routes, volumes=volumes, delays=np.zeros(len(volumes)), caps=None, priority=0)
+
+
+@pytest.mark.parametrize("count", [1_000, 100_000])
+def test_the_piece_does_not_grow_with_the_flows_that_a_change_does_not_reach(slots: None, count: int) -> None:
+    table, loads = islands(count)
+    statistics = table._statistics
+    table.drop(loads[0], np.array([45]))
+    table.settle()
+    assert table._slots.touched == 19
+    table.put(load(single([7], 1.0).routes, np.array([1.0])), 0.0)
+    table.settle()
+    assert table._slots.touched == 21
+    assert statistics.solved == count + 19 + 21
+    rates = table._slots.rate[: count + 1]
+    assert rates[40:60] == pytest.approx(np.where(np.arange(40, 60) == 45, 1.0, 20 / 19))
+    assert rates[140:160] == pytest.approx(np.full(20, 20 / 21))
+    assert rates[count] == rates[140]
+
+
+def test_slots_of_flows_that_are_gone_are_used_again(slots: None) -> None:
+    bandwidths = np.full(3, 1.0)
+    on, ends = network(MaxMin(), bandwidths), []
+    waits = single([0], 2_000.0)
+    on.start(waits, lambda _: ends.append(on.now))
+    # Each is on the second link alone, for a second; some are also on the first.
+    for second in range(1_000):
+        one = single([1, 0] if second % 2 else [1], 0.5)
+        on.schedule(float(second), partial(on.start, one, lambda _: None))
+    on.advance()
+    table = on._table
+    assert isinstance(table, MaxMinTable)
+    assert len(table._slots.volume) <= 128
+    # 500 times it has half of its link for a second, until the other has its half byte.
+    assert ends == [pytest.approx(2_250.0)]
+
+
+def test_a_copy_in_the_middle_ends_at_the_same_bits(slots: None) -> None:
+    bandwidths = np.random.default_rng(3).uniform(1.0, 2.0, size=LINKS)
+    random = np.random.default_rng(4)
+    on = network(MaxMin(), bandwidths)
+    for _ in range(40):
+        path = random.permutation(LINKS)[: random.integers(1, 5)].tolist()
+        one = single(path, random.uniform(1.0, 9.0))
+        on.start(one, nothing)
+        on.advance(on.now + random.exponential(0.3))
+    copies = [copy.deepcopy(on), pickle.loads(pickle.dumps(on))]
+    times = []
+    for one in [on, *copies]:
+        steps = []
+        while (time := one.next_event_time()) < math.inf:
+            one.advance(time)
+            steps.append(time)
+        times.append(steps)
+    assert len(times[0]) > 10
+    assert times[0] == times[1] == times[2]
+
+
+def nothing(activities: np.ndarray) -> None:
+    del activities
+
+
+def test_a_piece_that_is_most_of_the_flows_is_solved_as_a_whole(slots: None) -> None:
+    # All flows share one link, so each change concerns all.
+    on = network(MaxMin(), np.array([1.0, 1.0]))
+    for flow in range(40):
+        on.start(single([0], 1.0 + flow), nothing)
+    on.advance()
+    # Flow k ends when it and the shorter ones have k + 1 bytes, and the longer ones as many.
+    assert on.now == pytest.approx(sum(1.0 + flow for flow in range(40)))
+    assert on.statistics.solved == sum(range(1, 41))
+
+
+def test_flows_of_equal_rates_end_together_whatever_their_order(slots: None) -> None:
+    on, ends = network(MaxMin(), np.array([3.0, 1.0])), []
+    for _ in range(3):
+        on.start(single([0], 0.1), lambda _: ends.append(on.now))
+    on.start(single([1], 10.0), nothing)
+    on.advance()
+    assert len(set(ends)) == 1
+    assert on.statistics.events == 3 - 1  # the three together, and the other
+
+
+def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    if compiled.library() is None:
+        pytest.skip("fredfw-compiled is not installed, or has no library")
+    monkeypatch.setattr(compiled, "ABI", -1)
+    compiled.library.cache_clear()
+    assert compiled.library() is None
+    monkeypatch.undo()
+    compiled.library.cache_clear()
+    assert compiled.library() is not None
+    monkeypatch.setenv("FREDFW_COMPILED", "0")
+    compiled.library.cache_clear()
+    assert compiled.library() is None
+    compiled.library.cache_clear()
+
+
+def test_no_memory_is_an_error() -> None:
+    with pytest.raises(MemoryError, match="flow table"):
+        compiled.checked(-2)
+
+
+def test_the_table_in_c_is_the_default_where_it_is_installed() -> None:
+    table = flow_table(RateSolver(parallel(np.ones(1)), MaxMin()), Statistics())
+    assert isinstance(table, MaxMinTable)
+    assert isinstance(table._slots, Slots)
+    assert isinstance(table._slots, PureSlots) == (compiled.library() is None)
