@@ -131,13 +131,74 @@ class Collectives(Case):
             )
             return np.array([result.duration])
         network = FlowNetwork(self.fabric, MaxMin())
+        ends = self.start(network, Lowering(self.fabric), fidelity)
+        network.advance()
+        return ends
+
+    def start(self, network: FlowNetwork, lowering: Lowering, fidelity: str) -> FloatArray:
+        """Start all groups now; return their ends, which are known when they have ended."""
         ends = np.full(len(self.members), np.nan)
 
         def ended(groups: IntArray) -> None:
             ends[groups] = network.now
 
         groups, stepwise = self.fabric.npus[self.members], fidelity == "stepwise"
-        ScheduleRun(network, Lowering(self.fabric), self.schedule, groups, ended, stepwise=stepwise).start()
+        ScheduleRun(network, lowering, self.schedule, groups, ended, stepwise=stepwise).start()
+        return ends
+
+
+@frozen(eq=False)
+class Together(Case):
+    """Several cases of collectives at once, on one fabric.
+
+    Args:
+        fabric: The network.
+        parts: The cases; their groups come one part after the other.
+    """
+
+    parts: tuple[Collectives, ...]
+
+    def groups(self) -> Iterator[tuple[float, list[Step]]]:
+        """See ``Case.groups``."""
+        for part in self.parts:
+            yield from part.groups()
+
+    def ends(self, fidelity: str = "stepwise") -> FloatArray:
+        """See ``Case.ends``."""
+        network, lowering = FlowNetwork(self.fabric, MaxMin()), Lowering(self.fabric)
+        ends = [part.start(network, lowering, fidelity) for part in self.parts]
+        network.advance()
+        return np.concatenate(ends)
+
+
+@frozen(eq=False)
+class AllToAllV(Case):
+    """A direct all-to-all in which every pair has a size of its own.
+
+    Args:
+        fabric: The network.
+        sizes: ``(npus, npus)`` bytes from one to the other.
+    """
+
+    sizes: FloatArray
+
+    def groups(self) -> Iterator[tuple[float, list[Step]]]:
+        """See ``Case.groups``."""
+        one, other = np.nonzero(self.sizes)
+        yield 0.0, [Step(1, self.fabric.npus[one], self.fabric.npus[other], self.sizes[one, other])]
+
+    def ends(self, fidelity: str = "stepwise") -> FloatArray:
+        """See ``Case.ends``."""
+        request = CollectiveRequest(Pattern.ALL_TO_ALL, len(self.sizes), 0.0, sizes=self.sizes)
+        everyone = np.arange(len(self.sizes))
+        schedule = FRAMEWORK.plugins.collectives.get("direct")().plan(request, self.fabric.view(everyone))
+        network, ends = FlowNetwork(self.fabric, MaxMin()), np.full(1, np.nan)
+
+        def ended(groups: IntArray) -> None:
+            ends[groups] = network.now
+
+        members, stepwise = self.fabric.npus[everyone][None, :], fidelity == "stepwise"
+        ScheduleRun(network, Lowering(self.fabric), schedule, members, ended, stepwise=stepwise).start()
         network.advance()
         return ends
 
@@ -247,3 +308,10 @@ def random_flows(on: Fabric, flows: int, seed: int, load: float | None = None) -
     interval = link_bytes / (load * on.bandwidths.sum())
     starts = np.cumsum(random.exponential(interval, size=flows))
     return Flows(on, starts, sources, destinations, np.full(flows, BANDWIDTH))
+
+
+def random_sizes(npus: int, seed: int) -> FloatArray:
+    """Return ``(npus, npus)`` random sizes of an all-to-all-v, from 1 to 1,000 MB for each pair."""
+    sizes = np.random.default_rng(seed).integers(10**6, 10**9, size=(npus, npus)).astype(float)
+    np.fill_diagonal(sizes, 0.0)
+    return sizes

@@ -22,6 +22,7 @@ from benchmarks.crosscheck.cases import Case, Collectives
 from benchmarks.crosscheck.simgrid import MISSING, Run, SimGrid, installed, measured
 
 from fredfw import Fabric, Pattern
+from fredfw.typing import IntArray
 
 AGREEMENT = 1e-6
 
@@ -58,12 +59,44 @@ def _arrivals(load: float) -> Case:
     return cases.random_flows(cases.mesh(16, 16), 10_000, seed=6, load=load)
 
 
+def _fat_tree(npus: int, radix: int = 16, routing: str = "spray") -> Fabric:
+    return cases.fabric("fat-tree", npus=npus, radix=radix, levels=3, routing=routing)
+
+
+def _shuffled(groups: int) -> Case:
+    """Groups of four at random on a torus."""
+    half = (4 * groups).bit_length() // 2
+    on = cases.fabric("torus", dimensions=[2 ** (half), 4 * groups // 2**half])
+    return Collectives(on, cases.shuffled(4 * groups, groups, seed=6))
+
+
+def _experts(order: IntArray) -> Case:
+    """All-to-alls of 32 experts, and all-reduces across them."""
+    on, members = _fat_tree(1024, routing="ecmp"), order.reshape(32, 32)
+    exchange = Collectives(on, members, pattern=Pattern.ALL_TO_ALL, algorithm="direct")
+    return cases.Together(on, (exchange, Collectives(on, members.T.copy())))
+
+
+def _all_to_all_v(npus: int) -> Case:
+    return cases.AllToAllV(_fat_tree(npus, radix=8, routing="ecmp"), cases.random_sizes(npus, seed=6))
+
+
 CONTESTS = {
     "ring-1024": Contest(_ring),
     "ring-1024-stepwise": Contest(_ring, fidelity="stepwise"),
     "snake-64x64": Contest(_snake, long=True),
     "snake-64x64-stepwise": Contest(_snake, fidelity="stepwise", long=True),
     "all-to-all-16x16": Contest(lambda: _all_to_all(cases.mesh(16, 16))),
+    "all-to-all-ecmp-128": Contest(lambda: _all_to_all(_fat_tree(128, routing="ecmp"))),
+    "all-to-all-ecmp-256": Contest(lambda: _all_to_all(_fat_tree(256, routing="ecmp")), long=True),
+    "all-to-all-v-64": Contest(lambda: _all_to_all_v(64)),
+    "all-to-all-v-128": Contest(lambda: _all_to_all_v(128), long=True),
+    "shuffled-256": Contest(lambda: _shuffled(256), fidelity="stepwise"),
+    "shuffled-1024": Contest(lambda: _shuffled(1024), fidelity="stepwise", long=True),
+    "experts": Contest(lambda: _experts(np.arange(1024)), fidelity="stepwise", long=True),
+    "experts-shuffled": Contest(
+        lambda: _experts(np.random.default_rng(6).permutation(1024)), fidelity="stepwise", long=True
+    ),
     "arrivals-30%": Contest(lambda: _arrivals(0.3)),
     "arrivals-80%": Contest(lambda: _arrivals(0.8), long=True),
 }
