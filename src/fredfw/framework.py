@@ -16,10 +16,11 @@ from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
 from fredfw.experiment.runner import Bench, Runner, sharing_of
-from fredfw.experiment.spec import FIDELITIES, AnyOutline, Experiment
+from fredfw.experiment.spec import AnyOutline, Experiment
 from fredfw.fabric import Fabric, Topology
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
+from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.terminal import quoted
 from fredfw.typing import IntArray
 from fredfw.units import Unit, parse
@@ -73,7 +74,7 @@ class Framework:
             group: NPU numbers in rank order; all of them by default.
             algorithm: Name of an algorithm, or ``auto`` for the fastest of those that can serve the request.
             root: The special rank of a rooted pattern.
-            fidelity: ``compressed`` or ``stepwise``.
+            fidelity: ``compressed``, ``stepwise``, ``per-rank`` or ``per-rank-rendezvous``.
             **options: Fields of the algorithm.
 
         Raises:
@@ -94,7 +95,7 @@ class Framework:
             bench.planner.able(request, fabric.view(members))
         except UnsupportedError as error:
             raise error.at(key="algorithm") from None
-        result = bench.collective(request, members, stepwise=fidelity == "stepwise")
+        result = bench.collective(request, members, fidelity)
         self._log(
             "collective ended",
             fabric=fabric.name,
@@ -177,7 +178,7 @@ class Framework:
             experiment: The matrix, or its file.
             workload: Name of the row.
             fabric: Name of the column.
-            fidelity: ``compressed`` or ``stepwise``, instead of the experiment's own.
+            fidelity: As in ``simulate_collective``, instead of the experiment's own.
             progress: Called with (share of the cell that is done, 1, the cell) now and then, and at the end.
 
         Raises:

@@ -17,6 +17,7 @@ from fredfw import CollectiveRequest, Fabric, Framework, Pattern
 from fredfw.errors import UnsupportedError
 from fredfw.experiment.runner import Bench, sharing_of
 from fredfw.simulation import Bound, lower_bound
+from fredfw.simulation.fidelity import FIDELITIES
 
 FRAMEWORK = Framework()
 S = 1e9
@@ -168,9 +169,11 @@ def fabrics(draw: st.DrawFn) -> Fabric:
 
 
 @settings(max_examples=200, deadline=None)  # a simulation in many steps takes longer than others
-@given(fabrics(), st.sampled_from(list(Pattern)), st.sampled_from([1.0, 1e6, 1e9]), st.booleans(), st.data())
+@given(
+    fabrics(), st.sampled_from(list(Pattern)), st.sampled_from([1.0, 1e6, 1e9]), st.sampled_from(FIDELITIES), st.data()
+)
 def test_no_algorithm_is_faster(
-    fabric: Fabric, pattern: Pattern, size: float, stepwise: bool, data: st.DataObject
+    fabric: Fabric, pattern: Pattern, size: float, fidelity: str, data: st.DataObject
 ) -> None:
     npus = len(fabric.npus)
     ranks = 2 if pattern is Pattern.POINT_TO_POINT else data.draw(st.sampled_from([npus, 2, max(2, npus - 1)]))
@@ -189,7 +192,7 @@ def test_no_algorithm_is_faster(
     sharing = sharing_of(fabric, FRAMEWORK.plugins)
     bench = Bench(fabric, sharing, {None: (algorithm,)}, FRAMEWORK.plugins, fastest=False)
     try:
-        result = bench.collective(request, group, stepwise=stepwise)
+        result = bench.collective(request, group, fidelity)
     except UnsupportedError:
         reject()  # a variant that does not fit the group, or what the fabric's admission or router cannot carry
     assert result.duration >= least * (1 - 1e-9)

@@ -180,6 +180,7 @@ def test_a_pipe_has_plain_ascii_and_a_terminal_has_colour(
 
 
 def test_comparison_says_what_its_numbers_are(comparison: Comparison) -> None:
+    comparison = evolve(comparison, rows=tuple(evolve(row, fidelity="stepwise") for row in comparison.rows))
     text = printed(tables.comparison_report(comparison))
     for line in (
         "Two on [three]",

@@ -56,7 +56,7 @@ def simulate(
     sharing: SharingPolicy | None = None,
     admission: Callable[[], Admission] = AlwaysStart,
     priorities: Mapping[str, int] | None = None,
-    stepwise: bool = False,
+    fidelity: str = "compressed",
 ) -> Timeline:
     fabric = evolve(star(graph.ranks), admission=admission)
     sharing = sharing or MaxMin()
@@ -70,7 +70,7 @@ def simulate(
         lowering=lowering,
         compute_seconds=lambda flops, moved: flops + moved,
         priorities=priorities,
-        stepwise=stepwise,
+        fidelity=fidelity,
     ).run()
     total = sum(timeline.breakdown_by_rank.values(), np.zeros(graph.ranks))
     np.testing.assert_allclose(total, timeline.duration, rtol=1e-12)
@@ -219,7 +219,7 @@ def test_repeated_block_takes_the_same_time_compressed_and_stepwise() -> None:
     with builder.repeated(5):
         work = builder.compute("a", [0, 1], seconds=1.0)
         builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="mp", after=[work])
-    compressed, stepwise = (simulate(builder.build(), stepwise=one) for one in (False, True))
+    compressed, stepwise = (simulate(builder.build(), fidelity=one) for one in ("compressed", "stepwise"))
     assert compressed.duration == stepwise.duration == 5 * (1.0 + 2.0)
     assert parts(compressed) == parts(stepwise) == {"compute": [5.0, 5.0], "mp": [10.0, 10.0]}
     assert (len(compressed), len(stepwise)) == (2, 10)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 Contents = dict[str, Callable[[], str | bytes]]
-FIDELITIES = ("compressed", "stepwise")
+FIDELITIES = ("compressed", "stepwise", "per-rank", "per-rank-rendezvous")
 _PATH = completion.PathText()
 _file = click.argument("file", type=_PATH)
 _json = click.option(
@@ -54,7 +54,7 @@ _set = click.option(
 _fidelity = click.option(
     "--fidelity",
     type=click.Choice(FIDELITIES),
-    help="How repeated phases are simulated; overrides the experiment.",
+    help="How closely collectives are simulated; overrides the experiment.",
 )
 _export = click.option(
     "--export",
@@ -208,8 +208,8 @@ def compare(
     """Run every workload of the experiment FILE on every fabric and compare them.
 
     Prints iteration time, speed-up over the baseline, the published value beside it, where the time goes, and the
-    savings that FILE asks for. With --fidelity stepwise every cell is run both ways and the largest difference is
-    printed. An interrupt (Ctrl-C) ends it with the cells that are done.
+    savings that FILE asks for. With another --fidelity than compressed every cell is run both ways and the largest
+    difference is printed. An interrupt (Ctrl-C) ends it with the cells that are done.
     """
     values = parse_values(assignments)
     framework = open_framework(ctx)

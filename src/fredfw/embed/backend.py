@@ -19,8 +19,10 @@ from fredfw.fabric import AlwaysStart, Fabric, FlowSet, LiveRouter, NodeKind, Ro
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.registry import Registry
-from fredfw.simulation import FlowNetwork, Lowering, Planner, ScheduleRun, SharingPolicy
+from fredfw.simulation import FlowNetwork, Lowering, Planner, SharingPolicy
 from fredfw.simulation.answers import notes as admission_notes
+from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES, STEPWISE, run_of
+from fredfw.simulation.fidelity import notes as fidelity_notes
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, parse
 
@@ -78,13 +80,17 @@ class NetworkBackend:
         router: How transfers become links, or the name of a router; the fabric's own by default.
         sharing: How links are shared, or the name of a policy; the fabric's own by default.
         plugins: Where names are looked up; what is installed by default.
-        stepwise: Whether a repeated phase of a collective is simulated repetition by repetition.
+        stepwise: Short for the fidelity ``stepwise``.
+        fidelity: How closely collectives are simulated: ``compressed`` (a phase that repeats is one phase), the
+            default; ``stepwise`` (each repetition, with a barrier in its group); ``per-rank`` (no barriers) or
+            ``per-rank-rendezvous`` (a transfer starts only when its receivers are ready too).
 
     Attributes:
         fabric: The network.
 
     Raises:
-        InputError: No fabric, or ``UnknownNameError`` for a name that nothing is registered under.
+        InputError: No fabric, an unknown fidelity or two of them, or ``UnknownNameError`` for a name that nothing is
+            registered under.
     """
 
     def __init__(
@@ -95,6 +101,7 @@ class NetworkBackend:
         *,
         plugins: PluginManager | None = None,
         stepwise: bool = False,
+        fidelity: str | None = None,
     ) -> None:
         if not isinstance(fabric, Fabric):
             raise InputError(f"{fabric!r} is not a fabric", key="fabric", accepted="what a topology's build() returns")
@@ -105,7 +112,7 @@ class NetworkBackend:
         self.fabric = fabric
         self._sharing = _configured(policy, plugins.sharing_policies, SharingPolicy, "sharing")
         self._algorithms = {cls.name: cls for cls in plugins.collectives}  # a manager cannot be pickled
-        self._stepwise = stepwise
+        self._fidelity = _fidelity(fidelity, stepwise=stepwise)
         self._network = FlowNetwork(fabric, self._sharing)
         self._lowering = Lowering(fabric)
         self._planners: dict[Hashable, Planner] = {}
@@ -234,7 +241,8 @@ class NetworkBackend:
         priority = _class(priority)
         plan = self._planner(algorithm).plan(request, members)
         handle = self._next_handle()
-        run = ScheduleRun(
+        run = run_of(
+            self._fidelity,
             self._network,
             self._lowering,
             plan.schedule,
@@ -242,7 +250,6 @@ class NetworkBackend:
             partial(self._delivered, handle),
             priority=priority,
             label=label,
-            stepwise=self._stepwise,
         )
         try:
             run.start()
@@ -393,7 +400,8 @@ class NetworkBackend:
             f"{first:g} s: no path for {label}, which waited{f' ({times} times in all)' if times > 1 else ''}"
             for label, (first, times) in self._network.held.items()
         ]
-        return (*self._notes, *held, *([rule] if left else []), *admission_notes(self._network.admission))
+        admission = *fidelity_notes(self._fidelity, self._network), *admission_notes(self._network.admission)
+        return (*self._notes, *held, *([rule] if left else []), *admission)
 
     def statistics(self) -> dict[str, int]:
         """Return the engine's counters by name."""
@@ -560,6 +568,17 @@ def _configured(given: T | str, registry: Registry[T], interface: type[Any], key
         accepted = f"a {interface.__name__}, or one of {', '.join(registry.names())}"
         raise InputError(f"{given!r} is not a {registry.kind}", key=key, accepted=accepted)
     return one
+
+
+def _fidelity(given: str | None, *, stepwise: bool) -> str:
+    if given is None:
+        return STEPWISE if stepwise else COMPRESSED
+    if given not in FIDELITIES:
+        hint = nearest(str(given), FIDELITIES)
+        raise InputError(f"{given!r} is not known{hint}", key="fidelity", accepted=", ".join(FIDELITIES))
+    if stepwise and given != STEPWISE:
+        raise InputError(f"{given!r} is not stepwise", key="fidelity", accepted=f"{STEPWISE!r}, or stepwise=False")
+    return given
 
 
 def _quantity(value: object, unit: Unit, key: str) -> float:

@@ -21,6 +21,7 @@ from fredfw.experiment.spec import (
     covered,
 )
 from fredfw.plugin.manager import PluginManager
+from fredfw.simulation.fidelity import COMPRESSED
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.terminal import quoted
 from fredfw.workloads import Work
@@ -42,9 +43,9 @@ def compare(
 ) -> Comparison:
     """Run every cell of ``experiment``, once it is known that all of them can run.
 
-    With ``fidelity`` ``stepwise`` every cell is run both ways: the rows hold the step-by-step results, and the largest
-    difference to the compressed ones is reported. A fabric runs after those that its speed-ups refer to, so that an
-    interrupt leaves rows that are complete.
+    If ``fidelity`` is not ``compressed``, every cell is run both ways: the rows hold the results of that one, and
+    the largest difference to the compressed ones is reported. A fabric runs after those that its speed-ups refer to, so
+    that an interrupt leaves rows that are complete.
 
     Args:
         experiment: The matrix.
@@ -67,7 +68,8 @@ def compare(
     found: dict[tuple[str, str], Cell] = {}
     counters: list[Mapping[str, int]] = []
     worst = None
-    runs = 2 if fidelity == "stepwise" else 1
+    both = fidelity not in (None, COMPRESSED)
+    runs = 2 if both else 1
     try:
         # Fabric by fabric: what is kept of one is let go before the next is simulated.
         for fabric in _baselines_first(experiment):
@@ -79,11 +81,11 @@ def compare(
                 tell = progress and _Part(progress, before, len(cells), what, 1 / runs)
                 result = runner.run(workload, fabric, fidelity or experiment.fidelity_of(workload, fabric), tell)
                 cell = Cell.of(result)
-                if fidelity == "stepwise":
+                if both:
                     if progress:
                         progress(before + 0.5, len(cells), what)
                     tell = progress and _Part(progress, before + 0.5, len(cells), what, 1 / runs)
-                    compressed = Cell.of(runner.run(workload, fabric, "compressed", tell))
+                    compressed = Cell.of(runner.run(workload, fabric, COMPRESSED, tell))
                     counters.append(compressed.statistics)
                     worst = max(worst or 0.0, abs(1.0 - speedup(compressed, cell, experiment.file)))
                 counters.append(cell.statistics)
@@ -172,8 +174,8 @@ def assemble(
         outline: The matrix.
         cells: All of its cells, by workload and fabric; or some, each with the cell of its baseline.
         counters: Of all simulations.
-        fidelity_difference: Largest relative difference between the compressed and the stepwise iteration time, where
-            both were simulated.
+        fidelity_difference: Largest relative difference between the iteration times of the cells and the compressed
+            ones, where both were simulated.
 
     Raises:
         InputError: A cell takes no time, so that there is no speed-up.

@@ -18,7 +18,6 @@ from fredfw.experiment.inputs import read_bounded
 from fredfw.experiment.naming import fill, listed
 from fredfw.experiment.overrides import with_values
 from fredfw.experiment.spec import (
-    FIDELITIES,
     PRIORITIES,
     AnyOutline,
     Calibration,
@@ -35,6 +34,7 @@ from fredfw.experiment.sweep import expand
 from fredfw.paths import resolved
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, Registry
+from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES
 from fredfw.terminal import has_controls, printable, quoted
 from fredfw.workloads import Npu
 
@@ -176,7 +176,7 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         baseline=baseline,
         npu=configure.build(Npu, _table(content.get("npu", {}), "npu"), key_prefix="npu"),
         priorities=_texts(content.get("priorities", list(PRIORITIES)), "priorities"),
-        fidelity=_choice(content.get("fidelity", FIDELITIES[0]), FIDELITIES, "fidelity"),
+        fidelity=_choice(content.get("fidelity", COMPRESSED), FIDELITIES, "fidelity"),
         references=_listed(content, "references", Reference),
         savings=_listed(content, "savings", SavingSpec),
         plugins=_texts(content.get("plugins", []), "plugins"),
@@ -188,11 +188,18 @@ def _fabric(
     name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any], baseline: str
 ) -> FabricSection:
     key = f"fabrics.{name}"
-    _check_keys(table, (*FabricSection.PLUGINS, "baseline", "sweep"), key, plugin="topology")
+    _check_keys(table, (*FabricSection.PLUGINS, "baseline", "fidelity", "sweep"), key, plugin="topology")
     if "topology" not in table:
         raise InputError("the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }")
     own = _text(table.get("baseline", baseline), f"{key}.baseline")
-    return FabricSection(name=name, template=template, settings=settings, table=table, baseline=fill(own, settings))
+    return FabricSection(
+        name=name,
+        template=template,
+        settings=settings,
+        table=table,
+        baseline=fill(own, settings),
+        fidelity=_choice(table["fidelity"], FIDELITIES, f"{key}.fidelity") if "fidelity" in table else None,
+    )
 
 
 def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any]) -> WorkloadSection:

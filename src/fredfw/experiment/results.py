@@ -249,7 +249,7 @@ class Row:
         compute_scale: Factor between the compute times used and the roofline.
         npus: How many NPUs are in use.
         algorithms: What served each kind of request, for example ``{"mp all-reduce x3": "ring"}``.
-        fidelity: ``compressed`` or ``stepwise``.
+        fidelity: How it was simulated.
         energy: Joules spent on links.
         figures: What the fabric's admission counted, for example wavelengths used.
         notes: What a reader must know.
@@ -363,8 +363,8 @@ class Comparison:
         savings: What is compared over many cells.
         provenance: The resolved experiment, plugin names and versions, fidelity; JSON-ready.
         statistics: Counters of the engine over all runs.
-        fidelity_difference: Largest relative difference between the compressed and the stepwise iteration time, where
-            both were run, else ``None``.
+        fidelity_difference: Largest relative difference between the iteration times of the rows and the compressed
+            ones, where both were run, else ``None``.
         missing: The cells (workload, fabric) that an interrupt left out; then savings that need them are left out too.
     """
 

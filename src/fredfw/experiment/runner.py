@@ -28,11 +28,12 @@ from fredfw.simulation import (
     Lowering,
     Planner,
     RateSolver,
-    ScheduleRun,
     SharingPolicy,
     Statistics,
     answers,
 )
+from fredfw.simulation.fidelity import COMPRESSED, run_of
+from fredfw.simulation.fidelity import notes as fidelity_notes
 from fredfw.simulation.planner import too_fast
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.typing import FloatArray, IntArray
@@ -95,7 +96,7 @@ class Runner:
         Args:
             workload: The row.
             fabric: The column.
-            fidelity: ``compressed`` or ``stepwise``.
+            fidelity: One of ``FIDELITIES``.
             progress: Called now and then with the share of the simulated tasks that has ended.
 
         Raises:
@@ -108,7 +109,7 @@ class Runner:
         self._log("cell begins", **names, ranks=len(cell.places), tasks=len(cell.graph))
         begun = perf_counter()
         network = FlowNetwork(bench.fabric, bench.sharing, cell.solver)
-        executor = self._executor(workload, cell, network, stepwise=fidelity == "stepwise", progress=progress)
+        executor = self._executor(workload, cell, network, fidelity, progress=progress)
         with self._placed(f"fabrics.{fabric.name}.router", UnsupportedError):
             try:
                 timeline = executor.run()
@@ -139,6 +140,7 @@ class Runner:
             notes=(
                 *self._memory_notes(memory),
                 *cell.notes,
+                *fidelity_notes(fidelity, network),
                 *answers.notes(network.admission),
                 *executor.notes.values(),
             ),
@@ -196,7 +198,7 @@ class Runner:
         cell = _Cell(bench, placement, places, memory, graph, solver, trained, notes, omissions)
         network = FlowNetwork(bench.fabric, bench.sharing, solver)
         with self._placed(work):
-            executor = self._executor(workload, cell, network, stepwise=False)
+            executor = self._executor(workload, cell, network, COMPRESSED)
         with self._placed(f"fabrics.{fabric.name}.collectives"):
             executor.check_collectives()
         with self._placed(f"fabrics.{fabric.name}.router"):
@@ -209,8 +211,8 @@ class Runner:
         workload: WorkloadSpec,
         cell: _Cell,
         network: FlowNetwork,
+        fidelity: str,
         *,
-        stepwise: bool,
         progress: Callable[[float], None] | None = None,
     ) -> Executor:
         experiment = self._experiment
@@ -223,7 +225,7 @@ class Runner:
             lowering=cell.bench.lowering,
             compute_seconds=lambda flops, moved: workload.compute_scale * experiment.npu.seconds(flops, moved),
             priorities={label: rank for rank, label in enumerate(experiment.priorities)},
-            stepwise=stepwise,
+            fidelity=fidelity,
             bounds=cell.bench.bounds,
             progress=progress,
         )
@@ -391,7 +393,7 @@ class Bench:
             "sharing": self.sharing.name,
         }
 
-    def collective(self, request: CollectiveRequest, group: IntArray, *, stepwise: bool = False) -> CollectiveResult:
+    def collective(self, request: CollectiveRequest, group: IntArray, fidelity: str = COMPRESSED) -> CollectiveResult:
         """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric.
 
         Raises:
@@ -402,14 +404,14 @@ class Bench:
         plan = self.planner.plan(request, group)
         network = FlowNetwork(self.fabric, self.sharing, self.solver)
         label = str(request.pattern)
-        ScheduleRun(
+        run_of(
+            fidelity,
             network,
             self.lowering,
             plan.schedule,
             self.fabric.npus[group][None, :],
             lambda _: None,
             label=label,
-            stepwise=stepwise,
         ).start()
         network.advance()
         if not network.idle:
@@ -418,7 +420,7 @@ class Bench:
         duration = network.now
         algbw = request.size / duration if duration > 0 else 0.0
         bound = self.bounds.of(request, group)
-        notes = [*answers.notes(network.admission), *plan.notes]
+        notes = [*fidelity_notes(fidelity, network), *answers.notes(network.admission), *plan.notes]
         if network.statistics.met:
             notes.append(_MET)
         note = too_fast(plan.algorithm, request, duration, bound.seconds, network.now)

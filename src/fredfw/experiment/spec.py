@@ -14,10 +14,10 @@ from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.experiment.naming import as_written, fill, listed
 from fredfw.fabric import Router, Topology
 from fredfw.simulation import SharingPolicy
+from fredfw.simulation.fidelity import COMPRESSED, STEPWISE
 from fredfw.terminal import quoted
 from fredfw.workloads import Npu, Placement, Workload
 
-FIDELITIES = ("compressed", "stepwise")
 PRIORITIES = ("mp", "pp", "dp")
 _AXES = 2  # of the table or the map that a saving is drawn as
 
@@ -178,11 +178,13 @@ class FabricSection(Section):
 
     Args:
         baseline: Name of the fabric that its speed-ups refer to.
+        fidelity: How cells on it are simulated, or ``None`` for the experiment's own.
     """
 
     PLUGINS: ClassVar[tuple[str, ...]] = ("topology", "router", "sharing", "placement", "collectives")
 
     baseline: str
+    fidelity: str | None = None
 
 
 @frozen(eq=False, kw_only=True)
@@ -258,7 +260,7 @@ class Outline(Generic[_Fabric, _Workload]):
         baseline: The fabric that speed-ups refer to where a fabric has no baseline of its own, as written.
         npu: What computes.
         priorities: Labels from the highest class to the lowest; other labels come after all of them.
-        fidelity: ``compressed`` or ``stepwise``.
+        fidelity: How cells are simulated where neither workload nor fabric says it.
         references: Published speed-ups.
         savings: What is compared over many cells.
         plugins: Files of plugins that are not installed, as written: relative to ``file``.
@@ -272,7 +274,7 @@ class Outline(Generic[_Fabric, _Workload]):
     baseline: str
     npu: Npu = field(factory=Npu)
     priorities: tuple[str, ...] = PRIORITIES
-    fidelity: str = "compressed"
+    fidelity: str = COMPRESSED
     references: tuple[Reference, ...] = ()
     savings: tuple[SavingSpec, ...] = ()
     plugins: tuple[str, ...] = ()
@@ -320,7 +322,7 @@ class Outline(Generic[_Fabric, _Workload]):
 
     def fidelity_of(self, workload: WorkloadSection, fabric: FabricSection) -> str:
         """Return how a cell is simulated where nothing else is asked for."""
-        return "stepwise" if fabric.is_called(workload.stepwise) else self.fidelity
+        return STEPWISE if fabric.is_called(workload.stepwise) else fabric.fidelity or self.fidelity
 
     def pairs(self, saving: SavingSpec) -> list[Pair]:
         """Return the cells that ``saving`` compares, workload by workload.

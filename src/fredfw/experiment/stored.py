@@ -16,9 +16,9 @@ from fredfw.errors import InputError
 from fredfw.experiment.document import DIGEST, GZIP, VERSION, digest, parse
 from fredfw.experiment.inputs import bounded, read_bounded
 from fredfw.experiment.results import Cell
-from fredfw.experiment.spec import FIDELITIES
 from fredfw.plugin import configure
 from fredfw.simulation import Statistics
+from fredfw.simulation.fidelity import FIDELITIES
 
 FORM = "what `fredfw run --json` writes"
 # The parts of an iteration add up to it to this relative accuracy, as they did when it was simulated.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from attrs import frozen
 
@@ -75,7 +76,14 @@ class Admission(ABC):
     """Decides about flow sets, one simulation at a time; may keep state between ``admit`` and ``release``.
 
     Its answers, figures and notes follow from what it was asked in this simulation alone.
+
+    Attributes:
+        flow_by_flow: Whether flows of a phase may be asked about one by one, as their sources get ready. ``False`` is
+            for circuits that are set up for a whole phase together: then a simulation rank by rank (``per-rank``) keeps
+            phases whole, each repetition on its own, as a stepwise one does.
     """
+
+    flow_by_flow: ClassVar[bool] = False
 
     def cap(self) -> float:
         """Return bytes per second that no flow exceeds, whatever else runs: infinite, unless overridden.
@@ -105,6 +113,8 @@ class Admission(ABC):
 
 class AlwaysStart(Admission):
     """Starts everything at once: links are shared, not reserved."""
+
+    flow_by_flow: ClassVar[bool] = True
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
         """See ``Admission.admit``."""

@@ -22,6 +22,7 @@ from fredfw.fabric import Fabric
 from fredfw.report.data import RowGroup, average_busbw, best_cells, causes, causes_with_time, row_groups, training_rate
 from fredfw.report.layout import StackedTable
 from fredfw.report.tiers import tier_loads
+from fredfw.simulation.fidelity import PER_RANK, RENDEZVOUS, STEPWISE
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.units import Unit, render
 
@@ -46,6 +47,11 @@ _OWN = (COMPUTE, BUBBLE)
 _MFU = "MFU %"
 _NO_MFU = "MFU is omitted where compute_scale is below 1: computation may then exceed the NPU's peak"
 _BEST = "bold green"
+_HOW = {
+    STEPWISE: "step by step",
+    PER_RANK: "rank by rank",
+    RENDEZVOUS: "rank by rank with rendezvous",
+}
 _LEFT = ("best", "over", "status")  # columns of words
 _HEADER = 20  # letters in a line of a header
 _MOST_DECIMALS = 3
@@ -331,13 +337,14 @@ def _comparison_footnotes(
             text = Text(head, style=_STYLES[Status.REFERENCE])
             lines.append(text.append(f": {meaning}", style="default"))
     lines += [*sources.lines(), *notes.lines(_MOST_NOTES)]
-    stepwise = [f"{row.workload} on {row.fabric}" for row in comparison.rows if row.fidelity == "stepwise"]
-    if stepwise:
-        which = "all cells" if len(stepwise) == len(comparison.rows) else listed(stepwise)
-        lines.append(Text(f"simulated step by step: {which}"))
+    for fidelity, how in _HOW.items():
+        cells = [f"{row.workload} on {row.fabric}" for row in comparison.rows if row.fidelity == fidelity]
+        if cells:
+            which = "all cells" if len(cells) == len(comparison.rows) else listed(cells)
+            lines.append(Text(f"simulated {how}: {which}"))
     if comparison.fidelity_difference is not None:
-        difference = f"{100 * comparison.fidelity_difference:.3g} %"
-        lines.append(Text(f"largest difference of an iteration time, compressed to stepwise: {difference}"))
+        difference, fidelity = f"{100 * comparison.fidelity_difference:.3g} %", comparison.rows[0].fidelity
+        lines.append(Text(f"largest difference of an iteration time, compressed to {fidelity}: {difference}"))
     return lines
 
 

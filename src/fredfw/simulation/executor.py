@@ -13,10 +13,10 @@ from fredfw.collectives import CollectiveRequest
 from fredfw.errors import DeadlockError, InputError
 from fredfw.fabric import Fabric, FlowSet, Operation
 from fredfw.simulation.bounds import LowerBounds
+from fredfw.simulation.fidelity import COMPRESSED, run_of
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.planner import Plan, Planner, too_fast
-from fredfw.simulation.progress import ScheduleRun
 from fredfw.simulation.timeline import Timeline
 from fredfw.typing import BoolArray, IntArray
 from fredfw.workloads import TaskGraph, TaskKind
@@ -118,7 +118,7 @@ class Executor:
         lowering: Turns transfers into flows.
         compute_seconds: Duration of ``(flops, bytes)`` on an NPU.
         priorities: Class by label, 0 the highest; other labels come after all of them.
-        stepwise: Whether repeated phases and blocks are simulated repetition by repetition.
+        fidelity: How closely collectives are simulated; repeated blocks are written out but where it is compressed.
         bounds: The lower bounds on the fabric, if there are some that know it already.
         progress: Called with the share of the tasks that has ended, below 1, where that has grown enough to be seen.
 
@@ -137,12 +137,12 @@ class Executor:
         lowering: Lowering,
         compute_seconds: Callable[[float, float], float],
         priorities: Mapping[str, int] | None = None,
-        stepwise: bool = False,
+        fidelity: str = COMPRESSED,
         bounds: LowerBounds | None = None,
         progress: Callable[[float], None] | None = None,
     ) -> None:
         _check_controllers(graph, fabric)
-        graph = graph.expanded() if stepwise else graph
+        graph = graph if fidelity == COMPRESSED else graph.expanded()
         self._graph = graph
         self._repeats: list[int] = graph.repeats.tolist()
         self._kinds: list[int] = graph.kinds.tolist()
@@ -155,7 +155,7 @@ class Executor:
         self._lowering = lowering
         self._bounds = LowerBounds(fabric) if bounds is None else bounds
         self._compute_seconds = compute_seconds
-        self._stepwise = stepwise
+        self._fidelity = fidelity
         classes = dict(priorities or {})
         lowest = max(classes.values(), default=-1) + 1
         self._priority = [classes.get(label, lowest) for label in graph.label_names]
@@ -349,7 +349,8 @@ class Executor:
                 self._compare(task, share, self._network.now - start)
             ended(groups[done])
 
-        ScheduleRun(
+        run_of(
+            self._fidelity,
             self._network,
             self._lowering,
             share.plan.schedule,
@@ -357,7 +358,6 @@ class Executor:
             complete,
             priority=self._priority[self._graph.labels[task]],
             label=self._graph.label(task),
-            stepwise=self._stepwise,
             times=self._repeats[task],
         ).start()
 

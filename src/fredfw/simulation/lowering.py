@@ -21,7 +21,7 @@ _CAPACITY = 4_000_000
 
 
 @frozen(eq=False)
-class _Rows:
+class Ends:
     """The ends of the flows of a phase, as ranks: first those of its unicasts, then those of its streams.
 
     Args:
@@ -35,6 +35,9 @@ class _Rows:
     destinations: IntArray
     streams: tuple[tuple[IntArray, IntArray], ...] = ()
     flow: IntArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.sources) + len(self.streams)
 
     @cached_property
     def key(self) -> bytes:
@@ -73,7 +76,7 @@ class Lowering:
         self.fabric = fabric
         self.router = router or fabric.router
         self._activities: dict[tuple[int, int], IntArray] = {}
-        self._rows: dict[int, tuple[Phase, _Rows]] = {}
+        self._rows: dict[int, tuple[Phase, Ends]] = {}
         self._routes: dict[Hashable, Routes] = {}
         self._flow_sets: dict[Hashable, tuple[object, FlowSet]] = {}
         self._held = 0
@@ -118,7 +121,7 @@ class Lowering:
             return known[1]
         phase = schedule.phases[index]
         limits.check("flows", len(phase) * len(groups))
-        rows = self._flows_of(phase)
+        rows = self.ends(phase)
         volumes = schedule.row_bytes(phase, repetition or 0)
         if rows.flow is not None:
             # The rows of a stream all name the same bytes; the rows of a unicast flow add up.
@@ -184,6 +187,10 @@ class Lowering:
         )
         return self._remember(key, None, flow_set)
 
+    def replaced(self, phase: Phase) -> IntArray:
+        """Return for each of the unicasts that replace the streams of ``phase`` in a group the flow that it is for."""
+        return _exchange(self.ends(phase)).original
+
     def _named(self, groups: IntArray) -> bytes:
         """Return a name of ``groups``, which are often the same for one phase after the other."""
         if self._last is None or self._last[0] is not groups:
@@ -205,7 +212,8 @@ class Lowering:
             self._activities[key] = np.repeat(np.arange(groups), flows)
         return self._activities[key]
 
-    def _flows_of(self, phase: Phase) -> _Rows:
+    def ends(self, phase: Phase) -> Ends:
+        """Return the ends of the flows of ``phase``, in the order in which ``phase()`` has them in each group."""
         known = self._rows.get(id(phase))
         if known is None:
             known = self._rows[id(phase)] = phase, _merge(phase)
@@ -222,7 +230,7 @@ class Lowering:
         once = answers.route(router, self.fabric, sources.ravel(), destinations.ravel())
         return evolve(once, latencies=once.latencies * np.tile(exchange.steps, len(groups)))
 
-    def _build_routes(self, rows: _Rows, groups: IntArray, router: Router) -> Routes:
+    def _build_routes(self, rows: Ends, groups: IntArray, router: Router) -> Routes:
         sources, destinations = rows.sources, rows.destinations
         if not rows.streams:
             return answers.route(router, self.fabric, groups[:, sources].ravel(), groups[:, destinations].ravel())
@@ -253,14 +261,14 @@ def _operation(sources: int, destinations: int) -> Operation:
     return Operation.REDUCE if destinations == 1 else Operation.ALL_REDUCE
 
 
-def _merge(phase: Phase) -> _Rows:
+def _merge(phase: Phase) -> Ends:
     """Group rows into flows: equal source, destination and operation are one flow, and so is a stream."""
     count = len(phase)
     streamed: BoolArray = np.zeros(count, dtype=bool) if phase.stream is None else phase.stream >= 0
     span = max(int(phase.source.max(initial=0)), int(phase.destination.max(initial=0))) + 1
     identity = (phase.source * span + phase.destination) * 2 + phase.reduce
     if not streamed.any() and (identity[1:] > identity[:-1]).all():
-        return _Rows(phase.source, phase.destination)
+        return Ends(phase.source, phase.destination)
     flow = np.empty(count, dtype=np.intp)
     alone = np.flatnonzero(~streamed)
     _, first, inverse = np.unique(identity[alone], return_index=True, return_inverse=True)
@@ -275,7 +283,7 @@ def _merge(phase: Phase) -> _Rows:
             rows = np.flatnonzero(phase.stream == number)
             flow[rows] = len(unicast) + len(streams)
             streams.append((np.unique(phase.source[rows]), np.unique(phase.destination[rows])))
-    return _Rows(phase.source[unicast], phase.destination[unicast], tuple(streams), flow)
+    return Ends(phase.source[unicast], phase.destination[unicast], tuple(streams), flow)
 
 
 def _digest(*arrays: IntArray) -> bytes:
@@ -287,7 +295,7 @@ def _digest(*arrays: IntArray) -> bytes:
     return content.digest()
 
 
-def _exchange(rows: _Rows) -> _Exchange:
+def _exchange(rows: Ends) -> _Exchange:
     own = len(rows.sources)
     parts = [
         _Exchange(

@@ -172,13 +172,22 @@ class FlowNetwork:
             heapq.heapify(self._events)
             self._withdrawn.clear()
 
-    def start(self, flows: FlowSet, on_complete: Completion, *, unicasts: Unicasts | None = None) -> int:
+    def start(
+        self,
+        flows: FlowSet,
+        on_complete: Completion,
+        *,
+        unicasts: Unicasts | None = None,
+        on_drained: Completion | None = None,
+    ) -> int:
         """Start ``flows`` now, or as the fabric's admission decides; return a ticket to cancel them with.
 
         Args:
             flows: What to carry.
             on_complete: Gets the activities that end, each once, as often as some end at the same time.
             unicasts: Returns what to carry instead where the admission asks for it: unicasts of the same activities.
+            on_drained: Gets the activities whose flows have left their sources, each once and before it ends; for flows
+                that are not repeated. Of flows that run in parts it hears at the end.
 
         Raises:
             RefusedError: The admission refuses the flows.
@@ -189,7 +198,7 @@ class FlowNetwork:
         ticket = self._tickets
         self._open[ticket] = flows.activities
         try:
-            self._ask(Request(ticket, flows, partial(self._report, ticket, on_complete), unicasts))
+            self._ask(Request(ticket, flows, partial(self._report, ticket, on_complete), unicasts, on_drained))
         except BaseException:
             self._open.pop(ticket, None)
             raise
@@ -380,7 +389,7 @@ class FlowNetwork:
                         f"fabric {fabric!r} cannot carry {what}, and cannot replace it by unicasts: {decision.reason}"
                     )
                 self.statistics.decompositions += 1
-                self._ask(Request(request.ticket, request.unicasts(), request.on_complete, None))
+                self._ask(Request(request.ticket, request.unicasts(), request.on_complete, None, request.on_drained))
             case Refuse():
                 raise RefusedError(f"fabric {fabric!r} refuses {what}: {decision.reason}")
             case _:
@@ -521,6 +530,8 @@ class FlowNetwork:
 
     def _deliver(self, batch: _Batch, activities: IntArray) -> None:
         """Note the end of ``activities``, whose flows are all drained; equal ends are one event."""
+        if batch.request.on_drained is not None and len(activities):
+            self._push(self.now, partial(batch.request.on_drained, activities), batch)
         while len(activities):
             time = batch.end[activities[0]]
             now = batch.end[activities] == time

@@ -24,6 +24,7 @@ class Request:
         flows: What to carry.
         on_complete: Gets the activities that end.
         unicasts: Returns what to carry instead.
+        on_drained: Gets the activities whose flows are drained, if somebody wants to know.
         waited: Whether they had to wait.
     """
 
@@ -31,6 +32,7 @@ class Request:
     flows: FlowSet
     on_complete: Completion
     unicasts: Unicasts | None
+    on_drained: Completion | None = None
     waited: bool = False
 
 
@@ -78,6 +80,8 @@ class Turns:
             self.begin()
         done = activities[self.last[activities] == turn]
         if len(done):
+            if self.request.on_drained is not None:
+                self.request.on_drained(done)
             self.request.on_complete(done)
 
 

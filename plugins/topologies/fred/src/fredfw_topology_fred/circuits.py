@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 from attrs import define, field, frozen
@@ -163,6 +164,8 @@ class CircuitAdmission(Admission):
     Args:
         circuits: The switches.
     """
+
+    flow_by_flow: ClassVar[bool] = True
 
     circuits: Circuits
     _first: Conflict | None = field(default=None, init=False)

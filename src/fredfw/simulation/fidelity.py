@@ -1,0 +1,80 @@
+"""How closely a collective is simulated: what can be asked for, and what runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fredfw.collectives import Schedule
+from fredfw.simulation.lowering import Lowering
+from fredfw.simulation.network import FlowNetwork
+from fredfw.simulation.progress import ScheduleRun
+from fredfw.simulation.ranks import RankRun
+from fredfw.typing import IntArray
+
+COMPRESSED = "compressed"
+"""A phase that repeats is one phase."""
+STEPWISE = "stepwise"
+"""Each repetition is simulated, with a barrier in its group."""
+PER_RANK = "per-rank"
+"""No barriers: each rank waits for what it sends and receives itself."""
+RENDEZVOUS = "per-rank-rendezvous"
+"""The same, and a transfer starts only when its receivers are ready too."""
+FIDELITIES = COMPRESSED, STEPWISE, PER_RANK, RENDEZVOUS
+
+
+def run_of(
+    fidelity: str,
+    network: FlowNetwork,
+    lowering: Lowering,
+    schedule: Schedule,
+    groups: IntArray,
+    on_complete: Callable[[IntArray], None],
+    *,
+    priority: int = 0,
+    label: str = "",
+    times: int = 1,
+) -> ScheduleRun | RankRun:
+    """Return what runs ``schedule`` in each of ``groups`` when it is started; see ``ScheduleRun`` for the others.
+
+    Args:
+        fidelity: One of ``FIDELITIES``.
+        network: Carries the flows.
+        lowering: Turns phases into flows.
+        schedule: What to run.
+        groups: ``(G, ranks)`` node of each rank.
+        on_complete: Gets the indices of the groups that end.
+        priority: Class of the flows.
+        label: What their bytes are accounted to.
+        times: How often the whole schedule is done, where phases are compressed.
+    """
+    if is_per_rank(fidelity) and network.admission.flow_by_flow:
+        rendezvous = fidelity == RENDEZVOUS
+        return RankRun(
+            network, lowering, schedule, groups, on_complete, priority=priority, label=label, rendezvous=rendezvous
+        )
+    return ScheduleRun(
+        network,
+        lowering,
+        schedule,
+        groups,
+        on_complete,
+        priority=priority,
+        label=label,
+        stepwise=fidelity != COMPRESSED,
+        times=times,
+    )
+
+
+def is_per_rank(fidelity: str) -> bool:
+    """Return whether ranks of a group need not wait for each other."""
+    return fidelity in (PER_RANK, RENDEZVOUS)
+
+
+def notes(fidelity: str, network: FlowNetwork) -> tuple[str, ...]:
+    """Return what a reader of results must know: where phases stay whole that should run rank by rank."""
+    if not is_per_rank(fidelity) or network.admission.flow_by_flow:
+        return ()
+    return (
+        f"{network.fabric.name!r} admits phases as a whole, so {fidelity} simulated its collectives stepwise: each "
+        "repetition, with a barrier in its group",
+    )
