@@ -9,12 +9,14 @@ from attrs import define, evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fredfw.collectives import CollectiveRequest, Pattern, Schedule
+from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.collectives.schedule import carried
-from fredfw.fabric import Fabric, Operation
+from fredfw.fabric import Fabric, FlowSet, Operation
 from fredfw.framework import Framework
-from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
+from fredfw.simulation import FlowNetwork, Lowering, MaxMin, RateSolver, ScheduleRun
+from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.simulation.ranks import RankRun
+from fredfw.simulation.recurrence import Recurrence
 from fredfw.typing import FloatArray, IntArray
 
 FRAMEWORK = Framework()
@@ -193,7 +195,7 @@ TREE = fabric("fat-tree", npus=8, levels=2, radix=4)
 SWITCH = fabric("switch", npus=8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.sampled_from([MESH, TREE, SWITCH]),
     st.sampled_from(["ring", "recursive-halving-doubling", "hierarchical", "direct", "tree"]),
@@ -217,3 +219,233 @@ def test_every_group_ends_when_the_rule_says(
     expected = oracle(on, schedule, groups, rendezvous=rendezvous)
     found = simulated(on, schedule, groups, "rendezvous" if rendezvous else "per-rank")
     assert found == pytest.approx(expected, rel=1e-9)
+
+
+# --- the recurrence
+
+
+def events_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RankRun, "_foresee", lambda self: False)
+
+
+def fields_of(algorithm: str) -> dict[str, object]:
+    return {"chunks": 1} if algorithm in ("ring", "tree") else {}
+
+
+@st.composite
+def lonely(draw: st.DrawFn) -> tuple[Fabric, Schedule, IntArray]:
+    """Return collectives in groups whose flows meet nobody, on a fabric whose links all differ."""
+    on, algorithm, pattern = draw(
+        st.sampled_from(
+            [
+                (fabric("torus", dimensions=[4]), "ring", Pattern.ALL_REDUCE),
+                (fabric("torus", dimensions=[3, 2]), "ring", Pattern.ALL_GATHER),
+                (fabric("torus", dimensions=[3, 2]), "hierarchical", Pattern.ALL_REDUCE),
+                (fabric("torus", dimensions=[3, 2]), "torus-ring", Pattern.ALL_GATHER),
+                (SWITCH, "recursive-halving-doubling", Pattern.ALL_REDUCE),
+                (SWITCH, "ring", Pattern.REDUCE_SCATTER),
+                (SWITCH, "tree", Pattern.BROADCAST),
+                (fabric("torus", dimensions=[5]), "tree", Pattern.REDUCE),
+            ]
+        )
+    )
+    npus = len(on.npus)
+    members = np.arange(npus)[None, :]
+    if algorithm == "ring" and npus == 8 and draw(st.booleans()):
+        members = members.reshape(2, 4)
+    return uneven(on, draw(st.integers(0, 1000))), by(algorithm, on, members, pattern, **fields_of(algorithm)), members
+
+
+def foreseen(on: Fabric, schedule: Schedule, groups: IntArray, *, rendezvous: bool) -> Recurrence | None:
+    return Recurrence.of(
+        Lowering(on),
+        RateSolver(on, MaxMin()),
+        on.bandwidths,
+        schedule,
+        groups,
+        priority=0,
+        label="",
+        rendezvous=rendezvous,
+    )
+
+
+@settings(max_examples=20, deadline=None)
+@given(lonely(), st.booleans())
+def test_the_recurrence_says_what_events_say(case: tuple[Fabric, Schedule, IntArray], rendezvous: bool) -> None:
+    on, schedule, members = case
+    groups = on.npus[members]
+    found = foreseen(on, schedule, groups, rendezvous=rendezvous)
+    with pytest.MonkeyPatch.context() as patch:
+        events_only(patch)
+        expected = simulated(on, schedule, groups, "rendezvous" if rendezvous else "per-rank")
+    if found is not None:
+        assert found.ends() == pytest.approx(expected, rel=1e-9)
+        assert simulated(on, schedule, groups, "rendezvous" if rendezvous else "per-rank") == pytest.approx(
+            found.ends(), rel=1e-12
+        )
+        assert (found.ends() <= simulated(on, schedule, groups, "stepwise") * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize(
+    ("on", "algorithm", "pattern"),
+    [
+        (fabric("torus", dimensions=[8]), "ring", Pattern.ALL_REDUCE),
+        (fabric("torus", dimensions=[4, 4]), "hierarchical", Pattern.ALL_REDUCE),
+        (SWITCH, "ring", Pattern.ALL_REDUCE),
+        (SWITCH, "recursive-halving-doubling", Pattern.ALL_REDUCE),
+        (SWITCH, "direct", Pattern.ALL_TO_ALL),
+    ],
+)
+def test_where_all_ranks_do_the_same_all_fidelities_agree(on: Fabric, algorithm: str, pattern: Pattern) -> None:
+    seconds = [
+        FRAMEWORK.simulate_collective(on, pattern, size=1200.0, algorithm=algorithm, fidelity=fidelity).duration
+        for fidelity in FIDELITIES
+    ]
+    assert seconds == pytest.approx([seconds[0]] * len(FIDELITIES), rel=1e-12)
+
+
+def test_links_that_flows_share_are_not_foreseen() -> None:
+    for members in (np.array([[0, 2, 1, 3]]), np.array([[0, 2], [1, 3]])):
+        on = fabric("mesh2d", rows=1, columns=4, io_controllers=False)
+        schedule = by("ring", on, members, Pattern.ALL_REDUCE, chunks=1)
+        assert foreseen(on, schedule, on.npus[members], rendezvous=False) is None
+    schedule = by("direct", SWITCH, np.arange(8)[None, :], Pattern.ALL_TO_ALL)
+    assert foreseen(SWITCH, schedule, SWITCH.npus[None, :], rendezvous=False) is None
+
+
+def test_phases_side_by_side_over_one_link_are_not_foreseen() -> None:
+    on = fabric("torus", dimensions=[3])
+    one, other = Phase.of(0, 1, 0), Phase.of(0, 1, 1)
+    schedule = Schedule(Pattern.BROADCAST, 3, 100.0, 2, (one, other))
+    assert foreseen(on, schedule, on.npus[None, :], rendezvous=False) is None
+    schedule = Schedule(Pattern.BROADCAST, 3, 100.0, 2, (one, evolve(other, after=(0,))))
+    assert foreseen(on, schedule, on.npus[None, :], rendezvous=False) is not None
+
+
+@pytest.mark.parametrize("bandwidths", [1.0, np.linspace(0.5, 1.0, 24)])
+def test_a_ring_of_thousands_takes_what_its_steps_add_up_to(bandwidths: float | FloatArray) -> None:
+    """Step by step in plain Python; with equal bandwidths the recurrence doubles, else it steps."""
+    ranks, hops = 12, np.random.default_rng(1).uniform(0, 1, 24)
+    on = evolve(fabric("torus", dimensions=[ranks]), latencies=hops, bandwidths=100.0 * bandwidths * np.ones(24))
+    schedule = by("ring", on, np.arange(ranks)[None, :], Pattern.ALL_REDUCE, chunks=1)
+    routes = on.router.route(on, on.npus, np.roll(on.npus, -1))
+    drain = [100.0 / float(on.bandwidths[link]) for link in routes.links]
+    times = [0.0] * ranks
+    for _ in range(2 * (ranks - 1)):
+        sent = [time + wait for time, wait in zip(times, drain, strict=True)]
+        there = [time + float(wait) for time, wait in zip(sent, routes.latencies, strict=True)]
+        times = [max(sent[rank], there[rank - 1]) for rank in range(ranks)]
+    found = foreseen(on, schedule, on.npus[None, :], rendezvous=False)
+    assert found is not None
+    assert found.ends() == pytest.approx([max(times)], rel=1e-12)
+
+
+def test_the_slowest_sender_sets_the_pace_of_all_steps() -> None:
+    """Each member is slowed down in turn; then a step is the slowest sender's, and the rest is a jump."""
+    on = fabric("torus", dimensions=[4])
+    on = evolve(on, bandwidths=np.where(np.arange(8) == 0, 10.0, 100.0), latencies=np.zeros(8))
+    phase = evolve(by("ring", on, np.arange(4)[None, :], Pattern.ALL_GATHER, chunks=1).phases[0], repeat=100_000)
+    schedule = Schedule(Pattern.ALL_GATHER, 4, 100.0, 4, (phase,), owner=np.arange(4))
+    found = foreseen(on, schedule, on.npus[None, :], rendezvous=False)
+    assert found is not None
+    assert found.ends() == pytest.approx([10.0 * 100_000], rel=1e-12)
+
+
+# --- others come to the links
+
+
+def disturbed(case: tuple[Fabric, Schedule, IntArray], when: float, what: str) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of groups, and all bytes by link, where something happens ``when``."""
+    on, schedule, members = case
+    network, ends = FlowNetwork(on, MaxMin()), np.full(len(members), np.nan)
+
+    def ended(done: IntArray) -> None:
+        assert np.isnan(ends[done]).all()
+        ends[done] = network.now
+
+    run = RankRun(network, Lowering(on), schedule, on.npus[members], ended)
+    run.start()
+    network.advance(when)
+    half = network.link_bytes().get("", np.zeros(len(on.bandwidths)))
+    if what == "flow":
+        routes = on.router.route(on, on.npus[:2], on.npus[1:3])
+        network.start(FlowSet(routes, np.array([300.0, 500.0]), np.zeros(2, dtype=np.intp), 1), lambda _: None)
+    elif what == "slower":
+        network.set_bandwidths(np.array([0]), on.bandwidths[:1] / 3)
+    elif what == "cancel":
+        run.cancel()
+    network.advance()
+    assert network.idle
+    return ends, np.concatenate([half, network.link_bytes()[""]])
+
+
+@settings(max_examples=20, deadline=None)
+@given(lonely(), st.floats(0, 1), st.sampled_from(["flow", "slower", "cancel", "look"]))
+def test_what_is_foreseen_goes_on_flow_by_flow_when_others_come(
+    case: tuple[Fabric, Schedule, IntArray], share: float, what: str
+) -> None:
+    on, schedule, members = case
+    when = share * float(simulated(on, schedule, on.npus[members]).max())
+    found, moved = disturbed(case, when, what)
+    with pytest.MonkeyPatch.context() as patch:
+        events_only(patch)
+        expected, sent = disturbed(case, when, what)
+    assert found == pytest.approx(expected, rel=1e-9, nan_ok=True)
+    assert moved == pytest.approx(sent, rel=1e-7, abs=1e-6)
+
+
+def test_two_collectives_at_once_share_their_links() -> None:
+    on = fabric("torus", dimensions=[4])
+    schedule, network, ends = by("ring", on, np.arange(4)[None, :], Pattern.ALL_GATHER, chunks=1), None, []
+    network = FlowNetwork(on, MaxMin())
+    lowering = Lowering(on)
+    for _ in range(2):
+        RankRun(network, lowering, schedule, on.npus[None, :], lambda _: ends.append(network.now)).start()
+    network.advance()
+    assert ends == pytest.approx([3 * (300.0 / 50.0 + 0.25)] * 2)
+
+
+def test_groups_that_have_ended_do_not_keep_their_links() -> None:
+    on = fabric("torus", dimensions=[4, 2])
+    on = evolve(on, latencies=np.where(on.sources < 4, 0.0, 10.0))
+    members = np.array([[0, 2], [1, 3]])
+    schedule = by("ring", on, members, Pattern.ALL_GATHER, chunks=1)
+    network = FlowNetwork(on, MaxMin())
+    RankRun(network, Lowering(on), schedule, on.npus[members], lambda _: None).start()
+    network.advance()
+    assert network.idle
+
+
+# --- channels
+
+
+def test_a_channel_takes_phases_in_one_order_on_all_ranks() -> None:
+    """Ranks 0 and 1 get ready for the two phases in different orders; each waits for both of the other's sends."""
+    on = evolve(SWITCH, latencies=np.zeros(len(SWITCH.latencies)))
+    before = [Phase.of([0, 2], [2, 1], [0, 1]), Phase.of([1, 3], [3, 0], [2, 3])]
+    there = Phase.of([0, 1], [1, 0], [0, 2], after=(0,), channel=0)
+    back = Phase.of([0, 1], [1, 0], [1, 3], after=(1,), channel=0)
+    schedule = Schedule(Pattern.ALL_TO_ALL, 4, np.array([100.0, 200.0, 100.0, 200.0]), 4, (*before, there, back))
+    assert np.isfinite(simulated(on, schedule, on.npus[None, :4])).all()
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_pieces_take_turns_on_channels(fidelity: str) -> None:
+    on = fabric("torus", dimensions=[4, 4])
+    result = FRAMEWORK.simulate_collective(
+        on, "all-reduce", size=1.6e4, algorithm="hierarchical", fidelity=fidelity, chunks=4
+    )
+    once = FRAMEWORK.simulate_collective(on, "all-reduce", size=1.6e4, algorithm="hierarchical", fidelity=fidelity)
+    assert once.bound.seconds <= result.duration < once.duration
+
+
+def test_the_channel_that_is_free_takes_what_was_ready_first() -> None:
+    # The second phase is ready at 0 s, the first at 1 s; both take 1 s of the channel.
+    on = evolve(SWITCH, latencies=np.zeros(len(SWITCH.latencies)))
+    phases = (
+        Phase.of(2, 0, 0),
+        Phase.of(0, 1, 0, after=(0,), channel=0),
+        Phase.of(0, 1, 1, count=2, channel=0),
+    )
+    schedule = Schedule(Pattern.BROADCAST, 3, 100.0, 3, phases)
+    assert simulated(on, schedule, on.npus[None, :3]) == pytest.approx([3.0])

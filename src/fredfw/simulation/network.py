@@ -19,6 +19,7 @@ from attrs import define, field, frozen
 from fredfw.errors import InputError, RefusedError, SimulationError
 from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Refuse, Router, Routes, Split, Start, Wait
 from fredfw.simulation import answers
+from fredfw.simulation.claims import Claim, Claims
 from fredfw.simulation.core.loads import LEAST, Load, Statistics
 from fredfw.simulation.core.tables import flow_table
 from fredfw.simulation.detours import Detours
@@ -148,6 +149,7 @@ class FlowNetwork:
         self._waiting: list[Request] = []
         self._moved: dict[tuple[int, str], tuple[Routes, FloatArray]] = {}
         self._detours = Detours()
+        self._claims = Claims()
         self.held: dict[str, tuple[float, int]] = {}
 
     def schedule(self, delay: float, callback: Callable[[], object], priority: int = 0) -> int:
@@ -224,6 +226,28 @@ class FlowNetwork:
             self._close(batch)
 
     @property
+    def solver(self) -> RateSolver:
+        """Knows the rates of flows on the fabric."""
+        return self._solver
+
+    def claim(self, claim: Claim, label: str) -> bool:
+        """Give the links of ``claim`` to it as long as nobody else comes; return whether they are free.
+
+        Its flows always start at once, so there is no admission to ask, and the sharing policy is local.
+        """
+        if not isinstance(self.admission, AlwaysStart) or not self._solver.sharing.local:
+            return False
+        if any(claim.links[batch.routes.links].any() for batch in self._admitted):
+            return False
+        return self._claims.add(claim, label)
+
+    def release(self, claim: Claim) -> None:
+        """Take back the links of ``claim``, and account what it has sent until now."""
+        label = self._claims.remove(claim)
+        for routes, volumes in claim.moved():
+            self._account(label, routes, volumes)
+
+    @property
     def bandwidths(self) -> FloatArray:
         """The ``(links,)`` bytes per second of the links now; 0 for one that is closed."""
         return self._table.bandwidths
@@ -252,6 +276,7 @@ class FlowNetwork:
         bandwidths[links] = values
         if np.array_equal(bandwidths, self.bandwidths):
             return
+        self._claims.yield_links()
         self._catch_up()
         for batch in self._admitted:
             self._split_laps(batch)
@@ -267,6 +292,7 @@ class FlowNetwork:
         A flow that has no other route waits until links are back, under way or not; the others of its set go on.
         Repetitions of a phase that have not begun take the routes that there are then.
         """
+        self._claims.yield_links()
         self._catch_up()
         self._detours.use(router)
         moved, stranded = 0, set()
@@ -332,7 +358,7 @@ class FlowNetwork:
         for batch in self._admitted:
             label = batch.request.flows.label
             moved += [(label, load.routes, self._carried(batch, place)) for place, load in enumerate(batch.loads)]
-        for label, routes, volumes in moved:
+        for label, routes, volumes in moved + self._claims.moved():
             weights = np.repeat(volumes, np.diff(routes.offsets))
             if routes.coefficients is not None:
                 weights = weights * routes.coefficients
@@ -474,6 +500,7 @@ class FlowNetwork:
 
     def _put(self, load: _Load, free: BoolArray) -> None:
         """Put ``load`` on the links; those with nothing to wait for, which are among ``free``, are drained at once."""
+        self._claims.yield_links(load.routes.links)
         if load.caps is not None:
             free = free & ((load.volumes <= 0) | np.isinf(load.caps))
         self._catch_up()
@@ -553,13 +580,16 @@ class FlowNetwork:
         """Account what ``batch`` has sent, and let in what has waited for it."""
         label = batch.request.flows.label
         for load in batch.loads:
-            key = id(load.routes), label
-            before = self._moved.get(key)
-            self._moved[key] = load.routes, load.volumes if before is None else before[1] + load.volumes
+            self._account(label, load.routes, load.volumes)
         batch.loads = []  # they name their batch, and a ring of references keeps arrays until someone looks for rings
         self._meetings.leave(batch.stay, batch.end)
         answers.release(self.admission, self._admitted.pop(batch))
         self._ask_again()
+
+    def _account(self, label: str, routes: Routes, volumes: FloatArray) -> None:
+        key = id(routes), label
+        before = self._moved.get(key)
+        self._moved[key] = routes, volumes if before is None else before[1] + volumes
 
     def _split_laps(self, batch: _Batch) -> None:
         """Leave on the links what the current repetitions of ``batch`` have still to send; the others come after them.

@@ -6,13 +6,15 @@ delivered, latency included, and all that it sends in it has drained, latency ex
 is done at once. A phase that repeats is so many phases, one after the other. A group ends when all its ranks are done
 with all phases.
 
-A channel of a group takes phases in one order on all its ranks, as a communication stream does: that in which ranks
-first get there, the phase that was ready first before others. A rank holds the channel until it is done with a phase,
-and waits for the next one of that order even where another is ready.
+A channel of a group takes phases in one order on all its ranks, as a communication stream does: next comes the phase
+that was ready first at a rank that sends in it and whose channel is free. A rank holds its channel until it is done
+with a phase, and waits for the next one of that order even where another is ready. It does not wait for phases in which
+it has no part.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -22,13 +24,18 @@ from attrs import define, evolve
 from fredfw import limits
 from fredfw.collectives import Schedule
 from fredfw.fabric import AlwaysStart, FlowSet, Router, Routes
+from fredfw.simulation.channels import Channel, choices
+from fredfw.simulation.claims import Claim
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.parties import Parties
-from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.simulation.recurrence import Recurrence, Standing, Steps
+from fredfw.typing import FloatArray, IntArray
 
 # In what order things happen at one moment: first all that ends, then channels choose, then flows start together.
 _CHANNELS, _FLOWS = 1, 2
+# By how many roundings of the clock a sum of times may be off.
+_TICKS = 4
 
 
 @define(eq=False)
@@ -61,58 +68,11 @@ class _Stage:
         return cls(parties, none - 1, none, absent, never, never.copy(), nodes)
 
 
-@define(eq=False)
-class _Channel:
-    """A channel in every group.
-
-    Args:
-        members: Its phases.
-        since: ``(phases, nodes)`` when each got ready at a node that has not begun it; infinite if it is not.
-        busy: ``(nodes,)`` whether one runs.
-        begun: ``(nodes,)`` how many have begun.
-        order: Places in ``members`` that each group has begun, in that order.
-        groups: Groups where something has changed.
-    """
-
-    members: list[int]
-    since: FloatArray
-    busy: BoolArray
-    begun: IntArray
-    order: list[list[int]]
-    groups: set[int]
-
-    @classmethod
-    def of(cls, members: list[int], groups: int, ranks: int) -> _Channel:
-        nodes = groups * ranks
-        since = np.full((len(members), nodes), np.inf)
-        busy, begun = np.zeros(nodes, dtype=bool), np.zeros(nodes, dtype=np.intp)
-        return cls(members, since, busy, begun, [[] for _ in range(groups)], set())
-
-    def choose(self, ranks: int) -> list[tuple[int, IntArray]]:
-        """Return the phases that can begin now, each with the nodes where it does."""
-        chosen = []
-        for group in sorted(self.groups):
-            nodes, order = np.arange(group * ranks, (group + 1) * ranks), self.order[group]
-            while True:
-                free = nodes[~self.busy[nodes]]
-                position = self.begun[free]
-                for place in np.unique(position[position < len(order)]).tolist():
-                    row = order[place]
-                    able = free[(position == place) & (self.since[row, free] < np.inf)]
-                    if len(able):
-                        self.since[row, able], self.busy[able] = np.inf, True
-                        self.begun[able] += 1
-                        chosen.append((self.members[row], able))
-                first = self.since[:, free[position == len(order)]].min(axis=1, initial=np.inf)
-                if not first.min() < np.inf:
-                    break
-                order.append(int(first.argmin()))  # ties: the phase declared first
-        self.groups.clear()
-        return chosen
-
-
-class RankRun:
+class RankRun(Claim):
     """Runs ``schedule`` in each of ``groups``, every rank at its own pace; the module says by which rule.
+
+    Where flows meet nobody, nothing is simulated: a recurrence gives the times. As soon as others come to their links,
+    or the links change, what is under way then is put on them and goes on flow by flow.
 
     Args:
         network: Carries the flows; its admission is asked flow by flow.
@@ -155,26 +115,28 @@ class RankRun:
         self._missing: dict[int, IntArray] = {}  # phases before each that a node is not done with; once one is done
         self._stages: dict[int, _Stage] = {}
         self._left = np.full(self._count, len(phases) * self._ranks)
-        channels: dict[int, list[int]] = {}
-        for index, phase in enumerate(phases):
-            if phase.channel >= 0:
-                channels.setdefault(phase.channel, []).append(index)
         self._channels = {
-            number: _Channel.of(members, self._count, self._ranks) for number, members in channels.items()
+            number: Channel.of(members, [self._parties(one) for one in members], self._count)
+            for number, members in choices(schedule).items()
         }
+        self._channel_of = {one: number for number, channel in self._channels.items() for one in channel.phases}
         self._starting: dict[int, list[IntArray]] = {}  # flows that start at this moment, by phase
         self._calls = 0
         self._due: dict[int, int] = {}  # events
         self._under_way: dict[int, tuple[int, int]] = {}  # tickets of flows, and how many have not arrived
+        self._ended = np.zeros(self._count, dtype=bool)
+        self._foreseen: tuple[Recurrence, float] | None = None  # and when it began
 
     def start(self) -> None:
         """Start now, in all groups."""
+        if self._foresee():
+            return
         everybody = np.arange(self._groups.size)
         if not self._schedule.phases:
-            self._later(self._on_complete, np.arange(self._count))
+            self._later(self._report, np.arange(self._count))
         for index, phase in enumerate(self._schedule.phases):
             if not phase.after:
-                self._ready(index, everybody)
+                self._go_on(index, self._unhindered(index, everybody))
         self._start_flows()  # at once, so that who starts a collective hears what the admission refuses
 
     def cancel(self) -> None:
@@ -183,6 +145,9 @@ class RankRun:
             self._network.unschedule(event)
         for ticket, _ in self._under_way.values():
             self._network.cancel(ticket)
+        if self._foreseen is not None:
+            self._network.release(self)
+            self._foreseen = None
         self._due.clear()
         self._under_way.clear()
 
@@ -199,25 +164,23 @@ class RankRun:
 
     # --- ranks
 
-    def _ready(self, index: int, nodes: IntArray) -> None:
-        """Note that ``nodes`` are done with all that phase ``index`` comes after."""
-        number = self._schedule.phases[index].channel
-        if number < 0:
-            self._go_on(index, nodes)
-            return
-        channel = self._channels[number]
-        channel.since[channel.members.index(index), nodes] = self._network.now
+    def _unhindered(self, index: int, nodes: IntArray) -> IntArray:
+        """Return those of ``nodes``, ready for phase ``index``, that its channel does not concern; note the others."""
+        number = self._channel_of.get(index)
+        if number is None or not len(nodes):
+            return nodes
         self._choose_later(number, nodes)
+        return self._channels[number].ready(index, nodes, self._network.now)
 
     def _choose_later(self, number: int, nodes: IntArray) -> None:
         # All that ends at this moment must be known before a channel chooses.
-        groups = self._channels[number].groups
+        groups = self._channels[number].changed
         if not groups:
             self._later(self._choose, number, priority=_CHANNELS)
         groups.update((nodes // self._ranks).tolist())
 
     def _choose(self, number: int) -> None:
-        for index, nodes in self._channels[number].choose(self._ranks):
+        for index, nodes in self._channels[number].choose():
             self._go_on(index, nodes)
 
     def _go_on(self, index: int, nodes: IntArray) -> None:
@@ -225,23 +188,15 @@ class RankRun:
         todo = [(index, nodes)]  # not recursion, for a rank may have no part in any number of phases
         while todo:
             index, nodes = todo.pop()
-            through = self._enter(index, nodes)
+            through = self._enter(index, nodes) if len(nodes) else nodes
             if not len(through):
                 continue
             self._end(index, through)
             for dependent in self._dependents[index]:
-                missing = self._missing.get(dependent)
-                if missing is None:
-                    count = len(self._schedule.phases[dependent].after)
-                    missing = self._missing[dependent] = np.full(self._groups.size, count)
+                missing = self._missing_of(dependent)
                 missing[through] -= 1
                 ready = through[missing[through] == 0]
-                if not len(ready):
-                    pass
-                elif self._schedule.phases[dependent].channel < 0:
-                    todo.append((dependent, ready))
-                else:
-                    self._ready(dependent, ready)
+                todo.append((dependent, self._unhindered(dependent, ready)))
 
     def _enter(self, index: int, nodes: IntArray) -> IntArray:
         """Let ``nodes`` enter their next repetition; return those that are through with the phase."""
@@ -267,26 +222,130 @@ class RankRun:
     def _stage(self, index: int) -> _Stage:
         stage = self._stages.get(index)
         if stage is None:
-            ends = self._lowering.ends(self._schedule.phases[index])
-            parties = Parties.of(ends, self._ranks, self._count, rendezvous=self._rendezvous)
-            stage = self._stages[index] = _Stage.of(parties)
+            stage = self._stages[index] = _Stage.of(self._parties(index))
         return stage
+
+    def _parties(self, index: int) -> Parties:
+        ends = self._lowering.ends(self._schedule.phases[index])
+        return Parties.of(ends, self._ranks, self._count, rendezvous=self._rendezvous)
 
     def _end(self, index: int, nodes: IntArray) -> None:
         """Note that ``nodes`` are through with phase ``index``."""
-        stage, number = self._stages[index], self._schedule.phases[index].channel
+        stage, number = self._stages[index], self._channel_of.get(index)
         stage.unfinished -= len(nodes)
         if not stage.unfinished:
             del self._stages[index]
             self._missing.pop(index, None)
-        if number >= 0:
-            self._channels[number].busy[nodes] = False
+        if number is not None:
+            self._channels[number].release(index, nodes)
             self._choose_later(number, nodes)
         groups, counts = np.unique(nodes // self._ranks, return_counts=True)
         self._left[groups] -= counts
         done = groups[self._left[groups] == 0]
         if len(done):
-            self._later(self._on_complete, done)
+            self._later(self._report, done)
+
+    def _report(self, groups: IntArray) -> None:
+        self._ended[groups] = True
+        self._on_complete(groups)
+
+    # --- what is foreseen
+
+    def _foresee(self) -> bool:
+        """Let a recurrence say when groups end, if no flow meets another now; return whether it does."""
+        network = self._network
+        if not network.solver.sharing.local:
+            return False
+        found = Recurrence.of(
+            self._lowering,
+            network.solver,
+            network.bandwidths,
+            self._schedule,
+            self._groups,
+            priority=self._priority,
+            label=self._label,
+            rendezvous=self._rendezvous,
+        )
+        if found is None:
+            return False
+        self.links = found.owners >= 0
+        if not network.claim(self, self._label):
+            return False
+        self._foreseen = found, network.now
+        ends = found.ends()
+        for end in np.unique(ends).tolist():
+            self._later(self._end_foreseen, np.flatnonzero(ends == end), delay=end)
+        return True
+
+    def _end_foreseen(self, groups: IntArray) -> None:
+        assert self._foreseen is not None  # as long as it is due
+        self.links &= ~np.isin(self._foreseen[0].owners, groups)
+        self._ended[groups] = True
+        if self._ended.all():
+            self._network.release(self)
+            self._foreseen = None
+        self._on_complete(groups)
+
+    def moved(self) -> list[tuple[Routes, FloatArray]]:
+        """See ``Claim.moved``."""
+        assert self._foreseen is not None  # it is a claim
+        recurrence, _ = self._foreseen
+        return [(recurrence.steps[index].flows.routes, one.carried) for index, one in recurrence.at(self._elapsed())]
+
+    def give_up(self) -> None:
+        """See ``Claim.give_up``."""
+        assert self._foreseen is not None  # it is a claim
+        (recurrence, _), elapsed = self._foreseen, self._elapsed()
+        self._network.release(self)
+        self._foreseen = None
+        for event in self._due.values():
+            self._network.unschedule(event)
+        self._due.clear()
+        for index, standing in recurrence.at(elapsed):
+            self._resume(index, recurrence.steps[index], standing)
+        late = (self._left == 0) & ~self._ended
+        if late.any():
+            self._later(self._report, np.flatnonzero(late))
+
+    def _elapsed(self) -> float:
+        """Return the seconds since it began; what is due within rounding has happened."""
+        assert self._foreseen is not None
+        now = self._network.now
+        return math.inf if self._ended.all() else now - self._foreseen[1] + _TICKS * math.ulp(now)
+
+    def _resume(self, index: int, steps: Steps, standing: Standing) -> None:
+        """Go on with a phase where it stands."""
+        phase, parties = self._schedule.phases[index], steps.parties
+        through = standing.step == phase.repeat
+        self._left -= through.reshape(self._count, -1).sum(axis=1)
+        for dependent in self._dependents[index]:
+            self._missing_of(dependent)[through] -= 1
+        if through.all():
+            return
+        stage = self._stages[index] = _Stage.of(parties)
+        stage.step, stage.unfinished = standing.step, int((~through).sum())
+        stage.started, stage.delivered = standing.started, standing.delivered
+        nodes = np.flatnonzero(~through & (standing.step >= 0))
+        # Who waits for others to start a flow, and what a node owes in its repetition.
+        flows = parties.starts.rows(nodes)
+        waiting = np.repeat(standing.step[nodes], parties.starts.count(nodes)) >= standing.started[flows]
+        np.subtract.at(stage.absent, flows[waiting], 1)
+        for table, so_far in ((parties.sends, standing.drained), (parties.receives, standing.delivered)):
+            owed = so_far[table.rows(nodes)] <= np.repeat(standing.step[nodes], table.count(nodes))
+            np.add.at(stage.pending, np.repeat(nodes, table.count(nodes))[owed], 1)
+        running = np.flatnonzero(standing.started > standing.drained)
+        if len(running):
+            carried = evolve(_each(steps.flows, running), volumes=standing.left[running])
+            self._carry(index, running, carried)
+        for flying, delays in standing.arrivals:
+            for delay in np.unique(delays).tolist():
+                self._later(self._deliver, index, flying[delays == delay], delay=delay)
+
+    def _missing_of(self, index: int) -> IntArray:
+        """Return how many of the phases before ``index`` each node is not done with."""
+        if index not in self._missing:
+            self._missing[index] = np.full(self._groups.size, len(self._schedule.phases[index].after))
+        return self._missing[index]
 
     # --- flows
 
