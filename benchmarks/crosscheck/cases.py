@@ -15,7 +15,8 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw import CollectiveRequest, Fabric, FlowNetwork, FlowSet, Framework, Pattern, Routes, Schedule
-from fredfw.simulation import Lowering, MaxMin, ScheduleRun
+from fredfw.simulation import Lowering, MaxMin
+from fredfw.simulation.fidelity import run_of
 from fredfw.typing import FloatArray, IntArray
 
 FRAMEWORK = Framework()
@@ -142,8 +143,7 @@ class Collectives(Case):
         def ended(groups: IntArray) -> None:
             ends[groups] = network.now
 
-        groups, stepwise = self.fabric.npus[self.members], fidelity == "stepwise"
-        ScheduleRun(network, lowering, self.schedule, groups, ended, stepwise=stepwise).start()
+        run_of(fidelity, network, lowering, self.schedule, self.fabric.npus[self.members], ended).start()
         return ends
 
 
@@ -197,8 +197,7 @@ class AllToAllV(Case):
         def ended(groups: IntArray) -> None:
             ends[groups] = network.now
 
-        members, stepwise = self.fabric.npus[everyone][None, :], fidelity == "stepwise"
-        ScheduleRun(network, Lowering(self.fabric), schedule, members, ended, stepwise=stepwise).start()
+        run_of(fidelity, network, Lowering(self.fabric), schedule, self.fabric.npus[everyone][None, :], ended).start()
         network.advance()
         return ends
 

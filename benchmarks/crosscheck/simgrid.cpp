@@ -1,6 +1,6 @@
 // Runs one case in SimGrid (3.32) and prints when each of its groups ends, in seconds, one a line.
 //
-//     simgrid FILE barrier|messages
+//     simgrid FILE barrier|messages|ranks
 //
 // A case, in plain text, separated by white space:
 //
@@ -13,6 +13,10 @@
 // A step is one repetition of one phase. Parties go from step to step: what a party sends starts when it enters a step,
 // and it enters the next one when all that it sends and receives in this one has arrived. With "barrier" a group is one
 // party that sends everything, with "messages" every node of a group is a party.
+//
+// With "ranks" every node is a party too, but it does not wait until what it sends has arrived: it enters the next step
+// when its sends have left and its receives have arrived. SimGrid lets a message wait for its latency before it takes
+// any bandwidth; here it takes bandwidth at once, so links have no latency and a timer delays the arrival instead.
 //
 // Made to be fast: no actors, flows start in the callback of the completion that they wait for, routes are kept for the
 // pairs that have one. With -DTUNED also by what SimGrid does not do by default, or not at all.
@@ -53,6 +57,7 @@ struct Flow {
   size_t phase;
   Party* sender;
   Party* receiver;
+  double latency; // that a timer waits for
   size_t done = 0; // repetitions that have arrived
   sg4::CommPtr comm;
 };
@@ -72,8 +77,10 @@ struct Party {
   std::vector<std::vector<Flow*>> awaits;
   size_t phase = 0;
   size_t repetition = 0;
-  size_t pending = 0; // flows of this step that have not arrived
+  size_t pending = 0; // flows of this step that have not arrived, or not left
 };
+
+static bool ranks = false;
 
 static void send(Flow& flow)
 {
@@ -92,7 +99,7 @@ static void enter(Party& party)
       party.repetition = 0;
       continue;
     }
-    party.pending = 0;
+    party.pending = ranks ? party.sends[party.phase].size() : 0;
     for (const Flow* flow : party.awaits[party.phase])
       party.pending += flow->done <= party.repetition; // others may be ahead
     for (Flow* flow : party.sends[party.phase])
@@ -105,12 +112,26 @@ static void enter(Party& party)
     group.end = sg4::Engine::get_clock();
 }
 
-static void arrived(Flow& flow, Party& party)
+static void over(Party& party)
 {
-  if (party.phase == flow.phase && party.repetition + 1 == flow.done && --party.pending == 0) {
+  if (--party.pending == 0) {
     party.repetition++;
     enter(party);
   }
+}
+
+static void arrived(Flow& flow, Party& party)
+{
+  if (party.phase == flow.phase && party.repetition + 1 == flow.done)
+    over(party);
+}
+
+static void deliver(Flow& flow)
+{
+  flow.done++;
+  arrived(flow, *flow.receiver);
+  if (not ranks && flow.sender != flow.receiver)
+    arrived(flow, *flow.sender);
 }
 
 static void completed(const sg4::Activity& activity)
@@ -118,10 +139,12 @@ static void completed(const sg4::Activity& activity)
   static sg4::CommPtr last; // SimGrid is not done with it when it calls us
   Flow& flow = *activity.get_data<Flow>();
   last       = std::move(flow.comm);
-  flow.done++;
-  arrived(flow, *flow.receiver);
-  if (flow.sender != flow.receiver)
-    arrived(flow, *flow.sender);
+  if (flow.latency > 0)
+    simgrid::kernel::timer::Timer::set(sg4::Engine::get_clock() + flow.latency, [&flow] { deliver(flow); });
+  else
+    deliver(flow);
+  if (ranks)
+    over(*flow.sender);
 }
 
 static void start(Group& group)
@@ -156,6 +179,7 @@ int main(int argc, char** argv)
        })
     sg4::Engine::set_config(option);
   const bool barrier = std::string(argv[2]) == "barrier";
+  ranks              = std::string(argv[2]) == "ranks";
 
   std::ifstream file(argv[1]);
   size_t count;
@@ -166,19 +190,26 @@ int main(int argc, char** argv)
     hosts.push_back(zone->create_host(std::to_string(node), 1.0));
   file >> count;
   std::vector<const sg4::Link*> links;
+  std::vector<double> latencies(count);
   for (size_t link = 0; link < count; link++) {
-    double bandwidth, latency;
-    file >> bandwidth >> latency;
-    links.push_back(zone->create_link("l" + std::to_string(link), bandwidth)->set_latency(latency)->seal());
+    double bandwidth;
+    file >> bandwidth >> latencies[link];
+    auto* one = zone->create_link("l" + std::to_string(link), bandwidth);
+    links.push_back(one->set_latency(ranks ? 0 : latencies[link])->seal());
   }
   file >> count;
-  std::vector<std::pair<int, int>> routes(count);
-  for (auto& [source, destination] : routes) {
+  struct Route {
+    int source, destination;
+    double latency = 0;
+  };
+  std::vector<Route> routes(count);
+  for (auto& [source, destination, latency] : routes) {
     file >> source >> destination >> count;
     std::vector<sg4::LinkInRoute> path;
     for (size_t hop = 0, link; hop < count; hop++) {
       file >> link;
       path.emplace_back(links[link]);
+      latency += ranks ? latencies[link] : 0;
     }
     zone->add_bypass_route(hosts[source]->get_netpoint(), hosts[destination]->get_netpoint(), nullptr, nullptr, path);
   }
@@ -196,14 +227,16 @@ int main(int argc, char** argv)
       for (auto& flow : group.flows[phase]) {
         size_t route;
         file >> route >> flow.bytes;
-        const auto [source, destination] = routes[route];
-        flow.source                      = hosts[source];
-        flow.destination                 = hosts[destination];
-        flow.phase                       = phase;
-        flow.sender                      = &party_of(group, barrier ? 0 : source);
-        flow.receiver                    = &party_of(group, barrier ? 0 : destination);
+        const auto [source, destination, latency] = routes[route];
+        flow.source                               = hosts[source];
+        flow.destination                          = hosts[destination];
+        flow.phase                                = phase;
+        flow.latency                              = latency;
+        flow.sender                               = &party_of(group, barrier ? 0 : source);
+        flow.receiver                             = &party_of(group, barrier ? 0 : destination);
         flow.sender->sends[phase].push_back(&flow);
-        flow.sender->awaits[phase].push_back(&flow);
+        if (not ranks)
+          flow.sender->awaits[phase].push_back(&flow);
         if (flow.receiver != flow.sender)
           flow.receiver->awaits[phase].push_back(&flow);
       }

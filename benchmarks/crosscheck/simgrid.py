@@ -73,15 +73,16 @@ class SimGrid:
         source = str(HERE / "simgrid.cpp")
         subprocess.run(["g++", *options, source, "-o", str(self._program), "-lsimgrid"], check=True)
 
-    def run(self, case: Case, *, messages: bool = False) -> Run:
+    def run(self, case: Case, rule: str = "barrier") -> Run:
         """Simulate ``case``.
 
         Args:
             case: What to simulate.
-            messages: Whether each node goes on when its own messages are there, without waiting for its group.
+            rule: When a node goes on: ``barrier`` when all messages of its group have arrived, ``messages`` when its
+                own have, ``ranks`` when what it receives has arrived and what it sends has left.
         """
         file = self._folder / "case.txt"
         with file.open("w") as stream:
             case.write(stream)
-        command = [str(self._program), str(file), "messages" if messages else "barrier", "--log=root.thresh:error"]
+        command = [str(self._program), str(file), rule, "--log=root.thresh:error"]
         return measured(self._folder, command)
