@@ -297,7 +297,18 @@ def test_wrong_type(text: str, key: str, message: str) -> None:
         ('[fabrics]\nm.topology = "mesh2d"', "workloads", "there are no workloads", "[workloads.NAME]"),
         ('[fabrics]\n[workloads]\nn.workload = "cnn"', "fabrics", "there are no fabrics", "[fabrics.NAME]"),
         (f'baseline = "mash"\n{GOOD}', "baseline", "no fabric 'mash'; did you mean 'mesh'?", "mesh, fred"),
-        (f'fidelity = "exact"\n{GOOD}', "fidelity", "'exact' is not known", "compressed, stepwise"),
+        (
+            f'fidelity = "exact"\n{GOOD}',
+            "fidelity",
+            "'exact' is not known",
+            "compressed, stepwise, per-rank, per-rank-rendezvous",
+        ),
+        (
+            GOOD + '[fabrics.other]\ntopology = "mesh2d"\nfidelity = "per-rnk"',
+            "fabrics.other.fidelity",
+            "'per-rnk' is not known; did you mean 'per-rank'?",
+            "compressed, stepwise, per-rank, per-rank-rendezvous",
+        ),
         (
             GOOD + '[[references]]\nworkload = "net"\nfabric = "frd"\nspeedup = 1',
             "references[0].fabric",

@@ -189,8 +189,8 @@ def test_a_receive_can_be_cancelled_even_when_its_message_has_just_come() -> Non
 def test_a_collective_takes_what_it_takes_alone() -> None:
     # 2 (n - 1) steps of size / n over links of 1 GB/s (Patarasuk and Yuan 2009).
     fabric = FRAMEWORK.topology("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency="1 ms").build()
-    for stepwise in (False, True):
-        network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins, stepwise=stepwise)
+    for fidelity in (None, "compressed", "stepwise", "per-rank", "per-rank-rendezvous"):
+        network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins, fidelity=fidelity)
         log = Log(network)
         request = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
         network.advance(1.0)
@@ -233,6 +233,33 @@ def test_a_group_of_one_is_done_at_once() -> None:
     network.collective(request, log("alone"), group=[1])
     network.run_until_idle()
     assert log.ends == [("alone", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"fidelity": "per-rnk"}, "'per-rnk' is not known; did you mean 'per-rank'?"),
+        ({"fidelity": ["stepwise"]}, r"\['stepwise'\] is not known"),
+        ({"fidelity": "per-rank", "stepwise": True}, "'per-rank' is not stepwise"),
+    ],
+)
+def test_a_fidelity_is_one_of_those_there_are(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        NetworkBackend(FRAMEWORK.topology("torus").build(), **fields)
+
+
+def test_ranks_go_on_beside_messages() -> None:
+    """Both messages of a step leave at once; what shares the link with a message takes twice as long."""
+    fabric = FRAMEWORK.topology("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency="1 ms").build()
+    network = NetworkBackend(fabric, fidelity="per-rank")
+    log = Log(network)
+    network.collective(CollectiveRequest(Pattern.ALL_GATHER, 4, 4e9), log("ring"), algorithm="ring")
+    network.schedule(0.5, lambda: network.send(0, 1, 2.5e9, on_complete=log("message")))
+    network.run_until_idle()
+    # From 0.5 to 1.5 s rank 0's first GB has half of its link. Its two others have it too, until the message has gone:
+    # 2.5 GB in 5 s. What is delayed passes on the ring; rank 0 ends its sends at 5.5 s, of which 0.5 are at full rate.
+    assert log.times["message"] == pytest.approx(0.5 + 5.0 + 1e-3, rel=1e-9)
+    assert log.times["ring"] == pytest.approx(5.5 + 1e-3, rel=1e-9)
 
 
 @pytest.mark.parametrize("stepwise", [False, True])

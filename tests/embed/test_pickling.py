@@ -44,9 +44,9 @@ class Client:
             self.network.receive(source, to, "token", self.log(("received", times)))
 
 
-def client(topology: str, **fields: Any) -> Client:
+def client(topology: str, fidelity: str | None = None, **fields: Any) -> Client:
     fabric = FRAMEWORK.topology(topology, **fields).build()
-    return Client(NetworkBackend(fabric, plugins=FRAMEWORK.plugins))
+    return Client(NetworkBackend(fabric, plugins=FRAMEWORK.plugins, fidelity=fidelity))
 
 
 def all_reduce(ranks: int, size: float = 4e9) -> CollectiveRequest:
@@ -62,16 +62,16 @@ def messages() -> Client:
     return one
 
 
-def collectives() -> Client:
-    one = client("torus", dimensions=[4, 4], link_bandwidth="1 GB/s", link_latency="1 ms")
+def collectives(fidelity: str | None = None) -> Client:
+    one = client("torus", fidelity, dimensions=[4, 4], link_bandwidth="1 GB/s", link_latency="1 ms")
     one.network.collective(all_reduce(16), one.log("channels"), algorithm="torus-ring")
     one.network.collective(all_reduce(4), one.log("ring"), group=[0, 1, 2, 3], algorithm="ring")
     one.network.collective(CollectiveRequest(Pattern.ALL_TO_ALL, 16, 1e9), one.log("auto"))
     return one
 
 
-def failures() -> Client:
-    one = client("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency="1 ms")
+def failures(fidelity: str | None = None) -> Client:
+    one = client("torus", fidelity, dimensions=[4], link_bandwidth="1 GB/s", link_latency="1 ms")
     one.network.collective(all_reduce(4), one.log("ring"), algorithm="ring")
     one.network.schedule(1.7, partial(one.network.fail_link, "npu0->npu1"))
     one.network.schedule(2.9, partial(one.network.set_bandwidth, "npu2->npu1", "0.3 GB/s"))
@@ -80,9 +80,11 @@ def failures() -> Client:
     return one
 
 
-def conflicts(policy: str) -> Client:
+def conflicts(policy: str, fidelity: str | None = None) -> Client:
     """Three pairs on a switch that can route only two of them, and six that are one collective."""
-    one = client("fred", arity=[8], bandwidths=["1 GB/s"], middle_switches=2, on_conflict=policy, io_controllers=0)
+    one = client(
+        "fred", fidelity, arity=[8], bandwidths=["1 GB/s"], middle_switches=2, on_conflict=policy, io_controllers=0
+    )
     for group in ([0, 2], [1, 4], [3, 5]) * 2:
         one.network.collective(all_reduce(2), one.log(tuple(group)), group=group, algorithm="in-network")
     return one
@@ -104,6 +106,10 @@ SCENARIOS: dict[str, Callable[[], Client]] = {
     "waiting": partial(conflicts, "block"),
     "decomposed": partial(conflicts, "decompose"),
     "wavelengths": wavelengths,
+    "failures, per-rank": partial(failures, "per-rank"),
+    "collectives, per-rank": partial(collectives, "per-rank"),
+    "waiting, per-rank": partial(conflicts, "block", "per-rank"),
+    "decomposed, per-rank": partial(conflicts, "decompose", "per-rank"),
 }
 
 

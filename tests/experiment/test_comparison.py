@@ -303,11 +303,14 @@ def test_fidelities() -> None:
     assert compare(mixed).fidelity_difference is None
     assert {row.fidelity for row in compare(mixed, fidelity="compressed").rows} == {"compressed"}
     assert {row.fidelity for row in compare(tables(fidelity="stepwise")).rows} == {"stepwise"}
+    mixed["fabrics"]["fred"]["fidelity"] = "per-rank"
+    assert [row.fidelity for row in compare(mixed).rows] == ["compressed", "per-rank", "compressed", "stepwise"]
 
 
-def test_stepwise_says_how_far_the_compressed_results_are(comparison: Comparison) -> None:
-    stepwise = compare(tables(), fidelity="stepwise")
-    assert {row.fidelity for row in stepwise.rows} == {"stepwise"}
+@pytest.mark.parametrize("fidelity", ["stepwise", "per-rank"])
+def test_others_say_how_far_the_compressed_results_are(comparison: Comparison, fidelity: str) -> None:
+    stepwise = compare(tables(), fidelity=fidelity)
+    assert {row.fidelity for row in stepwise.rows} == {fidelity}
     pairs = zip(comparison.rows, stepwise.rows, strict=True)
     differences = [abs(one.seconds - other.seconds) / other.seconds for one, other in pairs]
     assert stepwise.fidelity_difference == pytest.approx(max(differences), rel=1e-9, abs=1e-15)

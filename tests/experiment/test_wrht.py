@@ -86,6 +86,24 @@ def test_circuits_that_are_kept_are_paid_once(comparison: Comparison) -> None:
             assert measured[f"WRHT-kept {nodes} 40 Gbps", network] == pytest.approx(published, rel=1e-9)
 
 
+@pytest.mark.parametrize(("nodes", "barriers"), [(1024, 0.296), (4096, 0.795)])
+def test_the_electrical_ring_runs_rank_by_rank(nodes: int, barriers: float) -> None:
+    """Each rank's bytes drain one after the other; the last waits for the worst hops in a row, once round and more."""
+    fabric = f"E-Ring {nodes}"
+    experiment = FRAMEWORK.load_experiment(FILE, fabrics=[fabric], workloads=["GoogLeNet"])
+    result = FRAMEWORK.run(experiment)
+    assert result.provenance["fidelity"] == "per-rank"
+    built = result.fabric
+    hops = built.router.route(built, built.npus, np.roll(built.npus, -1)).latencies
+    steps = 2 * (nodes - 1)
+    sums = np.concatenate([[0.0], np.cumsum(np.tile(hops, 3))])
+    worst = (sums[steps:] - sums[:-steps]).max()
+    expected = steps * 4 * parameters("GoogLeNet") / nodes / 5e9 + float(worst)
+    assert result.breakdown["dp"] == pytest.approx(expected, rel=1e-9)
+    compressed = FRAMEWORK.run(experiment, fidelity="compressed")
+    assert compressed.breakdown["dp"] / expected - 1 == pytest.approx(barriers, abs=1e-3)
+
+
 @pytest.mark.parametrize(
     ("over", "expected"),
     # The facts' table of mean savings, from the closed forms with rounded parameter counts (6.8 M for GoogLeNet).

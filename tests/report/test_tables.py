@@ -179,6 +179,21 @@ def test_a_pipe_has_plain_ascii_and_a_terminal_has_colour(
     assert max(map(len, plain.splitlines())) <= width
 
 
+@pytest.mark.parametrize(
+    ("fidelity", "line"),
+    [
+        ("stepwise", "simulated step by step: all cells"),
+        ("per-rank", "simulated rank by rank: all cells"),
+        ("per-rank-rendezvous", "simulated rank by rank with rendezvous: all cells"),
+    ],
+)
+def test_comparison_says_how_cells_were_simulated(comparison: Comparison, fidelity: str, line: str) -> None:
+    comparison = evolve(comparison, rows=tuple(evolve(row, fidelity=fidelity) for row in comparison.rows))
+    text = printed(tables.comparison_report(comparison)).splitlines()
+    assert line in text
+    assert f"largest difference of an iteration time, compressed to {fidelity}: 0.25 %" in text
+
+
 def test_comparison_says_what_its_numbers_are(comparison: Comparison) -> None:
     comparison = evolve(comparison, rows=tuple(evolve(row, fidelity="stepwise") for row in comparison.rows))
     text = printed(tables.comparison_report(comparison))

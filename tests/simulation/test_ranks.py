@@ -340,6 +340,54 @@ def test_a_ring_of_thousands_takes_what_its_steps_add_up_to(bandwidths: float | 
     assert found.ends() == pytest.approx([max(times)], rel=1e-12)
 
 
+def test_rings_along_the_columns_of_a_mesh_take_their_latencies_as_they_come() -> None:
+    """8 steps of 200 MB over 750 GB/s. Four hops of 20 ns and one of 80 ns; the worst of 8 in a row are all, and 3."""
+    on = FRAMEWORK.topology("mesh2d", rows=5, columns=4, link_bandwidth="750 GB/s", link_latency="20 ns").build()
+    members = np.arange(20).reshape(5, 4).T
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 5, 1e9)
+    schedule = FRAMEWORK.plugins.collectives.get("ring")().plan(request, on.view(members[0]))
+    expected = 8 * 2e8 / 750e9 + (4 * 20e-9 + 80e-9) + (20e-9 + 80e-9 + 20e-9)
+    assert simulated(on, schedule, on.npus[members]) == pytest.approx([expected] * 4, rel=1e-12)
+    # A barrier makes each step pay the longest hop.
+    assert simulated(on, schedule, on.npus[members], "stepwise") == pytest.approx([8 * (2e8 / 750e9 + 80e-9)] * 4)
+
+
+def test_fabrics_that_set_up_whole_phases_keep_them_whole() -> None:
+    on = FRAMEWORK.topology("optical-ring", npus=8).build()
+    stepwise, ranks = (
+        FRAMEWORK.simulate_collective(on, "all-reduce", size=1e6, algorithm="ring", fidelity=fidelity)
+        for fidelity in ("stepwise", "per-rank")
+    )
+    assert ranks.duration == stepwise.duration
+    assert not stepwise.notes
+    assert ranks.notes == (
+        "'optical ring of 8' admits phases as a whole, so per-rank simulated its collectives stepwise: each "
+        "repetition, with a barrier in its group",
+    )
+
+
+@pytest.mark.parametrize("policy", ["block", "decompose"])
+def test_streams_are_admitted_when_their_own_sources_are_ready(policy: str) -> None:
+    """Pairs on a switch that routes two of three streams: the third waits, or is done by unicasts beside the others."""
+    on = FRAMEWORK.topology(
+        "fred",
+        arity=[8],
+        bandwidths=["1 GB/s"],
+        middle_switches=2,
+        on_conflict=policy,
+        io_controllers=0,
+        link_latency="0 s",
+    ).build()
+    groups = on.npus[np.array([[0, 2], [1, 4], [3, 5]])]
+    phase = Phase.of([0, 1], [1, 0], 0, stream=[0, 0], reduce=True)
+    schedule = Schedule(Pattern.ALL_REDUCE, 2, 1e9, 1, (phase,))
+    network, ends = FlowNetwork(on, MaxMin()), []
+    RankRun(network, Lowering(on), schedule, groups, lambda _: ends.append(network.now)).start()
+    network.advance()
+    assert network.idle
+    assert ends == pytest.approx([1.0, 1.0, 2.0 if policy == "block" else 1.0], rel=1e-9)
+
+
 def test_the_slowest_sender_sets_the_pace_of_all_steps() -> None:
     """Each member is slowed down in turn; then a step is the slowest sender's, and the rest is a jump."""
     on = fabric("torus", dimensions=[4])
