@@ -13,7 +13,7 @@ from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.collectives.schedule import carried
 from fredfw.fabric import Fabric, FlowSet, Operation
 from fredfw.framework import Framework
-from fredfw.simulation import FlowNetwork, Lowering, MaxMin, RateSolver, ScheduleRun
+from fredfw.simulation import FlowNetwork, Lowering, MaxMin, RateSolver, ScheduleRun, StrictLinks
 from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.simulation.ranks import RankRun
 from fredfw.simulation.recurrence import Recurrence
@@ -263,8 +263,6 @@ def foreseen(on: Fabric, schedule: Schedule, groups: IntArray, *, rendezvous: bo
         on.bandwidths,
         schedule,
         groups,
-        priority=0,
-        label="",
         rendezvous=rendezvous,
     )
 
@@ -279,11 +277,11 @@ def test_the_recurrence_says_what_events_say(case: tuple[Fabric, Schedule, IntAr
         events_only(patch)
         expected = simulated(on, schedule, groups, "rendezvous" if rendezvous else "per-rank")
     if found is not None:
-        assert found.ends() == pytest.approx(expected, rel=1e-9)
+        assert found.ends == pytest.approx(expected, rel=1e-9)
         assert simulated(on, schedule, groups, "rendezvous" if rendezvous else "per-rank") == pytest.approx(
-            found.ends(), rel=1e-12
+            found.ends, rel=1e-12
         )
-        assert (found.ends() <= simulated(on, schedule, groups, "stepwise") * (1 + 1e-12)).all()
+        assert (found.ends <= simulated(on, schedule, groups, "stepwise") * (1 + 1e-12)).all()
 
 
 @pytest.mark.parametrize(
@@ -337,7 +335,7 @@ def test_a_ring_of_thousands_takes_what_its_steps_add_up_to(bandwidths: float | 
         times = [max(sent[rank], there[rank - 1]) for rank in range(ranks)]
     found = foreseen(on, schedule, on.npus[None, :], rendezvous=False)
     assert found is not None
-    assert found.ends() == pytest.approx([max(times)], rel=1e-12)
+    assert found.ends == pytest.approx([max(times)], rel=1e-12)
 
 
 def test_rings_along_the_columns_of_a_mesh_take_their_latencies_as_they_come() -> None:
@@ -396,25 +394,25 @@ def test_the_slowest_sender_sets_the_pace_of_all_steps() -> None:
     schedule = Schedule(Pattern.ALL_GATHER, 4, 100.0, 4, (phase,), owner=np.arange(4))
     found = foreseen(on, schedule, on.npus[None, :], rendezvous=False)
     assert found is not None
-    assert found.ends() == pytest.approx([10.0 * 100_000], rel=1e-12)
+    assert found.ends == pytest.approx([10.0 * 100_000], rel=1e-12)
 
 
 # --- others come to the links
 
 
 def disturbed(case: tuple[Fabric, Schedule, IntArray], when: float, what: str) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of groups, and all bytes by link, where something happens ``when``."""
+    """Return the ends of groups, and all bytes by link, where something happens ``when``; others have priority."""
     on, schedule, members = case
-    network, ends = FlowNetwork(on, MaxMin()), np.full(len(members), np.nan)
+    network, ends = FlowNetwork(on, StrictLinks()), np.full(len(members), np.nan)
 
     def ended(done: IntArray) -> None:
         assert np.isnan(ends[done]).all()
         ends[done] = network.now
 
-    run = RankRun(network, Lowering(on), schedule, on.npus[members], ended)
+    run = RankRun(network, Lowering(on), schedule, on.npus[members], ended, priority=1, label="all")
     run.start()
     network.advance(when)
-    half = network.link_bytes().get("", np.zeros(len(on.bandwidths)))
+    half = network.link_bytes().get("all", np.zeros(len(on.bandwidths)))
     if what == "flow":
         routes = on.router.route(on, on.npus[:2], on.npus[1:3])
         network.start(FlowSet(routes, np.array([300.0, 500.0]), np.zeros(2, dtype=np.intp), 1), lambda _: None)
@@ -424,7 +422,7 @@ def disturbed(case: tuple[Fabric, Schedule, IntArray], when: float, what: str) -
         run.cancel()
     network.advance()
     assert network.idle
-    return ends, np.concatenate([half, network.link_bytes()[""]])
+    return ends, np.concatenate([half, network.link_bytes()["all"]])
 
 
 @settings(max_examples=20, deadline=None)

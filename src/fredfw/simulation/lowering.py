@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from functools import cached_property, partial
 from hashlib import sha256
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from attrs import evolve, frozen
@@ -18,6 +18,10 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 
 # How many flows the flow sets that are kept may have together.
 _CAPACITY = 4_000_000
+# How much of what others have built is kept.
+_BUILT = 256
+
+_T = TypeVar("_T")
 
 
 @frozen(eq=False)
@@ -80,6 +84,7 @@ class Lowering:
         self._routes: dict[Hashable, Routes] = {}
         self._flow_sets: dict[Hashable, tuple[object, FlowSet]] = {}
         self._held = 0
+        self._built: dict[Hashable, tuple[object, object]] = {}
         self._last: tuple[IntArray, bytes] | None = None  # the groups that were asked for last, and their name
 
     def phase(
@@ -186,6 +191,18 @@ class Lowering:
             again=again,
         )
         return self._remember(key, None, flow_set)
+
+    def built(self, build: Callable[[], _T], groups: IntArray, *named: object) -> _T:
+        """Return what ``build`` makes, once for the same ``groups`` and objects ``named``, which are told by identity.
+
+        So that a collective that is run again and again is looked through once.
+        """
+        key = self._named(groups), *map(id, named)
+        if key not in self._built:
+            if len(self._built) >= _BUILT:
+                self._built.clear()
+            self._built[key] = named, build()
+        return cast(_T, self._built[key][1])
 
     def replaced(self, phase: Phase) -> IntArray:
         """Return for each of the unicasts that replace the streams of ``phase`` in a group the flow that it is for."""

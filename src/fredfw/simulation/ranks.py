@@ -226,8 +226,10 @@ class RankRun(Claim):
         return stage
 
     def _parties(self, index: int) -> Parties:
-        ends = self._lowering.ends(self._schedule.phases[index])
-        return Parties.of(ends, self._ranks, self._count, rendezvous=self._rendezvous)
+        phase = self._schedule.phases[index]
+        ends, rendezvous = self._lowering.ends(phase), self._rendezvous
+        build = partial(Parties.of, ends, self._ranks, self._count, rendezvous=rendezvous)
+        return self._lowering.built(build, self._groups, phase, Parties, rendezvous)
 
     def _end(self, index: int, nodes: IntArray) -> None:
         """Note that ``nodes`` are through with phase ``index``."""
@@ -256,23 +258,24 @@ class RankRun(Claim):
         network = self._network
         if not network.solver.sharing.local:
             return False
-        found = Recurrence.of(
+        build = partial(
+            Recurrence.of,
             self._lowering,
             network.solver,
             network.bandwidths,
             self._schedule,
             self._groups,
-            priority=self._priority,
-            label=self._label,
             rendezvous=self._rendezvous,
         )
+        named = self._schedule, network.solver.sharing, network.bandwidths, self._rendezvous
+        found = self._lowering.built(build, self._groups, *named)
         if found is None:
             return False
         self.links = found.owners >= 0
         if not network.claim(self, self._label):
             return False
         self._foreseen = found, network.now
-        ends = found.ends()
+        ends = found.ends
         for end in np.unique(ends).tolist():
             self._later(self._end_foreseen, np.flatnonzero(ends == end), delay=end)
         return True
@@ -335,8 +338,8 @@ class RankRun(Claim):
             np.add.at(stage.pending, np.repeat(nodes, table.count(nodes))[owed], 1)
         running = np.flatnonzero(standing.started > standing.drained)
         if len(running):
-            carried = evolve(_each(steps.flows, running), volumes=standing.left[running])
-            self._carry(index, running, carried)
+            rest = evolve(_each(steps.flows, running), volumes=standing.left[running])
+            self._carry(index, running, evolve(rest, priority=self._priority, label=self._label))
         for flying, delays in standing.arrivals:
             for delay in np.unique(delays).tolist():
                 self._later(self._deliver, index, flying[delays == delay], delay=delay)

@@ -242,8 +242,6 @@ class Recurrence:
         schedule: Schedule,
         groups: IntArray,
         *,
-        priority: int,
-        label: str,
         rendezvous: bool,
     ) -> Recurrence | None:
         """Return what gives the times, or ``None`` where flows may meet or cannot move.
@@ -257,8 +255,6 @@ class Recurrence:
             bandwidths: ``(links,)`` bytes per second.
             schedule: What to run.
             groups: ``(G, ranks)`` node of each rank.
-            priority: Class of the flows.
-            label: What their bytes are accounted to.
             rendezvous: Whether a flow waits for its destinations too.
         """
         phases, (count, ranks) = schedule.phases, groups.shape
@@ -270,7 +266,7 @@ class Recurrence:
         steps: list[Steps] = []
         rates: dict[int, FloatArray] = {}
         for index, phase in enumerate(phases):
-            lower = partial(lowering.phase, schedule, index, groups, priority=priority, label=label)
+            lower = partial(lowering.phase, schedule, index, groups)
             flows, ends = lower(repetition=0), lowering.ends(phase)
             parties = Parties.of(ends, ranks, count, rendezvous=rendezvous)
             routes, uniform = flows.routes, schedule.uniform(phase)
@@ -285,7 +281,7 @@ class Recurrence:
             users[routes.links], flow_of[routes.links] = index, flow
             owners[routes.links] = flow // max(len(ends), 1)
             if id(routes) not in rates and len(routes):
-                classes = np.broadcast_to(np.intp(priority), len(routes))
+                classes = np.zeros(len(routes), dtype=np.intp)
                 incidence = Incidence(routes.offsets, routes.links, routes.coefficients, flows.caps, classes)
                 rates[id(routes)] = solver.solve(incidence, bandwidths)
             own = rates.get(id(routes), np.zeros(0))
@@ -295,8 +291,9 @@ class Recurrence:
             steps.append(Steps(flows, parties, own, phase.repeat, volumes))
         return cls(schedule, steps, count, owners)
 
+    @cached_property
     def ends(self) -> FloatArray:
-        """Return when the ``(G,)`` groups end."""
+        """When the ``(G,)`` groups end."""
         end = np.zeros(self._nodes)
         for _, _, done in self._phases():
             np.maximum(end, done, out=end)
