@@ -36,10 +36,14 @@ class Table:
         lengths: IntArray = self.offsets[chosen + 1] - self.offsets[chosen]
         return lengths
 
+    def row(self, one: int) -> IntArray:
+        """Return the values of a row."""
+        return self.values[self.offsets[one] : self.offsets[one + 1]]
+
     def rows(self, chosen: IntArray) -> IntArray:
         """Return the values of ``(k,)`` rows, one after the other."""
         if len(chosen) == 1:
-            return self.values[self.offsets[chosen[0]] : self.offsets[chosen[0] + 1]]
+            return self.row(int(chosen[0]))
         lengths = self.count(chosen)
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         values: IntArray = self.values[np.repeat(self.offsets[chosen], lengths) + within]

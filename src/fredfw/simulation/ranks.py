@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from fredfw import limits
 from fredfw.collectives import Schedule
@@ -50,6 +50,7 @@ class _Stage:
         started: ``(flows,)`` how often each has started.
         delivered: ``(flows,)`` how often each was delivered.
         unfinished: Nodes that are not through.
+        single: Flow sets of one flow each that have started, by flow; of a phase that always carries the same.
     """
 
     parties: Parties
@@ -59,6 +60,7 @@ class _Stage:
     started: IntArray
     delivered: IntArray
     unfinished: int
+    single: dict[int, FlowSet] = field(factory=dict)
 
     @classmethod
     def of(cls, parties: Parties) -> _Stage:
@@ -201,6 +203,8 @@ class RankRun(Claim):
     def _enter(self, index: int, nodes: IntArray) -> IntArray:
         """Let ``nodes`` enter their next repetition; return those that are through with the phase."""
         stage, repeat = self._stage(index), self._schedule.phases[index].repeat
+        if len(nodes) == 1:  # mostly, where ranks are not in step; NumPy is slow at it
+            return nodes if self._enter_alone(index, stage, int(nodes[0]), repeat) else nodes[:0]
         parties, through = stage.parties, [nodes[:0]]
         while len(nodes):
             sends, receives = parties.sends.count(nodes), parties.receives.count(nodes)
@@ -218,6 +222,28 @@ class RankRun(Claim):
             stage.pending[nodes] = sends + np.bincount(which, minlength=len(nodes))
             nodes = nodes[stage.pending[nodes] == 0]
         return np.concatenate(through)
+
+    def _enter_alone(self, index: int, stage: _Stage, node: int, repeat: int) -> bool:
+        """Do the same for one node; return whether it is through with the phase."""
+        parties = stage.parties
+        sends, receives = len(parties.sends.row(node)), parties.receives.row(node)
+        if not sends and not len(receives):
+            stage.step[node] = repeat
+            return True
+        while True:
+            stage.step[node] = step = int(stage.step[node]) + 1
+            if step == repeat:
+                return True
+            ready = []
+            for flow in parties.starts.row(node).tolist():
+                stage.absent[flow] = absent = int(stage.absent[flow]) - 1
+                if not absent:
+                    ready.append(flow)
+            self._start_later(index, stage, np.array(ready, dtype=np.intp))
+            # A sender may be ahead, and what it has sent is there already.
+            stage.pending[node] = pending = sends + int((stage.delivered[receives] <= step).sum())
+            if pending:
+                return False
 
     def _stage(self, index: int) -> _Stage:
         stage = self._stages.get(index)
@@ -241,11 +267,11 @@ class RankRun(Claim):
         if number is not None:
             self._channels[number].release(index, nodes)
             self._choose_later(number, nodes)
-        groups, counts = np.unique(nodes // self._ranks, return_counts=True)
-        self._left[groups] -= counts
+        groups = nodes // self._ranks
+        np.subtract.at(self._left, groups, 1)
         done = groups[self._left[groups] == 0]
         if len(done):
-            self._later(self._report, done)
+            self._later(self._report, np.unique(done))
 
     def _report(self, groups: IntArray) -> None:
         self._ended[groups] = True
@@ -368,12 +394,17 @@ class RankRun(Claim):
             repetition = stage.started[flows]
             stage.started[flows] += 1
             if self._schedule.uniform(phase):
-                repetition[:] = 0  # they all carry the same
+                self._send(index, 0, flows, stage.single)
+                continue
             for one in np.unique(repetition).tolist():
-                self._send(index, one, flows[repetition == one])
+                self._send(index, one, flows[repetition == one], {})
 
-    def _send(self, index: int, repetition: int, flows: IntArray) -> None:
-        """Start ``flows`` of a phase now, with the bytes of ``repetition``."""
+    def _send(self, index: int, repetition: int, flows: IntArray, single: dict[int, FlowSet]) -> None:
+        """Start ``flows`` of a phase now, with the bytes of ``repetition``; ``single`` has some of those already."""
+        known = single.get(int(flows[0])) if len(flows) == 1 else None
+        if known is not None:
+            self._carry(index, flows, known)
+            return
         lower = partial(
             self._lowering.phase,
             self._schedule,
@@ -386,7 +417,10 @@ class RankRun(Claim):
         whole, ends = lower(), self._lowering.ends(self._schedule.phases[index])
         streamed = flows % len(ends) >= len(ends.sources)
         if isinstance(self._network.admission, AlwaysStart) or not streamed.any():
-            self._carry(index, flows, _each(whole, flows))
+            carried = _each(whole, flows)
+            if len(flows) == 1:
+                single[int(flows[0])] = carried
+            self._carry(index, flows, carried)
             return
         if not streamed.all():
             self._carry(index, flows[~streamed], _each(whole, flows[~streamed]))
@@ -436,6 +470,11 @@ class RankRun(Claim):
     def _owe_less(self, index: int, nodes: IntArray) -> None:
         """Note for each of ``nodes`` the end of a send or receive of its repetition."""
         pending = self._stages[index].pending
+        if len(nodes) == 1:
+            pending[nodes] -= 1
+            if not pending[nodes[0]]:
+                self._go_on(index, nodes)
+            return
         np.subtract.at(pending, nodes, 1)
         free = np.unique(nodes[pending[nodes] == 0])
         if len(free):
