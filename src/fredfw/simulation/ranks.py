@@ -464,7 +464,9 @@ class RankRun(Claim):
         stage = self._stages[index]
         stage.delivered[flows] += 1
         destinations = stage.parties.destinations
-        nodes, times = destinations.rows(flows), np.repeat(stage.delivered[flows], destinations.count(flows))
+        nodes, times = destinations.rows(flows), stage.delivered[flows]
+        if len(nodes) > len(flows):
+            times = np.repeat(times, destinations.count(flows))
         self._owe_less(index, nodes[stage.step[nodes] == times - 1])  # others count it when they get there
 
     def _owe_less(self, index: int, nodes: IntArray) -> None:
