@@ -18,6 +18,7 @@ from fredfw.errors import UnsupportedError
 from fredfw.experiment.runner import Bench, sharing_of
 from fredfw.simulation import Bound, lower_bound
 from fredfw.simulation.fidelity import FIDELITIES
+from fredfw.typing import IntArray
 
 FRAMEWORK = Framework()
 S = 1e9
@@ -168,13 +169,10 @@ def fabrics(draw: st.DrawFn) -> Fabric:
     return build(name, **fields)
 
 
-@settings(max_examples=200, deadline=None)  # a simulation in many steps takes longer than others
-@given(
-    fabrics(), st.sampled_from(list(Pattern)), st.sampled_from([1.0, 1e6, 1e9]), st.sampled_from(FIDELITIES), st.data()
-)
-def test_no_algorithm_is_faster(
-    fabric: Fabric, pattern: Pattern, size: float, fidelity: str, data: st.DataObject
-) -> None:
+def asked(
+    fabric: Fabric, pattern: Pattern, size: float, data: st.DataObject
+) -> tuple[Bench, CollectiveRequest, IntArray]:
+    """Return a request that takes time, the NPUs that make it in any order, and what runs it by one algorithm."""
     npus = len(fabric.npus)
     ranks = 2 if pattern is Pattern.POINT_TO_POINT else data.draw(st.sampled_from([npus, 2, max(2, npus - 1)]))
     group = np.array(data.draw(st.permutations(range(npus))))[:ranks]
@@ -184,15 +182,39 @@ def test_no_algorithm_is_faster(
         factors = data.draw(st.lists(st.sampled_from([0, 1, 5]), min_size=ranks**2, max_size=ranks**2))
         sizes = size * np.array(factors).reshape(ranks, ranks)
     request = CollectiveRequest(pattern, ranks, size, root, sizes)
-    least = lower_bound(fabric, request, group).seconds
-    assume(least > 0)
+    assume(lower_bound(fabric, request, group).seconds > 0)
     view = fabric.view(group)
     able = [cls for cls in FRAMEWORK.plugins.collectives if cls().refusal(request, view) is None]
     algorithm = data.draw(st.sampled_from(list(data.draw(st.sampled_from(able)).variants(pattern))))
     sharing = sharing_of(fabric, FRAMEWORK.plugins)
-    bench = Bench(fabric, sharing, {None: (algorithm,)}, FRAMEWORK.plugins, fastest=False)
+    return Bench(fabric, sharing, {None: (algorithm,)}, FRAMEWORK.plugins, fastest=False), request, group
+
+
+ASKED = (fabrics(), st.sampled_from(list(Pattern)), st.sampled_from([1.0, 1e6, 1e9]))
+
+
+@settings(max_examples=200, deadline=None)  # a simulation in many steps takes longer than others
+@given(*ASKED, st.sampled_from(FIDELITIES), st.data())
+def test_no_algorithm_is_faster(
+    fabric: Fabric, pattern: Pattern, size: float, fidelity: str, data: st.DataObject
+) -> None:
+    bench, request, group = asked(fabric, pattern, size, data)
     try:
         result = bench.collective(request, group, fidelity)
     except UnsupportedError:
         reject()  # a variant that does not fit the group, or what the fabric's admission or router cannot carry
-    assert result.duration >= least * (1 - 1e-9)
+    assert result.duration >= lower_bound(fabric, request, group).seconds * (1 - 1e-9)
+
+
+@settings(max_examples=50, deadline=None)
+@given(*ASKED, st.sampled_from(["per-rank", "per-rank-rendezvous"]), st.data())
+def test_barriers_cost_time_where_flows_meet_nobody(
+    fabric: Fabric, pattern: Pattern, size: float, fidelity: str, data: st.DataObject
+) -> None:
+    bench, request, group = asked(fabric, pattern, size, data)
+    try:
+        result = bench.collective(request, group, fidelity)
+    except UnsupportedError:
+        reject()
+    if result.statistics["flows"] == 0:  # nothing was simulated
+        assert result.duration <= bench.collective(request, group, "stepwise").duration * (1 + 1e-9)
