@@ -80,6 +80,8 @@ class Meetings:
         """Note that the activities of a flow set ended at ``(activities,)`` ``ends``."""
         del self._here[stay]
         self._compressed.pop(stay, None)
+        if stay.flows.repeat == 1 and not stay.guests and not stay.partners:
+            return  # it has met nothing that matters
         if not len(stay.flows.volumes):
             return
         ends = ends[stay.flows.activity]
