@@ -467,19 +467,30 @@ static void await(Piece *p, double key, int32_t what) {
     p->due[place] = one;
 }
 
-static Due next_due(Piece *p) {
-    const Due top = p->due[0], last = p->due[--p->dues];
+/* Put an entry in place of the first. */
+static void replace_first(Piece *p, Due one) {
     int64_t place = 0;
     for (;;) {
         int64_t child = 2 * place + 1;
         if (child >= p->dues) break;
         if (child + 1 < p->dues && earlier(p->due[child + 1], p->due[child])) child++;
-        if (!earlier(p->due[child], last)) break;
+        if (!earlier(p->due[child], one)) break;
         p->due[place] = p->due[child];
         place = child;
     }
-    p->due[place] = last;
-    return top;
+    p->due[place] = one;
+}
+
+static void drop_first(Piece *p) {
+    p->dues--;
+    if (p->dues) replace_first(p, p->due[p->dues]);
+}
+
+/* Return the key of the entry after the first. */
+static double key_after_first(const Piece *p) {
+    if (p->dues < 2) return INFINITY;
+    if (p->dues < 3 || p->due[1].key < p->due[2].key) return p->due[1].key;
+    return p->due[2].key;
 }
 
 static int32_t crossing(Table *t, Piece *p, int32_t link) {
@@ -623,8 +634,9 @@ int64_t fredfw_repair(Table *t, double now, int64_t fresh, int64_t limit) {
     for (;;) {
         if (!p.failed) await_lower(t, &p);
         if (p.failed || !p.dues) break;
-        const Due due = next_due(&p);
+        const Due due = p.due[0];
         if (due.what < 0) { /* where the flow has not stopped below its cap */
+            drop_first(&p);
             if (p.member[~due.what].neck == OPEN) {
                 p.level = due.key;
                 stop_flow(t, &p, ~due.what, due.key, -1, 1);
@@ -632,18 +644,23 @@ int64_t fredfw_repair(Table *t, double now, int64_t fresh, int64_t limit) {
             continue;
         }
         Crossed *crossed = &p.crossed[due.what];
-        if (crossed->key != due.key) continue;
+        if (crossed->key != due.key) {
+            drop_first(&p);
+            continue;
+        }
+        const double next = key_after_first(&p);
         double level = INFINITY;
         if (crossed->opened) {
             level = bound_of(t, &p, crossed);
-            if (!(p.dues && p.due[0].key < level)) level = level_of(t, &p, crossed->link, level);
+            if (!(next < level)) level = level_of(t, &p, crossed->link, level);
         } else if (crossed->raised && crossed->used > t->capacity[crossed->link] * (2 - CAREFUL))
             level = level_of(t, &p, crossed->link, due.key);
-        if (level < INFINITY && p.dues && p.due[0].key < level) {
+        if (level < INFINITY && next < level) {
             crossed->key = level;
-            await(&p, level, due.what);
+            replace_first(&p, (Due){level, due.what});
             continue;
         }
+        drop_first(&p);
         crossed->key = -1.0;
         if (level == INFINITY) continue; /* nothing stops here */
         p.level = level;

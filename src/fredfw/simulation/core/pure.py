@@ -349,26 +349,30 @@ class _Piece:
             self._await_lower()
             if not due:
                 break
-            key, what = heapq.heappop(due)
+            key, what = due[0]
             if what < 0:  # where the flow has not stopped below its cap
+                heapq.heappop(due)
                 if self.members[~what].neck == OPEN:
                     self._level = key
                     self._stop(~what, key, -1, True)
                 continue
             crossed = self.crossed[what]
             if crossed.key != key:
+                heapq.heappop(due)
                 continue
+            after = min(due[1:3])[0] if len(due) > 1 else math.inf
             level = math.inf
             if crossed.opened:
                 level = self._bound(crossed)
-                if not (due and due[0][0] < level):
+                if not after < level:
                     level = self._level_of(crossed.link, level)
             elif crossed.raised and crossed.used > capacity[crossed.link] * (2 - CAREFUL):
                 level = self._level_of(crossed.link, key)
-            if level < math.inf and due and due[0][0] < level:
+            if level < math.inf and after < level:
                 crossed.key = level
-                heapq.heappush(due, (level, what))
+                heapq.heapreplace(due, (level, what))
                 continue
+            heapq.heappop(due)
             crossed.key = -1.0
             if level < math.inf:  # else nothing stops here
                 self._level = level
