@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fredfw_topology_fat_tree as plugin
-from fredfw import Capabilities, Fabric, Level, NodeKind, PluginManager
+from fredfw import Capabilities, Fabric, Framework, Level, NodeKind, PluginManager
 from fredfw.errors import InputError
 from fredfw_topology_fat_tree import EcmpRouter, FatTree, SprayRouter
 
@@ -98,6 +98,24 @@ def test_capacity_with_oversubscription() -> None:
     # An odd radix has no halves, but two levels need none.
     tree = FatTree(radix=5, levels=2, oversubscription=1.5)
     assert (tree.down_ports, tree.up_ports, tree.capacity) == (3, 2, 15)
+
+
+@pytest.mark.parametrize("levels", [33, 2**31 - 1, 2**63 - 1])
+@pytest.mark.parametrize("npus", [None, 4])
+def test_more_than_32_levels_are_refused_before_they_are_listed(levels: int, npus: int | None) -> None:
+    with pytest.raises(InputError, match=f"levels: {levels} levels of switches .*2 to 32"):
+        FatTree(npus, radix=4, levels=levels)
+
+
+def test_it_has_up_to_32_levels() -> None:
+    assert FatTree(radix=4, levels=32).capacity == 2**33
+    # A switch of two ports has one port down, but both at the top: 31 switches above each of two NPUs, and the top.
+    fabric = FatTree(radix=2, levels=32).build()
+    assert np.bincount(fabric.kinds).tolist() == [2, 2 * 31 + 1]
+    assert [level.size for level in fabric.levels] == [1] * 31 + [2]
+    # Two steps of half the size, each over all 64 links.
+    result = Framework().simulate_collective(fabric, "all-reduce", size=1e6, algorithm="ring")
+    assert result.duration == pytest.approx(2 * (5e5 / GBPS40 + 64 * 500e-9))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from fredfw_topology_fat_tree.structure import XGFT
 ROUTERS: dict[str, type[Router]] = {one.name: one for one in (EcmpRouter, SprayRouter)}
 DEFAULT_NPUS = 64
 """NPUs of a tree that has room for more, unless told otherwise: a whole fat tree of usual switches has thousands."""
+_MOST = 32
+"""Levels; NumPy has arrays of so many dimensions in all its versions."""
 
 
 @frozen
@@ -63,11 +65,13 @@ class FatTree(Topology):
     )
 
     def __attrs_post_init__(self) -> None:
-        """Refuse ports that cannot be divided as asked, and more NPUs than places.
+        """Refuse too many levels, ports that cannot be divided as asked, and more NPUs than places.
 
         Raises:
             InputError: With the numbers.
         """
+        if self.levels > _MOST:
+            raise InputError(f"{self.levels} levels of switches", key="levels", accepted=f"2 to {_MOST}")
         if self.levels > 2 and self.radix % 2:
             raise InputError(
                 f"{self.radix} ports cannot be half up, half down in the middle of {self.levels} levels",
