@@ -3,7 +3,8 @@
     python tests/fuzz/fuzzing.py --seconds 3600 --seed 1
 
 runs new cases until the time is over. ``--kind`` and ``--case`` repeat one that has failed. Each case has a seed of its
-own, so it does not depend on those before it.
+own, so it does not depend on those before it. ``--verbose`` names each case before it runs. A case that needs too much
+time fails, and on Linux so does one that needs too much memory.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from fredfw.cli import main
 from fredfw.errors import FredfwError, PluginError
 from fredfw.report import data
 
+if sys.platform == "linux":  # others do not have it, or do not keep to it
+    import resource
+
 # Small, so that what is accepted is done in a moment.
 LIMITS = {
     "cells": 16,
@@ -44,6 +48,8 @@ LIMITS = {
 }
 # Of processor time, which a busy machine does not use up.
 SECONDS = 20.0
+# Of address space, which the entire process shares.
+BYTES = 3 * 2**30
 GOOD = """
 [fabrics.f]
 topology = { name = "switch", npus = 4 }
@@ -94,7 +100,7 @@ def command(mutator: Mutator) -> str:
         result = CliRunner().invoke(main, arguments, prog_name="fredfw")
     if result.exit_code not in (0, 1, 2) or not isinstance(result.exception, SystemExit | None):
         raise result.exception or AssertionError(f"exit code {result.exit_code}")
-    if "Traceback" in result.output or " fails: " in result.output:
+    if any(sign in result.output for sign in ("Traceback", " fails: ", "MemoryError")):
         raise AssertionError(result.output)
     return repr(words)
 
@@ -105,7 +111,7 @@ KINDS: dict[str, Callable[[Mutator], str]] = {"experiment": experiment, "stored"
 def fuzz(kind: str, case: int) -> str | None:
     """Run one case; return how it failed, or ``None``."""
     mutator = Mutator(case)
-    with _limited():
+    with _limited_memory(), _limited():
         try:
             KINDS[kind](mutator)
         except TooLongError as error:
@@ -133,6 +139,21 @@ def _limited() -> Iterator[None]:
         signal.signal(signal.SIGPROF, usual)
 
 
+@contextmanager
+def _limited_memory() -> Iterator[None]:
+    """Let an allocation above ``BYTES`` fail while the block runs, and not take the machine down."""
+    if sys.platform != "linux":
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    lowest = min(one for one in (BYTES, soft, hard) if one != resource.RLIM_INFINITY)
+    resource.setrlimit(resource.RLIMIT_AS, (lowest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
 @cache
 def _framework() -> Framework:
     return Framework()
@@ -144,11 +165,16 @@ def _cell() -> str:
     return data.run_to_json(_framework().run("good.toml"))
 
 
-def run(seconds: float, seed: int, kinds: list[str]) -> int:
-    """Run cases from ``seed`` on until the time is over; return how many have failed."""
+def run(seconds: float, seed: int, kinds: list[str], verbose: bool = False) -> int:
+    """Run cases from ``seed`` on until the time is over; return how many have failed.
+
+    ``verbose`` writes the name of each case to the standard error before it runs.
+    """
     until, case, failed = time.monotonic() + seconds, seed * 10**6, 0
     while time.monotonic() < until:
         for kind in kinds:
+            if verbose:
+                print(kind, case, file=sys.stderr, flush=True)
             failure = fuzz(kind, case)
             if failure is not None:
                 failed += 1
@@ -164,10 +190,12 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", choices=list(KINDS), action="append")
     parser.add_argument("--case", type=int)
+    parser.add_argument("--verbose", action="store_true", help="name each case before it runs")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         os.chdir(directory)
         if chosen.case is None:
-            sys.exit(min(run(chosen.seconds, chosen.seed, chosen.kind or list(KINDS)), 1))
+            sys.exit(min(run(chosen.seconds, chosen.seed, chosen.kind or list(KINDS), chosen.verbose), 1))
         for one in chosen.kind or KINDS:
-            print(KINDS[one](Mutator(chosen.case))[:2000])
+            with _limited_memory(), _limited():
+                print(KINDS[one](Mutator(chosen.case))[:2000])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,38 @@ def test_a_case_that_takes_too_long_is_a_failure(monkeypatch: pytest.MonkeyPatch
     failure = fuzzing.fuzz("endless", 1)
     assert failure is not None
     assert "more than 0.1 s" in failure
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process")
+def test_a_case_that_needs_too_much_memory_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+
+    def vast(_: Mutator) -> str:
+        return repr(bytearray(2 * fuzzing.BYTES)[:1])
+
+    monkeypatch.setitem(fuzzing.KINDS, "vast", vast)
+    usual = resource.getrlimit(resource.RLIMIT_AS)
+    failure = fuzzing.fuzz("vast", 1)
+    assert failure is not None
+    assert failure.startswith("vast 1: ")
+    assert "MemoryError" in failure
+    assert resource.getrlimit(resource.RLIMIT_AS) == usual
+
+
+def test_a_run_can_name_each_case_before_it_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = []
+
+    def seen(_: Mutator) -> str:
+        told.append(capsys.readouterr().err)
+        return ""
+
+    moments = iter([0.0, 0.0, 1.0, 2.0])
+    monkeypatch.setitem(fuzzing.KINDS, "seen", seen)
+    monkeypatch.setattr(time, "monotonic", lambda: next(moments))
+    assert fuzzing.run(2.0, 3, ["seen"], verbose=True) == 0
+    assert told == ["seen 3000000\n", "seen 3000001\n"]
 
 
 def test_equal_seeds_give_equal_input() -> None:
