@@ -61,7 +61,11 @@ def test_it_is_registered() -> None:
     assert fredfw_collectives() == [TorusRing]
 
 
-@pytest.mark.parametrize("n", [*range(2, 18), 32, 33, 36])
+# Numbers of ranks with so many factorisations that they take many seconds.
+MANY = [pytest.param(n, marks=pytest.mark.slow) for n in (32, 36)]
+
+
+@pytest.mark.parametrize("n", [*range(2, 18), 33, *MANY])
 @pytest.mark.parametrize("pattern", sorted(TorusRing.patterns))
 def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Pattern, n: int) -> None:
     request = CollectiveRequest(pattern, n, 1e6)
