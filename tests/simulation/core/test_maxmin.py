@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fredfw.fabric import Fabric, FlowSet, Routes
 from fredfw.simulation import FlowNetwork, MaxMin, Statistics
-from fredfw.simulation.core import compiled, maxmin
+from fredfw.simulation.core import compiled
 from fredfw.simulation.core.fill import by_passes
 from fredfw.simulation.core.loads import Load
 from fredfw.simulation.core.maxmin import MaxMinTable
@@ -46,7 +46,7 @@ def use(kind: str, monkeypatch: pytest.MonkeyPatch) -> MaxMin:
     if kind == "c" and compiled.library() is None:
         pytest.skip("fredfw-compiled is not installed, or has no library")
     if kind == "python":
-        monkeypatch.setattr(maxmin, "library", lambda: None)
+        monkeypatch.setattr(compiled, "library", lambda: None)
     return SameButDerived() if kind == "any policy" else MaxMin()
 
 
@@ -255,25 +255,43 @@ def test_slots_of_flows_that_are_gone_are_used_again(slots: None) -> None:
     assert ends == [pytest.approx(2_250.0)]
 
 
-def test_a_copy_in_the_middle_ends_at_the_same_bits(slots: None) -> None:
-    bandwidths = np.random.default_rng(3).uniform(1.0, 2.0, size=LINKS)
+def busy() -> FlowNetwork:
+    """Return a network on which forty flows have started one after the other."""
+    on = network(MaxMin(), np.random.default_rng(3).uniform(1.0, 2.0, size=LINKS))
     random = np.random.default_rng(4)
-    on = network(MaxMin(), bandwidths)
     for _ in range(40):
         path = random.permutation(LINKS)[: random.integers(1, 5)].tolist()
-        one = single(path, random.uniform(1.0, 9.0))
-        on.start(one, nothing)
+        on.start(single(path, random.uniform(1.0, 9.0)), nothing)
         on.advance(on.now + random.exponential(0.3))
-    copies = [copy.deepcopy(on), pickle.loads(pickle.dumps(on))]
+    return on
+
+
+def moments(on: FlowNetwork) -> list[float]:
+    """Return when something happens from now on."""
     times = []
-    for one in [on, *copies]:
-        steps = []
-        while (time := one.next_event_time()) < math.inf:
-            one.advance(time)
-            steps.append(time)
-        times.append(steps)
-    assert len(times[0]) > 10
-    assert times[0] == times[1] == times[2]
+    while (time := on.next_event_time()) < math.inf:
+        on.advance(time)
+        times.append(time)
+    return times
+
+
+def test_a_copy_in_the_middle_ends_at_the_same_bits(slots: None) -> None:
+    on = busy()
+    copies = [copy.deepcopy(on), pickle.loads(pickle.dumps(on))]
+    times = moments(on)
+    assert len(times) > 10
+    assert [moments(one) for one in copies] == [times, times]
+
+
+def test_a_copy_goes_on_where_the_other_loops_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    if compiled.library() is None:
+        pytest.skip("fredfw-compiled is not installed, or has no library")
+    on = busy()
+    stored = pickle.dumps(on)
+    use("python", monkeypatch)
+    other = pickle.loads(stored)
+    assert isinstance(other._table._slots, PureSlots)
+    assert moments(other) == moments(on)
 
 
 def nothing(activities: np.ndarray) -> None:

@@ -1,10 +1,11 @@
 """A flow table for max-min fair sharing: after a change it solves the piece that the change disturbs.
 
 Every flow remembers its bottleneck, the link that limits it. The piece begins with the flows that are new and those
-whose bottleneck has lost a flow. It is solved with what the resting flows leave, and grows where the rates contradict a
-remembered bottleneck, until every flow has a saturated link on which no flow is faster; that makes the rates max-min
-fair. Only flows whose rate changes get another finish time. Where much changes at once all flows are solved instead,
-and bottlenecks, chains and heap are made anew when little changes again.
+whose bottleneck has lost a flow. Its links are saturated in the order of their levels, the lowest first. A resting flow
+that is faster than a level gives way and joins the piece, and so do the flows that rested at the level of a link on
+which another flow has slowed down. At the end every flow has a saturated link on which no flow is faster; that makes
+the rates max-min fair. Only flows whose rate changes get another finish time. Where much changes at once all flows are
+solved instead, and bottlenecks, chains and heap are made anew when little changes again.
 """
 
 from __future__ import annotations
@@ -13,11 +14,9 @@ import math
 
 import numpy as np
 
-from fredfw.simulation.core.compiled import library
 from fredfw.simulation.core.fill import max_min
 from fredfw.simulation.core.loads import Load, Statistics
-from fredfw.simulation.core.pure import PureSlots
-from fredfw.simulation.core.slots import Slots
+from fredfw.simulation.core.slots import slots_class
 from fredfw.simulation.core.table import FlowTable
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.sharing import Effort
@@ -32,20 +31,12 @@ _LOADS = 16
 _NONE = np.zeros(0)
 
 
-def _slots(capacity: FloatArray) -> Slots:
-    if library() is None:
-        return PureSlots(capacity)
-    from fredfw.simulation.core.native import NativeSlots
-
-    return NativeSlots(capacity)
-
-
 class MaxMinTable(FlowTable):
     """A table whose flows share links max-min fair; see ``FlowTable``."""
 
     def __init__(self, solver: RateSolver, statistics: Statistics) -> None:
         super().__init__(solver, statistics)
-        self._slots = _slots(self.bandwidths)
+        self._slots = slots_class()(self.bandwidths)
         self._now = 0.0
         self._related = False  # whether bottlenecks, chains and heap are those of the flows that drain
         self._everything = True  # whether all flows have to be solved

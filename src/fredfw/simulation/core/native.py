@@ -59,4 +59,5 @@ class NativeSlots(Slots):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in ("_code", "_found")}
+        rebound = ("_address", "_code", "_found", "_found_address")
+        return {name: value for name, value in state.items() if name not in rebound}

@@ -7,12 +7,14 @@ are free again when most are. There are ``N`` slots, ``P`` pairs of a flow and a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fredfw.fabric import Routes
+from fredfw.simulation.core import compiled
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 _Small = NDArray[np.int32]
@@ -24,6 +26,8 @@ ARRAYS = (
     *("capacity", "load", "head", "tail", "local", "is_loose", "loose_links", "heap"),
 )
 _COUNTS = 8
+# Pairs are numbered with 32 bits.
+_MOST_PAIRS = 2**31 - 1
 _LEAST_ROOM = 64
 
 
@@ -193,6 +197,8 @@ class Slots(ABC):
         """Let flows in that have no rate yet; return the slot of the first."""
         first, pairs = self.slots, self._pairs
         end, last = first + len(volumes), pairs + len(routes.links)
+        if last > _MOST_PAIRS:
+            raise MemoryError(f"{last} pairs of a flow and a link at once; there is room for {_MOST_PAIRS}")
         if end > len(self.volume) or last > len(self.link):
             self._grow(end, last)
         mine = slice(first, end)
@@ -248,6 +254,9 @@ class Slots(ABC):
             self.slots = count
         return kept
 
+    def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Slots], tuple[dict[str, Any]]]:
+        return _restored, (self.__getstate__(),)
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("counts",)}
 
@@ -278,3 +287,22 @@ def _longer(array: NDArray[Any], used: int, least: int, fill: int) -> NDArray[An
     )
     longer[:used] = array[:used]
     return longer
+
+
+def slots_class() -> type[Slots]:
+    """Return the slots with loops in C where these are installed, else those with loops in Python."""
+    # Both derive from the class above.
+    if compiled.library() is None:
+        from fredfw.simulation.core.pure import PureSlots
+
+        return PureSlots
+    from fredfw.simulation.core.native import NativeSlots
+
+    return NativeSlots
+
+
+def _restored(state: dict[str, Any]) -> Slots:
+    """Return a copy, which may be in another process, where the loops in C are not installed."""
+    slots = object.__new__(slots_class())
+    slots.__setstate__(state)
+    return slots
