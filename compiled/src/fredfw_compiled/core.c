@@ -25,6 +25,8 @@
 #define CAREFUL (1 - 1e-11)
 /* A flow is drained when what remains is below this share of its own volume. */
 #define DRAINED 1e-11
+/* So is one that ends later by a few roundings of the clock, which may be more for a flow that takes no time beside it. */
+#define TICKS 1e-15
 /* What a flow has as long as it is not drained. */
 #define LEAST 2.2250738585072014e-308
 
@@ -697,7 +699,8 @@ static int by_number(const void *one, const void *other) {
 }
 
 static int is_drained(const Table *t, int32_t slot, double time) {
-    return (t->finish[slot] - time) * t->rate[slot] <= DRAINED * t->volume[slot];
+    const double late = t->finish[slot] - time;
+    return late <= TICKS * time || late * t->rate[slot] <= DRAINED * t->volume[slot];
 }
 
 /* Find the flows that are drained at `time`, when the first is; write their slots in order and return how many. They

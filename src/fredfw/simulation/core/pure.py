@@ -24,6 +24,8 @@ NEARLY = 1 - 1e-10
 CAUTION, CAREFUL = 1 - 1e-9, 1 - 1e-11
 # A flow is drained when what remains is below this share of its own volume.
 DRAINED = 1e-11
+# So is one that ends later by a few roundings of the clock, which may be more for a flow that takes no time beside it.
+TICKS = 1e-15
 # The neck of a flow whose rate is not known.
 OPEN = -2
 
@@ -169,13 +171,15 @@ class PureSlots(Slots):
         if not related:
             slots = np.flatnonzero(self.draining[: self.slots])
             with np.errstate(invalid="ignore"):  # infinite times a rate of 0 is not drained
-                done: BoolArray = (self.finish[slots] - time) * self.rate[slots] <= DRAINED * self.volume[slots]
+                late = self.finish[slots] - time
+                done: BoolArray = (late <= TICKS * time) | (late * self.rate[slots] <= DRAINED * self.volume[slots])
             return slots[done]
         finish, rate, volume = self.view["finish"], self.view["rate"], self.view["volume"]
         found = []
         while self.first < math.inf:
             slot = self._due[0][1]
-            if not (finish[slot] - time) * rate[slot] <= DRAINED * volume[slot]:
+            late = finish[slot] - time
+            if not (late <= TICKS * time or late * rate[slot] <= DRAINED * volume[slot]):
                 break
             found.append(heapq.heappop(self._due)[1])
         return np.array(sorted(set(found)), dtype=np.intp)
