@@ -9,6 +9,7 @@ import numpy as np
 from attrs import define
 
 from fredfw.collectives import Schedule
+from fredfw.simulation import order
 from fredfw.simulation.parties import Parties
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
@@ -31,10 +32,7 @@ def ancestors(schedule: Schedule) -> list[int] | None:
 
 def choices(schedule: Schedule) -> dict[int, list[int]]:
     """Return the phases of each channel; none of channels whose phases come one after the other anyway."""
-    channels: dict[int, list[int]] = {}
-    for index, phase in enumerate(schedule.phases):
-        if phase.channel >= 0:
-            channels.setdefault(phase.channel, []).append(index)
+    channels = order.channels(schedule)
     before = ancestors(schedule) if channels else None
     if before is None:
         return channels

@@ -11,6 +11,7 @@ import numpy as np
 from fredfw import limits
 from fredfw.collectives import Schedule
 from fredfw.errors import InputError
+from fredfw.simulation import order
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.typing import IntArray
@@ -64,16 +65,9 @@ class ScheduleRun:
         # An empty schedule, of a group of one, has no rows.
         waiting = np.array([len(phase.after) for phase in phases], dtype=np.intp)
         self._waiting = np.repeat(waiting[:, None], count, axis=1)
-        self._dependents: list[list[int]] = [[] for _ in phases]
-        for index, phase in enumerate(phases):
-            for before in phase.after:
-                self._dependents[before].append(index)
-        channels: dict[int, list[int]] = {}
-        for index, phase in enumerate(phases):
-            if phase.channel >= 0:
-                channels.setdefault(phase.channel, []).append(index)
-        self._channels = {channel: np.array(members) for channel, members in channels.items()}
-        self._busy = {channel: np.zeros(count, dtype=bool) for channel in channels}
+        self._dependents = order.dependents(schedule)
+        self._channels = {channel: np.array(members) for channel, members in order.channels(schedule).items()}
+        self._busy = {channel: np.zeros(count, dtype=bool) for channel in self._channels}
         self._rank = np.full((len(phases), count), np.inf)  # of the ready phases, for their channel
         self._size = [float(schedule.row_bytes(phase).sum()) if smallest_first else 0.0 for phase in phases]
         self._smallest_first = smallest_first

@@ -24,6 +24,7 @@ from attrs import define, evolve, field
 from fredfw import limits
 from fredfw.collectives import Schedule
 from fredfw.fabric import AlwaysStart, FlowSet, Router, Routes
+from fredfw.simulation import order
 from fredfw.simulation.channels import Channel, choices
 from fredfw.simulation.claims import Claim
 from fredfw.simulation.lowering import Lowering
@@ -110,10 +111,7 @@ class RankRun(Claim):
         self._rendezvous = rendezvous
         self._count, self._ranks = groups.shape
         phases = schedule.phases
-        self._dependents: list[list[int]] = [[] for _ in phases]
-        for index, phase in enumerate(phases):
-            for before in phase.after:
-                self._dependents[before].append(index)
+        self._dependents = order.dependents(schedule)
         self._missing: dict[int, IntArray] = {}  # phases before each that a node is not done with; once one is done
         self._stages: dict[int, _Stage] = {}
         self._left = np.full(self._count, len(phases) * self._ranks)
