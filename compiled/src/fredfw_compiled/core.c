@@ -176,41 +176,55 @@ static int64_t fill_up(Fill *f) {
     return passes;
 }
 
-/* Lay out a pair. Links are numbered, from 1, in the order in which flows use them, so that no pass looks at the others. */
-static void number_link(Fill *fill, int32_t *number, int32_t *used, int64_t pair, int64_t link, const double *capacity,
-                        double coefficient) {
-    if (!number[link]) {
-        fill->left[*used] = capacity[link];
-        fill->floor[*used] = capacity[link] * NOTHING;
-        number[link] = ++*used;
+/* Numbers the links of a fill, from 1, in the order in which flows use them, so that no pass looks at the others. */
+typedef struct {
+    int32_t *number;
+    int32_t used;
+} Numbering;
+
+static int begin(Fill *fill, Numbering *links, int64_t count, int64_t all, int64_t pairs, int weighted) {
+    links->used = 0;
+    links->number = calloc((size_t)all + 1, sizeof(int32_t));
+    if (links->number && allot(fill, count, pairs < all ? pairs : all, pairs, weighted)) return 1;
+    free(links->number);
+    return 0;
+}
+
+static void lay_out(Fill *fill, Numbering *links, int64_t pair, int64_t link, const double *capacity,
+                    double coefficient) {
+    int32_t *number = &links->number[link];
+    if (!*number) {
+        fill->left[links->used] = capacity[link];
+        fill->floor[links->used] = capacity[link] * NOTHING;
+        *number = ++links->used;
     }
-    fill->link[pair] = number[link] - 1;
+    fill->link[pair] = *number - 1;
     if (fill->coefficient) fill->coefficient[pair] = coefficient;
+}
+
+static int64_t finish(Fill *fill, Numbering *links, double *rates) {
+    free(links->number);
+    fill->links = links->used;
+    const int64_t passes = fill_up(fill);
+    for (int64_t flow = 0; flow < fill->count; flow++) rates[flow] = fill->rate[flow];
+    free(fill->memory);
+    return passes;
 }
 
 /* Set the rates of flows in the form of fredfw.simulation.Incidence, which begin as their caps; return the passes. */
 int64_t fredfw_max_min(int64_t count, int64_t links, const int64_t *offsets, const int64_t *link,
                        const double *coefficient, const double *capacity, double *rates) {
     Fill fill;
-    const int64_t pairs = offsets[count], most = pairs < links ? pairs : links;
-    int32_t *number = calloc((size_t)links + 1, sizeof(int32_t));
-    if (!number || !allot(&fill, count, most, pairs, coefficient != NULL)) {
-        free(number);
-        return NO_MEMORY;
-    }
+    Numbering numbering;
+    const int64_t pairs = offsets[count];
+    if (!begin(&fill, &numbering, count, links, pairs, coefficient != NULL)) return NO_MEMORY;
     for (int64_t flow = 0; flow < count; flow++) {
         fill.length[flow] = offsets[flow + 1] - offsets[flow];
         fill.cap[flow] = rates[flow];
     }
-    int32_t used = 0;
     for (int64_t pair = 0; pair < pairs; pair++)
-        number_link(&fill, number, &used, pair, link[pair], capacity, coefficient ? coefficient[pair] : 1.0);
-    free(number);
-    fill.links = used;
-    const int64_t passes = fill_up(&fill);
-    for (int64_t flow = 0; flow < count; flow++) rates[flow] = fill.rate[flow];
-    free(fill.memory);
-    return passes;
+        lay_out(&fill, &numbering, pair, link[pair], capacity, coefficient ? coefficient[pair] : 1.0);
+    return finish(&fill, &numbering, rates);
 }
 
 /* --- the heap: the flow that is drained first is at the top, of two at once the one that came first */
@@ -379,28 +393,19 @@ double fredfw_assign(Table *t, double now, const double *rates) {
 /* Solve all flows; write the rate of each that drains, in order, and return the passes. */
 int64_t fredfw_solve(Table *t, double *rates) {
     Fill fill;
+    Numbering numbering;
     int64_t pairs = 0, count = 0, pair = 0;
     for (int64_t slot = 0; slot < t->slots; slot++)
         if (t->draining[slot]) pairs += t->length[slot];
-    const int64_t most = pairs < t->links ? pairs : t->links;
-    int32_t *number = calloc((size_t)t->links + 1, sizeof(int32_t)), used = 0;
-    if (!number || !allot(&fill, t->active, most, pairs, t->coefficient != NULL)) {
-        free(number);
-        return NO_MEMORY;
-    }
+    if (!begin(&fill, &numbering, t->active, t->links, pairs, t->coefficient != NULL)) return NO_MEMORY;
     for (int64_t slot = 0; slot < t->slots; slot++) {
         if (!t->draining[slot]) continue;
         fill.length[count] = t->length[slot];
         fill.cap[count++] = t->cap[slot];
         for (int64_t from = t->start[slot], end = from + t->length[slot]; from < end; from++)
-            number_link(&fill, number, &used, pair++, t->link[from], t->capacity, weight_of(t, from));
+            lay_out(&fill, &numbering, pair++, t->link[from], t->capacity, weight_of(t, from));
     }
-    free(number);
-    fill.links = used;
-    const int64_t passes = fill_up(&fill);
-    for (int64_t flow = 0; flow < count; flow++) rates[flow] = fill.rate[flow];
-    free(fill.memory);
-    return passes;
+    return finish(&fill, &numbering, rates);
 }
 
 /* --- the piece that a change disturbs
@@ -441,17 +446,17 @@ typedef struct {
 
 #define OPEN (-2)
 
-/* Make room for one more; return whether there is. */
-static int has_room(Piece *p, int which, void **array, int64_t count, size_t size) {
-    if (count < p->room[which]) return 1;
+/* Return an array with room for one more: the same, or a longer one. Where there is no memory, the piece has failed. */
+static void *with_room(Piece *p, int which, void *array, int64_t count, size_t size) {
+    if (count < p->room[which]) return array;
     const int64_t room = 2 * count + 64;
-    void *longer = realloc(*array, (size_t)room * size);
+    void *longer = realloc(array, (size_t)room * size);
     if (!longer) {
         p->failed = NO_MEMORY;
-        return 0;
+        return array;
     }
-    *array = longer, p->room[which] = room;
-    return 1;
+    p->room[which] = room;
+    return longer;
 }
 
 static int earlier(Due one, Due other) {
@@ -459,7 +464,8 @@ static int earlier(Due one, Due other) {
 }
 
 static void await(Piece *p, double key, int32_t what) {
-    if (!has_room(p, 0, (void **)&p->due, p->dues, sizeof(Due))) return;
+    p->due = with_room(p, 0, p->due, p->dues, sizeof(Due));
+    if (p->failed) return;
     const Due one = {key, what};
     int64_t place = p->dues++;
     while (place > 0 && earlier(one, p->due[(place - 1) / 2])) {
@@ -497,7 +503,8 @@ static double key_after_first(const Piece *p) {
 
 static int32_t crossing(Table *t, Piece *p, int32_t link) {
     if (t->local[link] < 0) {
-        if (!has_room(p, 1, (void **)&p->crossed, p->crosses, sizeof(Crossed))) return -1;
+        p->crossed = with_room(p, 1, p->crossed, p->crosses, sizeof(Crossed));
+        if (p->failed) return -1;
         const Crossed fresh = {link, 0, 0.0, t->load[link], -1.0, 0, 0, 0};
         t->local[link] = (int32_t)p->crosses;
         p->crossed[p->crosses++] = fresh;
@@ -507,7 +514,8 @@ static int32_t crossing(Table *t, Piece *p, int32_t link) {
 
 static int32_t join_piece(Table *t, Piece *p, int32_t slot) {
     if (p->members == p->limit) p->failed = TOO_LARGE;
-    if (p->failed || !has_room(p, 2, (void **)&p->member, p->members, sizeof(Member))) return -1;
+    if (!p->failed) p->member = with_room(p, 2, p->member, p->members, sizeof(Member));
+    if (p->failed) return -1;
     const Member fresh = {slot, OPEN, 0.0};
     t->mark[slot] = (int32_t)p->members;
     p->member[p->members] = fresh;
@@ -535,7 +543,9 @@ static void open_flow(Table *t, Piece *p, int32_t slot) {
         Crossed *crossed = &p->crossed[place];
         const double weight = weight_of(t, pair);
         crossed->opened++, crossed->weight += weight, crossed->used -= t->rate[slot] * weight;
-        if (!crossed->lower && has_room(p, 3, (void **)&p->lower, p->lowers, sizeof(int32_t))) {
+        if (!crossed->lower) {
+            p->lower = with_room(p, 3, p->lower, p->lowers, sizeof(int32_t));
+            if (p->failed) return;
             crossed->lower = 1;
             p->lower[p->lowers++] = place;
         }
