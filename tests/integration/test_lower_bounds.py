@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from fredfw import CollectiveRequest, Fabric, Framework, Pattern
 from fredfw.errors import UnsupportedError
+from fredfw.experiment.results import CollectiveResult
 from fredfw.experiment.runner import Bench, sharing_of
 from fredfw.simulation import Bound, lower_bound
 from fredfw.simulation.fidelity import FIDELITIES
@@ -190,6 +191,14 @@ def asked(
     return Bench(fabric, sharing, {None: (algorithm,)}, FRAMEWORK.plugins, fastest=False), request, group
 
 
+def carried(bench: Bench, request: CollectiveRequest, group: IntArray, fidelity: str) -> CollectiveResult:
+    """Return what ``bench`` finds; rejects a variant that does not fit the group, or that the fabric cannot carry."""
+    try:
+        return bench.collective(request, group, fidelity)
+    except UnsupportedError:
+        reject()
+
+
 ASKED = (fabrics(), st.sampled_from(list(Pattern)), st.sampled_from([1.0, 1e6, 1e9]))
 
 
@@ -199,10 +208,7 @@ def test_no_algorithm_is_faster(
     fabric: Fabric, pattern: Pattern, size: float, fidelity: str, data: st.DataObject
 ) -> None:
     bench, request, group = asked(fabric, pattern, size, data)
-    try:
-        result = bench.collective(request, group, fidelity)
-    except UnsupportedError:
-        reject()  # a variant that does not fit the group, or what the fabric's admission or router cannot carry
+    result = carried(bench, request, group, fidelity)
     assert result.duration >= lower_bound(fabric, request, group).seconds * (1 - 1e-9)
 
 
@@ -212,9 +218,6 @@ def test_barriers_cost_time_where_flows_meet_nobody(
     fabric: Fabric, pattern: Pattern, size: float, fidelity: str, data: st.DataObject
 ) -> None:
     bench, request, group = asked(fabric, pattern, size, data)
-    try:
-        result = bench.collective(request, group, fidelity)
-    except UnsupportedError:
-        reject()
+    result = carried(bench, request, group, fidelity)
     if result.statistics["flows"] == 0:  # nothing was simulated
         assert result.duration <= bench.collective(request, group, "stepwise").duration * (1 + 1e-9)

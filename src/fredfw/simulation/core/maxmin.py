@@ -43,7 +43,6 @@ class MaxMinTable(FlowTable):
         self._fresh = 0  # the slots from this one on are new since rates were known
         self._gone = 0  # how many flows have left since
         self._skips = self._skipped = 0
-        self._effort = Effort()
 
     def __len__(self) -> int:
         """See ``FlowTable``."""
@@ -162,7 +161,7 @@ class MaxMinTable(FlowTable):
         return taken
 
     def _solve(self, loads: list[Load]) -> FloatArray:
-        flows = self._incidence_of(loads, self._effort)
+        flows = self._incidence_of(loads, Effort())
         rates, passes = max_min(flows.offsets, flows.links, flows.coefficients, flows.caps, self.bandwidths)
         self._statistics.count_solve(len(rates), passes)
         return rates

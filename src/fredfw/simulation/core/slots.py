@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ ARRAYS = (
     *("capacity", "load", "head", "tail", "local", "is_loose", "loose_links", "heap"),
 )
 _COUNTS = 8
+# What a slot has before it is taken, where that is not 0.
+_UNUSED = {"mark": -1}
 # Pairs are numbered with 32 bits.
 _MOST_PAIRS = 2**31 - 1
 _LEAST_ROOM = 64
@@ -124,10 +126,12 @@ class Slots(ABC):
     is_loose: NDArray[np.uint8]
     loose_links: _Small
 
-    _OF_SLOTS = (
-        *("volume", "remaining", "since", "rate", "finish", "cap", "start", "length", "bottleneck", "place", "mark"),
-        *("member", "draining", "heap"),
-    )
+    _OF_SLOTS: ClassVar[dict[str, type]] = {
+        **dict.fromkeys(("volume", "remaining", "since", "rate", "finish", "cap"), np.float64),
+        "start": np.int64,
+        **dict.fromkeys(("length", "bottleneck", "place", "mark", "member", "heap"), np.int32),
+        "draining": np.uint8,
+    }
     _OF_PAIRS = ("link", "owner", "next", "previous")
 
     def __init__(self, capacity: FloatArray) -> None:
@@ -135,13 +139,10 @@ class Slots(ABC):
         self.counts: memoryview[int] = self.table.data
         self.links = len(capacity)
         self._pairs = 0
-        for name in ("volume", "remaining", "since", "rate", "finish", "cap"):
-            setattr(self, name, np.empty(_LEAST_ROOM))
-        self.start = np.empty(_LEAST_ROOM, dtype=np.int64)
-        for name in ("length", "bottleneck", "place", "member", "heap", *self._OF_PAIRS):
+        for name, kind in self._OF_SLOTS.items():
+            setattr(self, name, np.full(_LEAST_ROOM, _UNUSED.get(name, 0), dtype=kind))
+        for name in self._OF_PAIRS:
             setattr(self, name, np.empty(_LEAST_ROOM, dtype=np.int32))
-        self.mark = np.full(_LEAST_ROOM, -1, dtype=np.int32)
-        self.draining = np.zeros(_LEAST_ROOM, dtype=np.uint8)
         self.coefficient = None
         self.capacity = np.array(capacity, dtype=np.float64)
         self.load = np.zeros(len(capacity))
@@ -268,8 +269,7 @@ class Slots(ABC):
     def _grow(self, slots: int, pairs: int) -> None:
         if slots > len(self.volume):
             for name in self._OF_SLOTS:
-                fill = -1 if name == "mark" else 0
-                setattr(self, name, _longer(getattr(self, name), self.slots, slots, fill))
+                setattr(self, name, _longer(getattr(self, name), self.slots, slots, _UNUSED.get(name, 0)))
         if pairs > len(self.link):
             for name in self._OF_PAIRS:
                 setattr(self, name, _longer(getattr(self, name), self._pairs, pairs, 0))
@@ -280,11 +280,9 @@ class Slots(ABC):
 
 def _longer(array: NDArray[Any], used: int, least: int, fill: int) -> NDArray[Any]:
     """Return an array with room for ``least`` entries and more to come, the first ``used`` of which are the same."""
-    longer: NDArray[Any] = (
-        np.full(max(least, 2 * len(array)), fill, dtype=array.dtype)
-        if fill
-        else np.zeros(max(least, 2 * len(array)), dtype=array.dtype)
-    )
+    room = max(least, 2 * len(array))
+    # Memory that is only zero costs nothing until it is used.
+    longer: NDArray[Any] = np.full(room, fill, dtype=array.dtype) if fill else np.zeros(room, dtype=array.dtype)
     longer[:used] = array[:used]
     return longer
 
