@@ -146,8 +146,8 @@ def test_timers_that_are_cancelled_release_their_memory() -> None:
     kept = [backend.schedule(1000.0, lambda: None) for _ in range(10)]
     for _ in range(5_000):
         backend.cancel(backend.schedule(500.0, lambda: None))
-        assert len(network._events) < 200
-    assert len(network._withdrawn) < 200
+        assert len(network._calendar._events) < 200
+    assert len(network._calendar._withdrawn) < 200
     ended: list[float] = []
     backend.schedule(2000.0, lambda: ended.append(backend.now))
     for timer in kept:

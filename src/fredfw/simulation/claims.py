@@ -32,6 +32,9 @@ class Claims:
     def __init__(self) -> None:
         self._claims: list[tuple[Claim, str]] = []
 
+    def __bool__(self) -> bool:
+        return bool(self._claims)
+
     def add(self, claim: Claim, label: str) -> bool:
         """Add ``claim``, whose bytes are accounted to ``label``, unless it shares links with another."""
         if any((claim.links & other.links).any() for other, _ in self._claims):

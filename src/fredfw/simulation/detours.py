@@ -35,6 +35,11 @@ class Detours:
         self._closed = closed if closed.any() else None
         self._forget()
 
+    @property
+    def closed(self) -> bool:
+        """Whether any link is closed."""
+        return self._closed is not None
+
     def crossing(self, routes: Routes) -> BoolArray:
         """Return the ``(F,)`` mask of ``routes`` with links that are closed."""
         if self._closed is None:

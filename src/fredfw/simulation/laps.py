@@ -95,9 +95,7 @@ class Lap:
 
     def _replay(self, within: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """Let the flows drain, or as far as all that is asked for is known."""
-        load = Load(
-            routes=self._routes, volumes=self._volumes, delays=self._volumes, caps=self._caps, priority=self._priority
-        )
+        load = Load(routes=self._routes, volumes=self._volumes, caps=self._caps, priority=self._priority)
         table = flow_table(self._solver, Statistics())
         table.set_bandwidths(self._bandwidths)
         table.put(load, 0.0)
@@ -117,7 +115,7 @@ class Lap:
             if until == math.inf:
                 break
             for _, flows in table.take_first():
-                transfer[flows] = until
+                transfer[slice(None) if flows is None else flows] = until
             time = until
         return transfer, left
 

@@ -8,7 +8,7 @@ them at another place than where they would be one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from attrs import define, field
@@ -60,7 +60,7 @@ class Meetings:
     def enter(self, flows: FlowSet, now: float, setup: float, again: float) -> Stay:
         """Note that ``flows`` are let in ``now``, and pay ``setup`` seconds first and ``again`` at each repetition."""
         stay = Stay(flows, (now, setup, again))
-        for other in self._met(flows):
+        for other in self._met(flows) if self._compressed or flows.repeat > 1 else ():
             turns = flows.takes_turns or other.flows.takes_turns
             if stay.pace == other.pace and flows.repeat == other.flows.repeat and not turns:
                 partner: list[tuple[float, float]] = []
@@ -76,15 +76,15 @@ class Meetings:
             self._compressed[stay] = None
         return stay
 
-    def leave(self, stay: Stay, ends: FloatArray) -> None:
-        """Note that the activities of a flow set ended at ``(activities,)`` ``ends``."""
+    def leave(self, stay: Stay, when: Callable[[], FloatArray]) -> None:
+        """Note that a flow set has ended; ``when`` returns the ``(activities,)`` ends of its activities."""
         del self._here[stay]
         self._compressed.pop(stay, None)
         if stay.flows.repeat == 1 and not stay.guests and not stay.partners:
             return  # it has met nothing that matters
         if not len(stay.flows.volumes):
             return
-        ends = ends[stay.flows.activity]
+        ends = when()[stay.flows.activity]
         low, high = float(ends.min()), float(ends.max())
         slack = _SAME * (high - stay.pace[0])
         if high > stay.latest + slack:  # else they came when it had just ended
@@ -104,8 +104,6 @@ class Meetings:
     def _met(self, flows: FlowSet) -> Iterator[Stay]:
         """Yield those here that ``flows`` meet, if one of the two is repeated."""
         others = self._here if flows.repeat > 1 else self._compressed
-        if not others:
-            return
         used = np.zeros(self._links, dtype=bool)
         used[flows.routes.links] = True
         for other in others:

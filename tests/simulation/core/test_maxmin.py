@@ -218,7 +218,7 @@ def islands(count: int) -> tuple[MaxMinTable, list[Load]]:
 
 
 def load(routes: Routes, volumes: FloatArray) -> Load:
-    return Load(routes=routes, volumes=volumes, delays=np.zeros(len(volumes)), caps=None, priority=0)
+    return Load(routes=routes, volumes=volumes, caps=None, priority=0)
 
 
 @pytest.mark.parametrize("count", [1_000, 100_000])
@@ -248,7 +248,7 @@ def test_slots_of_flows_that_are_gone_are_used_again(slots: None) -> None:
         one = single([1, 0] if second % 2 else [1], 0.5)
         on.schedule(float(second), partial(on.start, one, lambda _: None))
     on.advance()
-    table = on._table
+    table = on._carrier.table
     assert isinstance(table, MaxMinTable)
     assert len(table._slots.volume) <= 128
     # 500 times it has half of its link for a second, until the other has its half byte.
@@ -290,7 +290,7 @@ def test_a_copy_goes_on_where_the_other_loops_are_installed(monkeypatch: pytest.
     stored = pickle.dumps(on)
     use("python", monkeypatch)
     other = pickle.loads(stored)
-    assert isinstance(other._table._slots, PureSlots)
+    assert isinstance(other._carrier.table._slots, PureSlots)
     assert moments(other) == moments(on)
 
 

@@ -7,7 +7,7 @@ from attrs import asdict, define, field
 
 from fredfw.fabric import Routes
 from fredfw.simulation.sharing import Incidence
-from fredfw.typing import BoolArray, FloatArray
+from fredfw.typing import BoolArray, FloatArray, IntArray
 
 # What a flow still has as long as it is not drained, so that without a rate it never ends.
 LEAST = float(np.finfo(float).tiny)
@@ -33,40 +33,56 @@ class Load:
     Args:
         routes: Their links.
         volumes: ``(F,)`` bytes of each.
-        delays: ``(F,)`` seconds from the last byte's departure to its delivery.
         caps: ``(F,)`` upper limits of their rates, or ``None``.
         priority: Their class.
-        draining: ``(F,)`` which of them still have bytes to send.
-        count: How many those are.
+        count: How many of them still have bytes to send.
         first: Place of the first in the table; those of the others follow.
         key: Names the draining flows; empty until it is asked for.
     """
 
     routes: Routes
     volumes: FloatArray
-    delays: FloatArray
     caps: FloatArray | None
     priority: int
-    draining: BoolArray = field(init=False)
     count: int = field(init=False)
     first: int = field(init=False, default=-1)
     key: tuple[object, ...] = field(init=False, default=())
+    _draining: BoolArray | None = field(init=False, default=None)  # where some drain and others do not
 
     def __attrs_post_init__(self) -> None:
         self.count = len(self.volumes)
-        self.draining = np.ones(self.count, dtype=bool)
+
+    @property
+    def draining(self) -> BoolArray:
+        """``(F,)`` which of them still have bytes to send."""
+        return np.full(len(self.volumes), self.count > 0) if self._draining is None else self._draining
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of them have bytes to send."""
+        return self.count == len(self.volumes)
+
+    def take(self, flows: IntArray | None) -> None:
+        """Note that ``(k,)`` ``flows``, or all, have nothing to send any more."""
+        self.key = ()
+        if flows is None:
+            self.count, self._draining = 0, None
+        else:
+            draining = self._draining = self.draining
+            draining[flows] = False
+            self.count -= len(flows)
 
     def name(self) -> tuple[object, ...]:
         """Name the draining flows, by the identity of their routes and limits."""
         caps = None if self.caps is None else _Itself(self.caps)
-        self.key = self.routes, caps, self.priority, self.draining.tobytes()
+        self.key = self.routes, caps, self.priority, b"" if self.whole else self.draining.tobytes()
         return self.key
 
     def incidence(self) -> Incidence:
         """Return the links of the flows that drain."""
-        routes, classes = self.routes, np.broadcast_to(np.intp(self.priority), len(self.draining))
+        routes, classes = self.routes, np.broadcast_to(np.intp(self.priority), len(self.volumes))
         whole = Incidence(routes.offsets, routes.links, routes.coefficients, self.caps, classes)
-        return whole if self.count == len(self.draining) else whole.select(self.draining)
+        return whole if self.whole else whole.select(self.draining)
 
 
 @define

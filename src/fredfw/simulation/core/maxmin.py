@@ -17,7 +17,7 @@ import numpy as np
 from fredfw.simulation.core.fill import max_min
 from fredfw.simulation.core.loads import Load, Statistics
 from fredfw.simulation.core.slots import slots_class
-from fredfw.simulation.core.table import FlowTable
+from fredfw.simulation.core.table import FlowTable, Taken
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.sharing import Effort
 from fredfw.typing import FloatArray, IntArray
@@ -76,7 +76,7 @@ class MaxMinTable(FlowTable):
         self._everything, self._gone, self._fresh = False, 0, slots.slots
         return self.first_done
 
-    def take_first(self) -> list[tuple[Load, IntArray]]:
+    def take_first(self) -> list[Taken]:
         """See ``FlowTable.take_first``."""
         self._now = self.first_done
         return self._take(self._slots.drained(self._now, self._related))
@@ -142,7 +142,7 @@ class MaxMinTable(FlowTable):
         """Return whether so few flows have come or gone that what they disturb is looked for."""
         return self._skipped >= self._skips and _FEW * changed <= self._slots.active
 
-    def _take(self, gone: IntArray) -> list[tuple[Load, IntArray]]:
+    def _take(self, gone: IntArray) -> list[Taken]:
         """Take the flows of slots ``gone``, in order, off the links."""
         slots, count = self._slots, len(gone)
         if not count:

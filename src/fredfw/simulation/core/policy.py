@@ -8,7 +8,7 @@ import numpy as np
 
 from fredfw.fabric import Routes
 from fredfw.simulation.core.loads import LEAST, Load, Statistics
-from fredfw.simulation.core.table import FlowTable
+from fredfw.simulation.core.table import FlowTable, Taken
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.sharing import Effort, Incidence
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -100,7 +100,7 @@ class PolicyTable(FlowTable):
         self.first_done = self._now + self._first_in
         return self.first_done
 
-    def take_first(self) -> list[tuple[Load, IntArray]]:
+    def take_first(self) -> list[Taken]:
         """See ``FlowTable.take_first``."""
         left = self._rates * self._first_in
         np.subtract(self._remaining, left, out=left)
@@ -143,7 +143,7 @@ class PolicyTable(FlowTable):
         start = int(np.searchsorted(self._serials, load.first))
         return slice(start, start + load.count)
 
-    def _take(self, done: BoolArray) -> list[tuple[Load, IntArray]]:
+    def _take(self, done: BoolArray) -> list[Taken]:
         """Take the ``(F,)`` flows ``done`` off the links."""
         gone, keep = self._serials[done], ~done
         self._serials, self._remaining = self._serials[keep], self._remaining[keep]
@@ -157,7 +157,8 @@ class PolicyTable(FlowTable):
         index = gone - starts[np.searchsorted(starts, gone, side="right") - 1]
         taken = self._take_out(gone, index)
         if local:
-            self._left += [(load.routes, flows) for load, flows in taken]
+            for load, flows in taken:
+                self._left.append((load.routes, np.arange(len(load.volumes)) if flows is None else flows))
         return taken
 
     def _solve(self, loads: list[Load]) -> FloatArray:

@@ -14,6 +14,9 @@ from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.sharing import Effort, Incidence
 from fredfw.typing import FloatArray, IntArray
 
+# Flows of a load that are off the links; ``None`` for all of them.
+Taken = tuple[Load, IntArray | None]
+
 # Of how many loads at most sets are remembered.
 _LOADS = 256
 # It is worth to see which loads share links where they have so many flows each, in the mean.
@@ -62,11 +65,11 @@ class FlowTable(ABC):
         """Give all flows their rates; return when the first is drained, infinite if none will be."""
 
     @abstractmethod
-    def take_first(self) -> list[tuple[Load, IntArray]]:
+    def take_first(self) -> list[Taken]:
         """Let time pass until the first flow is drained; take those that then are off the links.
 
         Returns:
-            The loads that they are of, with the ``(k,)`` indices into each.
+            The loads that they are of, with the ``(k,)`` indices into each; ``None`` for all of its flows.
         """
 
     @abstractmethod
@@ -132,23 +135,22 @@ class FlowTable(ABC):
     def _incidence_of(self, loads: list[Load], effort: Effort) -> Incidence:
         return Incidence.concatenate([load.incidence() for load in loads], effort)
 
-    def _take_out(self, places: IntArray, index: IntArray) -> list[tuple[Load, IntArray]]:
+    def _take_out(self, places: IntArray, index: IntArray) -> list[Taken]:
         """Note which flows of which load those at ``places`` are; they are no longer draining.
 
         Args:
             places: ``(k,)`` in order.
             index: ``(k,)`` index of each into its load.
         """
-        taken, low, count = [], 0, len(places)
+        taken: list[Taken] = []
+        low, count = 0, len(places)
         while low < count:
             place = bisect_right(self._firsts, places[low]) - 1
             load = self.loads[place]
             last = place + 1 == len(self._firsts)
             high = count if last else int(np.searchsorted(places, self._firsts[place + 1]))
-            flows = index[low:high]
-            load.draining[flows] = False
-            load.count -= high - low
-            load.key = ()
+            flows = None if high - low == len(load.volumes) else index[low:high]
+            load.take(flows)
             if not load.count:
                 del self.loads[place], self._firsts[place]
             taken.append((load, flows))

@@ -1,0 +1,105 @@
+"""The admission desk: what asks to start is let in, waits, runs in parts, or is replaced by unicasts."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import numpy as np
+
+from fredfw.errors import RefusedError, SimulationError
+from fredfw.fabric import Admission, AlwaysStart, Decompose, FlowSet, Refuse, Split, Start, Wait
+from fredfw.simulation import answers
+from fredfw.simulation.carrier import Carrier
+from fredfw.simulation.core.loads import Statistics
+from fredfw.simulation.requests import Request, Turns
+
+_AT_ONCE = Start()
+
+
+class Desk:
+    """Asks the admission control of a fabric, and does what it says.
+
+    Args:
+        admission: The fabric's, for one simulation.
+        carrier: Gets what is let in.
+        fabric: Name of the fabric.
+        statistics: Counts.
+
+    Attributes:
+        always: Whether everything starts at once, so that the admission is not asked.
+        waiting: What will be asked about again when something has ended.
+    """
+
+    def __init__(self, admission: Admission, carrier: Carrier, fabric: str, statistics: Statistics) -> None:
+        self.always = isinstance(admission, AlwaysStart)
+        self.waiting: list[Request] = []
+        self._admission = admission
+        self._carrier = carrier
+        self._fabric = fabric
+        self._statistics = statistics
+        if type(admission) is not AlwaysStart:
+            carrier.on_close = self._closed
+
+    def ask(self, request: Request) -> None:
+        """Do with the flows of ``request`` what the admission says.
+
+        Raises:
+            RefusedError: The admission refuses the flows.
+            SimulationError: It asks for unicasts where there are none.
+            PluginError: It fails, or returns what cannot be done.
+        """
+        carrier = self._carrier
+        flows = carrier.detours.around(request.flows) if carrier.detours.closed else request.flows
+        if type(self._admission) is AlwaysStart:
+            carrier.admit(request, flows, _AT_ONCE)
+            return
+        what = flows.label or "flows"
+        active = () if self.always else tuple(carrier.batches.values())
+        decision = answers.decision(self._admission, flows, active)
+        match decision:
+            case Start():
+                carrier.admit(request, flows, decision)
+            case Wait():
+                self._wait(request)
+            case Split():
+                self._split(request, decision)
+            case Decompose():
+                if request.unicasts is None:
+                    raise SimulationError(
+                        f"fabric {self._fabric!r} cannot carry {what}, and cannot replace it by unicasts: "
+                        f"{decision.reason}"
+                    )
+                self._statistics.decompositions += 1
+                self.ask(Request(request.ticket, request.unicasts(), request.on_complete, None, request.on_drained))
+            case Refuse():
+                raise RefusedError(f"fabric {self._fabric!r} refuses {what}: {decision.reason}")
+            case _:
+                assert_never(decision)
+
+    def forget(self, ticket: int) -> None:
+        """Let go of what waits for ``ticket``."""
+        self.waiting = [request for request in self.waiting if request.ticket != ticket]
+
+    def _wait(self, request: Request) -> None:
+        """Have ``request`` asked about again."""
+        self._statistics.waits += not request.waited
+        request.waited = True
+        self._carrier.meetings.wait(request.flows)
+        self.waiting.append(request)
+
+    def _split(self, request: Request, split: Split) -> None:
+        """Run the parts of ``request`` one after the other."""
+        flows = request.flows
+        self._statistics.splits += 1
+        Turns.of(self.ask, request, [flows.part(np.asarray(part, dtype=np.intp)) for part in split.parts]).begin()
+
+    def _closed(self, flows: FlowSet) -> None:
+        """Tell the admission that ``flows`` have ended, and do with what waits what can be done now."""
+        answers.release(self._admission, flows)
+        waiting, self.waiting = self.waiting, []
+        for place, request in enumerate(waiting, start=1):
+            try:
+                self.ask(request)
+            except BaseException:
+                self.waiting += waiting[place:]  # an error in one does not concern the others
+                raise
