@@ -91,7 +91,7 @@ class Routes:
     @cached_property
     def slowest(self) -> float:
         """The highest latency."""
-        return float(self.latencies.max(initial=0.0))
+        return float(self.latencies[0]) if len(self) == 1 else float(self.latencies.max(initial=0.0))
 
     @cached_property
     def local(self) -> BoolArray:
@@ -102,7 +102,7 @@ class Routes:
     @cached_property
     def any_local(self) -> bool:
         """Whether any flow crosses no link."""
-        return bool(self.local.any())
+        return not len(self.links) if len(self) == 1 else bool(self.local.any())
 
     def links_of(self, flows: IntArray) -> IntArray:
         """Return the links of ``(k,)`` ``flows``, one flow after the other."""

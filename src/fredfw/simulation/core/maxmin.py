@@ -156,9 +156,12 @@ class MaxMinTable(FlowTable):
                 else:
                     self._everything = True
         self.first_done = math.nan
-        taken = self._take_out(gone, slots.member[gone].astype(np.intp))
+        taken = self._take_out(gone)
         slots.remove(gone, self._related)
         return taken
+
+    def _index(self, load: Load, places: IntArray) -> IntArray:
+        return self._slots.member[places].astype(np.intp)
 
     def _solve(self, loads: list[Load]) -> FloatArray:
         flows = self._incidence_of(loads, Effort())

@@ -16,6 +16,7 @@ class NativeSlots(Slots):
 
     def bind(self) -> None:
         """See ``Slots.bind``."""
+        super().bind()
         arrays = (getattr(self, name) for name in ARRAYS)
         self.table[-len(ARRAYS) :] = [0 if array is None else array.ctypes.data for array in arrays]
         self._address = self.table.ctypes.data
@@ -50,12 +51,12 @@ class NativeSlots(Slots):
     def drained(self, time: float, related: bool) -> IntArray:
         """See ``Slots.drained``."""
         count = self._code.drained(self._address, time, related, self._found_address)
-        return self._found[:count].astype(np.intp)
+        return self._found[:count].copy() if count > 1 else self._found[:count]
 
     def remove(self, slots: IntArray, related: bool) -> None:
         """See ``Slots.remove``."""
-        chosen = slots.astype(np.int32)
-        self._code.remove(self._address, related, chosen.ctypes.data, len(chosen))
+        self._found[: len(slots)] = slots
+        self._code.remove(self._address, related, self._found_address, len(slots))
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

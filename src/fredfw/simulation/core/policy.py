@@ -153,13 +153,14 @@ class PolicyTable(FlowTable):
         # Which links they leave matters where what that reaches will be looked for.
         local = self._solver.sharing.local and len(done) > _WORTH
         self._everything |= not local
-        starts = np.asarray(self._firsts)
-        index = gone - starts[np.searchsorted(starts, gone, side="right") - 1]
-        taken = self._take_out(gone, index)
+        taken = self._take_out(gone)
         if local:
             for load, flows in taken:
                 self._left.append((load.routes, np.arange(len(load.volumes)) if flows is None else flows))
         return taken
+
+    def _index(self, load: Load, places: IntArray) -> IntArray:
+        return places - load.first
 
     def _solve(self, loads: list[Load]) -> FloatArray:
         before = self._effort.passes

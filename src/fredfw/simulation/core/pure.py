@@ -15,7 +15,7 @@ from attrs import define
 
 from fredfw.simulation.core.fill import NOTHING, by_passes
 from fredfw.simulation.core.loads import LEAST
-from fredfw.simulation.core.slots import ARRAYS, Slots
+from fredfw.simulation.core.slots import Slots
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 # A link that carries this share of its capacity is saturated, and a flow this close to the fastest is one of them.
@@ -58,8 +58,7 @@ class PureSlots(Slots):
 
     def bind(self) -> None:
         """See ``Slots.bind``."""
-        names = [name for name in ARRAYS if name != "coefficient"]
-        self.view: dict[str, memoryview[Any]] = {name: getattr(self, name).data for name in names}
+        super().bind()
         self._coefficients: memoryview[Any] | None = None if self.coefficient is None else self.coefficient.data
         # When each flow is drained, and its slot; those that are not true any more are passed over.
         self._due: list[tuple[float, int]] = []
@@ -269,7 +268,7 @@ class PureSlots(Slots):
         return {
             name: value
             for name, value in super().__getstate__().items()
-            if name not in ("view", "_coefficients", "_due")
+            if name not in ("_coefficients", "_due")
         }
 
 

@@ -6,6 +6,7 @@ are free again when most are. There are ``N`` slots, ``P`` pairs of a flow and a
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -62,6 +63,7 @@ class Slots(ABC):
         touched: Flows that the last repair looked at.
         table: Those numbers, and behind them room for the addresses of the arrays.
         counts: The same memory, to be read one by one.
+        view: The memory of the arrays by name, to be read and written one by one; without ``coefficient``.
         volume: ``(N,)`` bytes of each flow at the beginning.
         remaining: ``(N,)`` bytes that it had left at ``since``.
         since: ``(N,)`` when its rate was set.
@@ -99,6 +101,7 @@ class Slots(ABC):
     passes = _Count(6)
     touched = _Count(7)
 
+    view: dict[str, memoryview[Any]]
     volume: FloatArray
     remaining: FloatArray
     since: FloatArray
@@ -151,9 +154,10 @@ class Slots(ABC):
         self.is_loose = np.zeros(len(capacity), dtype=np.uint8)
         self.bind()
 
-    @abstractmethod
     def bind(self) -> None:
         """Take note that arrays have been replaced."""
+        names = [*ARRAYS, "member"]
+        self.view = {name: getattr(self, name).data for name in names if name != "coefficient"}
 
     @property
     def first(self) -> float:
@@ -202,16 +206,10 @@ class Slots(ABC):
             raise MemoryError(f"{last} pairs of a flow and a link at once; there is room for {_MOST_PAIRS}")
         if end > len(self.volume) or last > len(self.link):
             self._grow(end, last)
-        mine = slice(first, end)
-        self.volume[mine] = self.remaining[mine] = volumes
-        self.since[mine] = now
-        self.rate[mine] = 0.0
-        self.finish[mine] = np.inf
-        self.cap[mine] = np.inf if caps is None else caps
-        np.add(routes.offsets[:-1], pairs, out=self.start[mine])
-        np.subtract(routes.offsets[1:], routes.offsets[:-1], out=self.length[mine], casting="same_kind")
-        self.draining[mine] = 1
-        self.member[mine] = np.arange(end - first)
+        if end == first + 1:
+            self._append_one(routes, float(volumes[0]), math.inf if caps is None else float(caps[0]), now)
+        else:
+            self._append_all(routes, volumes, caps, now)
         self.link[pairs:last] = routes.links
         if routes.coefficients is not None:
             if self.coefficient is None:
@@ -223,6 +221,33 @@ class Slots(ABC):
         self.slots, self._pairs = end, last
         self.active += end - first
         return first
+
+    def _append_one(self, routes: Routes, volume: float, cap: float, now: float) -> None:
+        """Fill the next slot; through memory views, for to set one entry of an array takes longer."""
+        slot, view = self.slots, self.view
+        view["volume"][slot] = view["remaining"][slot] = volume
+        view["since"][slot] = now
+        view["rate"][slot] = 0.0
+        view["finish"][slot] = math.inf
+        view["cap"][slot] = cap
+        view["start"][slot] = self._pairs
+        view["length"][slot] = len(routes.links)
+        view["draining"][slot] = 1
+        view["member"][slot] = 0
+
+    def _append_all(self, routes: Routes, volumes: FloatArray, caps: FloatArray | None, now: float) -> None:
+        """Fill the next slots."""
+        first, pairs = self.slots, self._pairs
+        mine = slice(first, first + len(volumes))
+        self.volume[mine] = self.remaining[mine] = volumes
+        self.since[mine] = now
+        self.rate[mine] = 0.0
+        self.finish[mine] = np.inf
+        self.cap[mine] = np.inf if caps is None else caps
+        np.add(routes.offsets[:-1], pairs, out=self.start[mine])
+        np.subtract(routes.offsets[1:], routes.offsets[:-1], out=self.length[mine], casting="same_kind")
+        self.draining[mine] = 1
+        self.member[mine] = np.arange(len(volumes))
 
     def clear(self) -> None:
         """Free all slots, when no flow drains."""
@@ -259,7 +284,7 @@ class Slots(ABC):
         return _restored, (self.__getstate__(),)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("counts",)}
+        return {name: value for name, value in self.__dict__.items() if name not in ("counts", "view")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

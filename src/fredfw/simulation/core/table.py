@@ -135,13 +135,12 @@ class FlowTable(ABC):
     def _incidence_of(self, loads: list[Load], effort: Effort) -> Incidence:
         return Incidence.concatenate([load.incidence() for load in loads], effort)
 
-    def _take_out(self, places: IntArray, index: IntArray) -> list[Taken]:
-        """Note which flows of which load those at ``places`` are; they are no longer draining.
+    @abstractmethod
+    def _index(self, load: Load, places: IntArray) -> IntArray:
+        """Return the ``(k,)`` indices into ``load`` of its flows at ``places``."""
 
-        Args:
-            places: ``(k,)`` in order.
-            index: ``(k,)`` index of each into its load.
-        """
+    def _take_out(self, places: IntArray) -> list[Taken]:
+        """Note which flows of which load those at ``(k,)`` ``places`` are, in order; they are no longer draining."""
         taken: list[Taken] = []
         low, count = 0, len(places)
         while low < count:
@@ -149,7 +148,7 @@ class FlowTable(ABC):
             load = self.loads[place]
             last = place + 1 == len(self._firsts)
             high = count if last else int(np.searchsorted(places, self._firsts[place + 1]))
-            flows = None if high - low == len(load.volumes) else index[low:high]
+            flows = None if high - low == len(load.volumes) else self._index(load, places[low:high])
             load.take(flows)
             if not load.count:
                 del self.loads[place], self._firsts[place]
