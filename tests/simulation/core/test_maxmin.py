@@ -187,7 +187,7 @@ def test_rates_are_max_min_fair_after_each_change(slots: None, monkeypatch: pyte
             expected, _ = by_passes(offsets, np.concatenate(paths).astype(np.intp), None, None, table.bandwidths)
             np.testing.assert_allclose(inside.rate[draining], expected, rtol=1e-12)
             assert first == pytest.approx(inside.finish[draining].min(), rel=0)
-        pieces.append((len(draining), table._related))
+        pieces.append((len(draining), table._known))
         return first
 
     monkeypatch.setattr(MaxMinTable, "settle", checked)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from fredfw.simulation.core.compiled import checked, library
-from fredfw.simulation.core.slots import ARRAYS, Slots
-from fredfw.typing import FloatArray, IntArray
+from fredfw.simulation.core.slots import ARRAYS, Places, Slots
+from fredfw.typing import FloatArray
 
 
 class NativeSlots(Slots):
@@ -48,12 +48,12 @@ class NativeSlots(Slots):
         """See ``Slots.repair``."""
         return checked(self._code.repair(self._address, now, fresh, limit)) >= 0
 
-    def drained(self, time: float, related: bool) -> IntArray:
+    def drained(self, time: float, related: bool) -> Places:
         """See ``Slots.drained``."""
         count = self._code.drained(self._address, time, related, self._found_address)
         return self._found[:count].copy() if count > 1 else self._found[:count]
 
-    def remove(self, slots: IntArray, related: bool) -> None:
+    def remove(self, slots: Places, related: bool) -> None:
         """See ``Slots.remove``."""
         self._found[: len(slots)] = slots
         self._code.remove(self._address, related, self._found_address, len(slots))

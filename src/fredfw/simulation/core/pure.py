@@ -15,7 +15,7 @@ from attrs import define
 
 from fredfw.simulation.core.fill import NOTHING, by_passes
 from fredfw.simulation.core.loads import LEAST
-from fredfw.simulation.core.slots import Slots
+from fredfw.simulation.core.slots import Places, Slots
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 # A link that carries this share of its capacity is saturated, and a flow this close to the fastest is one of them.
@@ -110,7 +110,7 @@ class PureSlots(Slots):
 
     def assign(self, now: float, rates: FloatArray) -> float:
         """See ``Slots.assign``."""
-        slots = np.flatnonzero(self.draining[: self.slots])
+        slots = self.taken()
         changed = rates != self.rate[slots]
         mine, rates = slots[changed], rates[changed]
         old, since, left = self.rate[mine], self.since[mine], self.remaining[mine]
@@ -165,10 +165,10 @@ class PureSlots(Slots):
         self._clear_changes()
         return True
 
-    def drained(self, time: float, related: bool) -> IntArray:
+    def drained(self, time: float, related: bool) -> Places:
         """See ``Slots.drained``."""
         if not related:
-            slots = np.flatnonzero(self.draining[: self.slots])
+            slots = self.taken()
             with np.errstate(invalid="ignore"):  # infinite times a rate of 0 is not drained
                 late = self.finish[slots] - time
                 done: BoolArray = (late <= TICKS * time) | (late * self.rate[slots] <= DRAINED * self.volume[slots])
@@ -183,7 +183,7 @@ class PureSlots(Slots):
             found.append(heapq.heappop(self._due)[1])
         return np.array(sorted(set(found)), dtype=np.intp)
 
-    def remove(self, slots: IntArray, related: bool) -> None:
+    def remove(self, slots: Places, related: bool) -> None:
         """See ``Slots.remove``."""
         if related:
             for slot in slots[slots < self.linked].tolist():
@@ -198,12 +198,8 @@ class PureSlots(Slots):
 
     def _draining_pairs(self) -> tuple[IntArray, IntArray, IntArray]:
         """Return the slots whose flows drain, all their pairs, and the slot of each pair."""
-        slots = np.flatnonzero(self.draining[: self.slots])
-        lengths = self.length[slots]
-        owners = np.repeat(slots, lengths)
-        begins = np.cumsum(lengths, dtype=np.intp) - lengths
-        pairs = np.arange(len(owners)) + np.repeat(self.start[slots] - begins, lengths)
-        return slots, pairs, owners
+        slots = self.taken()
+        return slots, self.pairs_of(slots), np.repeat(slots, self.length[slots])
 
     def _heapify(self) -> None:
         slots = np.flatnonzero(self.draining[: self.linked])
@@ -265,11 +261,7 @@ class PureSlots(Slots):
         self.loose = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in super().__getstate__().items()
-            if name not in ("_coefficients", "_due")
-        }
+        return {name: value for name, value in super().__getstate__().items() if name not in ("_coefficients", "_due")}
 
 
 class _Piece:

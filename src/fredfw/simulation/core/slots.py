@@ -19,6 +19,8 @@ from fredfw.simulation.core import compiled
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 _Small = NDArray[np.int32]
+# Numbers of slots, of 32 or 64 bits.
+Places = NDArray[np.signedinteger[Any]]
 
 # The arrays in the order in which the loops in C know them.
 ARRAYS = (
@@ -191,11 +193,11 @@ class Slots(ABC):
         """
 
     @abstractmethod
-    def drained(self, time: float, related: bool) -> IntArray:
+    def drained(self, time: float, related: bool) -> Places:
         """Return the slots of the flows that are drained at ``time``, when the first is; they leave the heap."""
 
     @abstractmethod
-    def remove(self, slots: IntArray, related: bool) -> None:
+    def remove(self, slots: Places, related: bool) -> None:
         """Take the flows of ``slots`` out."""
 
     def append(self, routes: Routes, volumes: FloatArray, caps: FloatArray | None, now: float) -> int:
@@ -248,6 +250,21 @@ class Slots(ABC):
         np.subtract(routes.offsets[1:], routes.offsets[:-1], out=self.length[mine], casting="same_kind")
         self.draining[mine] = 1
         self.member[mine] = np.arange(len(volumes))
+
+    def taken(self) -> IntArray:
+        """Return the slots of the flows that drain, in order."""
+        return np.flatnonzero(self.draining[: self.slots])
+
+    def pairs_of(self, slots: Places) -> IntArray:
+        """Return the pairs of the flows of ``slots``, one flow after the other."""
+        lengths = self.length[slots]
+        ends = np.cumsum(lengths, dtype=np.intp)
+        within: IntArray = np.repeat(self.start[slots] - ends + lengths, lengths)
+        return within + np.arange(len(within))
+
+    def links_of(self, slots: Places) -> IntArray:
+        """Return the links that the flows of ``slots`` cross."""
+        return self.link[self.pairs_of(slots)].astype(np.intp)
 
     def clear(self) -> None:
         """Free all slots, when no flow drains."""

@@ -1,4 +1,4 @@
-"""The interface of a flow table, and what is the same for all."""
+"""A flow table: what is the same for all sharing policies."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hashlib import blake2b
 import numpy as np
 
 from fredfw.simulation.core.loads import Load, Statistics
+from fredfw.simulation.core.slots import Places, slots_class
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.sharing import Effort, Incidence
 from fredfw.typing import FloatArray, IntArray
@@ -26,7 +27,7 @@ _WORTH = 256
 class FlowTable(ABC):
     """Flows on the links of a fabric, from when they are put there to when they are drained.
 
-    Each draining flow has a place, in the order in which the flows came. Times are absolute, and never go back.
+    Each has a slot, in the order in which they came. Times are absolute, and never go back.
 
     Args:
         solver: Knows rates.
@@ -47,49 +48,128 @@ class FlowTable(ABC):
         self.loads: list[Load] = []
         self._firsts: list[int] = []  # where the flows of each load begin
         self.first_done = math.inf
+        self._slots = slots_class()(self.bandwidths)
+        self._now = 0.0
+        self._everything = True  # whether all flows have to be solved
+        self._fresh = 0  # the slots from this one on are new since rates were known
+        self._gone = 0  # how many flows have left since
 
-    @abstractmethod
     def __len__(self) -> int:
         """Return how many flows drain."""
+        return self._slots.active
 
-    @abstractmethod
     def put(self, load: Load, now: float) -> None:
         """Put ``load`` on the links."""
+        slots = self._slots
+        if not slots.active:
+            slots.clear()
+            self._fresh = 0
+        elif slots.crowded(len(load.volumes)):
+            self._compact()
+        self._now = now
+        load.first = slots.append(load.routes, load.volumes, load.caps, now)
+        self.loads.append(load)
+        self._firsts.append(load.first)
+        self.first_done = math.nan
 
-    @abstractmethod
     def pass_time(self, now: float) -> None:
         """Let time pass in which no flow is drained."""
+        self._now = now
 
-    @abstractmethod
     def settle(self) -> float:
         """Give all flows their rates; return when the first is drained, infinite if none will be."""
+        self.first_done = self._settle()
+        self._everything, self._gone, self._fresh = False, 0, self._slots.slots
+        return self.first_done
 
     @abstractmethod
+    def _settle(self) -> float:
+        """Give all flows their rates; return when the first is drained, infinite if none will be."""
+
     def take_first(self) -> list[Taken]:
         """Let time pass until the first flow is drained; take those that then are off the links.
 
         Returns:
             The loads that they are of, with the ``(k,)`` indices into each; ``None`` for all of its flows.
         """
+        self._now = self.first_done
+        return self._take(self._slots.drained(self._now, self._related))
 
-    @abstractmethod
     def drop(self, load: Load, flows: IntArray) -> None:
         """Take the ``flows`` of ``load`` that are still on the links off them."""
+        gone = np.zeros(len(load.volumes), dtype=bool)
+        gone[flows] = True
+        mine = self._of(load)
+        self._take(mine[gone[self._slots.member[mine]]])
 
-    @abstractmethod
     def remaining(self, load: Load, at: float | FloatArray) -> FloatArray:
         """Return the ``(F,)`` bytes that each flow of ``load`` has left at a time, one or ``(F,)``."""
+        slots, mine, left = self._slots, self._of(load), np.zeros(len(load.volumes))
+        members = slots.member[mine]
+        seconds = np.broadcast_to(at, left.shape)[members] - slots.since[mine]
+        left[members] = np.maximum(slots.remaining[mine] - slots.rate[mine] * seconds, 0.0)
+        return left
 
-    @abstractmethod
     def stalled(self) -> list[Load]:
         """Return the loads with flows that cannot move, now that rates are settled."""
+        return [load for load in self.loads if (self._slots.rate[self._of(load)] == 0).any()]
 
     def set_bandwidths(self, bandwidths: FloatArray) -> None:
         """Give the links other ``bandwidths``."""
         self.bandwidths = bandwidths
         same = np.array_equal(bandwidths, self._solver.fabric.bandwidths)
         self._setting = b"" if same else blake2b(bandwidths.tobytes()).digest()
+        self._slots.capacity[:] = bandwidths
+        self._everything = True
         self.first_done = math.nan
+
+    @property
+    def _related(self) -> bool:
+        """Whether the slots have the flows of each link, and a heap."""
+        return False
+
+    def _take(self, gone: Places) -> list[Taken]:
+        """Take the flows of slots ``gone``, in order, off the links."""
+        if not len(gone):
+            return []
+        if gone[0] < self._fresh:
+            self._gone += len(gone)
+            self._leave(gone)
+        self.first_done = math.nan
+        taken: list[Taken] = []
+        low, count = 0, len(gone)
+        while low < count:
+            place = bisect_right(self._firsts, gone[low]) - 1
+            load = self.loads[place]
+            last = place + 1 == len(self._firsts) or low + 1 == count
+            high = count if last else int(np.searchsorted(gone, self._firsts[place + 1]))
+            flows = None if high - low == len(load.volumes) else self._slots.member[gone[low:high]].astype(np.intp)
+            load.take(flows)
+            if not load.count:
+                del self.loads[place], self._firsts[place]
+            taken.append((load, flows))
+            low = high
+        self._slots.remove(gone, self._related)
+        return taken
+
+    @abstractmethod
+    def _leave(self, gone: Places) -> None:
+        """Note that flows leave some of whose rates were known; they are still in their slots ``gone``."""
+
+    def _of(self, load: Load) -> IntArray:
+        """Return the slots of the draining flows of ``load``."""
+        if not load.count:
+            return np.zeros(0, dtype=np.intp)
+        end = load.first + len(load.volumes)
+        mine = load.first + np.flatnonzero(self._slots.draining[load.first : min(end, self._slots.slots)])
+        return mine[: load.count]  # after those come the flows of another load, where slots have moved together
+
+    def _compact(self) -> None:
+        """Have the slots of flows that are gone back."""
+        places = np.cumsum(np.concatenate([[0], self._slots.compact(self._related)]))
+        for place, load in enumerate(self.loads):
+            self._firsts[place] = load.first = int(places[load.first])
+        self._fresh = int(places[self._fresh])
 
     @abstractmethod
     def _solve(self, loads: list[Load]) -> FloatArray:
@@ -134,24 +214,3 @@ class FlowTable(ABC):
 
     def _incidence_of(self, loads: list[Load], effort: Effort) -> Incidence:
         return Incidence.concatenate([load.incidence() for load in loads], effort)
-
-    @abstractmethod
-    def _index(self, load: Load, places: IntArray) -> IntArray:
-        """Return the ``(k,)`` indices into ``load`` of its flows at ``places``."""
-
-    def _take_out(self, places: IntArray) -> list[Taken]:
-        """Note which flows of which load those at ``(k,)`` ``places`` are, in order; they are no longer draining."""
-        taken: list[Taken] = []
-        low, count = 0, len(places)
-        while low < count:
-            place = bisect_right(self._firsts, places[low]) - 1
-            load = self.loads[place]
-            last = place + 1 == len(self._firsts)
-            high = count if last else int(np.searchsorted(places, self._firsts[place + 1]))
-            flows = None if high - low == len(load.volumes) else self._index(load, places[low:high])
-            load.take(flows)
-            if not load.count:
-                del self.loads[place], self._firsts[place]
-            taken.append((load, flows))
-            low = high
-        return taken
