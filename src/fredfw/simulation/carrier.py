@@ -248,9 +248,10 @@ class Carrier:
                 continue
             if load.drained is not None:
                 load.drained[:] = self.calendar.now
-            assert flows.lag is not None  # else there are arrays of the activities
+            lag = flows.lag
+            assert lag is not None  # else there are arrays of the activities
             batch.drained = True
-            batch.last = self.calendar.now + (flows.lag * flows.repeat + batch.setup * (flows.repeat - 1))
+            batch.last = self.calendar.now + (lag * flows.repeat + batch.setup * (flows.repeat - 1))
             everyone = everybody(flows.activities)
             self._announce(batch, everyone)
             self.calendar.push(batch.last, partial(self._complete, batch, everyone), batch)

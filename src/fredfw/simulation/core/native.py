@@ -22,6 +22,8 @@ class NativeSlots(Slots):
         self._address = self.table.ctypes.data
         self._found = np.empty(len(self.volume), dtype=np.int32)
         self._found_address = self._found.ctypes.data
+        self._rates = np.empty(len(self.volume))
+        self._rates_address = self._rates.ctypes.data
         code = library()
         assert code is not None  # else there are other slots
         self._code = code
@@ -36,13 +38,15 @@ class NativeSlots(Slots):
 
     def assign(self, now: float, rates: FloatArray) -> float:
         """See ``Slots.assign``."""
-        first: float = self._code.assign(self._address, now, np.ascontiguousarray(rates).ctypes.data)
+        # To copy them takes less than to ask for their address.
+        self._rates[: len(rates)] = rates
+        first: float = self._code.assign(self._address, now, self._rates_address)
         return first
 
     def solve(self) -> tuple[FloatArray, int]:
         """See ``Slots.solve``."""
-        rates = np.empty(self.active)
-        return rates, checked(self._code.solve(self._address, rates.ctypes.data))
+        passes = checked(self._code.solve(self._address, self._rates_address))
+        return self._rates[: self.active].copy(), passes
 
     def repair(self, now: float, fresh: int, limit: int) -> bool:
         """See ``Slots.repair``."""
@@ -60,5 +64,5 @@ class NativeSlots(Slots):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        rebound = ("_address", "_code", "_found", "_found_address")
+        rebound = ("_address", "_code", "_found", "_found_address", "_rates", "_rates_address")
         return {name: value for name, value in state.items() if name not in rebound}
