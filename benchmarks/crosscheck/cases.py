@@ -15,6 +15,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw import CollectiveRequest, Fabric, FlowNetwork, FlowSet, Framework, Pattern, Routes, Schedule
+from fredfw.embed import NetworkBackend
 from fredfw.simulation import Lowering, MaxMin
 from fredfw.simulation.fidelity import run_of
 from fredfw.typing import FloatArray, IntArray
@@ -242,6 +243,63 @@ class Flows(Case):
         return ends
 
 
+@frozen(eq=False)
+class Messages(Case):
+    """Messages through the embedding API: in each of many phases every NPU sends one and receives one.
+
+    An NPU goes on when the message that it sends and the one that it receives have arrived (SimGrid's rule
+    ``messages``).
+
+    Args:
+        fabric: The network.
+        receivers: ``(phases, npus)`` NPU that each sends to.
+        sizes: ``(phases, npus)`` bytes that each sends.
+    """
+
+    receivers: IntArray
+    sizes: FloatArray
+
+    def groups(self) -> Iterator[tuple[float, list[Step]]]:
+        """See ``Case.groups``; all are one group."""
+        npus = self.fabric.npus
+        phases = zip(self.receivers, self.sizes, strict=True)
+        yield 0.0, [Step(1, npus, npus[receivers], sizes) for receivers, sizes in phases]
+
+    def ends(self, fidelity: str = "stepwise") -> FloatArray:
+        """See ``Case.ends``; messages are messages in every fidelity."""
+        del fidelity
+        backend = NetworkBackend(self.fabric, plugins=FRAMEWORK.plugins)
+        receivers, sizes = self.receivers.tolist(), self.sizes.tolist()
+        senders = np.argsort(self.receivers, axis=1).tolist()
+        count = len(self.fabric.npus)
+        phase, awaited = [-1] * count, [0] * count
+        received = [bytearray(count) for _ in receivers]  # by sender
+        last = 0.0
+
+        def enter(npu: int) -> None:
+            nonlocal last
+            phase[npu] = now = phase[npu] + 1
+            if now == len(receivers):
+                last = backend.now
+                return
+            awaited[npu] = 1 if received[now][senders[now][npu]] else 2
+            receiver = receivers[now][npu]
+            backend.send(npu, receiver, sizes[now][npu], on_complete=partial(arrived, npu, receiver, now))
+
+        def arrived(sender: int, receiver: int, of: int) -> None:
+            received[of][sender] = 1
+            for npu in (sender, receiver):
+                if phase[npu] == of:
+                    awaited[npu] -= 1
+                    if not awaited[npu]:
+                        enter(npu)
+
+        for npu in range(count):
+            enter(npu)
+        backend.run_until_idle()
+        return np.array([last])
+
+
 def _send(network: FlowNetwork, start: float, route: Routes, volume: float, on_complete: Callable[[], None]) -> None:
     """Send ``volume`` bytes over ``route`` in ``start`` seconds."""
     flows = FlowSet(route, np.array([volume]), np.zeros(1, dtype=np.intp), activities=1)
@@ -307,6 +365,17 @@ def random_flows(on: Fabric, flows: int, seed: int, load: float | None = None) -
     interval = link_bytes / (load * on.bandwidths.sum())
     starts = np.cumsum(random.exponential(interval, size=flows))
     return Flows(on, starts, sources, destinations, np.full(flows, BANDWIDTH))
+
+
+def random_messages(on: Fabric, messages: int, seed: int) -> Messages:
+    """Return so many messages of 100 to 1,000 MB; in each phase NPUs send to each other in a random permutation."""
+    random, npus = np.random.default_rng(seed), len(on.npus)
+    phases = messages // npus
+    receivers = np.empty((phases, npus), dtype=np.intp)
+    for phase in range(phases):
+        order = random.permutation(npus)  # each sends to the next in a random cycle, so none to itself
+        receivers[phase, order] = np.roll(order, -1)
+    return Messages(on, receivers, random.integers(10**8, 10**9, size=(phases, npus)).astype(float))
 
 
 def random_sizes(npus: int, seed: int) -> FloatArray:

@@ -33,12 +33,14 @@ class Contest:
 
     Args:
         case: Makes it.
-        fidelity: Of fredfw; SimGrid always goes step by step.
+        fidelity: Of fredfw.
+        rule: Of SimGrid; see ``SimGrid.run``.
         long: Whether it takes SimGrid half a minute and more.
     """
 
     case: Callable[[], Case]
     fidelity: str = "compressed"
+    rule: str = "barrier"
     long: bool = False
 
 
@@ -77,6 +79,10 @@ def _experts(order: IntArray) -> Case:
     return cases.Together(on, (exchange, Collectives(on, members.T.copy())))
 
 
+def _messages(count: int) -> Case:
+    return cases.random_messages(_fat_tree(256, routing="ecmp"), count, seed=6)
+
+
 def _all_to_all_v(npus: int) -> Case:
     return cases.AllToAllV(_fat_tree(npus, radix=8, routing="ecmp"), cases.random_sizes(npus, seed=6))
 
@@ -97,6 +103,8 @@ CONTESTS = {
     "experts-shuffled": Contest(
         lambda: _experts(np.random.default_rng(6).permutation(1024)), fidelity="stepwise", long=True
     ),
+    "messages-10240": Contest(lambda: _messages(10_240), rule="messages"),
+    "messages-102400": Contest(lambda: _messages(102_400), rule="messages"),
     "arrivals-30%": Contest(lambda: _arrivals(0.3)),
     "arrivals-80%": Contest(lambda: _arrivals(0.8), long=True),
 }
@@ -117,7 +125,7 @@ def _compare(name: str, engines: list[SimGrid], folder: Path, rounds: int) -> bo
     ours = _fastest(rounds, partial(measured, folder, command))
     cells, difference = [_cell(ours)], 0.0
     for engine in engines:
-        theirs = _fastest(rounds, partial(engine.run, case))
+        theirs = _fastest(rounds, partial(engine.run, case, CONTESTS[name].rule))
         cells.append(f"{_cell(theirs)} {theirs.seconds / ours.seconds:7.1f} x")
         difference = max(difference, float((np.abs(ours.ends - theirs.ends) / theirs.ends).max()))
     print(f"{name:22}", *cells, f"differs by {difference:.1e}", flush=True)
