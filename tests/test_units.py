@@ -70,6 +70,21 @@ def test_quantities(text: object, unit: Unit, expected: float) -> None:
     assert value == pytest.approx(expected, rel=1e-15)
 
 
+@pytest.mark.parametrize("kind", [float, np.float64])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_plain_numbers_are_0_or_in_range_whatever_their_type(kind: type, sign: int) -> None:
+    for value in (0.0, 1e-100, 1.0, 1e100):
+        assert type(parse(kind(sign * value), Unit.BYTES)) is float
+        assert parse(kind(sign * value), Unit.BYTES) == sign * value
+    for value, what in ((np.nextafter(1e-100, 0), "small"), (np.nextafter(1e100, 2e100), "large")):
+        with pytest.raises(InputError, match=f"is too {what}"):
+            parse(kind(sign * value), Unit.BYTES)
+    # Times may be smaller, but not larger.
+    assert parse(kind(sign * 1e-300), Unit.SECONDS) == sign * 1e-300
+    with pytest.raises(InputError, match="is too large"):
+        parse(sign * 10**101, Unit.SECONDS)
+
+
 @given(
     mantissa=st.decimals(min_value="0.001", max_value=9999, places=3),
     prefix=st.sampled_from(sorted(DECIMAL)),

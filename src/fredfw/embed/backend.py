@@ -38,6 +38,8 @@ T = TypeVar("T")
 _LISTED = 10
 # Priorities are kept as numbers of 64 bits, which is more than enough.
 _CLASSES = 2**31
+# Of how many pairs the routes are kept: some 50 MB.
+_REMEMBERED = 2**16
 _ALONE = np.zeros(1, dtype=np.intp)
 
 
@@ -444,7 +446,7 @@ class NetworkBackend:
     def _end_point(self, end: int | str, key: str) -> int:
         npus = self.fabric.npus
         if _is_number(end) and 0 <= end < len(npus):
-            return int(npus[end])
+            return npus.item(end)
         node = self._nodes.get(end) if isinstance(end, str) else None
         if node is None or self.fabric.kinds[node] == NodeKind.SWITCH:
             accepted = f"an NPU from 0 to {len(npus) - 1}, or the name of an NPU or I/O controller"
@@ -453,9 +455,12 @@ class NetworkBackend:
 
     def _path(self, source: int, destination: int) -> Routes:
         ends = source, destination
-        if ends not in self._routes:
-            self._routes[ends] = _path(self.fabric, source, destination, self._router)
-        return self._routes[ends]
+        routes = self._routes.get(ends)
+        if routes is None:
+            if len(self._routes) == _REMEMBERED:
+                del self._routes[next(iter(self._routes))]
+            routes = self._routes[ends] = answers.path(self._router, self.fabric, source, destination)
+        return routes
 
     def _members(self, request: CollectiveRequest, group: object) -> IntArray:
         if group is None:
@@ -548,7 +553,7 @@ class NetworkBackend:
 
 
 def _path(fabric: Fabric, source: int, destination: int, router: Router) -> Routes:
-    return answers.route(router, fabric, np.array([source]), np.array([destination]))
+    return answers.path(router, fabric, source, destination)
 
 
 def _nothing() -> None:
@@ -556,7 +561,8 @@ def _nothing() -> None:
 
 
 def _is_number(value: object) -> TypeGuard[int]:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    # An int is what it mostly is, and to see that is the cheapest.
+    return type(value) is int or (isinstance(value, int | np.integer) and not isinstance(value, bool))
 
 
 def _configured(given: T | str, registry: Registry[T], interface: type[Any], key: str) -> T:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from fredfw.fabric.fabric import Fabric
     from fredfw.fabric.routing import Router
 
+_INTEGER, _FLOAT = np.dtype(np.intp), np.dtype(np.float64)
+
 
 def route(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
     """Return one route per pair of nodes, as ``Router.route`` does.
@@ -24,6 +27,70 @@ def route(router: Router, fabric: Fabric, sources: IntArray, destinations: IntAr
     asked = Asking(router, "route")
     with asked:
         answer: object = router.route(fabric, sources, destinations)
+    if len(sources) == 1 and _is_path(answer, fabric, int(sources[0]), int(destinations[0])):
+        return answer
+    return _joining(asked, answer, fabric, sources, destinations)
+
+
+def path(router: Router, fabric: Fabric, source: int, destination: int) -> Routes:
+    """Return the route of one pair of nodes, as ``Router.path`` does.
+
+    A router whose ``route`` is of a more derived class than its ``path`` is asked for the ``route``.
+
+    Raises:
+        PluginError: The router fails, or what it returns is not such a route.
+    """
+    if not has_own_path(type(router)):
+        return route(router, fabric, np.array([source]), np.array([destination]))
+    asked = Asking(router, "path")
+    with asked:
+        answer: object = router.path(fabric, source, destination)
+    if _is_path(answer, fabric, source, destination):
+        return answer
+    return _joining(asked, answer, fabric, np.array([source]), np.array([destination]))
+
+
+def has_own_path(router: type[Router]) -> bool:
+    """Return whether the class that says what a route is says so of a single pair, too."""
+    for cls in router.__mro__:
+        if "path" in cls.__dict__:
+            return True
+        if "route" in cls.__dict__:
+            break
+    return False
+
+
+def _is_path(answer: object, fabric: Fabric, source: int, destination: int) -> TypeGuard[Routes]:
+    """Return whether ``answer`` is one route in the order of its way, in the usual types; others may be right, too."""
+    if not isinstance(answer, Routes):
+        return False
+    shares = answer.coefficients
+    columns: list[tuple[object, np.dtype[Any]]] = [
+        (answer.offsets, _INTEGER),
+        (answer.links, _INTEGER),
+        (answer.latencies, _FLOAT),
+    ]
+    if shares is not None:
+        columns.append((shares, _FLOAT))
+    for column, kind in columns:
+        if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype != kind:
+            return False
+    links, latencies = answer.links.tolist(), answer.latencies.tolist()
+    if answer.offsets.tolist() != [0, len(links)] or len(latencies) != 1 or not 0 <= latencies[0] < math.inf:
+        return False
+    if not links:
+        return source == destination and shares is None
+    if not 0 <= min(links) <= max(links) < len(fabric.bandwidths):
+        return False
+    if shares is not None and not (len(shares) == len(links) and 0 <= shares.min() <= shares.max() < math.inf):
+        return False
+    return source == destination or bool(
+        fabric.sources[links[0]] == source and fabric.destinations[links[-1]] == destination
+    )
+
+
+def _joining(asked: Asking, answer: object, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+    """Return ``answer``, which must be one route on ``fabric`` for each pair, with links that join the two."""
     routes = _checked(asked, answer, fabric, len(sources))
     far = np.flatnonzero(sources != destinations)
     begin, end = routes.offsets[:-1][far], routes.offsets[1:][far]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Capabilities", "Fabric", "Level", "NodeKind", "Topology"]
 
 _T = TypeVar("_T")
+_FIRST = np.zeros(1, dtype=np.intp)
 
 
 class NodeKind(IntEnum):
@@ -225,6 +226,13 @@ class Fabric:
         if used.any():
             latencies[used] = np.add.reduceat(self.latencies[links], offsets[:-1][used])
         return Routes(offsets, links, latencies)
+
+    def path(self, links: Sequence[int] | IntArray) -> Routes:
+        """Return one route that is a path over ``links``, as ``paths`` does for many."""
+        ids = np.array(links, dtype=np.intp)
+        # The same sum as in paths, to the last bit.
+        latencies = np.add.reduceat(self.latencies[ids], _FIRST) if len(ids) else np.zeros(1)
+        return Routes(np.array([0, len(ids)]), ids, latencies)
 
     def view(self, group: IntArray | Sequence[int] | None = None) -> GroupView:
         """Return what an algorithm may know about the NPUs numbered ``group`` (all of them by default).

@@ -32,6 +32,20 @@ class Router(ABC):
             destinations: ``(F,)`` nodes; equal to the source means no links.
         """
 
+    def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
+        """Return the route of one pair of nodes: what ``route`` returns for that pair alone.
+
+        A router may implement it, where a single pair can be routed without the cost of arrays, because a program that
+        sends message after message asks for one pair at a time. A class that implements ``route`` and not ``path`` is
+        asked for its ``route``, whatever it inherits.
+
+        Args:
+            fabric: The network.
+            source: Node.
+            destination: Node; equal to the source means no links.
+        """
+        return self.route(fabric, np.array([source]), np.array([destination]))
+
     @abstractmethod
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """Return one flow over the links that join all ``sources`` to all ``destinations``.
@@ -134,6 +148,8 @@ class LiveRouter(Router):
         self.left = 0
         self._live = live
         self._links = np.flatnonzero(live)
+        self._whole: Fabric | None = None
+        self._remaining: Fabric  # of the fabric that it was asked about last
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``."""
@@ -153,6 +169,13 @@ class LiveRouter(Router):
         place[flows] = np.arange(len(flows))
         return Routes.choose(chosen, self._of_whole(around).select(place), ruled)
 
+    def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
+        """See ``Router.path``."""
+        ruled = answers.path(self.rule, fabric, source, destination)
+        if self._live[ruled.links].all():
+            return ruled
+        return self.route(fabric, np.array([source]), np.array([destination]))
+
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``."""
         ruled = answers.tree(self.rule, fabric, sources, destinations, operation)
@@ -167,8 +190,10 @@ class LiveRouter(Router):
 
     def _remains(self, fabric: Fabric) -> Fabric:
         """Return ``fabric`` with its live links alone."""
-        arrays = {name: getattr(fabric, name)[self._links] for name in _OF_LINKS}
-        return evolve(fabric, **arrays)
+        if self._whole is not fabric:
+            arrays = {name: getattr(fabric, name)[self._links] for name in _OF_LINKS}
+            self._whole, self._remaining = fabric, evolve(fabric, **arrays)
+        return self._remaining
 
     def _of_whole(self, routes: Routes) -> Routes:
         """Return ``routes`` over live links by their numbers in the whole fabric."""

@@ -11,7 +11,7 @@ import numpy as np
 from attrs import frozen
 
 from fredfw.errors import UnsupportedError
-from fredfw.fabric import Fabric, NodeKind, Operation, Router, Routes
+from fredfw.fabric import Fabric, NodeKind, Operation, Router, Routes, answers
 from fredfw.testing.common import COMMON, Case, S
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, describe, seeded
 from fredfw.testing.trees import TreeReport
@@ -238,6 +238,21 @@ def routes_do_not_depend_on_the_batch(case: RoutedCase[Any]) -> None:
             )
 
 
+def routes_of_one_pair_are_the_same(case: RoutedCase[Any]) -> None:
+    """Where a router has a ``path``, it is what ``route`` says of that pair alone."""
+    if not answers.has_own_path(type(case.router)):
+        return
+    sources, destinations = case.pairs
+    for flow in np.linspace(0, len(sources) - 1, min(len(sources), _SINGLES)).astype(np.intp):
+        alone = case.ask(sources[flow : flow + 1], destinations[flow : flow + 1])
+        path = case.router.path(case.fabric, int(sources[flow]), int(destinations[flow]))
+        if not _equal(path, alone):
+            raise ConformanceError(
+                f"path() from {case.pair(flow)} is {case.links(path, 0)} and takes {path.latencies[0]:g} s, route() is "
+                f"{case.links(alone, 0)} and takes {alone.latencies[0]:g} s; leave path() out where it is not cheaper"
+            )
+
+
 def routes_are_deterministic(case: RoutedCase[Any]) -> None:
     """A router gives the same answer when it is asked again, and it does not change its arguments."""
     sources, destinations = (ends.copy() for ends in case.pairs)
@@ -304,6 +319,7 @@ ROUTES: Sequence[Check[RoutedCase[Any]]] = (
     routes_to_oneself_are_empty,
     routes_take_as_long_as_their_links,
     routes_do_not_depend_on_the_batch,
+    routes_of_one_pair_are_the_same,
     routes_are_deterministic,
     trees_exist_where_offered,
     trees_reach_exactly_their_leaves,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from attrs import frozen
@@ -64,6 +64,11 @@ class EcmpRouter(_UpDown):
         tree = fabric.derived(XGFT.of)
         return _paths(fabric, tree, sources, destinations, _hashed(tree, sources, destinations))
 
+    def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
+        """See ``Router.path``."""
+        tree = fabric.derived(XGFT.of)
+        return fabric.path(tree.climb(source, destination, _mixed((source << 32) + destination) % tree.width[-1]))
+
 
 @frozen
 class SprayRouter(_UpDown):
@@ -87,6 +92,20 @@ class SprayRouter(_UpDown):
         latencies = np.where(used, fabric.latencies[first], 0.0).sum(axis=1)
         return Routes(offsets, links, latencies, np.repeat(1 / count, count))
 
+    def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
+        """See ``Router.path``."""
+        tree = fabric.derived(XGFT.of)
+        first = tree.climb(source, destination, 0)
+        turn = len(first) // 2
+        links, shares = list[int](), list[float]()
+        for link, count in zip(first, (*tree.width[1 : turn + 1], *tree.width[turn:0:-1]), strict=True):
+            links += range(link, link + count)
+            shares += [1 / count] * count
+        seconds = np.zeros(2 * tree.height)  # as in route, so that the sum is the same to the last bit
+        seconds[:turn], seconds[len(seconds) - turn :] = fabric.latencies[first[:turn]], fabric.latencies[first[turn:]]
+        offsets, latencies = np.array([0, len(links)]), seconds.sum(keepdims=True)
+        return Routes(offsets, np.array(links, dtype=np.intp), latencies, np.array(shares))
+
 
 def _paths(fabric: Fabric, tree: XGFT, sources: IntArray, destinations: IntArray, path: IntArray) -> Routes:
     """Return one path per pair, the one numbered ``path``."""
@@ -106,8 +125,16 @@ def pair_hash(sources: IntArray, destinations: IntArray) -> NDArray[np.uint64]:
     Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014; the seed is ``source * 2**32 +
     destination``, the arithmetic modulo 2**64. It depends on nothing else, Python's hash seed included.
     """
-    bits = (sources.astype(np.uint64) << np.uint64(32)) + destinations.astype(np.uint64)
-    bits += np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+    hashed: NDArray[np.uint64] = _mixed((sources.astype(np.uint64) << np.uint64(32)) + destinations.astype(np.uint64))
+    return hashed
+
+
+_ALL = 2**64 - 1
+
+
+def _mixed(seed: Any) -> Any:
+    """Return the first output of SplitMix64 for a ``seed``: an int, or an array of unsigned numbers of 64 bits."""
+    bits = (seed + 0x9E3779B97F4A7C15) & _ALL
+    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _ALL
+    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _ALL
+    return bits ^ (bits >> 31)

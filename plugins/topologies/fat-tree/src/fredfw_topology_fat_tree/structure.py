@@ -124,8 +124,7 @@ class XGFT:
         Raises:
             UnsupportedError: A node that is not a host.
         """
-        if max(sources.max(initial=0), destinations.max(initial=0)) >= self.hosts:
-            raise UnsupportedError("paths begin and end at hosts", accepted=f"nodes 0 to {self.hosts - 1}")
+        self._require_hosts(max(sources.max(initial=0), destinations.max(initial=0)))
         places, width = np.array(self.below[:-1]), np.array(self.width[1:])
         start, end = sources[:, None] // places, destinations[:, None] // places
         top = self.first_links[:-1] + path[:, None] // (self.width[-1] // width)
@@ -134,3 +133,26 @@ class XGFT:
             np.hstack([start * width + top, (self.first_links[-1] + end * width + top)[:, ::-1]]),
             np.hstack([climbs, climbs[:, ::-1]]),
         )
+
+    def climb(self, source: int, destination: int, path: int) -> list[int]:
+        """Return the links of one shortest path, as ``walk`` does for many.
+
+        Raises:
+            UnsupportedError: A node that is not a host.
+        """
+        self._require_hosts(max(source, destination))
+        up: list[int] = []
+        down: list[int] = []
+        for level, places in enumerate(self.below[:-1]):
+            start, end = source // places, destination // places
+            if start == end:
+                break
+            width = self.width[level + 1]
+            top = self.first_links[level] + path // (self.width[-1] // width)
+            up.append(start * width + top)
+            down.append(self.first_links[-1] + end * width + top)
+        return up + down[::-1]
+
+    def _require_hosts(self, highest: int) -> None:
+        if highest >= self.hosts:
+            raise UnsupportedError("paths begin and end at hosts", accepted=f"nodes 0 to {self.hosts - 1}")

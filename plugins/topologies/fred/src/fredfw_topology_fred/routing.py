@@ -31,6 +31,14 @@ class UpDownRouter(Router):
         used = ways >= 0
         return fabric.paths(np.concatenate([[0], np.cumsum(used.sum(axis=1))]), ways[used])
 
+    def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
+        """See ``Router.path``."""
+        tree = fabric.derived(_Tree.of)
+        lines = zip(tree.line[source].tolist(), tree.line[destination].tolist(), strict=True)
+        shared = sum(one == other >= 0 for one, other in lines)
+        ways = tree.up[source, shared:].tolist()[::-1] + tree.down[destination, shared:].tolist()
+        return fabric.path([link for link in ways if link >= 0])
+
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``."""
         tree = fabric.derived(_Tree.of)

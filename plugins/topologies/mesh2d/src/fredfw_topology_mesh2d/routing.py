@@ -27,6 +27,10 @@ class XYRouter(Router):
         """See ``Router.route``."""
         return fabric.paths(*fabric.derived(_Grid.of).walk(sources, destinations))
 
+    def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
+        """See ``Router.path``."""
+        return fabric.path(fabric.derived(_Grid.of).walk_one(source, destination))
+
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``."""
         if operation is Operation.ALL_REDUCE:
@@ -128,3 +132,20 @@ class _Grid:
         entry = np.repeat(first - begin * step, length)
         entry += np.repeat(step, length) * np.arange(len(entry))
         return np.concatenate([[0], end[3::4]]), self.links[entry]
+
+    def walk_one(self, source: int, destination: int) -> IntArray:
+        """Return the links of the path of one pair of nodes, along the row first, as ``walk`` does for many."""
+        if source == destination:
+            return self.links[:0]
+        row, column = divmod(int(self.position[source]), self.columns)
+        end_row, end_column = divmod(int(self.position[destination]), self.columns)
+        enters, leaves = int(self.gate[source]), int(self.gate[destination])
+        entry = [4 * self.npus + enters] if enters >= 0 else []
+        begin, end = row * self.columns + column, row * self.columns + end_column
+        entry += range(begin, end) if begin <= end else range(self.npus + begin, self.npus + end, -1)
+        begin, end = end, end_row * self.columns + end_column
+        table, step = (2, self.columns) if begin <= end else (3, -self.columns)
+        entry += range(table * self.npus + begin, table * self.npus + end, step)
+        if leaves >= 0:
+            entry.append(4 * self.npus + int(self.gate.max() + 1) + leaves)
+        return self.links[entry]

@@ -36,7 +36,7 @@ class ShortestArcRouter(Router):
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``."""
-        nodes = _nodes(fabric)
+        nodes = fabric.derived(_nodes)
         ahead = (destinations - sources) % nodes
         clockwise = 2 * ahead < nodes
         tied = np.flatnonzero(2 * ahead == nodes)

@@ -31,6 +31,12 @@ class CrossbarRouter(Router):
         used = (ways >= 0) & (sources != destinations)[:, None]
         return fabric.paths(np.concatenate([[0], np.cumsum(used.sum(axis=1))]), ways[used])
 
+    def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
+        """See ``Router.path``."""
+        up, down = fabric.derived(_links)
+        ways = (int(up[source]), int(down[destination])) if source != destination else ()
+        return fabric.path([link for link in ways if link >= 0])
+
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``."""
         up, down = fabric.derived(_links)

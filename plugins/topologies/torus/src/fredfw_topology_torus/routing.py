@@ -28,6 +28,10 @@ class DimensionOrderRouter(Router):
         """See ``Router.route``."""
         return fabric.paths(*fabric.derived(_Rings.of).walk(sources, destinations))
 
+    def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
+        """See ``Router.path``."""
+        return fabric.path(fabric.derived(_Rings.of).walk_one(source, destination))
+
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``; two of these paths with a common end never part and meet again, so they are a tree."""
         if operation is Operation.ALL_REDUCE:
@@ -112,3 +116,25 @@ class _Rings:
         entry = np.repeat(first - (finish - length) * step, length)
         entry += np.repeat(step, length) * np.arange(len(entry))
         return np.concatenate([[0], finish[len(series) - 1 :: len(series)]]), self.links[entry]
+
+    def walk_one(self, source: int, destination: int) -> IntArray:
+        """Return the links of the path of one pair of nodes, as ``walk`` does for many."""
+        nodes, dimensions, stride = len(self.place), len(self.sizes), 1
+        place, entry = int(self.place[source]), list[int]()
+        starts, ends = self.coordinates[:, source].tolist(), self.coordinates[:, destination].tolist()
+        ways = zip(self.sizes.tolist(), self.two_way.tolist(), starts, ends, strict=True)
+        for dimension, (size, two_way, start, end) in enumerate(ways):
+            ahead = (end - start) % size
+            back = size - ahead
+            if ahead and two_way and (back < ahead or (back == ahead and start % 2 == 1)):
+                hops, until, step, table, around = back, start + 1, -stride, dimensions, size
+            else:
+                hops, until, step, table, around = ahead, size - start, stride, 0, -size
+            first = (table + dimension) * nodes + place
+            until = min(until, hops)
+            entry += range(first, first + until * step, step)
+            first += around * stride  # behind where the ring closes
+            entry += range(first + until * step, first + hops * step, step)
+            place += (end - start) * stride
+            stride *= size
+        return self.links[entry]

@@ -1,0 +1,135 @@
+"""Routers are asked for one pair: by ``path`` where that is theirs, by ``route`` elsewhere, and both are checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve, frozen
+
+from fredfw.embed import NetworkBackend, backend
+from fredfw.errors import PluginError
+from fredfw.fabric import Fabric, LiveRouter, Routes, ShortestPathRouter, answers
+from fredfw.typing import IntArray
+
+LATENCY = 0.1
+# Node k has links to node k + 1 (number k) and back (number 4 + k): a ring of 4.
+RING = Fabric("ring", np.zeros(4), np.arange(8) % 4, (np.arange(8) + np.repeat([1, 3], 4)) % 4, 1.0, LATENCY, 0.0)
+
+
+@frozen
+class Onward(ShortestPathRouter):
+    """Always the same way round."""
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        pairs = zip(sources.tolist(), destinations.tolist(), strict=True)
+        return Routes.concatenate([self.path(fabric, *pair) for pair in pairs])
+
+    def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
+        return fabric.path([(source + step) % 4 for step in range((destination - source) % 4)])
+
+
+@frozen
+class Derived(Onward):
+    """Says anew what a route is, and nothing of single pairs."""
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        return ShortestPathRouter().route(fabric, sources, destinations)
+
+
+@frozen
+class Wrong(ShortestPathRouter):
+    """Its path from 0 to 2 is over links 0 and 1, with ``fields`` in place of what is right."""
+
+    fields: dict[str, Any]
+
+    def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
+        return evolve(fabric.path([0, 1]), **self.fields)
+
+
+def test_a_path_is_a_route_with_the_latency_of_its_links() -> None:
+    routes = answers.path(Onward(), RING, 3, 2)
+    assert (routes.offsets.tolist(), routes.links.tolist()) == ([0, 3], [3, 0, 1])
+    assert routes.latencies == pytest.approx([3 * LATENCY])
+    assert routes.latencies.tobytes() == RING.paths(routes.offsets, routes.links).latencies.tobytes()
+    assert answers.path(Onward(), RING, 1, 1).latencies.tolist() == [0.0]
+
+
+def test_a_class_that_says_what_a_route_is_is_not_asked_for_a_path_that_it_inherits() -> None:
+    assert answers.path(Onward(), RING, 0, 3).links.tolist() == [0, 1, 2]
+    assert answers.path(Derived(), RING, 0, 3).links.tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"links": np.array([1, 0])},  # in another order, which a route may have
+        {"links": np.array([0, 1], dtype=np.int32)},
+        {"offsets": np.array([0, 2], dtype=np.uint8)},
+        {"latencies": np.array([1])},
+        {"coefficients": np.array([1.0, 0.5])},
+        {"coefficients": np.array([1, 1])},
+    ],
+)
+def test_an_unusual_path_that_is_right_passes(fields: dict[str, Any]) -> None:
+    path = answers.path(Wrong(fields), RING, 0, 2)
+    assert all(getattr(path, name) is value for name, value in fields.items())
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"links": [0, 1]}, "returned routes with links [0, 1]; expected an array of integers"),
+        ({"links": np.array([0.0, 1.0])}, "returned routes with links array([0., 1.]); expected an array of integers"),
+        ({"links": np.array([0, 8])}, "returned routes with link 8; expected links 0 to 7"),
+        ({"links": np.array([-8, 1])}, "returned routes with link -8; expected links 0 to 7"),
+        ({"links": np.array([1, 1])}, "from npu0 to npu2 that has no link that leaves its source"),
+        ({"links": np.array([0, 2])}, "from npu0 to npu2 that has no link that enters its destination"),
+        ({"offsets": np.array([0, 1])}, "with offsets that do not cut its 2 links"),
+        ({"offsets": np.array([0, 1, 2])}, "with 3 offsets; expected 2 for 1 routes"),
+        ({"offsets": np.zeros(2, dtype=np.intp), "links": np.zeros(0, dtype=np.intp)}, "npu2 that has no links"),
+        ({"latencies": np.array([np.nan])}, "with latency nan; expected seconds"),
+        ({"latencies": np.array([-1.0])}, "with latency -1.0; expected seconds"),
+        ({"latencies": np.zeros(2)}, "with 2 latencies; expected 1"),
+        ({"coefficients": np.ones(3)}, "with 3 coefficients; expected 2"),
+        ({"coefficients": np.array([1.0, np.nan])}, "with coefficient nan; expected finite shares"),
+        ({"coefficients": np.array([1.0, np.inf])}, "with coefficient inf; expected finite shares"),
+    ],
+)
+def test_a_wrong_path_is_an_error_that_names_the_router(fields: dict[str, Any], expected: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        answers.path(Wrong(fields), RING, 0, 2)
+    assert "Wrong.path() of 'shortest-path' returned" in str(caught.value)
+    assert expected in str(caught.value)
+
+
+def test_what_is_no_route_is_an_error_too() -> None:
+    class Empty(ShortestPathRouter):
+        def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
+            return None  # type: ignore[return-value]
+
+    with pytest.raises(PluginError, match=r"Empty.path\(\) .* returned None; expected fredfw.Routes"):
+        answers.path(Empty(), RING, 0, 2)
+
+
+def test_a_path_over_a_failed_link_goes_another_way() -> None:
+    live = np.ones(8, dtype=bool)
+    live[1] = False
+    router = LiveRouter(Onward(), live)
+    assert answers.path(router, RING, 0, 1).links.tolist() == [0]
+    assert router.left == 0
+    assert answers.path(router, RING, 0, 2).links.tolist() == [4, 7]
+    assert answers.path(router, RING, 1, 3).links.tolist() == [5, 4]
+    assert router.left == 2
+
+
+def test_a_backend_keeps_the_routes_of_so_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "_REMEMBERED", 2)
+    network, ends = NetworkBackend(RING.with_defaults(router=Onward())), []
+    for destination in (1, 2, 3, 1, 2):
+        network.send(0, destination, 1.0, on_complete=lambda: ends.append(network.now))
+        network.run_until_idle()
+    # A second for each, and a tenth for each link.
+    assert ends == pytest.approx([1.1, 2.3, 3.6, 4.7, 5.9])
+    assert list(network._routes) == [(0, 1), (0, 2)]
