@@ -48,14 +48,21 @@ class _Operation:
     """Something under way.
 
     Args:
-        what: In words.
+        text: What it is, in words, with places for facts.
+        facts: Those.
         on_complete: Called at its end.
         stop: Takes it off the network.
     """
 
-    what: str
+    text: str
+    facts: tuple[object, ...]
     on_complete: Callback | None
     stop: Callable[[], None]
+
+    @property
+    def what(self) -> str:
+        """What it is; put together when somebody asks."""
+        return self.text.format(*self.facts)
 
 
 class NetworkBackend:
@@ -176,9 +183,10 @@ class NetworkBackend:
             again=partial(_path, self.fabric, source, destination),
         )
         handle = self._next_handle()
-        ticket = self._network.start(flows, partial(self._delivered, handle))
-        what = f"send {handle} from {src!r} to {dst!r}, {size:g} bytes{_tagged(tag)}"
-        self._operations[handle] = _Operation(what, on_complete, partial(self._network.cancel, ticket))
+        ended = self._arrived if tag is None else self._delivered
+        ticket = self._network.start(flows, partial(ended, handle))
+        text, facts = "send {} from {!r} to {!r}, {:g} bytes{}", (handle, src, dst, size, _tagged(tag))
+        self._operations[handle] = _Operation(text, facts, on_complete, partial(self._network.cancel, ticket))
         if tag is not None:
             self._matching.send(handle, (source, destination, tag))
         return handle
@@ -203,8 +211,8 @@ class NetworkBackend:
             raise InputError("a receive needs a tag", key="tag", accepted="the tag of a send")
         _check_callback(on_complete, required=True)
         handle = self._next_handle()
-        what = f"receive {handle} at {dst!r} from {src!r}{_tagged(tag)}"
-        self._operations[handle] = _Operation(what, on_complete, _nothing)
+        text, facts = "receive {} at {!r} from {!r}{}", (handle, dst, src, _tagged(tag))
+        self._operations[handle] = _Operation(text, facts, on_complete, _nothing)
         self._serve(self._matching.receive(handle, (source, destination, tag)))
         return handle
 
@@ -249,7 +257,7 @@ class NetworkBackend:
             self._lowering,
             plan.schedule,
             self.fabric.npus[members][None, :],
-            partial(self._delivered, handle),
+            partial(self._arrived, handle),
             priority=priority,
             label=label,
         )
@@ -258,8 +266,8 @@ class NetworkBackend:
         except BaseException:
             run.cancel()
             raise
-        what = f"collective {handle}, {request.pattern} of {request.size:g} bytes by {plan.algorithm}"
-        self._operations[handle] = _Operation(what, on_complete, run.cancel)
+        text, facts = "collective {}, {} of {:g} bytes by {}", (handle, request.pattern, request.size, plan.algorithm)
+        self._operations[handle] = _Operation(text, facts, on_complete, run.cancel)
         return handle
 
     def schedule(self, delay: float | str, callback: Callback) -> Handle:
@@ -272,8 +280,8 @@ class NetworkBackend:
         _check_callback(callback, key="callback", required=True)
         handle = self._next_handle()
         event = self._network.schedule(seconds, partial(self._end, handle))
-        what = f"timer {handle} of {self.now + seconds:g} s"
-        self._operations[handle] = _Operation(what, callback, partial(self._network.unschedule, event))
+        text, facts = "timer {} of {:g} s", (handle, self.now + seconds)
+        self._operations[handle] = _Operation(text, facts, callback, partial(self._network.unschedule, event))
         return handle
 
     def cancel(self, handle: Handle) -> None:
@@ -410,6 +418,9 @@ class NetworkBackend:
         return self._network.statistics.as_dict()
 
     # --- callbacks of the engine
+
+    def _arrived(self, handle: Handle, _ended: IntArray) -> None:
+        self._end(handle)
 
     def _delivered(self, handle: Handle, _ended: IntArray) -> None:
         # Events of their own, so that a callback that raises does not cost another.

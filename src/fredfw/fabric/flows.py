@@ -88,10 +88,14 @@ class Routes:
         both = cls.concatenate([these, others])
         return both.select(np.arange(len(others)) + np.where(chosen, 0, len(these)))
 
-    @cached_property
+    @property
     def slowest(self) -> float:
         """The highest latency."""
-        return float(self.latencies[0]) if len(self) == 1 else float(self.latencies.max(initial=0.0))
+        return self.latencies.item() if len(self.latencies) == 1 else self._slowest
+
+    @cached_property
+    def _slowest(self) -> float:
+        return float(self.latencies.max(initial=0.0))
 
     @cached_property
     def local(self) -> BoolArray:
@@ -99,10 +103,14 @@ class Routes:
         local: BoolArray = self.offsets[1:] == self.offsets[:-1]
         return local
 
-    @cached_property
+    @property
     def any_local(self) -> bool:
         """Whether any flow crosses no link."""
-        return not len(self.links) if len(self) == 1 else bool(self.local.any())
+        return not len(self.links) if len(self.latencies) == 1 else self._any_local
+
+    @cached_property
+    def _any_local(self) -> bool:
+        return bool(self.local.any())
 
     def links_of(self, flows: IntArray) -> IntArray:
         """Return the links of ``(k,)`` ``flows``, one flow after the other."""
@@ -189,7 +197,7 @@ class FlowSet:
         """Whether every flow has something to send over some link."""
         if self.routes.any_local:
             return False
-        return bool(self.volumes[0] > 0) if len(self.volumes) == 1 else self._sends
+        return self.volumes.item() > 0 if len(self.volumes) == 1 else self._sends
 
     @cached_property
     def _sends(self) -> bool:
