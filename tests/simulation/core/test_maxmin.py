@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from fredfw.fabric import Fabric, FlowSet, Routes
 from fredfw.simulation import FlowNetwork, MaxMin, Statistics
 from fredfw.simulation.core import compiled
-from fredfw.simulation.core.fill import by_passes
+from fredfw.simulation.core.fill import by_passes, max_min
 from fredfw.simulation.core.loads import Load
 from fredfw.simulation.core.maxmin import MaxMinTable
 from fredfw.simulation.core.pure import PureSlots
@@ -187,6 +188,16 @@ def test_rates_are_max_min_fair_after_each_change(slots: None, monkeypatch: pyte
             expected, _ = by_passes(offsets, np.concatenate(paths).astype(np.intp), None, None, table.bandwidths)
             np.testing.assert_allclose(inside.rate[draining], expected, rtol=1e-12)
             assert first == pytest.approx(inside.finish[draining].min(), rel=0)
+            if table._known:
+                loads = np.bincount(np.concatenate(paths), np.repeat(expected, np.diff(offsets)), inside.links)
+                np.testing.assert_allclose(inside.load, loads, rtol=1e-10, atol=1e-10)
+                necks = inside.bottleneck[draining]
+                # Each has a saturated link on which nobody is faster.
+                assert all(neck in path for neck, path in zip(necks.tolist(), paths, strict=True))
+                np.testing.assert_allclose(loads[necks], inside.capacity[necks], rtol=1e-10)
+                fastest = np.zeros(inside.links)
+                np.maximum.at(fastest, np.concatenate(paths), np.repeat(expected, np.diff(offsets)))
+                np.testing.assert_allclose(expected, fastest[necks], rtol=1e-9)
         pieces.append((len(draining), table._known))
         return first
 
@@ -344,3 +355,141 @@ def test_the_table_in_c_is_the_default_where_it_is_installed() -> None:
     assert isinstance(table, MaxMinTable)
     assert isinstance(table._slots, Slots)
     assert isinstance(table._slots, PureSlots) == (compiled.library() is None)
+
+
+def lanes(*bandwidths: float) -> MaxMinTable:
+    """Return a table on links of these bandwidths."""
+    table = flow_table(RateSolver(parallel(np.array(bandwidths)), MaxMin()), Statistics())
+    assert isinstance(table, MaxMinTable)
+    return table
+
+
+def along(links: list[int], volumes: list[float], caps: list[float] | None = None) -> Load:
+    """Return a load of one flow on each of ``links``."""
+    routes = Routes(np.arange(len(links) + 1), np.array(links), np.zeros(len(links)), None)
+    limits = None if caps is None else np.array(caps)
+    return Load(routes=routes, volumes=np.array(volumes), delays=np.zeros(len(links)), caps=limits, priority=0)
+
+
+def put(table: MaxMinTable, load: Load, now: float = 0.0) -> Load:
+    table.put(load, now)
+    table.settle()
+    return load
+
+
+def ends(table: MaxMinTable) -> list[tuple[float, int]]:
+    """Let all flows drain; return when and how many at once."""
+    found = []
+    while (first := table.first_done) < math.inf:
+        found.append((first, sum(len(flows) for _, flows in table.take_first())))
+        table.settle()
+    return found
+
+
+def test_flows_that_are_taken_off_leave_the_others_in_the_order_of_their_ends(slots: None) -> None:
+    # Each is alone on a link of 1 byte per second, so it ends after as many seconds as it has bytes.
+    random = np.random.default_rng(5)
+    volumes = 1.0 + random.permutation(300)
+    table = lanes(*np.ones(300))
+    flows = put(table, along(list(range(300)), volumes.tolist()))
+    gone = random.permutation(300)[:200]
+    for flow in gone.tolist():
+        table.drop(flows, np.array([flow]))
+        table.settle()
+    assert table._known
+    assert ends(table) == [(volume, 1) for volume in sorted(np.delete(volumes, gone))]
+
+
+@pytest.mark.parametrize("related", [False, True])
+@pytest.mark.parametrize(
+    ("bandwidth", "volumes", "moments"),
+    [
+        # What remains of the second when the first is drained: 1 byte of 1e12, and a billionth of next to nothing.
+        (1e12, [1e12, 1e12 + 1], [(1.0, 2)]),
+        (1e-12, [1e-12, (1 + 1e-9) * 1e-12], [(1.0, 1), (1.0 + 1e-9, 1)]),
+        (1.0, [1.0, 1.0 + 1e-10], [(1.0, 1), (1.0 + 1e-10, 1)]),
+        (1.0, [1.0, 1.0 + 1e-12], [(1.0, 2)]),
+    ],
+)
+def test_a_flow_is_drained_by_the_share_of_its_volume_that_remains(
+    slots: None, related: bool, bandwidth: float, volumes: list[float], moments: list[tuple[float, int]]
+) -> None:
+    table = lanes(*[bandwidth] * 2, *[1.0] * 8)
+    # Eight others that end at 100 seconds.
+    put(table, along(list(range(2, 10)), [100.0] * 8))
+    if related:
+        for lane, volume in enumerate(volumes):
+            put(table, along([lane], [volume]))
+    else:
+        put(table, along([*range(2), *range(2, 10)], [*volumes, *[1e3] * 8]))
+    assert table._known == related
+    found = ends(table)[: len(moments)]
+    assert [count for _, count in found] == [count for _, count in moments]
+    assert [time for time, _ in found] == pytest.approx([time for time, _ in moments], rel=1e-13)
+
+
+@pytest.mark.parametrize("related", [False, True])
+@pytest.mark.parametrize(("apart", "together"), [(1e-10, True), (1e-8, False)])
+def test_late_in_the_day_a_few_roundings_of_the_clock_are_one_moment(
+    slots: None, related: bool, apart: float, together: bool
+) -> None:
+    # After a million seconds the clock goes on in steps of 1.2e-10 s.
+    table, day = lanes(*np.ones(10)), 1e6
+    put(table, along(list(range(2, 10)), [2 * day] * 8))
+    table.pass_time(day)
+    volumes = [1e-9, 1e-9 + apart]
+    if related:
+        for lane, volume in enumerate(volumes):
+            put(table, along([lane], [volume]), day)
+    else:
+        put(table, along([*range(2), *range(2, 10)], [*volumes, *[2 * day] * 8]), day)
+    assert table._known == related
+    table.take_first()
+    assert len(table) == (8 if related else 16) + (0 if together else 1)
+
+
+def test_what_remains_falls_with_time_and_never_below_nothing(slots: None) -> None:
+    table = lanes(2.0, 5.0)
+    load = put(table, along([0, 1, 1], [10.0, 9.0, 30.0]))
+    assert table.remaining(load, 0.0).tolist() == [10.0, 9.0, 30.0]
+    assert table.remaining(load, 3.0) == pytest.approx([4.0, 1.5, 22.5])
+    assert table.remaining(load, np.array([1.0, 2.0, 3.0])) == pytest.approx([8.0, 4.0, 22.5])
+    assert table.remaining(load, 100.0).tolist() == [0.0, 0.0, 0.0]
+    table.pass_time(2.0)
+    table.drop(load, np.array([1]))
+    put(table, along([0], [1.0]), 2.0)
+    # Now the first has half of its link, and the third all of its own.
+    assert table.remaining(load, 4.0) == pytest.approx([4.0, 0.0, 15.0])
+
+
+def test_slots_that_move_together_stay_those_of_their_loads(slots: None) -> None:
+    # Link k has 1 + k bytes per second, and flow k is alone on it.
+    table = lanes(*1.0 + np.arange(60.0))
+    first = put(table, along(list(range(60)), [1000.0] * 60))
+    table.drop(first, np.arange(40))
+    table.settle()
+    table.drop(first, np.array([40]))
+    table.settle()
+    assert table._known
+    second = put(table, along([0, 1, 41, 59, 2], [500.0] * 5))
+    assert table._slots.slots == 24  # there was no room for five more
+    assert table._known
+    alone = 1000.0 - (1.0 + np.arange(60.0))
+    expected = np.where(np.arange(60) > 40, alone, 0.0)
+    expected[[41, 59]] = 1000.0 - np.array([42.0, 60.0]) / 2
+    assert table.remaining(first, 1.0) == pytest.approx(expected)
+    assert table.remaining(second, 1.0) == pytest.approx(500.0 - np.array([1.0, 2.0, 21.0, 30.0, 3.0]))
+    table.drop(first, np.array([41]))
+    table.settle()
+    assert table.remaining(second, 1.0) == pytest.approx(500.0 - np.array([1.0, 2.0, 42.0, 30.0, 3.0]))
+    assert table.stalled() == []
+    assert len(table) == 23
+
+
+@pytest.mark.parametrize("rates_of", [max_min, by_passes])
+def test_a_flow_at_its_cap_does_not_wait_for_others(rates_of: Callable[..., tuple[FloatArray, int]]) -> None:
+    # The first link offers 1 to each of its two flows, which is the cap of one; the other has 0.5 on the second link.
+    offsets, links = np.array([0, 1, 3]), np.array([0, 0, 1])
+    rates, passes = rates_of(offsets, links, None, np.array([1.0, np.inf]), np.array([2.0, 0.5]))
+    assert rates.tolist() == [1.0, 0.5]
+    assert passes == 1
