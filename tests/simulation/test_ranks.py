@@ -380,7 +380,7 @@ def test_streams_are_admitted_when_their_own_sources_are_ready(policy: str) -> N
     phase = Phase.of([0, 1], [1, 0], 0, stream=[0, 0], reduce=True)
     schedule = Schedule(Pattern.ALL_REDUCE, 2, 1e9, 1, (phase,))
     network, ends = FlowNetwork(on, MaxMin()), []
-    RankRun(network, Lowering(on), schedule, groups, lambda _: ends.append(network.now)).start()
+    RankRun(network, Lowering(on), schedule, groups, lambda done: ends.extend([network.now] * len(done))).start()
     network.advance()
     assert network.idle
     assert ends == pytest.approx([1.0, 1.0, 2.0 if policy == "block" else 1.0], rel=1e-9)

@@ -32,6 +32,7 @@ from fredfw.simulation import (
     Statistics,
     answers,
 )
+from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.fidelity import COMPRESSED, run_of
 from fredfw.simulation.fidelity import notes as fidelity_notes
 from fredfw.simulation.planner import too_fast
@@ -66,6 +67,7 @@ class Runner:
         self._bench: dict[str, Bench] = {}
         self._cells: dict[str, dict[str, _Cell]] = {}  # by fabric and workload
         self._graphs: dict[tuple[str, System], TaskGraph] = {}
+        self._priorities = {label: rank for rank, label in enumerate(experiment.priorities)}
 
     def check(self, workload: WorkloadSpec, fabric: FabricSpec) -> tuple[str, ...]:
         """Make sure that ``workload`` fits ``fabric``, as far as that can be known without simulating anything.
@@ -109,7 +111,20 @@ class Runner:
         self._log("cell begins", **names, ranks=len(cell.places), tasks=len(cell.graph))
         begun = perf_counter()
         network = FlowNetwork(bench.fabric, bench.sharing, cell.solver)
-        executor = self._executor(workload, cell, network, fidelity, progress=progress)
+        experiment = self._experiment
+        executor = Executor(
+            cell.graph,
+            fabric=bench.fabric,
+            network=network,
+            placement=cell.places,
+            planner=bench.planner,
+            lowering=bench.lowering,
+            compute_seconds=lambda flops, moved: workload.compute_scale * experiment.npu.seconds(flops, moved),
+            priorities=self._priorities,
+            fidelity=fidelity,
+            bounds=bench.bounds,
+            progress=progress,
+        )
         with self._placed(f"fabrics.{fabric.name}.router", UnsupportedError):
             try:
                 timeline = executor.run()
@@ -195,40 +210,23 @@ class Runner:
             notes = (*workload_answers.notes(workload.workload, system), *omissions)
         # Not the bench's solver: what a cell counts must not depend on the cells that ran before it.
         solver = RateSolver(bench.fabric, bench.sharing)
-        cell = _Cell(bench, placement, places, memory, graph, solver, trained, notes, omissions)
-        network = FlowNetwork(bench.fabric, bench.sharing, solver)
         with self._placed(work):
-            executor = self._executor(workload, cell, network, COMPRESSED)
+            tasks = Assignment(
+                graph,
+                fabric=bench.fabric,
+                placement=places,
+                planner=bench.planner,
+                lowering=bench.lowering,
+                priorities=self._priorities,
+                bounds=bench.bounds,
+            )
         with self._placed(f"fabrics.{fabric.name}.collectives"):
-            executor.check_collectives()
+            tasks.check_collectives()
         with self._placed(f"fabrics.{fabric.name}.router"):
-            executor.check_streams()
+            tasks.check_streams()
+        cell = _Cell(bench, placement, places, memory, graph, solver, trained, notes, omissions)
         known[workload.name] = cell
         return cell
-
-    def _executor(
-        self,
-        workload: WorkloadSpec,
-        cell: _Cell,
-        network: FlowNetwork,
-        fidelity: str,
-        *,
-        progress: Callable[[float], None] | None = None,
-    ) -> Executor:
-        experiment = self._experiment
-        return Executor(
-            cell.graph,
-            fabric=cell.bench.fabric,
-            network=network,
-            placement=cell.places,
-            planner=cell.bench.planner,
-            lowering=cell.bench.lowering,
-            compute_seconds=lambda flops, moved: workload.compute_scale * experiment.npu.seconds(flops, moved),
-            priorities={label: rank for rank, label in enumerate(experiment.priorities)},
-            fidelity=fidelity,
-            bounds=cell.bench.bounds,
-            progress=progress,
-        )
 
     @contextmanager
     def _placed(self, key: str, kind: type[InputError] = InputError) -> Iterator[None]:

@@ -18,6 +18,8 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 
 # How many flows the flow sets that are kept may have together.
 _CAPACITY = 4_000_000
+# So few nodes name themselves; a digest takes longer.
+_FEW = 64
 # How much of what others have built is kept.
 _BUILT = 256
 
@@ -174,7 +176,7 @@ class Lowering:
             times: How often each is sent, one time after the other.
         """
         count = len(sources)
-        ends = _digest(sources, destinations), operation
+        ends = self._named(sources), self._named(destinations), operation
         key = (*ends, volume, priority, label, times)
         known = self._flow_sets.get(key)
         if known is not None:
@@ -192,33 +194,55 @@ class Lowering:
         )
         return self._remember(key, None, flow_set)
 
-    def built(self, build: Callable[[], _T], groups: IntArray, *named: object) -> _T:
+    def each(self, whole: FlowSet, flows: IntArray) -> FlowSet:
+        """Return ``(k,)`` ``flows`` of ``whole``, each an activity of its own."""
+        key = id(whole), flows.tobytes()
+        known = self._flow_sets.get(key)
+        if known is not None:
+            return known[1]
+        every = len(flows) == len(whole.volumes)
+        # Large sets that are not whole seldom come again.
+        kept = every or len(flows) <= _FEW
+        apart = evolve(
+            whole,
+            routes=whole.routes if every else whole.routes.select(flows),
+            volumes=whole.volumes if every else whole.volumes[flows],
+            activity=np.arange(len(flows)),
+            activities=len(flows),
+            again=partial(_some, whole, flows),
+        )
+        return self._remember(key, whole, apart) if kept else apart
+
+    def built(self, build: Callable[[], _T], groups: IntArray | None, *named: object) -> _T:
         """Return what ``build`` makes, once for the same ``groups`` and objects ``named``, which are told by identity.
 
         So that a collective that is run again and again is looked through once.
         """
-        key = self._named(groups), *map(id, named)
-        if key not in self._built:
+        key = None if groups is None else self._named(groups), *map(id, named)
+        known = self._built.get(key)
+        if known is None:
             if len(self._built) >= _BUILT:
                 self._built.clear()
-            self._built[key] = named, build()
-        return cast(_T, self._built[key][1])
+            known = self._built[key] = named, build()
+        return cast(_T, known[1])
 
     def replaced(self, phase: Phase) -> IntArray:
         """Return for each of the unicasts that replace the streams of ``phase`` in a group the flow that it is for."""
         return _exchange(self.ends(phase)).original
 
-    def _named(self, groups: IntArray) -> bytes:
+    def _named(self, groups: IntArray) -> Hashable:
         """Return a name of ``groups``, which are often the same for one phase after the other."""
+        if groups.size <= _FEW:
+            return groups.shape, groups.tobytes()
         if self._last is None or self._last[0] is not groups:
             self._last = groups, _digest(groups)
         return self._last[1]
 
-    def _remember(self, key: Hashable, schedule: Schedule | None, flow_set: FlowSet) -> FlowSet:
+    def _remember(self, key: Hashable, named: object, flow_set: FlowSet) -> FlowSet:
         if self._held + len(flow_set.volumes) > _CAPACITY:
             self._flow_sets.clear()
             self._held = 0
-        self._flow_sets[key] = schedule, flow_set  # the schedule, because the key has its identity
+        self._flow_sets[key] = named, flow_set  # what is named, because the key has its identity
         self._held += len(flow_set.volumes)
         return flow_set
 
@@ -270,6 +294,10 @@ class Lowering:
     def __setstate__(self, state: dict[str, Any]) -> None:
         # What is remembered is named by identity, which is another one in a copy.
         self.__init__(**state)  # type: ignore[misc]  # a copy is one that has not built anything yet
+
+
+def _some(whole: FlowSet, flows: IntArray, router: Router) -> Routes:
+    return whole.routed(router).select(flows)
 
 
 def _operation(sources: int, destinations: int) -> Operation:

@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+import numpy as np
+from attrs import frozen
+
 from fredfw.collectives import Schedule
+from fredfw.typing import IntArray
+
+
+@frozen(eq=False)
+class Order:
+    """What follows from a schedule alone for whoever runs it.
+
+    Args:
+        dependents: For each phase those that come directly after it.
+        channels: The phases that take turns, by channel.
+    """
+
+    dependents: list[list[int]]
+    channels: dict[int, IntArray]
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> Order:
+        """Return the order of the phases of ``schedule``."""
+        return cls(dependents(schedule), {one: np.array(members) for one, members in channels(schedule).items()})
 
 
 def dependents(schedule: Schedule) -> list[list[int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from fredfw.simulation.lowering import Ends
 from fredfw.typing import IntArray
@@ -20,6 +20,7 @@ class Table:
 
     offsets: IntArray
     values: IntArray
+    _lists: dict[int, list[int]] = field(factory=dict, init=False)
 
     @classmethod
     def of(cls, row: IntArray, values: IntArray, rows: int) -> Table:
@@ -39,6 +40,13 @@ class Table:
     def row(self, one: int) -> IntArray:
         """Return the values of a row."""
         return self.values[self.offsets[one] : self.offsets[one + 1]]
+
+    def list(self, one: int) -> list[int]:
+        """Return the values of a row, which are looked up once."""
+        known = self._lists.get(one)
+        if known is None:
+            known = self._lists[one] = self.row(one).tolist()
+        return known
 
     def rows(self, chosen: IntArray) -> IntArray:
         """Return the values of ``(k,)`` rows, one after the other."""

@@ -11,9 +11,9 @@ import numpy as np
 from fredfw import limits
 from fredfw.collectives import Schedule
 from fredfw.errors import InputError
-from fredfw.simulation import order
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
+from fredfw.simulation.order import Order
 from fredfw.typing import IntArray
 
 _AFTER_COMPLETIONS = 1
@@ -61,16 +61,13 @@ class ScheduleRun:
         if stepwise:
             limits.check("phases", schedule.steps)  # each repetition is one then
         phases, count = schedule.phases, len(groups)
+        self._order = lowering.built(partial(Order.of, schedule), None, schedule, Order)
         self._left = np.full(count, len(phases))
-        # An empty schedule, of a group of one, has no rows.
-        waiting = np.array([len(phase.after) for phase in phases], dtype=np.intp)
-        self._waiting = np.repeat(waiting[:, None], count, axis=1)
-        self._dependents = order.dependents(schedule)
-        self._channels = {channel: np.array(members) for channel, members in order.channels(schedule).items()}
-        self._busy = {channel: np.zeros(count, dtype=bool) for channel in self._channels}
-        self._rank = np.full((len(phases), count), np.inf)  # of the ready phases, for their channel
-        self._size = [float(schedule.row_bytes(phase).sum()) if smallest_first else 0.0 for phase in phases]
-        self._smallest_first = smallest_first
+        self._waiting: dict[int, IntArray] = {}  # phases before each that a group is not done with; once one is done
+        self._busy = {channel: np.zeros(count, dtype=bool) for channel in self._order.channels}
+        # Of the ready phases, for their channel.
+        self._rank = np.full((len(phases) if self._busy else 0, count), np.inf)
+        self._size = [float(schedule.row_bytes(phase).sum()) for phase in phases] if smallest_first else None
         self._due: dict[int | None, int] = {}  # events that are due, by channel; by None that an empty schedule ends
         self._tickets: list[int] = []
 
@@ -103,7 +100,7 @@ class ScheduleRun:
         if channel < 0:
             self._begin(index, groups, 0)
             return
-        self._rank[index, groups] = self._size[index] if self._smallest_first else self._network.now
+        self._rank[index, groups] = self._network.now if self._size is None else self._size[index]
         self._dispatch_later(channel)
 
     def _dispatch_later(self, channel: int) -> None:
@@ -113,11 +110,11 @@ class ScheduleRun:
 
     def _dispatch(self, channel: int) -> None:
         self._due.pop(channel, None)
-        members, busy = self._channels[channel], self._busy[channel]
+        members, busy = self._order.channels[channel], self._busy[channel]
         rank = self._rank[members]
         choice = rank.argmin(axis=0)  # ties: the phase declared first
         able = ~busy & np.isfinite(rank.min(axis=0))
-        for position in np.unique(choice[able]):
+        for position in sorted(set(choice[able].tolist())):
             index, groups = int(members[position]), np.flatnonzero(able & (choice == position))
             self._rank[index, groups] = np.inf
             busy[groups] = True
@@ -154,10 +151,15 @@ class ScheduleRun:
         if channel >= 0:
             self._busy[channel][groups] = False
             self._dispatch_later(channel)
-        for dependent in self._dependents[index]:
-            waiting = self._waiting[dependent]
-            waiting[groups] -= 1
-            ready = groups[waiting[groups] == 0]
+        for dependent in self._order.dependents[index]:
+            ready = groups
+            before = len(self._schedule.phases[dependent].after)
+            if before > 1:
+                waiting = self._waiting.get(dependent)
+                if waiting is None:
+                    waiting = self._waiting[dependent] = np.full(len(self._left), before)
+                waiting[groups] -= 1
+                ready = groups[waiting[groups] == 0]
             if len(ready):
                 self._ready(dependent, ready)
         self._left[groups] -= 1

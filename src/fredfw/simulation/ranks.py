@@ -19,22 +19,24 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from attrs import define, evolve, field
+from attrs import define, evolve
 
 from fredfw import limits
 from fredfw.collectives import Schedule
-from fredfw.fabric import AlwaysStart, FlowSet, Router, Routes
-from fredfw.simulation import order
+from fredfw.fabric import AlwaysStart, FlowSet, Routes
 from fredfw.simulation.channels import Channel, choices
 from fredfw.simulation.claims import Claim
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
+from fredfw.simulation.order import Order
 from fredfw.simulation.parties import Parties
 from fredfw.simulation.recurrence import Recurrence, Standing, Steps
 from fredfw.typing import FloatArray, IntArray
 
 # In what order things happen at one moment: first all that ends, then channels choose, then flows start together.
 _CHANNELS, _FLOWS = 1, 2
+# So few nodes or flows are looked at one by one; NumPy is slow at them.
+_FEW = 16
 # By how many roundings of the clock a sum of times may be off.
 _TICKS = 4
 
@@ -51,7 +53,6 @@ class _Stage:
         started: ``(flows,)`` how often each has started.
         delivered: ``(flows,)`` how often each was delivered.
         unfinished: Nodes that are not through.
-        single: Flow sets of one flow each that have started, by flow; of a phase that always carries the same.
     """
 
     parties: Parties
@@ -61,14 +62,14 @@ class _Stage:
     started: IntArray
     delivered: IntArray
     unfinished: int
-    single: dict[int, FlowSet] = field(factory=dict)
 
     @classmethod
     def of(cls, parties: Parties) -> _Stage:
+        """Return a phase that nobody has begun."""
         nodes, flows = len(parties.sends), len(parties.starters)
-        never, none = np.zeros(flows, dtype=np.intp), np.zeros(nodes, dtype=np.intp)
-        absent = parties.starters.count(np.arange(flows))
-        return cls(parties, none - 1, none, absent, never, never.copy(), nodes)
+        never = np.zeros(flows, dtype=np.intp)
+        step, pending = np.full(nodes, -1), np.zeros(nodes, dtype=np.intp)
+        return cls(parties, step, pending, np.diff(parties.starters.offsets), never, never.copy(), nodes)
 
 
 class RankRun(Claim):
@@ -111,7 +112,7 @@ class RankRun(Claim):
         self._rendezvous = rendezvous
         self._count, self._ranks = groups.shape
         phases = schedule.phases
-        self._dependents = order.dependents(schedule)
+        self._order = lowering.built(partial(Order.of, schedule), None, schedule, Order)
         self._missing: dict[int, IntArray] = {}  # phases before each that a node is not done with; once one is done
         self._stages: dict[int, _Stage] = {}
         self._left = np.full(self._count, len(phases) * self._ranks)
@@ -121,6 +122,7 @@ class RankRun(Claim):
         }
         self._channel_of = {one: number for number, channel in self._channels.items() for one in channel.phases}
         self._starting: dict[int, list[IntArray]] = {}  # flows that start at this moment, by phase
+        self._done: list[IntArray] = []  # groups that end at this moment
         self._calls = 0
         self._due: dict[int, int] = {}  # events
         self._under_way: dict[int, tuple[int, int]] = {}  # tickets of flows, and how many have not arrived
@@ -133,7 +135,7 @@ class RankRun(Claim):
             return
         everybody = np.arange(self._groups.size)
         if not self._schedule.phases:
-            self._later(self._report, np.arange(self._count))
+            self._report_later(np.arange(self._count))
         for index, phase in enumerate(self._schedule.phases):
             if not phase.after:
                 self._go_on(index, self._unhindered(index, everybody))
@@ -150,6 +152,7 @@ class RankRun(Claim):
             self._foreseen = None
         self._due.clear()
         self._under_way.clear()
+        self._done.clear()
 
     # --- events
 
@@ -192,17 +195,19 @@ class RankRun(Claim):
             if not len(through):
                 continue
             self._end(index, through)
-            for dependent in self._dependents[index]:
-                missing = self._missing_of(dependent)
-                missing[through] -= 1
-                ready = through[missing[through] == 0]
+            for dependent in self._order.dependents[index]:
+                ready = through
+                if len(self._schedule.phases[dependent].after) > 1:
+                    missing = self._missing_of(dependent)
+                    missing[through] -= 1
+                    ready = through[missing[through] == 0]
                 todo.append((dependent, self._unhindered(dependent, ready)))
 
     def _enter(self, index: int, nodes: IntArray) -> IntArray:
         """Let ``nodes`` enter their next repetition; return those that are through with the phase."""
         stage, repeat = self._stage(index), self._schedule.phases[index].repeat
-        if len(nodes) == 1:  # mostly, where ranks are not in step; NumPy is slow at it
-            return nodes if self._enter_alone(index, stage, int(nodes[0]), repeat) else nodes[:0]
+        if len(nodes) <= _FEW:
+            return self._enter_few(index, stage, nodes.tolist(), repeat)
         parties, through = stage.parties, [nodes[:0]]
         while len(nodes):
             sends, receives = parties.sends.count(nodes), parties.receives.count(nodes)
@@ -213,7 +218,9 @@ class RankRun(Claim):
             nodes, sends, receives = nodes[more], sends[more], receives[more]
             flows = parties.starts.rows(nodes)
             np.subtract.at(stage.absent, flows, 1)
-            self._start_later(index, stage, np.unique(flows[stage.absent[flows] == 0]))
+            ready = np.unique(flows[stage.absent[flows] == 0])
+            stage.absent[ready] = parties.starters.count(ready)
+            self._start_later(index, ready)
             # A sender may be ahead, and what it has sent is there already.
             owed = stage.delivered[parties.receives.rows(nodes)] <= np.repeat(stage.step[nodes], receives)
             which = np.repeat(np.arange(len(nodes)), receives)[owed]
@@ -221,27 +228,32 @@ class RankRun(Claim):
             nodes = nodes[stage.pending[nodes] == 0]
         return np.concatenate(through)
 
-    def _enter_alone(self, index: int, stage: _Stage, node: int, repeat: int) -> bool:
-        """Do the same for one node; return whether it is through with the phase."""
-        parties = stage.parties
-        sends, receives = len(parties.sends.row(node)), parties.receives.row(node)
-        if not sends and not len(receives):
-            stage.step[node] = repeat
-            return True
-        while True:
-            stage.step[node] = step = int(stage.step[node]) + 1
-            if step == repeat:
-                return True
-            ready = []
-            for flow in parties.starts.row(node).tolist():
-                stage.absent[flow] = absent = int(stage.absent[flow]) - 1
-                if not absent:
-                    ready.append(flow)
-            self._start_later(index, stage, np.array(ready, dtype=np.intp))
-            # A sender may be ahead, and what it has sent is there already.
-            stage.pending[node] = pending = sends + int((stage.delivered[receives] <= step).sum())
-            if pending:
-                return False
+    def _enter_few(self, index: int, stage: _Stage, nodes: list[int], repeat: int) -> IntArray:
+        """Do the same, node by node."""
+        parties, through, starting = stage.parties, [], []
+        # Single numbers of the arrays, for which NumPy takes several times as long.
+        step, pending, absent, delivered = stage.step.data, stage.pending.data, stage.absent.data, stage.delivered.data
+        for node in nodes:
+            sends, receives = len(parties.sends.list(node)), parties.receives.list(node)
+            at = step[node] + 1 if sends or receives else repeat
+            while at < repeat:
+                for flow in parties.starts.list(node):
+                    absent[flow] -= 1
+                    if not absent[flow]:
+                        absent[flow] = len(parties.starters.list(flow))
+                        starting.append(flow)
+                owed = sends
+                for flow in receives:
+                    owed += delivered[flow] <= at
+                pending[node] = owed
+                if owed:
+                    break
+                at += 1
+            else:
+                through.append(node)
+            step[node] = at
+        self._start_later(index, np.array(starting, dtype=np.intp))
+        return np.array(through, dtype=np.intp)
 
     def _stage(self, index: int) -> _Stage:
         stage = self._stages.get(index)
@@ -269,9 +281,17 @@ class RankRun(Claim):
         np.subtract.at(self._left, groups, 1)
         done = groups[self._left[groups] == 0]
         if len(done):
-            self._later(self._report, np.unique(done))
+            self._report_later(done)
 
-    def _report(self, groups: IntArray) -> None:
+    def _report_later(self, groups: IntArray) -> None:
+        """Report ``groups`` with all that end at this moment."""
+        if not self._done:
+            self._later(self._report)
+        self._done.append(groups)
+
+    def _report(self) -> None:
+        groups = np.unique(np.concatenate(self._done))
+        self._done.clear()
         self._ended[groups] = True
         self._on_complete(groups)
 
@@ -332,7 +352,7 @@ class RankRun(Claim):
             self._resume(index, recurrence.steps[index], standing)
         late = (self._left == 0) & ~self._ended
         if late.any():
-            self._later(self._report, np.flatnonzero(late))
+            self._report_later(np.flatnonzero(late))
 
     def _elapsed(self) -> float:
         """Return the seconds since it began; what is due within rounding has happened."""
@@ -345,7 +365,7 @@ class RankRun(Claim):
         phase, parties = self._schedule.phases[index], steps.parties
         through = standing.step == phase.repeat
         self._left -= through.reshape(self._count, -1).sum(axis=1)
-        for dependent in self._dependents[index]:
+        for dependent in self._order.dependents[index]:
             self._missing_of(dependent)[through] -= 1
         if through.all():
             return
@@ -362,7 +382,7 @@ class RankRun(Claim):
             np.add.at(stage.pending, np.repeat(nodes, table.count(nodes))[owed], 1)
         running = np.flatnonzero(standing.started > standing.drained)
         if len(running):
-            rest = evolve(_each(steps.flows, running), volumes=standing.left[running])
+            rest = evolve(self._lowering.each(steps.flows, running), volumes=standing.left[running])
             self._carry(index, running, evolve(rest, priority=self._priority, label=self._label))
         for flying, delays in standing.arrivals:
             for delay in np.unique(delays).tolist():
@@ -376,11 +396,10 @@ class RankRun(Claim):
 
     # --- flows
 
-    def _start_later(self, index: int, stage: _Stage, flows: IntArray) -> None:
+    def _start_later(self, index: int, flows: IntArray) -> None:
         """Start ``flows`` of a phase with all that start at this moment; all that they wait for are ready."""
         if not len(flows):
             return
-        stage.absent[flows] = stage.parties.starters.count(flows)
         if not self._starting:
             self._later(self._start_flows, priority=_FLOWS)
         self._starting.setdefault(index, []).append(flows)
@@ -392,17 +411,13 @@ class RankRun(Claim):
             repetition = stage.started[flows]
             stage.started[flows] += 1
             if self._schedule.uniform(phase):
-                self._send(index, 0, flows, stage.single)
+                self._send(index, 0, flows)
                 continue
             for one in np.unique(repetition).tolist():
-                self._send(index, one, flows[repetition == one], {})
+                self._send(index, one, flows[repetition == one])
 
-    def _send(self, index: int, repetition: int, flows: IntArray, single: dict[int, FlowSet]) -> None:
-        """Start ``flows`` of a phase now, with the bytes of ``repetition``; ``single`` has some of those already."""
-        known = single.get(int(flows[0])) if len(flows) == 1 else None
-        if known is not None:
-            self._carry(index, flows, known)
-            return
+    def _send(self, index: int, repetition: int, flows: IntArray) -> None:
+        """Start ``flows`` of a phase now, with the bytes of ``repetition``."""
         lower = partial(
             self._lowering.phase,
             self._schedule,
@@ -413,18 +428,16 @@ class RankRun(Claim):
             repetition=repetition,
         )
         whole, ends = lower(), self._lowering.ends(self._schedule.phases[index])
-        streamed = flows % len(ends) >= len(ends.sources)
-        if isinstance(self._network.admission, AlwaysStart) or not streamed.any():
-            carried = _each(whole, flows)
-            if len(flows) == 1:
-                single[int(flows[0])] = carried
-            self._carry(index, flows, carried)
+        each = partial(self._lowering.each, whole)
+        if not ends.streams or isinstance(self._network.admission, AlwaysStart):
+            self._carry(index, flows, each(flows))
             return
+        streamed = flows % len(ends) >= len(ends.sources)
         if not streamed.all():
-            self._carry(index, flows[~streamed], _each(whole, flows[~streamed]))
+            self._carry(index, flows[~streamed], each(flows[~streamed]))
         for place in np.flatnonzero(streamed):
             one = flows[place : place + 1]
-            self._carry(index, one, _each(whole, one), partial(self._unicasts, lower, index, int(one[0])))
+            self._carry(index, one, each(one), partial(self._unicasts, lower, index, int(one[0])))
 
     def _unicasts(self, lower: Callable[..., FlowSet], index: int, stream: int) -> FlowSet:
         """Return what its ends do in place of a stream that the network cannot carry."""
@@ -432,7 +445,11 @@ class RankRun(Claim):
         group, flow = divmod(stream, len(self._lowering.ends(phase)))
         replaced = self._lowering.replaced(phase)
         chosen = np.flatnonzero(replaced == flow) + group * len(replaced)
-        return evolve(_each(lower(unicasts=True), chosen), activity=np.zeros(len(chosen), dtype=np.intp), activities=1)
+        return evolve(
+            self._lowering.each(lower(unicasts=True), chosen),
+            activity=np.zeros(len(chosen), dtype=np.intp),
+            activities=1,
+        )
 
     def _carry(
         self, index: int, flows: IntArray, carried: FlowSet, unicasts: Callable[[], FlowSet] | None = None
@@ -449,7 +466,11 @@ class RankRun(Claim):
 
     def _drained(self, index: int, flows: IntArray, activities: IntArray) -> None:
         sources = self._stages[index].parties.sources
-        self._owe_less(index, sources.rows(flows[activities]))
+        chosen = flows if len(activities) == len(flows) else flows[activities]
+        if len(chosen) <= _FEW:
+            self._owe_less_few(index, [node for flow in chosen.tolist() for node in sources.list(flow)])
+        else:
+            self._owe_less(index, sources.rows(chosen))
 
     def _arrived(self, number: int, index: int, flows: IntArray, activities: IntArray) -> None:
         ticket, left = self._under_way[number]
@@ -460,8 +481,17 @@ class RankRun(Claim):
 
     def _deliver(self, index: int, flows: IntArray) -> None:
         stage = self._stages[index]
-        stage.delivered[flows] += 1
         destinations = stage.parties.destinations
+        if len(flows) <= _FEW:
+            step, delivered = stage.step.data, stage.delivered.data
+            waiting = []
+            for flow in flows.tolist():
+                repetition = delivered[flow]
+                delivered[flow] = repetition + 1
+                waiting += [node for node in destinations.list(flow) if step[node] == repetition]
+            self._owe_less_few(index, waiting)
+            return
+        stage.delivered[flows] += 1
         nodes, times = destinations.rows(flows), stage.delivered[flows]
         if len(nodes) > len(flows):
             times = np.repeat(times, destinations.count(flows))
@@ -470,29 +500,17 @@ class RankRun(Claim):
     def _owe_less(self, index: int, nodes: IntArray) -> None:
         """Note for each of ``nodes`` the end of a send or receive of its repetition."""
         pending = self._stages[index].pending
-        if len(nodes) == 1:
-            pending[nodes] -= 1
-            if not pending[nodes[0]]:
-                self._go_on(index, nodes)
-            return
         np.subtract.at(pending, nodes, 1)
         free = np.unique(nodes[pending[nodes] == 0])
         if len(free):
             self._go_on(index, free)
 
-
-def _each(whole: FlowSet, flows: IntArray) -> FlowSet:
-    """Return ``(k,)`` ``flows`` of ``whole``, each an activity of its own."""
-    every = len(flows) == len(whole.volumes)
-    return evolve(
-        whole,
-        routes=whole.routes if every else whole.routes.select(flows),
-        volumes=whole.volumes if every else whole.volumes[flows],
-        activity=np.arange(len(flows)),
-        activities=len(flows),
-        again=partial(_routed, whole, flows),
-    )
-
-
-def _routed(whole: FlowSet, flows: IntArray, router: Router) -> Routes:
-    return whole.routed(router).select(flows)
+    def _owe_less_few(self, index: int, nodes: list[int]) -> None:
+        """Do the same, node by node."""
+        pending, free = self._stages[index].pending.data, []
+        for node in nodes:
+            pending[node] -= 1
+            if not pending[node]:
+                free.append(node)
+        if free:
+            self._go_on(index, np.array(sorted(free), dtype=np.intp))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from attrs import frozen
@@ -44,7 +46,12 @@ class Timeline:
 
     def is_compute(self, span: int) -> bool:
         """Return whether ``span`` is a computation."""
-        return bool(self.graph.kinds[self.task[span]] == TaskKind.COMPUTE)
+        return self._computes[span]
+
+    @cached_property
+    def _computes(self) -> list[bool]:
+        computes: list[bool] = (self.graph.kinds[self.task] == TaskKind.COMPUTE).tolist()
+        return computes
 
     @cached_property
     def breakdown_by_rank(self) -> dict[str, FloatArray]:
@@ -59,21 +66,24 @@ class Timeline:
             charged.setdefault(label, np.zeros(self.graph.ranks))
         busy_until = np.zeros(self.graph.ranks)
         last = np.full(self.graph.ranks, -1)
+        chain = _Chain.of(self, charged)
+        computed = charged[COMPUTE]
         # A rank's compute spans never overlap, so the order of their ends is that of their starts.
-        for span, ranks in enumerate(self.ranks):
+        for span, (ranks, computes, end) in enumerate(zip(self.ranks, self._computes, self.end.tolist(), strict=True)):
             last[ranks] = span
-            if self.is_compute(span):
-                self._charge(charged, int(self.trigger[span]), self.start[span], busy_until[ranks], ranks)
-                charged[COMPUTE][ranks] += self.end[span] - self.start[span]
-                busy_until[ranks] = self.end[span]
+            if computes:
+                start = chain.start[span]
+                chain.charge(chain.trigger[span], start, busy_until[ranks], ranks)
+                computed[ranks] += end - start
+                busy_until[ranks] = end
         # After its last computation a rank waits for its own last span, and then for that of the whole iteration.
         own_end = np.where(last >= 0, self.end[last], 0.0) if len(self) else busy_until
         for span in np.unique(last[last >= 0]):
             ranks = np.flatnonzero(last == span)
-            self._charge(charged, int(span), self.end[span], busy_until[ranks], ranks)
+            chain.charge(int(span), float(self.end[span]), busy_until[ranks], ranks)
         everybody = np.arange(self.graph.ranks)
         final = int(self.end.argmax()) if len(self) else -1
-        self._charge(charged, final, self.duration, np.maximum(own_end, busy_until), everybody)
+        chain.charge(final, self.duration, np.maximum(own_end, busy_until), everybody)
         return charged
 
     @property
@@ -81,12 +91,32 @@ class Timeline:
         """Seconds by cause, the mean of ``breakdown_by_rank`` over the ranks; the parts add up to ``duration``."""
         return {label: float(seconds.mean()) for label, seconds in self.breakdown_by_rank.items()}
 
-    def _charge(
-        self, charged: dict[str, FloatArray], span: int, until: float, since: FloatArray, ranks: IntArray
-    ) -> None:
+
+class _Chain(NamedTuple):
+    """Spans, each with the one that made it start, as lists: one number of an array costs more than its use.
+
+    Args:
+        start: Seconds.
+        trigger: The span before each, -1 for none.
+        charged: The ``(ranks,)`` seconds that those are charged to who wait for each.
+    """
+
+    start: list[float]
+    trigger: list[int]
+    charged: list[FloatArray]
+
+    @classmethod
+    def of(cls, timeline: Timeline, charged: Mapping[str, FloatArray]) -> _Chain:
+        """Return the spans of ``timeline``; who waits for one is charged to some of ``charged``."""
+        labels = [charged[label] for label in timeline.graph.label_names]
+        causes = [labels[label] for label in timeline.graph.labels[timeline.task].tolist()]
+        for span in np.flatnonzero(timeline.graph.kinds[timeline.task] == TaskKind.COMPUTE).tolist():
+            causes[span] = charged[BUBBLE]
+        return cls(timeline.start.tolist(), timeline.trigger.tolist(), causes)
+
+    def charge(self, span: int, until: float, since: FloatArray, ranks: IntArray) -> None:
         """Charge the time of ``ranks`` from ``since`` to ``until`` to the chain of spans that ends with ``span``."""
-        while span >= 0 and (since < until).any():
-            label = BUBBLE if self.is_compute(span) else self.graph.label(int(self.task[span]))
-            charged[label][ranks] += np.maximum(until - np.maximum(since, self.start[span]), 0.0)
-            until = float(self.start[span])
-            span = int(self.trigger[span])
+        while span >= 0 and np.count_nonzero(since < until):
+            start = self.start[span]
+            self.charged[span][ranks] += np.maximum(until - np.maximum(since, start), 0.0)
+            until, span = start, self.trigger[span]

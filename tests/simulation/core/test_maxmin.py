@@ -368,7 +368,7 @@ def along(links: list[int], volumes: list[float], caps: list[float] | None = Non
     """Return a load of one flow on each of ``links``."""
     routes = Routes(np.arange(len(links) + 1), np.array(links), np.zeros(len(links)), None)
     limits = None if caps is None else np.array(caps)
-    return Load(routes=routes, volumes=np.array(volumes), delays=np.zeros(len(links)), caps=limits, priority=0)
+    return Load(routes=routes, volumes=np.array(volumes), caps=limits, priority=0)
 
 
 def put(table: MaxMinTable, load: Load, now: float = 0.0) -> Load:
@@ -381,7 +381,9 @@ def ends(table: MaxMinTable) -> list[tuple[float, int]]:
     """Let all flows drain; return when and how many at once."""
     found = []
     while (first := table.first_done) < math.inf:
-        found.append((first, sum(len(flows) for _, flows in table.take_first())))
+        found.append(
+            (first, sum(len(load.volumes) if flows is None else len(flows) for load, flows in table.take_first()))
+        )
         table.settle()
     return found
 

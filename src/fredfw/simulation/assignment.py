@@ -1,0 +1,306 @@
+"""A task graph on a fabric: which nodes its tasks use, by which algorithms, over which streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+from attrs import define, field, frozen
+
+from fredfw.collectives import CollectiveRequest
+from fredfw.errors import InputError
+from fredfw.fabric import Fabric, FlowSet, Operation
+from fredfw.simulation.bounds import LowerBounds
+from fredfw.simulation.lowering import Lowering
+from fredfw.simulation.planner import Plan, Planner, too_fast
+from fredfw.typing import BoolArray, IntArray
+from fredfw.workloads import TaskGraph, TaskKind
+
+# Plain integers: looking up an enum's member costs more than the comparison, and this is the hot path.
+COMPUTE, TRANSFER, LOAD = int(TaskKind.COMPUTE), int(TaskKind.TRANSFER), int(TaskKind.LOAD)
+STREAMS = (LOAD, int(TaskKind.STORE))
+# How many members the parts that a table keeps may have together.
+_KEPT = 1 << 20
+
+
+@frozen(eq=False)
+class Part:
+    """Some groups of a table.
+
+    Args:
+        groups: ``(k,)`` which ones.
+        nodes: ``(k, n)`` node of each member.
+        slots: Distinct slots of their members, sorted.
+        ranks: Distinct ranks of their members, sorted.
+    """
+
+    groups: IntArray
+    nodes: IntArray
+    slots: IntArray
+    ranks: IntArray
+
+
+@define(eq=False)
+class Table:
+    """A member table of the graph, seen from its participants.
+
+    Args:
+        groups: ``(G, n)`` ranks.
+        nodes: ``(G, n)`` node of each.
+        participants: ``(slots,)`` distinct ranks, sorted; a slot is a position in it.
+        slots: ``(G, n)`` slot of each member.
+        memberships: ``(slots,)`` groups that each participant belongs to, or ``None`` if it is one for all.
+        everybody: All slots; whoever gets this very array need not look which they are.
+        whole: All groups, whose slots are ``everybody``.
+    """
+
+    groups: IntArray
+    nodes: IntArray
+    participants: IntArray
+    slots: IntArray
+    memberships: IntArray | None
+    everybody: IntArray
+    whole: Part
+    _parts: dict[bytes, Part] = field(factory=dict)
+    _kept: int = 0
+
+    @classmethod
+    def of(cls, members: IntArray, nodes: IntArray) -> Table:
+        """Return the table of ``(G, n)`` or ``(ranks,)`` ``members``, of which rank ``r`` is on node ``nodes[r]``."""
+        groups = members if members.ndim == 2 else members[:, None]
+        participants, slots = np.unique(groups, return_inverse=True)
+        slots = slots.reshape(groups.shape)
+        everybody = np.arange(len(participants))
+        memberships = None if len(participants) == groups.size else np.bincount(slots.ravel())
+        whole = Part(np.arange(len(groups)), nodes[groups], everybody, participants)
+        return cls(groups, whole.nodes, participants, slots, memberships, everybody, whole)
+
+    def part(self, groups: IntArray) -> Part:
+        """Return ``(k,)`` distinct ``groups``."""
+        if len(groups) == len(self.groups):
+            return self.whole
+        key = groups.tobytes()
+        known = self._parts.get(key)
+        if known is None:
+            slots = np.unique(self.slots[groups])
+            known = Part(groups, self.nodes[groups], slots, self.participants[slots])
+            if self._kept > _KEPT:
+                self._parts.clear()
+                self._kept = 0
+            self._parts[key] = known
+            self._kept += known.nodes.size
+        return known
+
+
+@frozen(eq=False)
+class Share:
+    """The groups of a task that one plan serves.
+
+    Args:
+        plan: What they run.
+        request: What that is for.
+        served: ``(G,)`` which groups of the task's table, or ``None`` for all.
+        first: The first of them, which stands for all where the plan is compared with its bound.
+        members: ``(ranks,)`` NPU numbers of the first.
+        bounds: The lower bounds on the fabric.
+    """
+
+    plan: Plan
+    request: CollectiveRequest
+    served: BoolArray | None
+    first: int
+    members: IntArray
+    bounds: LowerBounds
+
+    def too_fast(self, seconds: float, now: float) -> str | None:
+        """Return a note where no algorithm can do in ``seconds``, until ``now``, what the first group is to do."""
+        if seconds >= self._ceiling:
+            return None
+        return too_fast(self.plan.algorithm, self.request, seconds, self._least, now)
+
+    @cached_property
+    def _ceiling(self) -> float:
+        return self.bounds.ceiling(self.request, self.members)
+
+    @cached_property
+    def _least(self) -> float:
+        return self.bounds.of(self.request, self.members).seconds
+
+
+class Assignment:
+    """The tasks of one graph on a fabric; knows what they will do there without simulating anything.
+
+    Args:
+        graph: What to do.
+        fabric: Where the bytes travel.
+        placement: ``(ranks,)`` NPU number of each rank.
+        planner: Chooses the collective algorithms.
+        lowering: Turns transfers into flows.
+        priorities: Class by label, 0 the highest; other labels come after all of them.
+        bounds: The lower bounds on the fabric, if there are some that know it already.
+
+    Attributes:
+        algorithms: Those of each collective that was planned, by what it is.
+        notes: What a reader of the plans must know.
+
+    Raises:
+        InputError: A load or store uses an I/O controller that the fabric does not have.
+    """
+
+    def __init__(
+        self,
+        graph: TaskGraph,
+        *,
+        fabric: Fabric,
+        placement: IntArray,
+        planner: Planner,
+        lowering: Lowering,
+        priorities: Mapping[str, int] | None = None,
+        bounds: LowerBounds | None = None,
+    ) -> None:
+        _check_controllers(graph, fabric)
+        self.graph = graph
+        # Lists, because taking one number out of an array costs more than all that is done with it.
+        self.kinds: list[int] = graph.kinds.tolist()
+        self.repeats: list[int] = graph.repeats.tolist()
+        self.bytes: list[float] = graph.bytes.tolist()
+        self.labels: list[str] = [graph.label_names[label] for label in graph.labels.tolist()]
+        dependencies, offsets = graph.dependencies.tolist(), graph.dependency_offsets.tolist()
+        self.before: list[list[int]] = [dependencies[offsets[task] : offsets[task + 1]] for task in range(len(graph))]
+        self._members: list[int] = graph.members.tolist()
+        self._fabric = fabric
+        self._placement = placement
+        self._nodes = fabric.npus[placement]
+        self._planner = planner
+        self._lowering = lowering
+        self._bounds = LowerBounds(fabric) if bounds is None else bounds
+        classes = dict(priorities or {})
+        lowest = max(classes.values(), default=-1) + 1
+        self.priority = {label: classes.get(label, lowest) for label in graph.label_names}
+        self.algorithms: dict[str, str] = {}
+        self.notes: dict[str, str] = {}
+        self._tables: dict[int, Table] = {}
+        self._shared: dict[tuple[int, int], IntArray | None] = {}
+        self._plans: dict[tuple[object, ...], list[Share]] = {}
+
+    def check_collectives(self) -> None:
+        """Make sure that there is an algorithm for every collective.
+
+        Raises:
+            UnsupportedError: There is none.
+        """
+        patterns = self.graph.patterns
+        wanted = {
+            (self._members[task], pattern, self.bytes[task]): task
+            for task, pattern in enumerate(patterns)
+            if pattern is not None
+        }
+        for task in wanted.values():
+            request = self._request(task)
+            for view, _ in self._fabric.views(self._placement[self.table(task).groups]):
+                self._planner.able(request, view)
+
+    def check_streams(self) -> None:
+        """Make sure that there are links for every load and store.
+
+        Raises:
+            UnsupportedError: There are none.
+        """
+        for task, kind in enumerate(self.kinds):
+            if kind in STREAMS:
+                self.stream(task, self.table(task).whole)
+
+    def table(self, task: int) -> Table:
+        """Return who takes part in ``task``."""
+        index = self._members[task]
+        known = self._tables.get(index)
+        if known is None:
+            known = self._tables[index] = Table.of(self.graph.tables[index], self._nodes)
+        return known
+
+    def shared_slots(self, before: int, after: int) -> IntArray | None:
+        """Return the slot in ``after`` of each slot of ``before``, -1 for none; ``None`` if all are the same."""
+        key = self._members[before], self._members[after]
+        if key not in self._shared:
+            one, other = self.table(before).participants, self.table(after).participants
+            if np.array_equal(one, other):
+                self._shared[key] = None
+            else:
+                place = np.searchsorted(other, one)
+                found = other[np.minimum(place, len(other) - 1)] == one
+                self._shared[key] = np.where(found, place, -1)
+        return self._shared[key]
+
+    def planned(self, task: int) -> list[Share]:
+        """Return the plans of a task's groups; equal schedules share one.
+
+        Raises:
+            PluginError: An algorithm fails, or answers what cannot be used.
+            ScheduleError: It writes a schedule that is wrong.
+            UnsupportedError: There is no algorithm.
+        """
+        label, awaited = self.labels[task], self._awaited[task]
+        key = self._members[task], self.graph.patterns[task], self.bytes[task], label, awaited
+        known = self._plans.get(key)
+        if known is not None:
+            return known
+        request, table = self._request(task), self.table(task)
+        plans: dict[int, tuple[Plan, list[int]]] = {}
+        for plan, indices in self._planner.plans(request, self._placement[table.groups], awaited=awaited):
+            plans.setdefault(id(plan.schedule), (plan, []))[1].extend(indices.tolist())
+            self._note(f"{label} {request.pattern} x{request.ranks}", plan.algorithm)
+            self.notes |= {note: note for note in plan.notes}
+        everybody = table.whole.groups
+        known = self._plans[key] = []
+        for plan, groups in sorted(plans.values(), key=lambda share: min(share[1])):
+            first = min(groups)
+            served = None if len(plans) == 1 else np.isin(everybody, groups)
+            known.append(Share(plan, request, served, first, self._placement[table.groups[first]], self._bounds))
+        return known
+
+    def stream(self, task: int, part: Part) -> FlowSet:
+        """Return the flows of ``part`` of a load or store."""
+        graph = self.graph
+        controllers = self._fabric.controllers[graph.controller_tables[graph.controllers[task]][part.groups]][:, None]
+        load, label = self.kinds[task] == LOAD, self.labels[task]
+        return self._lowering.stream(
+            controllers if load else part.nodes,
+            part.nodes if load else controllers,
+            Operation.MULTICAST if load else Operation.REDUCE,
+            self.bytes[task],
+            priority=self.priority[label],
+            label=label,
+            times=self.repeats[task],
+        )
+
+    @cached_property
+    def _awaited(self) -> list[bool]:
+        """Which tasks some computation comes after, directly or through others; all where only one label sends."""
+        sends = {label for label, kind in zip(self.labels, self.kinds, strict=True) if kind != COMPUTE}
+        awaited = [len(sends) < 2] * len(self.kinds)
+        for task in reversed(range(len(self.kinds))):
+            if awaited[task] or self.kinds[task] == COMPUTE:
+                for one in self.before[task]:
+                    awaited[one] = True
+        return awaited
+
+    def _request(self, task: int) -> CollectiveRequest:
+        pattern = self.graph.patterns[task]
+        assert pattern is not None  # the builder gives one to every collective and transfer
+        return CollectiveRequest(pattern, self.table(task).groups.shape[1], self.bytes[task])
+
+    def _note(self, what: str, algorithm: str) -> None:
+        names = {*self.algorithms.get(what, algorithm).split(" + "), algorithm}
+        self.algorithms[what] = " + ".join(sorted(names))
+
+
+def _check_controllers(graph: TaskGraph, fabric: Fabric) -> None:
+    """Raise ``InputError`` where a load or store uses an I/O controller that ``fabric`` does not have."""
+    count = len(fabric.controllers)
+    for index, controllers in enumerate(graph.controller_tables):
+        missing = controllers[(controllers < 0) | (controllers >= count)]
+        if missing.size:
+            name = graph.names[int(np.argmax(graph.controllers == index))]
+            message = f"task {name!r} uses I/O controller {missing[0]}, and {fabric.name!r} has {count} I/O controllers"
+            raise InputError(message, accepted=f"0 to {count - 1}" if count else "a fabric with I/O controllers")
