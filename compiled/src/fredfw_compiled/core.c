@@ -11,8 +11,7 @@
 #include <stdlib.h>
 
 #define NO_MEMORY (-2)
-#define TOO_LARGE (-1)
-#define ABI 1
+#define ABI 2
 
 /* Fair shares that differ by less, relative, are the same. */
 #define SAME 1e-12
@@ -27,6 +26,8 @@
 #define DRAINED 1e-11
 /* So is one that ends later by a few roundings of the clock, which may be more for a flow that takes no time beside it. */
 #define TICKS 1e-15
+/* Links whose levels are higher by this factor are not sorted yet. */
+#define AHEAD 1.25
 /* What a flow has as long as it is not drained. */
 #define LEAST 2.2250738585072014e-308
 
@@ -55,6 +56,7 @@ typedef struct {
     double *capacity;
     double *load; /* bytes per second that linked flows carry, but for rounding */
     int32_t *head, *tail;
+    int32_t *resting; /* how many linked flows it is the bottleneck of */
     int32_t *local;   /* -1 between calls */
     uint8_t *is_loose;
     int32_t *loose_links;
@@ -285,6 +287,7 @@ static void join_links(Table *t, int32_t slot) {
 }
 
 static void leave_links(Table *t, int32_t slot) {
+    if (t->bottleneck[slot] >= 0) t->resting[t->bottleneck[slot]]--;
     for (int64_t pair = t->start[slot], end = pair + t->length[slot]; pair < end; pair++) {
         const int32_t link = t->link[pair], last = t->previous[pair], next = t->next[pair];
         t->load[link] -= t->rate[slot] * weight_of(t, pair);
@@ -306,6 +309,7 @@ static void leave_links(Table *t, int32_t slot) {
 static void link_new(Table *t) {
     for (int64_t slot = t->linked; slot < t->slots; slot++)
         if (t->draining[slot]) {
+            t->bottleneck[slot] = -1;
             join_links(t, (int32_t)slot);
             sift(t, t->heaped++, (int32_t)slot);
         }
@@ -332,6 +336,7 @@ int64_t fredfw_relate(Table *t) {
     double *fastest = calloc((size_t)t->links + 1, sizeof(double));
     if (!fastest) return NO_MEMORY;
     fredfw_index(t);
+    for (int64_t link = 0; link < t->links; link++) t->resting[link] = 0;
     for (int64_t slot = 0; slot < t->slots; slot++)
         if (t->draining[slot])
             for (int64_t pair = t->start[slot], end = pair + t->length[slot]; pair < end; pair++)
@@ -344,6 +349,7 @@ int64_t fredfw_relate(Table *t) {
             const int32_t link = t->link[pair];
             if (t->load[link] >= t->capacity[link] * NEARLY && rate >= fastest[link] * NEARLY) {
                 t->bottleneck[slot] = link;
+                t->resting[link]++;
                 break;
             }
         }
@@ -417,7 +423,7 @@ int64_t fredfw_solve(Table *t, double *rates) {
 
 typedef struct {
     double key;   /* a lower bound of the level of a link, or the cap of a flow */
-    int32_t what; /* place of a link, or ~place of a flow */
+    int32_t what; /* a link, or ~slot of a flow */
 } Due;
 
 typedef struct {
@@ -429,19 +435,23 @@ typedef struct {
     int32_t link, opened; /* and how many open flows cross it */
     double weight, used;  /* what the open ones count together, and what all others carry, or more, but for rounding */
     double key;           /* of its entry that counts, negative where none does */
-    int loosened, raised; /* whether flows at its level have opened, and whether one is faster than before */
-    int lower;            /* whether its bound may be lower than the key, because flows have opened */
+    uint8_t loosened;     /* whether flows at its level have opened */
+    uint8_t raised;       /* whether a flow is faster than before */
+    uint8_t lower;        /* whether its bound may be lower than the key, because flows have opened */
+    uint8_t exact;        /* whether the key is its level, for nothing has changed on it since that was found */
 } Crossed;
 
 typedef struct {
     Member *member;
     Crossed *crossed;
-    Due *due;
-    int32_t *lower; /* places of links whose bound may be lower than the key */
-    int64_t members, crosses, dues, lowers, room[4];
-    int64_t limit, saturated;
+    Due *due, *far;   /* entries before the horizon, as a heap, and those after it, which may never be looked at */
+    int32_t *lower;   /* places of links whose bound may be lower than the key */
+    int32_t *slowed;  /* slots of flows whose links carry less than before, for they are slower */
+    int64_t members, crosses, dues, fars, lowers, slows, room[6];
+    int64_t saturated, open; /* members whose rate is not known */
+    double horizon;
     double level; /* that has been reached */
-    int failed;   /* TOO_LARGE or NO_MEMORY */
+    int failed;   /* for there was no memory */
 } Piece;
 
 #define OPEN (-2)
@@ -452,7 +462,7 @@ static void *with_room(Piece *p, int which, void *array, int64_t count, size_t s
     const int64_t room = 2 * count + 64;
     void *longer = realloc(array, (size_t)room * size);
     if (!longer) {
-        p->failed = NO_MEMORY;
+        p->failed = 1;
         return array;
     }
     p->room[which] = room;
@@ -460,13 +470,18 @@ static void *with_room(Piece *p, int which, void *array, int64_t count, size_t s
 }
 
 static int earlier(Due one, Due other) {
-    return one.key < other.key || (one.key == other.key && one.what < other.what);
+    return (one.key < other.key) | ((one.key == other.key) & (one.what < other.what));
 }
 
 static void await(Piece *p, double key, int32_t what) {
+    const Due one = {key, what};
+    if (!(key < p->horizon)) {
+        p->far = with_room(p, 4, p->far, p->fars, sizeof(Due));
+        if (!p->failed) p->far[p->fars++] = one;
+        return;
+    }
     p->due = with_room(p, 0, p->due, p->dues, sizeof(Due));
     if (p->failed) return;
-    const Due one = {key, what};
     int64_t place = p->dues++;
     while (place > 0 && earlier(one, p->due[(place - 1) / 2])) {
         p->due[place] = p->due[(place - 1) / 2];
@@ -481,7 +496,7 @@ static void replace_first(Piece *p, Due one) {
     for (;;) {
         int64_t child = 2 * place + 1;
         if (child >= p->dues) break;
-        if (child + 1 < p->dues && earlier(p->due[child + 1], p->due[child])) child++;
+        if (child + 1 < p->dues) child += earlier(p->due[child + 1], p->due[child]);
         if (!earlier(p->due[child], one)) break;
         p->due[place] = p->due[child];
         place = child;
@@ -494,18 +509,16 @@ static void drop_first(Piece *p) {
     if (p->dues) replace_first(p, p->due[p->dues]);
 }
 
-/* Return the key of the entry after the first. */
-static double key_after_first(const Piece *p) {
-    if (p->dues < 2) return INFINITY;
-    if (p->dues < 3 || p->due[1].key < p->due[2].key) return p->due[1].key;
-    return p->due[2].key;
+/* Return whether none but the first comes before an entry. */
+static int is_next(const Piece *p, Due one) {
+    return !(p->dues > 1 && earlier(p->due[1], one)) && !(p->dues > 2 && earlier(p->due[2], one));
 }
 
 static int32_t crossing(Table *t, Piece *p, int32_t link) {
     if (t->local[link] < 0) {
         p->crossed = with_room(p, 1, p->crossed, p->crosses, sizeof(Crossed));
         if (p->failed) return -1;
-        const Crossed fresh = {link, 0, 0.0, t->load[link], -1.0, 0, 0, 0};
+        const Crossed fresh = {link, 0, 0.0, t->load[link], -1.0, 0, 0, 0, 0};
         t->local[link] = (int32_t)p->crosses;
         p->crossed[p->crosses++] = fresh;
     }
@@ -513,8 +526,7 @@ static int32_t crossing(Table *t, Piece *p, int32_t link) {
 }
 
 static int32_t join_piece(Table *t, Piece *p, int32_t slot) {
-    if (p->members == p->limit) p->failed = TOO_LARGE;
-    if (!p->failed) p->member = with_room(p, 2, p->member, p->members, sizeof(Member));
+    p->member = with_room(p, 2, p->member, p->members, sizeof(Member));
     if (p->failed) return -1;
     const Member fresh = {slot, OPEN, 0.0};
     t->mark[slot] = (int32_t)p->members;
@@ -536,13 +548,15 @@ static void open_flow(Table *t, Piece *p, int32_t slot) {
         p->member[mine].rate = t->cap[slot], p->member[mine].neck = -1;
         return;
     }
-    if (t->cap[slot] < INFINITY) await(p, t->cap[slot], ~mine);
+    p->open++;
+    if (t->cap[slot] < INFINITY) await(p, t->cap[slot], ~slot);
     for (int64_t pair = t->start[slot], end = pair + t->length[slot]; pair < end; pair++) {
         const int32_t place = crossing(t, p, t->link[pair]);
         if (place < 0) return;
         Crossed *crossed = &p->crossed[place];
         const double weight = weight_of(t, pair);
         crossed->opened++, crossed->weight += weight, crossed->used -= t->rate[slot] * weight;
+        crossed->exact = 0;
         if (!crossed->lower) {
             p->lower = with_room(p, 3, p->lower, p->lowers, sizeof(int32_t));
             if (p->failed) return;
@@ -561,7 +575,7 @@ static void await_lower(const Table *t, Piece *p) {
         const double bound = bound_of(t, p, crossed);
         if (crossed->key < 0 || bound < crossed->key) {
             crossed->key = bound;
-            await(p, bound, p->lower[one]);
+            await(p, bound, crossed->link);
         }
     }
     p->lowers = 0;
@@ -569,12 +583,16 @@ static void await_lower(const Table *t, Piece *p) {
 
 /* Open the flows that rest at the level of a link that carries less than before. */
 static void loosen(Table *t, Piece *p, int32_t link) {
+    int32_t resting = t->resting[link];
+    if (!resting) return;
     const int32_t place = crossing(t, p, link);
     if (place < 0 || p->crossed[place].loosened) return;
     p->crossed[place].loosened = 1;
-    for (int32_t pair = t->head[link]; pair >= 0 && !p->failed; pair = t->next[pair]) {
+    for (int32_t pair = t->head[link]; resting && !p->failed; pair = t->next[pair]) {
         const int32_t slot = t->owner[pair];
-        if (t->mark[slot] < 0 && t->bottleneck[slot] == link) open_flow(t, p, slot);
+        if (t->bottleneck[slot] != link) continue;
+        resting--;
+        if (t->mark[slot] < 0) open_flow(t, p, slot);
     }
 }
 
@@ -584,6 +602,7 @@ static void stop_flow(Table *t, Piece *p, int32_t mine, double rate, int32_t nec
     const double old = t->rate[slot];
     const int64_t start = t->start[slot], end = start + t->length[slot];
     p->member[mine].rate = rate, p->member[mine].neck = neck;
+    p->open -= open;
     for (int64_t pair = start; pair < end; pair++) {
         const int32_t place = t->local[t->link[pair]];
         if (place < 0) continue; /* it is known where flows are open */
@@ -592,22 +611,70 @@ static void stop_flow(Table *t, Piece *p, int32_t mine, double rate, int32_t nec
         crossed->used += (open ? rate : rate - old) * weight;
         if (open) crossed->opened--, crossed->weight -= weight;
         crossed->raised |= rate > old;
+        crossed->exact = 0;
     }
-    if (old * NEARLY > rate)
+    if (!(old * NEARLY > rate)) return;
+    p->slowed = with_room(p, 5, p->slowed, p->slows, sizeof(int32_t));
+    if (!p->failed) p->slowed[p->slows++] = slot;
+}
+
+/* Loosen the links of flows that have slowed down, but for the one that has slowed them. */
+static void loosen_slowed(Table *t, Piece *p, int32_t neck) {
+    for (int64_t one = 0; one < p->slows; one++) {
+        const int64_t start = t->start[p->slowed[one]], end = start + t->length[p->slowed[one]];
         for (int64_t pair = start; pair < end && !p->failed; pair++)
             if (t->link[pair] != neck) loosen(t, p, t->link[pair]);
+    }
+    p->slows = 0;
+}
+
+static int carries_too_much(const Table *t, const Crossed *crossed) {
+    return crossed->raised && crossed->used > t->capacity[crossed->link] * (2 - CAREFUL);
+}
+
+/* Return whether something may stop at an entry; one where nothing does counts no more. */
+static int still_counts(const Table *t, Piece *p, Due due) {
+    if (due.what < 0) return p->member[t->mark[~due.what]].neck == OPEN;
+    Crossed *crossed = &p->crossed[t->local[due.what]];
+    if (crossed->key != due.key) return 0;
+    if (crossed->opened || carries_too_much(t, crossed)) return 1;
+    crossed->key = -1.0;
+    return 0;
+}
+
+/* Have the first two entries of all in the heap. Where no flow is open, those that do not count are dropped. */
+static void look_ahead(const Table *t, Piece *p) {
+    if (!p->open) {
+        p->horizon = 0.0;
+        while (p->dues && !p->failed) p->dues--, await(p, p->due[p->dues].key, p->due[p->dues].what);
+    }
+    while (p->dues < 2 && p->fars && !p->failed) {
+        double first = INFINITY;
+        int64_t kept = 0;
+        for (int64_t one = 0; one < p->fars; one++) {
+            const Due due = p->far[one];
+            if (!still_counts(t, p, due)) continue;
+            if (due.key < first) first = due.key;
+            p->far[kept++] = due;
+        }
+        p->horizon = first < LEAST ? LEAST : first * AHEAD;
+        p->fars = 0;
+        for (int64_t one = 0; one < kept; one++) await(p, p->far[one].key, p->far[one].what);
+    }
 }
 
 /* Return the level at which a link is saturated, which is at least `level`: flows on it get that, or less. It is infinite
  * where no flow is that fast. */
 static double level_of(const Table *t, const Piece *p, int32_t link, double level) {
     for (;;) {
-        double others = 0.0, sharing = 0.0;
+        double others = 0.0, sharing = 0.0, slowest = INFINITY;
         for (int32_t pair = t->head[link]; pair >= 0; pair = t->next[pair]) {
             const int32_t slot = t->owner[pair], mark = t->mark[slot];
             const int open = mark >= 0 && p->member[mark].neck == OPEN;
             const double rate = mark >= 0 ? p->member[mark].rate : t->rate[slot], weight = weight_of(t, pair);
-            if (open || (mark < 0 && rate * NEARLY > level))
+            const int gives_way = mark < 0 && rate * NEARLY > level;
+            if (gives_way && rate < slowest) slowest = rate;
+            if (open || gives_way)
                 sharing += weight;
             else
                 others += rate * weight;
@@ -616,7 +683,7 @@ static double level_of(const Table *t, const Piece *p, int32_t link, double leve
         double left = t->capacity[link] - others;
         if (left < t->capacity[link] * NOTHING) left = 0.0;
         const double higher = left / sharing;
-        if (!(higher * NEARLY > level)) return higher;
+        if (slowest * NEARLY > higher || !(higher * NEARLY > level)) return higher;
         level = higher;
     }
 }
@@ -633,57 +700,66 @@ static void saturate(Table *t, Piece *p, int32_t link, double level) {
             if (mine >= 0) stop_flow(t, p, mine, level, link, 0);
         }
     }
+    loosen_slowed(t, p, link);
 }
 
 /* Solve again what a change disturbs: the slots from `fresh` on, and what the loose links limited. Return how many flows
- * that were, TOO_LARGE if they are more than `limit`; then no rate has changed. */
-int64_t fredfw_repair(Table *t, double now, int64_t fresh, int64_t limit) {
-    Piece p = {.limit = limit};
+ * that were. */
+int64_t fredfw_repair(Table *t, double now, int64_t fresh) {
+    Piece p = {0};
     link_new(t);
     for (int64_t slot = fresh; slot < t->slots && !p.failed; slot++)
         if (t->draining[slot]) open_flow(t, &p, (int32_t)slot);
     for (int64_t one = 0; one < t->loose && !p.failed; one++) loosen(t, &p, t->loose_links[one]);
-    for (;;) {
-        if (!p.failed) await_lower(t, &p);
+    while (!p.failed) {
+        await_lower(t, &p);
+        look_ahead(t, &p);
         if (p.failed || !p.dues) break;
         const Due due = p.due[0];
-        if (due.what < 0) { /* where the flow has not stopped below its cap */
+        if (!still_counts(t, &p, due)) {
             drop_first(&p);
-            if (p.member[~due.what].neck == OPEN) {
-                p.level = due.key;
-                stop_flow(t, &p, ~due.what, due.key, -1, 1);
+            continue;
+        }
+        if (due.what < 0) {
+            drop_first(&p);
+            p.level = due.key;
+            stop_flow(t, &p, t->mark[~due.what], due.key, -1, 1);
+            loosen_slowed(t, &p, -1);
+            continue;
+        }
+        Crossed *crossed = &p.crossed[t->local[due.what]];
+        double level = due.key;
+        if (!crossed->exact) {
+            level = crossed->opened ? bound_of(t, &p, crossed) : p.level;
+            if (is_next(&p, (Due){level, due.what})) {
+                level = level_of(t, &p, crossed->link, level);
+                crossed->exact = 1;
             }
-            continue;
         }
-        Crossed *crossed = &p.crossed[due.what];
-        if (crossed->key != due.key) {
-            drop_first(&p);
-            continue;
-        }
-        const double next = key_after_first(&p);
-        double level = INFINITY;
-        if (crossed->opened) {
-            level = bound_of(t, &p, crossed);
-            if (!(next < level)) level = level_of(t, &p, crossed->link, level);
-        } else if (crossed->raised && crossed->used > t->capacity[crossed->link] * (2 - CAREFUL))
-            level = level_of(t, &p, crossed->link, due.key);
-        if (level < INFINITY && next < level) {
+        if (level < p.horizon && !is_next(&p, (Due){level, due.what})) {
             crossed->key = level;
             replace_first(&p, (Due){level, due.what});
             continue;
         }
+        const int comes_later = level < INFINITY && !is_next(&p, (Due){level, due.what});
         drop_first(&p);
-        crossed->key = -1.0;
-        if (level == INFINITY) continue; /* nothing stops here */
-        p.level = level;
-        saturate(t, &p, crossed->link, level);
+        crossed->key = comes_later ? level : -1.0;
+        if (comes_later)
+            await(&p, level, due.what);
+        else if (level < INFINITY) { /* else nothing stops here */
+            p.level = level;
+            saturate(t, &p, crossed->link, level);
+        }
     }
     for (int64_t one = 0; one < p.crosses; one++) t->local[p.crossed[one].link] = -1;
     for (int64_t one = 0; one < p.members; one++) {
         const Member *member = &p.member[one];
         t->mark[member->slot] = -1;
         if (p.failed) continue;
-        t->bottleneck[member->slot] = member->neck;
+        int32_t *neck = &t->bottleneck[member->slot];
+        if (*neck >= 0) t->resting[*neck]--;
+        if (member->neck >= 0) t->resting[member->neck]++;
+        *neck = member->neck;
         if (member->rate != t->rate[member->slot]) {
             const double more = member->rate - t->rate[member->slot];
             for (int64_t pair = t->start[member->slot], end = pair + t->length[member->slot]; pair < end; pair++)
@@ -697,8 +773,10 @@ int64_t fredfw_repair(Table *t, double now, int64_t fresh, int64_t limit) {
     free(p.member);
     free(p.crossed);
     free(p.due);
+    free(p.far);
+    free(p.slowed);
     free(p.lower);
-    return p.failed ? p.failed : p.members;
+    return p.failed ? NO_MEMORY : p.members;
 }
 
 /* --- flows that end */

@@ -309,7 +309,7 @@ def nothing(activities: np.ndarray) -> None:
     del activities
 
 
-def test_a_piece_that_is_most_of_the_flows_is_solved_as_a_whole(slots: None) -> None:
+def test_a_piece_may_be_all_flows(slots: None) -> None:
     # All flows share one link, so each change concerns all.
     on = network(MaxMin(), np.array([1.0, 1.0]))
     for flow in range(40):

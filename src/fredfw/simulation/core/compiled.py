@@ -16,7 +16,7 @@ import numpy as np
 from fredfw.typing import FloatArray, IntArray
 
 # What the C code and this module have agreed on; a library that says otherwise is of another version.
-ABI = 1
+ABI = 2
 _NO_MEMORY = -2
 
 
@@ -41,7 +41,7 @@ class Library:
         self.relate = _function(code.fredfw_relate, number, table)
         self.assign = _function(code.fredfw_assign, real, table, real, array)
         self.solve = _function(code.fredfw_solve, number, table, array)
-        self.repair = _function(code.fredfw_repair, number, table, real, number, number)
+        self.repair = _function(code.fredfw_repair, number, table, real, number)
         self.drained = _function(code.fredfw_drained, number, table, real, number, array)
         self.remove = _function(code.fredfw_remove, None, table, number, array, number)
 

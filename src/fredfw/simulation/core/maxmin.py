@@ -22,8 +22,6 @@ from fredfw.typing import FloatArray
 
 # The piece that a change disturbs is looked for where fewer than one in so many flows came or went.
 _FEW = 2
-# After it was more than half of the flows, it is not looked for again for so many solves at most.
-_PATIENCE = 63
 # Sets of so many loads at most come again, and are remembered.
 _LOADS = 16
 _NONE = np.zeros(0)
@@ -35,7 +33,6 @@ class MaxMinTable(FlowTable):
     def __init__(self, solver: RateSolver, statistics: Statistics) -> None:
         super().__init__(solver, statistics)
         self._known = False  # whether bottlenecks, chains and heap are those of the flows that drain
-        self._skips = self._skipped = 0
 
     @property
     def _related(self) -> bool:
@@ -46,7 +43,6 @@ class MaxMinTable(FlowTable):
         if self._repaired():
             return slots.first
         self._known = False
-        self._skipped += 1
         return slots.assign(self._now, self._solve_all())
 
     def _repaired(self) -> bool:
@@ -57,10 +53,7 @@ class MaxMinTable(FlowTable):
         if not self._known:
             slots.relate()
             self._known = True
-        if not slots.repair(self._now, self._fresh, slots.active // 2):
-            self._skips, self._skipped = min(2 * self._skips + 1, _PATIENCE), 0
-            return False
-        self._skips = 0
+        slots.repair(self._now, self._fresh)
         self._statistics.count_solve(slots.touched, slots.passes)
         return True
 
@@ -74,7 +67,7 @@ class MaxMinTable(FlowTable):
 
     def _few(self, changed: int) -> bool:
         """Return whether so few flows have come or gone that what they disturb is looked for."""
-        return self._skipped >= self._skips and _FEW * changed <= self._slots.active
+        return _FEW * changed <= self._slots.active
 
     def _leave(self, gone: Places) -> None:
         del gone

@@ -48,9 +48,9 @@ class NativeSlots(Slots):
         passes = checked(self._code.solve(self._address, self._rates_address))
         return self._rates[: self.active].copy(), passes
 
-    def repair(self, now: float, fresh: int, limit: int) -> bool:
+    def repair(self, now: float, fresh: int) -> None:
         """See ``Slots.repair``."""
-        return checked(self._code.repair(self._address, now, fresh, limit)) >= 0
+        checked(self._code.repair(self._address, now, fresh))
 
     def drained(self, time: float, related: bool) -> Places:
         """See ``Slots.drained``."""

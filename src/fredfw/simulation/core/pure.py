@@ -51,6 +51,7 @@ class _Crossed:
     loosened: bool = False
     raised: bool = False
     lower: bool = False
+    exact: bool = False
 
 
 class PureSlots(Slots):
@@ -107,6 +108,8 @@ class PureSlots(Slots):
         # Of several links the first, so it is written last.
         self.bottleneck[owners[narrow][::-1]] = links[narrow][::-1]
         self.bottleneck[slots[self.rate[slots] >= self.cap[slots]]] = -1
+        necks = self.bottleneck[slots]
+        self.resting[:] = np.bincount(necks[necks >= 0], minlength=self.links)
 
     def assign(self, now: float, rates: FloatArray) -> float:
         """See ``Slots.assign``."""
@@ -130,15 +133,16 @@ class PureSlots(Slots):
         coefficients = None if self.coefficient is None else self.coefficient[pairs]
         return by_passes(offsets, self.link[pairs].astype(np.intp), coefficients, self.cap[slots], self.capacity)
 
-    def repair(self, now: float, fresh: int, limit: int) -> bool:
+    def repair(self, now: float, fresh: int) -> None:
         """See ``Slots.repair``."""
         view = self.view
         draining, link, start, length = view["draining"], view["link"], view["start"], view["length"]
         for slot in range(self.linked, self.slots):
             if draining[slot]:
+                view["bottleneck"][slot] = -1
                 self._join_links(slot)
         self.linked = self.slots
-        piece = _Piece(self, limit)
+        piece = _Piece(self)
         for slot in range(fresh, self.slots):
             if draining[slot]:
                 piece.open(slot)
@@ -151,11 +155,13 @@ class PureSlots(Slots):
             local[crossed.link] = -1
         for member in piece.members:
             mark[member.slot] = -1
-        if piece.too_large:
-            return False
-        rate, load, bottleneck = view["rate"], view["load"], view["bottleneck"]
+        rate, load, bottleneck, resting = view["rate"], view["load"], view["bottleneck"], view["resting"]
         for member in piece.members:
             slot = member.slot
+            if bottleneck[slot] >= 0:
+                resting[bottleneck[slot]] -= 1
+            if member.neck >= 0:
+                resting[member.neck] += 1
             bottleneck[slot] = member.neck
             if member.rate != rate[slot]:
                 more = member.rate - rate[slot]
@@ -163,7 +169,6 @@ class PureSlots(Slots):
                     load[link[pair]] += more * self.weight(pair)
                 self._set_rate(slot, member.rate, now)
         self._clear_changes()
-        return True
 
     def drained(self, time: float, related: bool) -> Places:
         """See ``Slots.drained``."""
@@ -239,6 +244,8 @@ class PureSlots(Slots):
 
     def _leave_links(self, slot: int) -> None:
         view = self.view
+        if view["bottleneck"][slot] >= 0:
+            view["resting"][view["bottleneck"][slot]] -= 1
         link, following, preceding = view["link"], view["next"], view["previous"]
         for pair in range(view["start"][slot], view["start"][slot] + view["length"][slot]):
             one, last, next_ = link[pair], preceding[pair], following[pair]
@@ -269,42 +276,42 @@ class _Piece:
 
     Args:
         slots: The table.
-        limit: How many flows it may have.
 
     Attributes:
-        too_large: Whether it had more.
+        members: Its flows.
+        crossed: The links that were looked at.
     """
 
-    def __init__(self, slots: PureSlots, limit: int) -> None:
+    def __init__(self, slots: PureSlots) -> None:
         self._slots = slots
         self._view = slots.view
-        self._limit = limit
         self._level = 0.0
+        self._open = 0  # members whose rate is not known
         self.members: list[_Member] = []
         self.crossed: list[_Crossed] = []
         self._due: list[tuple[float, int]] = []
         self._lower: list[int] = []  # places of links whose bound may be lower than the key
-        self.too_large = False
+        self._slowed: list[int] = []  # slots of flows whose links carry less than before, for they are slower
 
     def open(self, slot: int) -> None:
         """Have the rate of a flow found."""
         mine = self._join(slot)
-        if mine is None:
-            return
         view = self._view
         link, rate, cap = view["link"], view["rate"][slot], view["cap"][slot]
         start, length = view["start"][slot], view["length"][slot]
         if not length:
             self.members[mine].rate, self.members[mine].neck = cap, -1
             return
+        self._open += 1
         if cap < math.inf:
-            heapq.heappush(self._due, (cap, ~mine))
+            heapq.heappush(self._due, (cap, ~slot))
         for pair in range(start, start + length):
             place = self._crossing(link[pair])
             crossed, weight = self.crossed[place], self._slots.weight(pair)
             crossed.opened += 1
             crossed.weight += weight
             crossed.used -= rate * weight
+            crossed.exact = False
             if not crossed.lower:
                 crossed.lower = True
                 self._lower.append(place)
@@ -319,51 +326,56 @@ class _Piece:
             bound = self._bound(crossed)
             if crossed.key < 0 or bound < crossed.key:
                 crossed.key = bound
-                heapq.heappush(self._due, (bound, place))
+                heapq.heappush(self._due, (bound, crossed.link))
         self._lower.clear()
 
     def loosen(self, link: int) -> None:
         """Open the flows that rest at the level of a link that carries less than before."""
+        view = self._view
+        resting = view["resting"][link]
+        if not resting:
+            return
         crossed = self.crossed[self._crossing(link)]
-        if crossed.loosened or self.too_large:
+        if crossed.loosened:
             return
         crossed.loosened = True
-        view = self._view
         following, owner, mark, bottleneck = view["next"], view["owner"], view["mark"], view["bottleneck"]
         pair = view["head"][link]
-        while pair >= 0 and not self.too_large:
+        while resting:
             slot = owner[pair]
-            if mark[slot] < 0 and bottleneck[slot] == link:
-                self.open(slot)
             pair = following[pair]
+            if bottleneck[slot] == link:
+                resting -= 1
+                if mark[slot] < 0:
+                    self.open(slot)
 
     def solve(self) -> int:
         """Find all rates; return how many links were saturated."""
-        saturated, due, capacity = 0, self._due, self._view["capacity"]
-        while not self.too_large:
+        saturated, due, local, mark = 0, self._due, self._view["local"], self._view["mark"]
+        while True:
             self._await_lower()
+            if not self._open:
+                due[:] = filter(self._still_counts, due)
+                heapq.heapify(due)
             if not due:
-                break
+                return saturated
+            if not self._still_counts(due[0]):
+                heapq.heappop(due)
+                continue
             key, what = due[0]
-            if what < 0:  # where the flow has not stopped below its cap
+            if what < 0:
                 heapq.heappop(due)
-                if self.members[~what].neck == OPEN:
-                    self._level = key
-                    self._stop(~what, key, -1, True)
+                self._level = key
+                self._stop(mark[~what], key, -1, True)
+                self._loosen_slowed(-1)
                 continue
-            crossed = self.crossed[what]
-            if crossed.key != key:
-                heapq.heappop(due)
-                continue
-            after = min(due[1:3])[0] if len(due) > 1 else math.inf
-            level = math.inf
-            if crossed.opened:
-                level = self._bound(crossed)
-                if not after < level:
-                    level = self._level_of(crossed.link, level)
-            elif crossed.raised and crossed.used > capacity[crossed.link] * (2 - CAREFUL):
-                level = self._level_of(crossed.link, key)
-            if level < math.inf and after < level:
+            crossed, after = self.crossed[local[what]], min(due[1:3], default=(math.inf, 0))
+            level = key
+            if not crossed.exact:
+                level = self._bound(crossed) if crossed.opened else self._level
+                if not after < (level, what):
+                    level, crossed.exact = self._level_of(what, level), True
+            if level < math.inf and after < (level, what):
                 crossed.key = level
                 heapq.heapreplace(due, (level, what))
                 continue
@@ -372,14 +384,22 @@ class _Piece:
             if level < math.inf:  # else nothing stops here
                 self._level = level
                 saturated += 1
-                self._saturate(crossed.link, level)
-        return saturated
+                self._saturate(what, level)
 
-    def _join(self, slot: int) -> int | None:
-        if len(self.members) == self._limit:
-            self.too_large = True
-        if self.too_large:
-            return None
+    def _still_counts(self, due: tuple[float, int]) -> bool:
+        """Return whether something may stop at an entry; one where nothing does counts no more."""
+        key, what = due
+        if what < 0:
+            return self.members[self._view["mark"][~what]].neck == OPEN
+        crossed = self.crossed[self._view["local"][what]]
+        if crossed.key != key:
+            return False
+        if crossed.opened or (crossed.raised and crossed.used > self._view["capacity"][what] * (2 - CAREFUL)):
+            return True
+        crossed.key = -1.0
+        return False
+
+    def _join(self, slot: int) -> int:
         self._view["mark"][slot] = len(self.members)
         self.members.append(_Member(slot))
         return len(self.members) - 1
@@ -404,6 +424,7 @@ class _Piece:
         slot, link, local = member.slot, view["link"], view["local"]
         old = view["rate"][slot]
         member.rate, member.neck = rate, neck
+        self._open -= is_open
         pairs = range(view["start"][slot], view["start"][slot] + view["length"][slot])
         for pair in pairs:
             place = local[link[pair]]
@@ -415,10 +436,18 @@ class _Piece:
                 crossed.opened -= 1
                 crossed.weight -= weight
             crossed.raised |= rate > old
+            crossed.exact = False
         if old * NEARLY > rate:
-            for pair in pairs:
-                if link[pair] != neck and not self.too_large:
-                    self.loosen(link[pair])
+            self._slowed.append(slot)
+
+    def _loosen_slowed(self, neck: int) -> None:
+        """Loosen the links of flows that have slowed down, but for the one that has slowed them."""
+        view = self._view
+        for slot in self._slowed:
+            for link in view["link"][view["start"][slot] : view["start"][slot] + view["length"][slot]]:
+                if link != neck:
+                    self.loosen(link)
+        self._slowed.clear()
 
     def _level_of(self, link: int, level: float) -> float:
         """Return the level at which a link is saturated; infinite where no flow is that fast."""
@@ -426,7 +455,7 @@ class _Piece:
         following, owner, mark, rates = view["next"], view["owner"], view["mark"], view["rate"]
         capacity = view["capacity"][link]
         while True:
-            others = sharing = 0.0
+            others, sharing, slowest = 0.0, 0.0, math.inf
             pair = view["head"][link]
             while pair >= 0:
                 slot = owner[pair]
@@ -437,6 +466,8 @@ class _Piece:
                 else:
                     rate = rates[slot]
                     shares = rate * NEARLY > level
+                    if shares and rate < slowest:
+                        slowest = rate
                 if shares:
                     sharing += weight
                 else:
@@ -448,7 +479,7 @@ class _Piece:
             if left < capacity * NOTHING:
                 left = 0.0
             higher: float = left / sharing
-            if not higher * NEARLY > level:
+            if slowest * NEARLY > higher or not higher * NEARLY > level:
                 return higher
             level = higher
 
@@ -457,17 +488,16 @@ class _Piece:
         view = self._view
         following, owner, mark, rates = view["next"], view["owner"], view["mark"], view["rate"]
         pair = view["head"][link]
-        while pair >= 0 and not self.too_large:
+        while pair >= 0:
             slot = owner[pair]
             place = mark[slot]
             if place >= 0:
                 if self.members[place].neck == OPEN:
                     self._stop(place, level, link, True)
             elif rates[slot] * NEARLY > level:
-                mine = self._join(slot)
-                if mine is not None:
-                    self._stop(mine, level, link, False)
+                self._stop(self._join(slot), level, link, False)
             pair = following[pair]
+        self._loosen_slowed(link)
 
 
 def _ratio(one: float, other: float) -> float:

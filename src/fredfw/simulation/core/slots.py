@@ -26,7 +26,7 @@ Places = NDArray[np.signedinteger[Any]]
 ARRAYS = (
     *("volume", "remaining", "since", "rate", "finish", "cap", "start", "length", "bottleneck", "place", "mark"),
     *("draining", "link", "owner", "next", "previous", "coefficient"),
-    *("capacity", "load", "head", "tail", "local", "is_loose", "loose_links", "heap"),
+    *("capacity", "load", "head", "tail", "resting", "local", "is_loose", "loose_links", "heap"),
 )
 _COUNTS = 8
 # What a slot has before it is taken, where that is not 0.
@@ -89,6 +89,7 @@ class Slots(ABC):
         load: ``(L,)`` bytes per second that the flows carry, but for rounding; known while the table is related.
         head: ``(L,)`` first pair of each link's chain.
         tail: ``(L,)`` last pair.
+        resting: ``(L,)`` how many flows it is the bottleneck of; known while the table is related.
         local: ``(L,)`` -1 between calls.
         is_loose: ``(L,)`` 1 for a link that has lost a flow since rates were known.
         loose_links: ``(L,)`` those links, as many as ``loose``.
@@ -127,6 +128,7 @@ class Slots(ABC):
     load: FloatArray
     head: _Small
     tail: _Small
+    resting: _Small
     local: _Small
     is_loose: NDArray[np.uint8]
     loose_links: _Small
@@ -151,7 +153,7 @@ class Slots(ABC):
         self.coefficient = None
         self.capacity = np.array(capacity, dtype=np.float64)
         self.load = np.zeros(len(capacity))
-        for name in ("head", "tail", "local", "loose_links"):
+        for name in ("head", "tail", "resting", "local", "loose_links"):
             setattr(self, name, np.full(len(capacity), -1, dtype=np.int32))
         self.is_loose = np.zeros(len(capacity), dtype=np.uint8)
         self.bind()
@@ -183,13 +185,12 @@ class Slots(ABC):
         """Return the ``(active,)`` rates of all flows, in order, and the number of passes."""
 
     @abstractmethod
-    def repair(self, now: float, fresh: int, limit: int) -> bool:
-        """Solve again what has changed, and what that disturbs; ``False`` where that are more than ``limit`` flows.
+    def repair(self, now: float, fresh: int) -> None:
+        """Solve again what has changed, and what that disturbs.
 
         Args:
             now: When.
             fresh: The slots from this one on are new.
-            limit: How many flows at most. If there are more, no rate changes.
         """
 
     @abstractmethod
