@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #define NO_MEMORY (-2)
-#define ABI 2
+#define ABI 3
 
 /* Fair shares that differ by less, relative, are the same. */
 #define SAME 1e-12
@@ -28,6 +28,8 @@
 #define TICKS 1e-15
 /* Links whose levels are higher by this factor are not sorted yet. */
 #define AHEAD 1.25
+/* The piece that a change disturbs is looked for where fewer than one in so many flows came or went. */
+#define FEW 2
 /* What a flow has as long as it is not drained. */
 #define LEAST 2.2250738585072014e-308
 
@@ -41,6 +43,10 @@ typedef struct {
     int64_t loose;   /* links that have lost a flow since rates were known */
     int64_t passes;  /* over flows, of the last solve */
     int64_t touched; /* flows that the last solve looked at */
+    int64_t fresh;   /* slots from it on are new since rates were known */
+    int64_t gone;    /* flows that have left since */
+    int64_t related; /* whether bottlenecks, chains and heap are those of the flows that drain */
+    int64_t everything; /* whether all flows have to be solved */
     /* Of each slot. */
     double *volume, *remaining, *since, *rate, *finish, *cap;
     int64_t *start;      /* first pair */
@@ -332,7 +338,7 @@ void fredfw_index(Table *t) {
 }
 
 /* Find the bottleneck of each flow from the rates, with the chains and the heap. */
-int64_t fredfw_relate(Table *t) {
+static int64_t relate(Table *t) {
     double *fastest = calloc((size_t)t->links + 1, sizeof(double));
     if (!fastest) return NO_MEMORY;
     fredfw_index(t);
@@ -385,6 +391,11 @@ static double first_of_all(const Table *t) {
     return first;
 }
 
+static void settled(Table *t) {
+    t->everything = t->gone = 0;
+    t->fresh = t->slots;
+}
+
 /* Give all flows the rates, one for each that drains, in order; return when the first is drained. */
 double fredfw_assign(Table *t, double now, const double *rates) {
     for (int64_t slot = 0; slot < t->slots; slot++) {
@@ -393,6 +404,8 @@ double fredfw_assign(Table *t, double now, const double *rates) {
         if (rate != t->rate[slot]) set_rate(t, (int32_t)slot, rate, now);
     }
     clear_changes(t);
+    settled(t);
+    t->related = 0;
     return first_of_all(t);
 }
 
@@ -703,12 +716,12 @@ static void saturate(Table *t, Piece *p, int32_t link, double level) {
     loosen_slowed(t, p, link);
 }
 
-/* Solve again what a change disturbs: the slots from `fresh` on, and what the loose links limited. Return how many flows
- * that were. */
-int64_t fredfw_repair(Table *t, double now, int64_t fresh) {
+/* Solve again what a change disturbs: the new slots, and what the loose links limited. Return how many flows that were.
+ */
+static int64_t repair(Table *t, double now) {
     Piece p = {0};
     link_new(t);
-    for (int64_t slot = fresh; slot < t->slots && !p.failed; slot++)
+    for (int64_t slot = t->fresh; slot < t->slots && !p.failed; slot++)
         if (t->draining[slot]) open_flow(t, &p, (int32_t)slot);
     for (int64_t one = 0; one < t->loose && !p.failed; one++) loosen(t, &p, t->loose_links[one]);
     while (!p.failed) {
@@ -779,6 +792,19 @@ int64_t fredfw_repair(Table *t, double now, int64_t fresh) {
     return p.failed ? NO_MEMORY : p.members;
 }
 
+static int few(const Table *t, int64_t changed) { return FEW * changed <= t->active; }
+
+/* Solve again what has changed since rates were known, and what that disturbs. Return when the first flow is drained; NaN
+ * where so much has changed that all flows are to be solved, NO_MEMORY where there is none. */
+double fredfw_settle(Table *t, double now) {
+    if (t->everything || !few(t, t->slots - t->fresh + t->gone)) return NAN;
+    if (!t->related && relate(t) < 0) return NO_MEMORY;
+    t->related = 1;
+    if (repair(t, now) < 0) return NO_MEMORY;
+    settled(t);
+    return t->heaped ? t->finish[t->heap[0]] : INFINITY;
+}
+
 /* --- flows that end */
 
 static int by_number(const void *one, const void *other) {
@@ -793,9 +819,9 @@ static int is_drained(const Table *t, int32_t slot, double time) {
 
 /* Find the flows that are drained at `time`, when the first is; write their slots in order and return how many. They
  * are not in the heap any more, and for the rest still there. */
-int64_t fredfw_drained(Table *t, double time, int64_t related, int32_t *drained) {
+static int64_t find_drained(Table *t, double time, int32_t *drained) {
     int64_t count = 0;
-    if (!related) {
+    if (!t->related) {
         for (int64_t slot = 0; slot < t->slots; slot++)
             if (t->draining[slot] && is_drained(t, (int32_t)slot, time)) drained[count++] = (int32_t)slot;
         return count;
@@ -808,22 +834,35 @@ int64_t fredfw_drained(Table *t, double time, int64_t related, int32_t *drained)
     return count;
 }
 
-/* Take the flows of `slots` out. */
-void fredfw_remove(Table *t, int64_t related, const int32_t *slots, int64_t count) {
+/* Take the flows of `slots`, in order, out. */
+int64_t fredfw_drop(Table *t, const int32_t *slots, int64_t count) {
+    if (count && slots[0] < t->fresh) {
+        t->gone += count;
+        if (!t->related && !t->everything) {
+            /* Bottlenecks are known by the rates, as long as all flows are there. */
+            if (!few(t, t->gone))
+                t->everything = 1;
+            else if (relate(t) < 0)
+                return NO_MEMORY;
+            else
+                t->related = 1;
+        }
+    }
     for (int64_t one = 0; one < count; one++) {
         const int32_t slot = slots[one];
         t->draining[slot] = 0;
-        if (related && slot < t->linked) {
+        if (t->related && slot < t->linked) {
             if (t->place[slot] >= 0) leave_heap(t, slot);
             leave_links(t, slot);
         }
     }
     t->active -= count;
+    return count;
 }
 
-double fredfw_first(const Table *t, int64_t related) {
-    if (!related) return first_of_all(t);
-    return t->heaped ? t->finish[t->heap[0]] : INFINITY;
+/* Take out the flows that are drained at `time`, when the first is; write their slots in order and return how many. */
+int64_t fredfw_take(Table *t, double time, int32_t *drained) {
+    return fredfw_drop(t, drained, find_drained(t, time, drained));
 }
 
 int64_t fredfw_abi(void) { return ABI; }

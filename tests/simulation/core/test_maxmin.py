@@ -188,7 +188,7 @@ def test_rates_are_max_min_fair_after_each_change(slots: None, monkeypatch: pyte
             expected, _ = by_passes(offsets, np.concatenate(paths).astype(np.intp), None, None, table.bandwidths)
             np.testing.assert_allclose(inside.rate[draining], expected, rtol=1e-12)
             assert first == pytest.approx(inside.finish[draining].min(), rel=0)
-            if table._known:
+            if table._slots.related:
                 loads = np.bincount(np.concatenate(paths), np.repeat(expected, np.diff(offsets)), inside.links)
                 np.testing.assert_allclose(inside.load, loads, rtol=1e-10, atol=1e-10)
                 necks = inside.bottleneck[draining]
@@ -198,7 +198,7 @@ def test_rates_are_max_min_fair_after_each_change(slots: None, monkeypatch: pyte
                 fastest = np.zeros(inside.links)
                 np.maximum.at(fastest, np.concatenate(paths), np.repeat(expected, np.diff(offsets)))
                 np.testing.assert_allclose(expected, fastest[necks], rtol=1e-9)
-        pieces.append((len(draining), table._known))
+        pieces.append((len(draining), table._slots.related))
         return first
 
     monkeypatch.setattr(MaxMinTable, "settle", checked)
@@ -398,7 +398,7 @@ def test_flows_that_are_taken_off_leave_the_others_in_the_order_of_their_ends(sl
     for flow in gone.tolist():
         table.drop(flows, np.array([flow]))
         table.settle()
-    assert table._known
+    assert table._slots.related
     assert ends(table) == [(volume, 1) for volume in sorted(np.delete(volumes, gone))]
 
 
@@ -424,7 +424,7 @@ def test_a_flow_is_drained_by_the_share_of_its_volume_that_remains(
             put(table, along([lane], [volume]))
     else:
         put(table, along([*range(2), *range(2, 10)], [*volumes, *[1e3] * 8]))
-    assert table._known == related
+    assert table._slots.related == related
     found = ends(table)[: len(moments)]
     assert [count for _, count in found] == [count for _, count in moments]
     assert [time for time, _ in found] == pytest.approx([time for time, _ in moments], rel=1e-13)
@@ -445,7 +445,7 @@ def test_late_in_the_day_a_few_roundings_of_the_clock_are_one_moment(
             put(table, along([lane], [volume]), day)
     else:
         put(table, along([*range(2), *range(2, 10)], [*volumes, *[2 * day] * 8]), day)
-    assert table._known == related
+    assert table._slots.related == related
     table.take_first()
     assert len(table) == (8 if related else 16) + (0 if together else 1)
 
@@ -472,10 +472,10 @@ def test_slots_that_move_together_stay_those_of_their_loads(slots: None) -> None
     table.settle()
     table.drop(first, np.array([40]))
     table.settle()
-    assert table._known
+    assert table._slots.related
     second = put(table, along([0, 1, 41, 59, 2], [500.0] * 5))
     assert table._slots.slots == 24  # there was no room for five more
-    assert table._known
+    assert table._slots.related
     alone = 1000.0 - (1.0 + np.arange(60.0))
     expected = np.where(np.arange(60) > 40, alone, 0.0)
     expected[[41, 59]] = 1000.0 - np.array([42.0, 60.0]) / 2

@@ -10,14 +10,18 @@ import ctypes
 import os
 from ctypes import c_double, c_int64, c_void_p
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 
 from fredfw.typing import FloatArray, IntArray
 
 # What the C code and this module have agreed on; a library that says otherwise is of another version.
-ABI = 2
+ABI = 3
 _NO_MEMORY = -2
+
+
+_Number = TypeVar("_Number", int, float)
 
 
 class Library:
@@ -38,12 +42,11 @@ class Library:
         self.abi = int(code.fredfw_abi())
         self._max_min = _function(code.fredfw_max_min, number, number, number, array, array, array, array, array)
         self.index = _function(code.fredfw_index, None, table)
-        self.relate = _function(code.fredfw_relate, number, table)
         self.assign = _function(code.fredfw_assign, real, table, real, array)
         self.solve = _function(code.fredfw_solve, number, table, array)
-        self.repair = _function(code.fredfw_repair, number, table, real, number)
-        self.drained = _function(code.fredfw_drained, number, table, real, number, array)
-        self.remove = _function(code.fredfw_remove, None, table, number, array, number)
+        self.settle = _function(code.fredfw_settle, real, table, real)
+        self.take = _function(code.fredfw_take, number, table, real, array)
+        self.drop = _function(code.fredfw_drop, number, table, array, number)
 
     def max_min(
         self,
@@ -74,7 +77,7 @@ def _function(function: ctypes._NamedFuncPointer, result: type | None, *argument
     return function
 
 
-def checked(result: int) -> int:
+def checked(result: _Number) -> _Number:
     """Return what a function returned; raises ``MemoryError`` where it got no memory."""
     if result == _NO_MEMORY:
         raise MemoryError("the flow table got no memory for a solve")

@@ -10,18 +10,16 @@ solved instead, and bottlenecks, chains and heap are made anew when little chang
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fredfw.simulation.core.fill import max_min
-from fredfw.simulation.core.loads import Load, Statistics
-from fredfw.simulation.core.slots import Places
+from fredfw.simulation.core.loads import Load
 from fredfw.simulation.core.table import FlowTable
-from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.sharing import Effort
 from fredfw.typing import FloatArray
 
-# The piece that a change disturbs is looked for where fewer than one in so many flows came or went.
-_FEW = 2
 # Sets of so many loads at most come again, and are remembered.
 _LOADS = 16
 _NONE = np.zeros(0)
@@ -30,32 +28,12 @@ _NONE = np.zeros(0)
 class MaxMinTable(FlowTable):
     """A table whose flows share links max-min fair; see ``FlowTable``."""
 
-    def __init__(self, solver: RateSolver, statistics: Statistics) -> None:
-        super().__init__(solver, statistics)
-        self._known = False  # whether bottlenecks, chains and heap are those of the flows that drain
-
-    @property
-    def _related(self) -> bool:
-        return self._known
-
     def _settle(self) -> float:
-        slots = self._slots
-        if self._repaired():
-            return slots.first
-        self._known = False
-        return slots.assign(self._now, self._solve_all())
-
-    def _repaired(self) -> bool:
-        """Solve again what a change disturbs, if that is worth while; return whether it was."""
-        slots = self._slots
-        if self._everything or not self._few(slots.slots - self._fresh + self._gone):
-            return False
-        if not self._known:
-            slots.relate()
-            self._known = True
-        slots.repair(self._now, self._fresh)
-        self._statistics.count_solve(slots.touched, slots.passes)
-        return True
+        first = self._slots.settle(self._now)
+        if math.isnan(first):
+            return self._slots.assign(self._now, self._solve_all())
+        self._statistics.count_solve(self._slots.touched, self._slots.passes)
+        return first
 
     def _solve_all(self) -> FloatArray:
         """Return the rates of all flows."""
@@ -64,19 +42,6 @@ class MaxMinTable(FlowTable):
         rates, passes = self._slots.solve()
         self._statistics.count_solve(len(rates), passes)
         return rates
-
-    def _few(self, changed: int) -> bool:
-        """Return whether so few flows have come or gone that what they disturb is looked for."""
-        return _FEW * changed <= self._slots.active
-
-    def _leave(self, gone: Places) -> None:
-        del gone
-        if not self._known and not self._everything:
-            if self._few(self._gone):  # bottlenecks are known by the rates, as long as all flows are there
-                self._slots.relate()
-                self._known = True
-            else:
-                self._everything = True
 
     def _solve(self, loads: list[Load]) -> FloatArray:
         flows = self._incidence_of(loads, Effort())

@@ -32,10 +32,6 @@ class NativeSlots(Slots):
         """See ``Slots.index``."""
         self._code.index(self._address)
 
-    def relate(self) -> None:
-        """See ``Slots.relate``."""
-        checked(self._code.relate(self._address))
-
     def assign(self, now: float, rates: FloatArray) -> float:
         """See ``Slots.assign``."""
         # To copy them takes less than to ask for their address.
@@ -48,19 +44,20 @@ class NativeSlots(Slots):
         passes = checked(self._code.solve(self._address, self._rates_address))
         return self._rates[: self.active].copy(), passes
 
-    def repair(self, now: float, fresh: int) -> None:
-        """See ``Slots.repair``."""
-        checked(self._code.repair(self._address, now, fresh))
+    def settle(self, now: float) -> float:
+        """See ``Slots.settle``."""
+        first: float = self._code.settle(self._address, now)
+        return checked(first)
 
-    def drained(self, time: float, related: bool) -> Places:
-        """See ``Slots.drained``."""
-        count = self._code.drained(self._address, time, related, self._found_address)
+    def take(self, time: float) -> Places:
+        """See ``Slots.take``."""
+        count = checked(self._code.take(self._address, time, self._found_address))
         return self._found[:count].copy() if count > 1 else self._found[:count]
 
-    def remove(self, slots: Places, related: bool) -> None:
-        """See ``Slots.remove``."""
+    def drop(self, slots: Places) -> None:
+        """See ``Slots.drop``."""
         self._found[: len(slots)] = slots
-        self._code.remove(self._address, related, self._found_address, len(slots))
+        checked(self._code.drop(self._address, self._found_address, len(slots)))
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

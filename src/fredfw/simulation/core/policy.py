@@ -8,7 +8,7 @@ import numpy as np
 
 from fredfw.simulation.core.loads import Load, Statistics
 from fredfw.simulation.core.slots import Places
-from fredfw.simulation.core.table import FlowTable
+from fredfw.simulation.core.table import FlowTable, Taken
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.sharing import Effort, Incidence
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -25,6 +25,7 @@ class PolicyTable(FlowTable):
     def __init__(self, solver: RateSolver, statistics: Statistics) -> None:
         super().__init__(solver, statistics)
         self._effort = Effort()
+        self._everything = True  # whether all flows have to be solved
         self._left: list[IntArray] = []  # links of the flows that have left since rates were known
         self._skips = self._skipped = 0
 
@@ -32,15 +33,22 @@ class PolicyTable(FlowTable):
         if not self.loads:
             return math.inf
         first = self._slots.assign(self._now, self._all_rates())
-        self._left = []
+        self._slots.everything = 1  # for nothing is known of bottlenecks
+        self._everything, self._left = False, []
         return first
 
-    def _leave(self, gone: Places) -> None:
+    def set_bandwidths(self, bandwidths: FloatArray) -> None:
+        """See ``FlowTable.set_bandwidths``."""
+        super().set_bandwidths(bandwidths)
+        self._everything = True
+
+    def _taken(self, gone: Places) -> list[Taken]:
         # Which links they leave matters where what that reaches will be looked for.
         if not self._solver.sharing.local or self._slots.active <= _WORTH:
             self._everything = True
         elif not self._everything:
             self._left.append(self._slots.links_of(gone))
+        return super()._taken(gone)
 
     def _solve(self, loads: list[Load]) -> FloatArray:
         before = self._effort.passes
@@ -63,8 +71,8 @@ class PolicyTable(FlowTable):
 
     def _reached(self, incidence: Incidence) -> BoolArray | None:
         """Return the ``(F,)`` mask of flows that what has come and gone reaches, or ``None`` for all."""
-        fresh = int(self._slots.draining[: self._fresh].sum())
-        changed = len(incidence) - fresh + self._gone
+        fresh = int(self._slots.draining[: self._slots.fresh].sum())
+        changed = len(incidence) - fresh + self._slots.gone
         if len(incidence) <= max(_WORTH, _FEW * changed) or not self._solver.sharing.local:
             return None
         if self._skipped < self._skips:

@@ -26,6 +26,8 @@ CAUTION, CAREFUL = 1 - 1e-9, 1 - 1e-11
 DRAINED = 1e-11
 # So is one that ends later by a few roundings of the clock, which may be more for a flow that takes no time beside it.
 TICKS = 1e-15
+# The piece that a change disturbs is looked for where fewer than one in so many flows came or went.
+FEW = 2
 # The neck of a flow whose rate is not known.
 OPEN = -2
 
@@ -96,8 +98,9 @@ class PureSlots(Slots):
         del slots
         self._heapify()
 
-    def relate(self) -> None:
-        """See ``Slots.relate``."""
+    def _relate(self) -> None:
+        """Make the chains and the heap anew, and find the bottleneck of each flow from the rates."""
+        self.related = 1
         self.index()
         slots, pairs, owners = self._draining_pairs()
         links, rates = self.link[pairs], self.rate[owners]
@@ -124,7 +127,16 @@ class PureSlots(Slots):
         with np.errstate(divide="ignore"):
             self.finish[mine] = np.where(rates > 0, now + left / rates, math.inf)
         self._clear_changes()
+        self._settled()
+        self.related = 0
         return float(self.finish[slots].min(initial=math.inf))
+
+    def _settled(self) -> None:
+        self.everything = self.gone = 0
+        self.fresh = self.slots
+
+    def _few(self, changed: int) -> bool:
+        return FEW * changed <= self.active
 
     def solve(self) -> tuple[FloatArray, int]:
         """See ``Slots.solve``."""
@@ -133,8 +145,18 @@ class PureSlots(Slots):
         coefficients = None if self.coefficient is None else self.coefficient[pairs]
         return by_passes(offsets, self.link[pairs].astype(np.intp), coefficients, self.cap[slots], self.capacity)
 
-    def repair(self, now: float, fresh: int) -> None:
-        """See ``Slots.repair``."""
+    def settle(self, now: float) -> float:
+        """See ``Slots.settle``."""
+        if self.everything or not self._few(self.slots - self.fresh + self.gone):
+            return math.nan
+        if not self.related:
+            self._relate()
+        self._repair(now)
+        self._settled()
+        return self.first
+
+    def _repair(self, now: float) -> None:
+        """Solve again what a change disturbs: the new slots, and what the loose links limited."""
         view = self.view
         draining, link, start, length = view["draining"], view["link"], view["start"], view["length"]
         for slot in range(self.linked, self.slots):
@@ -143,7 +165,7 @@ class PureSlots(Slots):
                 self._join_links(slot)
         self.linked = self.slots
         piece = _Piece(self)
-        for slot in range(fresh, self.slots):
+        for slot in range(self.fresh, self.slots):
             if draining[slot]:
                 piece.open(slot)
         for one in self.loose_links[: self.loose].tolist():
@@ -170,9 +192,30 @@ class PureSlots(Slots):
                 self._set_rate(slot, member.rate, now)
         self._clear_changes()
 
-    def drained(self, time: float, related: bool) -> Places:
-        """See ``Slots.drained``."""
-        if not related:
+    def take(self, time: float) -> Places:
+        """See ``Slots.take``."""
+        drained = self._drained(time)
+        self.drop(drained)
+        return drained
+
+    def drop(self, slots: Places) -> None:
+        """See ``Slots.drop``."""
+        if len(slots) and slots[0] < self.fresh:
+            self.gone += len(slots)
+            if not self.related and not self.everything:
+                if self._few(self.gone):  # bottlenecks are known by the rates, as long as all flows are there
+                    self._relate()
+                else:
+                    self.everything = 1
+        if self.related:
+            for slot in slots[slots < self.linked].tolist():
+                self._leave_links(slot)
+        self.draining[slots] = 0
+        self.active -= len(slots)
+
+    def _drained(self, time: float) -> Places:
+        """Return the slots of the flows that are drained at ``time``, when the first is; they leave the heap."""
+        if not self.related:
             slots = self.taken()
             with np.errstate(invalid="ignore"):  # infinite times a rate of 0 is not drained
                 late = self.finish[slots] - time
@@ -187,14 +230,6 @@ class PureSlots(Slots):
                 break
             found.append(heapq.heappop(self._due)[1])
         return np.array(sorted(set(found)), dtype=np.intp)
-
-    def remove(self, slots: Places, related: bool) -> None:
-        """See ``Slots.remove``."""
-        if related:
-            for slot in slots[slots < self.linked].tolist():
-                self._leave_links(slot)
-        self.draining[slots] = 0
-        self.active -= len(slots)
 
     def clear(self) -> None:
         """See ``Slots.clear``."""
@@ -390,7 +425,8 @@ class _Piece:
         """Return whether something may stop at an entry; one where nothing does counts no more."""
         key, what = due
         if what < 0:
-            return self.members[self._view["mark"][~what]].neck == OPEN
+            mark: int = self._view["mark"][~what]
+            return self.members[mark].neck == OPEN
         crossed = self.crossed[self._view["local"][what]]
         if crossed.key != key:
             return False

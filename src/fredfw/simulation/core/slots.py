@@ -28,7 +28,7 @@ ARRAYS = (
     *("draining", "link", "owner", "next", "previous", "coefficient"),
     *("capacity", "load", "head", "tail", "resting", "local", "is_loose", "loose_links", "heap"),
 )
-_COUNTS = 8
+_COUNTS = 12
 # What a slot has before it is taken, where that is not 0.
 _UNUSED = {"mark": -1}
 # Pairs are numbered with 32 bits.
@@ -63,6 +63,10 @@ class Slots(ABC):
         loose: How many links have lost a flow since rates were known.
         passes: Passes over the flows in the last repair.
         touched: Flows that the last repair looked at.
+        fresh: The slots from this one on are new since rates were known.
+        gone: How many flows have left since.
+        related: 1 while bottlenecks, chains and heap are those of the flows that drain.
+        everything: 1 where all flows have to be solved.
         table: Those numbers, and behind them room for the addresses of the arrays.
         counts: The same memory, to be read one by one.
         view: The memory of the arrays by name, to be read and written one by one; without ``coefficient``.
@@ -74,7 +78,7 @@ class Slots(ABC):
         cap: ``(N,)`` upper limit of its rate.
         start: ``(N,)`` its first pair.
         length: ``(N,)`` how many pairs it has.
-        bottleneck: ``(N,)`` link that limits it, -1 for its cap; known while the table is related.
+        bottleneck: ``(N,)`` link that limits it, -1 for its cap; known while the slots are related.
         place: ``(N,)`` where it is in the heap, -1 where it is not.
         mark: ``(N,)`` -1 between calls.
         member: ``(N,)`` its index in its load.
@@ -86,10 +90,10 @@ class Slots(ABC):
         previous: ``(P,)`` the one before.
         coefficient: ``(P,)`` share of the flow's rate on the link; ``None`` while all are 1.
         capacity: ``(L,)`` bytes per second.
-        load: ``(L,)`` bytes per second that the flows carry, but for rounding; known while the table is related.
+        load: ``(L,)`` bytes per second that the flows carry, but for rounding; known while the slots are related.
         head: ``(L,)`` first pair of each link's chain.
         tail: ``(L,)`` last pair.
-        resting: ``(L,)`` how many flows it is the bottleneck of; known while the table is related.
+        resting: ``(L,)`` how many flows it is the bottleneck of; known while the slots are related.
         local: ``(L,)`` -1 between calls.
         is_loose: ``(L,)`` 1 for a link that has lost a flow since rates were known.
         loose_links: ``(L,)`` those links, as many as ``loose``.
@@ -103,6 +107,10 @@ class Slots(ABC):
     loose = _Count(5)
     passes = _Count(6)
     touched = _Count(7)
+    fresh = _Count(8)
+    gone = _Count(9)
+    related = _Count(10)
+    everything = _Count(11)
 
     view: dict[str, memoryview[Any]]
     volume: FloatArray
@@ -145,6 +153,7 @@ class Slots(ABC):
         self.table = np.zeros(_COUNTS + len(ARRAYS), dtype=np.int64)
         self.counts: memoryview[int] = self.table.data
         self.links = len(capacity)
+        self.everything = 1
         self._pairs = 0
         for name, kind in self._OF_SLOTS.items():
             setattr(self, name, np.full(_LEAST_ROOM, _UNUSED.get(name, 0), dtype=kind))
@@ -165,16 +174,12 @@ class Slots(ABC):
 
     @property
     def first(self) -> float:
-        """When the first flow is drained, while the table is related; infinite if none will be."""
+        """When the first flow is drained, while the slots are related; infinite if none will be."""
         return float(self.finish[self.heap[0]]) if self.heaped else np.inf
 
     @abstractmethod
     def index(self) -> None:
         """Make the chains and the heap anew."""
-
-    @abstractmethod
-    def relate(self) -> None:
-        """Make the chains and the heap anew, and find the bottleneck of each flow from the rates."""
 
     @abstractmethod
     def assign(self, now: float, rates: FloatArray) -> float:
@@ -185,21 +190,21 @@ class Slots(ABC):
         """Return the ``(active,)`` rates of all flows, in order, and the number of passes."""
 
     @abstractmethod
-    def repair(self, now: float, fresh: int) -> None:
-        """Solve again what has changed, and what that disturbs.
+    def settle(self, now: float) -> float:
+        """Solve again what has changed since rates were known, and what that disturbs.
 
-        Args:
-            now: When.
-            fresh: The slots from this one on are new.
+        Returns:
+            When the first flow is drained, infinite if none will be; NaN where so much has changed that all flows are
+            to be solved.
         """
 
     @abstractmethod
-    def drained(self, time: float, related: bool) -> Places:
-        """Return the slots of the flows that are drained at ``time``, when the first is; they leave the heap."""
+    def take(self, time: float) -> Places:
+        """Take out the flows that are drained at ``time``, when the first is; return their slots, in order."""
 
     @abstractmethod
-    def remove(self, slots: Places, related: bool) -> None:
-        """Take the flows of ``slots`` out."""
+    def drop(self, slots: Places) -> None:
+        """Take the flows of ``slots``, in order, out."""
 
     def append(self, routes: Routes, volumes: FloatArray, caps: FloatArray | None, now: float) -> int:
         """Let flows in that have no rate yet; return the slot of the first."""
@@ -269,13 +274,13 @@ class Slots(ABC):
 
     def clear(self) -> None:
         """Free all slots, when no flow drains."""
-        self.slots = self.linked = self._pairs = 0
+        self.slots = self.linked = self._pairs = self.fresh = 0
 
     def crowded(self, flows: int) -> bool:
         """Return whether so many more flows find no room, and most slots are of flows that are gone."""
         return self.slots + flows > len(self.volume) and 2 * self.active < self.slots
 
-    def compact(self, related: bool) -> BoolArray:
+    def compact(self) -> BoolArray:
         """Free the slots of flows that are gone; return the ``(slots,)`` mask of the others, which move together."""
         kept = self.draining[: self.slots].astype(bool)
         pairs = np.repeat(kept, self.length[: self.slots])
@@ -290,9 +295,9 @@ class Slots(ABC):
             self.coefficient[:total] = self.coefficient[: self._pairs][pairs]
         np.cumsum(self.length[: max(count - 1, 0)], out=self.start[1:count])
         self.start[:1] = 0
-        linked = int(kept[: self.linked].sum())
+        linked, self.fresh = int(kept[: self.linked].sum()), int(kept[: self.fresh].sum())
         self.slots, self._pairs = count, total
-        if related:
+        if self.related:
             self.slots = linked  # those that came since are not in the chains yet
             self.index()
             self.slots = count

@@ -50,9 +50,6 @@ class FlowTable(ABC):
         self.first_done = math.inf
         self._slots = slots_class()(self.bandwidths)
         self._now = 0.0
-        self._everything = True  # whether all flows have to be solved
-        self._fresh = 0  # the slots from this one on are new since rates were known
-        self._gone = 0  # how many flows have left since
 
     def __len__(self) -> int:
         """Return how many flows drain."""
@@ -63,7 +60,6 @@ class FlowTable(ABC):
         slots = self._slots
         if not slots.active:
             slots.clear()
-            self._fresh = 0
         elif slots.crowded(len(load.volumes)):
             self._compact()
         self._now = now
@@ -79,7 +75,6 @@ class FlowTable(ABC):
     def settle(self) -> float:
         """Give all flows their rates; return when the first is drained, infinite if none will be."""
         self.first_done = self._settle()
-        self._everything, self._gone, self._fresh = False, 0, self._slots.slots
         return self.first_done
 
     @abstractmethod
@@ -93,14 +88,16 @@ class FlowTable(ABC):
             The loads that they are of, with the ``(k,)`` indices into each; ``None`` for all of its flows.
         """
         self._now = self.first_done
-        return self._take(self._slots.drained(self._now, self._related))
+        return self._taken(self._slots.take(self._now))
 
     def drop(self, load: Load, flows: IntArray) -> None:
         """Take the ``flows`` of ``load`` that are still on the links off them."""
         gone = np.zeros(len(load.volumes), dtype=bool)
         gone[flows] = True
         mine = self._of(load)
-        self._take(mine[gone[self._slots.member[mine]]])
+        slots = mine[gone[self._slots.member[mine]]]
+        self._slots.drop(slots)
+        self._taken(slots)
 
     def remaining(self, load: Load, at: float | FloatArray) -> FloatArray:
         """Return the ``(F,)`` bytes that each flow of ``load`` has left at a time, one or ``(F,)``."""
@@ -120,21 +117,13 @@ class FlowTable(ABC):
         same = np.array_equal(bandwidths, self._solver.fabric.bandwidths)
         self._setting = b"" if same else blake2b(bandwidths.tobytes()).digest()
         self._slots.capacity[:] = bandwidths
-        self._everything = True
+        self._slots.everything = 1
         self.first_done = math.nan
 
-    @property
-    def _related(self) -> bool:
-        """Whether the slots have the flows of each link, and a heap."""
-        return False
-
-    def _take(self, gone: Places) -> list[Taken]:
-        """Take the flows of slots ``gone``, in order, off the links."""
+    def _taken(self, gone: Places) -> list[Taken]:
+        """Note which flows of which load have been taken out of slots ``gone``, in order."""
         if not len(gone):
             return []
-        if gone[0] < self._fresh:
-            self._gone += len(gone)
-            self._leave(gone)
         self.first_done = math.nan
         taken: list[Taken] = []
         low, count = 0, len(gone)
@@ -149,12 +138,7 @@ class FlowTable(ABC):
                 del self.loads[place], self._firsts[place]
             taken.append((load, flows))
             low = high
-        self._slots.remove(gone, self._related)
         return taken
-
-    @abstractmethod
-    def _leave(self, gone: Places) -> None:
-        """Note that flows leave some of whose rates were known; they are still in their slots ``gone``."""
 
     def _of(self, load: Load) -> IntArray:
         """Return the slots of the draining flows of ``load``."""
@@ -166,10 +150,9 @@ class FlowTable(ABC):
 
     def _compact(self) -> None:
         """Have the slots of flows that are gone back."""
-        places = np.cumsum(np.concatenate([[0], self._slots.compact(self._related)]))
+        places = np.cumsum(np.concatenate([[0], self._slots.compact()]))
         for place, load in enumerate(self.loads):
             self._firsts[place] = load.first = int(places[load.first])
-        self._fresh = int(places[self._fresh])
 
     @abstractmethod
     def _solve(self, loads: list[Load]) -> FloatArray:
