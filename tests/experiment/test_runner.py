@@ -454,6 +454,8 @@ def test_check_simulates_nothing(framework: Framework, monkeypatch: pytest.Monke
         raise AssertionError("simulated")
 
     monkeypatch.setattr(fredfw.FlowNetwork, "advance", advance)
+    for what in ("FlowNetwork", "Executor"):  # nor builds what would
+        monkeypatch.setattr(f"fredfw.experiment.runner.{what}", advance)
     experiment: Experiment = framework.load_experiment(content({"topology": "fred"}, {"name": "cnn"}))
     Runner(experiment, framework.plugins).check(experiment.workloads[0], experiment.fabrics[0])
 

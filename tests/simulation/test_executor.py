@@ -3,6 +3,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.errors import DeadlockError, InputError, ScheduleError, UnsupportedError
@@ -265,3 +267,51 @@ def test_no_algorithm_is_an_error_with_reasons() -> None:
     builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp")
     with pytest.raises(UnsupportedError, match="picky: it is Sunday"):
         simulate(builder.build(), algorithm=Picky())
+
+
+@st.composite
+def written(draw: st.DrawFn) -> tuple[TaskGraph, TaskGraph]:
+    """The same work twice: with tasks that stand for all ranks, and with a task of its own for each rank or group."""
+    whole, apart = GraphBuilder(6), GraphBuilder(6)
+    own: list[dict[int, list[int]]] = []  # of each task of the one, by rank, those of the other
+    tables = [[[0, 1], [2, 3], [4, 5]], [[0, 2, 4], [1, 3, 5]], [[0, 1, 2, 3, 4, 5]], [[1, 2], [2, 3]], [[3, 0]]]
+    for number in range(draw(st.integers(1, 7))):
+        after = draw(st.lists(st.sampled_from(range(number)), unique=True, max_size=2)) if number else []
+        kind = draw(st.sampled_from(["compute", "slow", "collective"]))
+        table = [[rank] for rank in range(6)] if kind == "compute" else draw(st.sampled_from(tables))
+        if kind == "slow":
+            table = [[rank] for rank in sorted({rank for group in table for rank in group})]
+        size = draw(st.sampled_from([0.0, 1.0, 2.5, 7.0]))
+        mine: dict[int, list[int]] = {}
+        for group in table:
+            before = {one for task in after for rank in group for one in own[task].get(rank, [])}
+            if kind == "collective":
+                task = apart.collective(f"{number}", Pattern.ALL_REDUCE, [group], size, label="mp", after=before)
+            else:
+                task = apart.compute(f"{number}", group, seconds=size, after=before)
+            for rank in group:
+                mine.setdefault(rank, []).append(task)
+        own.append(mine)
+        if kind == "collective":
+            whole.collective(f"{number}", Pattern.ALL_REDUCE, table, size, label="mp", after=after)
+        else:
+            whole.compute(f"{number}", [group[0] for group in table], seconds=size, after=after)
+    return whole.build(), apart.build()
+
+
+def ends(timeline: Timeline) -> dict[tuple[str, int], float]:
+    """When each rank is done with each task, by name."""
+    last: dict[tuple[str, int], float] = {}
+    for task, end, ranks in zip(timeline.task.tolist(), timeline.end.tolist(), timeline.ranks, strict=True):
+        for rank in ranks.tolist():
+            key = timeline.graph.names[task], rank
+            last[key] = max(last.get(key, 0.0), end)
+    return last
+
+
+@settings(max_examples=60, deadline=None)
+@given(written())
+def test_a_task_of_all_ranks_is_as_a_task_of_each(graphs: tuple[TaskGraph, TaskGraph]) -> None:
+    one, other = (simulate(graph) for graph in graphs)
+    assert one.duration == pytest.approx(other.duration, rel=1e-12)
+    assert ends(one) == pytest.approx(ends(other), rel=1e-12)

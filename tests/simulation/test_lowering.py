@@ -84,6 +84,16 @@ def test_more_flow_sets_than_it_keeps_are_built_again(monkeypatch: pytest.Monkey
     assert again.routes is first.routes
 
 
+def test_flows_apart_are_made_once() -> None:
+    lowering, groups = Lowering(star(4)), np.arange(4)[None, :]
+    whole = lowering.phase(schedule(Phase.of([0, 1, 2], [1, 2, 3], [0, 1, 2])), 0, groups)
+    apart = lowering.each(whole, np.array([0, 2]))
+    assert (apart.activities, apart.activity.tolist()) == (2, [0, 1])
+    assert apart.routes.links.tolist() == whole.routes.select(np.array([0, 2])).links.tolist()
+    assert lowering.each(whole, np.array([0, 2])) is apart
+    assert lowering.each(whole, np.array([0])) is not apart
+
+
 def test_controller_streams() -> None:
     flows = Lowering(star(4)).stream(np.array([[0], [1]]), np.array([[2, 3], [2, 3]]), Operation.MULTICAST, 5.0)
     assert flows.volumes.tolist() == [5.0, 5.0]

@@ -386,6 +386,33 @@ def test_streams_are_admitted_when_their_own_sources_are_ready(policy: str) -> N
     assert ends == pytest.approx([1.0, 1.0, 2.0 if policy == "block" else 1.0], rel=1e-9)
 
 
+def test_groups_that_end_at_one_moment_are_reported_together() -> None:
+    """Streams are asked about one by one, but who waits for the groups hears once of those that end together."""
+    on = FRAMEWORK.topology("fred", arity=[8], bandwidths=["1 GB/s"], io_controllers=0).build()
+    phase = Phase.of([0, 1], [1, 0], 0, stream=[0, 0], reduce=True)
+    schedule = Schedule(Pattern.ALL_REDUCE, 2, 1e9, 1, (phase,))
+    network, ended = FlowNetwork(on, MaxMin()), []
+    groups = on.npus[np.array([[0, 2], [1, 4], [3, 5]])]
+    RankRun(network, Lowering(on), schedule, groups, lambda done: ended.append(done.tolist())).start()
+    network.advance()
+    assert ended == [[0, 1, 2]]
+
+
+@settings(max_examples=30)
+@given(lonely(), st.booleans())
+def test_ranks_one_by_one_are_as_ranks_all_at_once(case: tuple[Fabric, Schedule, IntArray], together: bool) -> None:
+    """Few nodes are looked at in turn, many with NumPy; here the same ones both ways, to the bit."""
+    on, schedule, groups = case
+    groups = np.concatenate([groups, groups]) if together else groups  # twice, so that flows meet
+    ends = []
+    for few in (0, len(groups) * schedule.ranks):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("fredfw.simulation.ranks._FEW", few)
+            patch.setattr("fredfw.simulation.ranks.RankRun._foresee", lambda _: False)
+            ends.append(simulated(on, schedule, groups).tolist())
+    assert ends[0] == ends[1]
+
+
 def test_the_slowest_sender_sets_the_pace_of_all_steps() -> None:
     """Each member is slowed down in turn; then a step is the slowest sender's, and the rest is a jump."""
     on = fabric("torus", dimensions=[4])

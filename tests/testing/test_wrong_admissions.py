@@ -71,7 +71,7 @@ class Gate(Admission):
                 return Split((np.arange(1), np.arange(1, count)))
             case "spoils":
                 flows.volumes[:] = 1.0
-            case "none" if count > 8:
+            case "none" | "same" if count > 8:
                 return Split((np.arange(8), np.arange(8, count)))
         if self._running >= 2:
             self._waits += 1
@@ -82,6 +82,9 @@ class Gate(Admission):
     def release(self, flows: FlowSet) -> None:
         if self._fault != "leaks":
             self._running -= 1
+
+    def indifferent(self, flows: FlowSet) -> bool:
+        return self._fault == "same"
 
     def figures(self) -> Mapping[str, float]:
         return {"" if self._fault == "nameless" else "waits": np.nan if self._fault == "nan" else self._waits}
@@ -95,7 +98,7 @@ class TestSound(AdmissionTests):
 
 
 def test_a_fault_is_told_with_the_topology() -> None:
-    with pytest.raises(ConformanceError, match=r"admission of gated\(fault='leaks'\) fails 3 of 14 checks"):
+    with pytest.raises(ConformanceError, match=r"admission of gated\(fault='leaks'\) fails 3 of 15 checks"):
         check_admission(Gated("leaks"))
 
 
@@ -112,6 +115,7 @@ def test_a_fault_is_told_with_the_topology() -> None:
             "caps_keep_to_those_of_the_flows",
             " B/s and gets one of 1e+15 B/s; return the smaller of the two",
         ),
+        ("same", "indifferent_flows_start_at_once", "although indifferent() says that they start "),
         (
             "apart",
             "only_streams_are_decomposed",

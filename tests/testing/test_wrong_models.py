@@ -238,6 +238,21 @@ def test_a_policy_that_is_not_as_local_as_it_says() -> None:
         check_sharing_policy(Crowded())
 
 
+@frozen
+class Braked(Crowded):
+    """Slows flows down, and says that they get their fair rates."""
+
+    name: ClassVar[str] = "braked"
+    max_min_in_class: ClassVar[bool] = True
+
+
+def test_a_policy_that_is_not_as_fair_as_it_says() -> None:
+    with pytest.raises(
+        ConformanceError, match=r"of [0-9]+ flows on a .*, all of one class, .* leave out `max_min_in_class = True`"
+    ):
+        check_sharing_policy(Braked(), expected_failures={"is_local_if_it_says_so": "of another test"})
+
+
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [

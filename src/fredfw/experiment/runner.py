@@ -132,7 +132,7 @@ class Runner:
                 raise
             except InputError as error:  # of an algorithm, whose schedules are written when they are needed
                 raise error.at(file=self._experiment.file, key=f"fabrics.{fabric.name}.collectives") from None
-        by_label = network.link_bytes()
+        by_label = executor.link_bytes()
         link_bytes = sum(by_label.values(), np.zeros(len(bench.fabric.bandwidths)))
         parts = timeline.breakdown
         self._check_account(workload.name, fabric.name, timeline.breakdown_by_rank, timeline.duration)

@@ -99,6 +99,15 @@ class Admission(ABC):
         Flows that were told to wait are asked about again, in the order in which they came, whenever some are released.
         """
 
+    def indifferent(self, flows: FlowSet) -> bool:
+        """Return whether ``flows`` would start at once whatever runs, without set-up or caps, and leave no trace.
+
+        Neither other answers nor figures and notes may depend on how often such flows start. ``False``, the default, is
+        always safe: repetitions of what a training iteration repeats are skipped only where it is ``True``.
+        """
+        del flows
+        return False
+
     def release(self, flows: FlowSet) -> None:  # noqa: B027  (most admissions keep no state)
         """Note that all activities of ``flows`` have ended."""
 
@@ -120,3 +129,8 @@ class AlwaysStart(Admission):
         """See ``Admission.admit``."""
         del flows, active
         return Start()
+
+    def indifferent(self, flows: FlowSet) -> bool:
+        """See ``Admission.indifferent``."""
+        del flows
+        return True

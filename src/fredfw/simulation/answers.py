@@ -18,6 +18,20 @@ from fredfw.units import Unit, render
 _OVER = 1e-6
 
 
+def indifferent(admission: Admission, flows: FlowSet) -> bool:
+    """Return what ``admission`` says of ``flows``.
+
+    Raises:
+        PluginError: It fails, or does not answer whether.
+    """
+    asked = Asking(admission, "indifferent")
+    with asked:
+        answer: object = admission.indifferent(flows)
+    if not isinstance(answer, bool | np.bool_):
+        raise asked.unexpected(answer, "True or False")
+    return bool(answer)
+
+
 def rates(sharing: SharingPolicy, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
     """Return the ``(F,)`` rates that ``sharing`` gives to the flows of ``incidence``.
 

@@ -18,7 +18,8 @@ from fredfw.typing import BoolArray, IntArray
 from fredfw.workloads import TaskGraph, TaskKind
 
 # Plain integers: looking up an enum's member costs more than the comparison, and this is the hot path.
-COMPUTE, TRANSFER, LOAD = int(TaskKind.COMPUTE), int(TaskKind.TRANSFER), int(TaskKind.LOAD)
+COMPUTE, COLLECTIVE = int(TaskKind.COMPUTE), int(TaskKind.COLLECTIVE)
+TRANSFER, LOAD = int(TaskKind.TRANSFER), int(TaskKind.LOAD)
 STREAMS = (LOAD, int(TaskKind.STORE))
 # How many members the parts that a table keeps may have together.
 _KEPT = 1 << 20

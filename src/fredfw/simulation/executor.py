@@ -16,22 +16,15 @@ from fredfw.simulation.fidelity import COMPRESSED, run_of
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.planner import Planner
-from fredfw.simulation.timeline import Timeline
-from fredfw.typing import IntArray
+from fredfw.simulation.repeats import Repeats, Unit
+from fredfw.simulation.timeline import Span, Timeline, recorded
+from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskGraph
 
 # Progress is reported when the share that is done has grown by this much.
 _VISIBLE = 0.002
 # What a deadlock report lists at most.
 _LISTED = 10
-
-
-class _Span(NamedTuple):
-    task: int
-    start: float
-    end: float
-    trigger: int
-    ranks: IntArray
 
 
 class _Waiting(NamedTuple):
@@ -50,6 +43,20 @@ class _Waiting(NamedTuple):
     slots: IntArray
     ranks: IntArray
     trigger: int
+
+
+class _Dependent(NamedTuple):
+    """A task that comes directly after another.
+
+    Args:
+        task: It.
+        shared: Its slot for each slot of the other, -1 for none; ``None`` if they are the same.
+        alike: Whether it waits for the other alone, and all of its participants do.
+    """
+
+    task: int
+    shared: IntArray | None
+    alike: bool
 
 
 class Executor:
@@ -87,7 +94,7 @@ class Executor:
         bounds: LowerBounds | None = None,
         progress: Callable[[float], None] | None = None,
     ) -> None:
-        graph = graph if fidelity == COMPRESSED else graph.expanded()
+        built, graph = graph, graph if fidelity == COMPRESSED else graph.expanded()
         self._graph = graph
         self._tasks = Assignment(
             graph,
@@ -98,13 +105,19 @@ class Executor:
             priorities=priorities,
             bounds=bounds,
         )
+        # Nothing to skip where blocks are not written out.
+        skips = built is not graph
+        self._repeats = (
+            Repeats(built, self._tasks, lowering, network.solver.sharing, network.admission) if skips else None
+        )
         self._network = network
         self._lowering = lowering
         self._compute_seconds = compute_seconds
         self._fidelity = fidelity
         self._seconds: list[float] = graph.seconds.tolist()
         self._flops: list[float] = graph.flops.tolist()
-        self._dependents: list[list[int]] = [[] for _ in range(len(graph))]
+        self._tables = [self._tasks.table(task) for task in range(len(graph))]
+        self._dependents: list[list[_Dependent]] = [[] for _ in range(len(graph))]
         # What is missing before a task (and until its end), by slot or group, once some of it has come and not all.
         self._missing: list[IntArray | None] = [None] * len(graph)
         self._absent: list[IntArray | None] = [None] * len(graph)
@@ -114,7 +127,7 @@ class Executor:
         self._busy = np.zeros(graph.ranks, dtype=bool)
         self._freed_by = np.full(graph.ranks, -1)
         self._queue: list[_Waiting] = []
-        self._spans: list[_Span] = []
+        self._spans: list[Span] = []
         self._progress = progress
         self._done = 0
         self._total = 0
@@ -141,27 +154,27 @@ class Executor:
         graph = self._graph
         for task, before in enumerate(self._tasks.before):
             for one in before:
-                self._dependents[one].append(task)
+                shared = self._tasks.shared_slots(one, task)
+                self._dependents[one].append(_Dependent(task, shared, shared is None and len(before) == 1))
         for task in range(len(graph)):
             ready = self._unhindered(task)
             if len(ready):
                 self._ready(task, ready, -1)
         self._network.advance()
         self._check_finished()
-        end = np.array([span.end for span in self._spans], dtype=float)
-        return Timeline(
-            graph=graph,
-            task=np.array([span.task for span in self._spans], dtype=np.intp),
-            start=np.array([span.start for span in self._spans], dtype=float),
-            end=end,
-            trigger=np.array([span.trigger for span in self._spans], dtype=np.intp),
-            ranks=tuple(span.ranks for span in self._spans),
-            duration=float(end.max(initial=0.0)),
-        )
+        if self._repeats is not None:
+            self._network.statistics.skipped += self._repeats.skipped
+        return recorded(graph, self._spans)
+
+    def link_bytes(self) -> dict[str, FloatArray]:
+        """Return the ``(links,)`` bytes that have crossed each link, by label, those that were not simulated too."""
+        moved = self._network.link_bytes()
+        skipped = {} if self._repeats is None else self._repeats.loads
+        return moved | {label: moved[label] + loads for label, loads in skipped.items()}
 
     def _unhindered(self, task: int) -> IntArray:
         """Return the slots of ``task`` that no task before it has a part in."""
-        before, everybody = self._tasks.before[task], self._tasks.table(task).everybody
+        before, everybody = self._tasks.before[task], self._tables[task].everybody
         if not before:
             return everybody
         if any(self._tasks.shared_slots(one, task) is None for one in before):
@@ -173,7 +186,7 @@ class Executor:
         """Return how many of the tasks before ``task`` each slot still waits for."""
         missing = self._missing[task]
         if missing is None:
-            missing = self._missing[task] = np.zeros(len(self._tasks.table(task).participants), dtype=np.intp)
+            missing = self._missing[task] = np.zeros(len(self._tables[task].participants), dtype=np.intp)
             for one in self._tasks.before[task]:
                 shared = self._tasks.shared_slots(one, task)
                 if shared is None:
@@ -184,7 +197,7 @@ class Executor:
 
     def _ready(self, task: int, slots: IntArray, trigger: int) -> None:
         """Note that nothing keeps the participants ``slots`` of ``task`` from starting any more."""
-        table, kind = self._tasks.table(task), self._tasks.kinds[task]
+        table, kind = self._tables[task], self._tasks.kinds[task]
         whole = len(slots) == len(table.everybody)
         slots = table.everybody if whole else slots
         if kind == COMPUTE:
@@ -233,10 +246,14 @@ class Executor:
         if seconds != seconds:  # it follows from what is computed
             seconds = self._compute_seconds(self._flops[task], self._tasks.bytes[task])
         self._busy[ranks] = True
+        if self._repeats is not None:
+            self._repeats.begin(task, ranks, 1)
         ended = partial(self._end_compute, task, slots, ranks, self._network.now, trigger)
         self._network.schedule(seconds * self._tasks.repeats[task], ended)
 
     def _end_compute(self, task: int, slots: IntArray, ranks: IntArray, start: float, trigger: int) -> None:
+        if self._repeats is not None:
+            self._repeats.end(task, ranks, 1, self._network.now)
         self._busy[ranks] = False
         self._freed_by[ranks] = len(self._spans)
         self._end(task, slots, start, trigger, ranks)
@@ -245,12 +262,14 @@ class Executor:
 
     def _communicate(self, task: int, part: Part, trigger: int) -> None:
         start = self._network.now
+        if self._repeats is not None:
+            self._repeats.begin(task, part.ranks, len(part.groups))
         if self._tasks.kinds[task] in STREAMS:
             self._network.start(
                 self._tasks.stream(task, part), partial(self._end_groups, task, part, start, trigger, None)
             )
             return
-        table = self._tasks.table(task)
+        table = self._tables[task]
         for share in self._tasks.planned(task):
             mine = part
             if share.served is not None:
@@ -275,9 +294,11 @@ class Executor:
         self, task: int, part: Part, start: float, trigger: int, share: Share | None, done: IntArray
     ) -> None:
         """Note the end of the groups ``done`` of ``part``."""
-        table = self._tasks.table(task)
+        table = self._tables[task]
         if len(done) < len(part.groups):
             part = table.part(part.groups[done])
+        if self._repeats is not None:
+            self._repeats.end(task, part.ranks, len(part.groups), self._network.now)
         if share is not None and (part is table.whole or share.first in part.groups):
             self._compare(task, share, self._network.now - start)
         slots = part.slots
@@ -302,18 +323,51 @@ class Executor:
         self._ended[task] += len(slots)
         if self._progress is not None:
             self._tell(self._progress, len(slots))
-        self._spans.append(_Span(task, start, self._network.now, trigger, ranks))
-        whole = slots is self._tasks.table(task).everybody
-        for dependent in self._dependents[task]:
-            shared = self._tasks.shared_slots(task, dependent)
+        self._spans.append(Span(task, start, self._network.now, trigger, ranks))
+        if self._repeats is not None and not self._queue:
+            unit = self._repeats.jump(task, self._spans, self._network.now)
+            if unit is not None:
+                self._jump(unit, task, slots)
+                return
+        self._release(task, slots, span)
+
+    def _jump(self, unit: Unit, task: int, slots: IntArray) -> None:
+        """Let ``unit``, which has ended ``task`` and with it a repetition, go on behind those that it jumps over."""
+        last = unit.cycle[-1]  # which may have been earlier
+        for times in range(1, unit.jumps + 1):
+            shift = self._network.now - last.end + times * unit.period
+            for one, _, end, _, ranks in unit.cycle:
+                again, before = one + task - last.task + times * unit.block.length, len(self._spans) - 1
+                start = self._spans[before].end
+                self._ended[again] += len(slots)
+                if self._tasks.kinds[again] == COMPUTE:
+                    self._freed_by[ranks] = before + 1
+                # Rounded, the shifted end may be a little before the one that it follows.
+                self._spans.append(Span(again, start, max(start, end + shift), before, ranks))
+        self._network.schedule(
+            unit.jumps * unit.period, partial(self._wake, unit, self._spans[-1].task, slots, len(self._spans) - 1)
+        )
+
+    def _wake(self, unit: Unit, task: int, slots: IntArray, span: int) -> None:
+        """Let ``unit`` go on behind ``task``, the last that it has jumped over, and its ``span``."""
+        assert self._repeats is not None  # it jumps
+        self._repeats.wake(unit, self._network.now)
+        if self._progress is not None:
+            self._tell(self._progress, len(slots) * unit.block.length * unit.jumps)
+        self._release(task, slots, span)
+
+    def _release(self, task: int, slots: IntArray, span: int) -> None:
+        """Let the dependents of the participants ``slots`` of ``task`` know that they have ended it with ``span``."""
+        whole = slots is self._tables[task].everybody
+        for dependent, shared, alike in self._dependents[task]:
             theirs = slots
+            if alike and whole:
+                self._released[dependent] = True
+                self._ready(dependent, self._tables[dependent].everybody, span)
+                continue
             if shared is not None:
                 theirs = shared[slots]
                 theirs = theirs[theirs >= 0]
-            elif whole and len(self._tasks.before[dependent]) == 1:
-                self._released[dependent] = True
-                self._ready(dependent, self._tasks.table(dependent).everybody, span)
-                continue
             missing = self._missing_of(dependent)
             missing[theirs] -= 1
             ready = theirs[missing[theirs] == 0]
@@ -322,7 +376,7 @@ class Executor:
 
     def _tell(self, progress: Callable[[float], None], ended: int) -> None:
         """Count participants of tasks that ended, and tell their share where it has grown enough to be seen."""
-        self._total = self._total or sum(len(self._tasks.table(task).participants) for task in range(len(self._graph)))
+        self._total = self._total or sum(len(self._tables[task].participants) for task in range(len(self._graph)))
         self._done += ended
         share = self._done / self._total
         if self._told + _VISIBLE <= share < 1:  # the caller reports the end, since it knows what comes next
@@ -344,7 +398,7 @@ class Executor:
 
     def _why(self, task: int) -> str:
         if not self._released[task]:
-            blocked = self._tasks.table(task).participants[self._missing_of(task) > 0]
+            blocked = self._tables[task].participants[self._missing_of(task) > 0]
             if len(blocked):
                 before = [self._graph.names[one] for one in self._tasks.before[task]]
                 return f"waits for {', '.join(before[:_LISTED])} on rank {blocked[0]}"

@@ -16,15 +16,22 @@ class Order:
     Args:
         dependents: For each phase those that come directly after it.
         channels: The phases that take turns, by channel.
+        steps: Repetitions of all phases together.
+        last: The phase that comes after all others, directly or through others; -1 if there is none.
     """
 
     dependents: list[list[int]]
     channels: dict[int, IntArray]
+    steps: int
+    last: int
 
     @classmethod
     def of(cls, schedule: Schedule) -> Order:
         """Return the order of the phases of ``schedule``."""
-        return cls(dependents(schedule), {one: np.array(members) for one, members in channels(schedule).items()})
+        after = dependents(schedule)
+        ends = [index for index, others in enumerate(after) if not others]
+        turns = {one: np.array(members) for one, members in channels(schedule).items()}
+        return cls(after, turns, schedule.steps, ends[0] if len(ends) == 1 else -1)
 
 
 def dependents(schedule: Schedule) -> list[list[int]]:

@@ -58,15 +58,16 @@ class ScheduleRun:
         self._priority = priority
         self._label = label
         self._stepwise = stepwise
-        if stepwise:
-            limits.check("phases", schedule.steps)  # each repetition is one then
         phases, count = schedule.phases, len(groups)
         self._order = lowering.built(partial(Order.of, schedule), None, schedule, Order)
-        self._left = np.full(count, len(phases))
+        if stepwise:
+            limits.check("phases", self._order.steps)  # each repetition is one then
+        # Phases that a group is not done with; nobody counts them where one of them comes after all others.
+        self._left = None if self._order.last >= 0 else np.full(count, len(phases))
         self._waiting: dict[int, IntArray] = {}  # phases before each that a group is not done with; once one is done
         self._busy = {channel: np.zeros(count, dtype=bool) for channel in self._order.channels}
         # Of the ready phases, for their channel.
-        self._rank = np.full((len(phases) if self._busy else 0, count), np.inf)
+        self._rank = np.full((len(phases), count), np.inf) if self._busy else None
         self._size = [float(schedule.row_bytes(phase).sum()) for phase in phases] if smallest_first else None
         self._due: dict[int | None, int] = {}  # events that are due, by channel; by None that an empty schedule ends
         self._tickets: list[int] = []
@@ -83,7 +84,8 @@ class ScheduleRun:
 
     def cancel(self) -> None:
         """Stop now, in all groups; no more of them end."""
-        self._rank[:] = np.inf  # so that no channel starts anything
+        if self._rank is not None:
+            self._rank[:] = np.inf  # so that no channel starts anything
         for event in self._due.values():
             self._network.unschedule(event)
         self._due.clear()
@@ -97,7 +99,7 @@ class ScheduleRun:
 
     def _ready(self, index: int, groups: IntArray) -> None:
         channel = self._schedule.phases[index].channel
-        if channel < 0:
+        if self._rank is None or channel < 0:
             self._begin(index, groups, 0)
             return
         self._rank[index, groups] = self._network.now if self._size is None else self._size[index]
@@ -111,6 +113,7 @@ class ScheduleRun:
     def _dispatch(self, channel: int) -> None:
         self._due.pop(channel, None)
         members, busy = self._order.channels[channel], self._busy[channel]
+        assert self._rank is not None  # there are channels
         rank = self._rank[members]
         choice = rank.argmin(axis=0)  # ties: the phase declared first
         able = ~busy & np.isfinite(rank.min(axis=0))
@@ -157,12 +160,15 @@ class ScheduleRun:
             if before > 1:
                 waiting = self._waiting.get(dependent)
                 if waiting is None:
-                    waiting = self._waiting[dependent] = np.full(len(self._left), before)
+                    waiting = self._waiting[dependent] = np.full(len(self._groups), before)
                 waiting[groups] -= 1
                 ready = groups[waiting[groups] == 0]
             if len(ready):
                 self._ready(dependent, ready)
-        self._left[groups] -= 1
-        done = groups[self._left[groups] == 0]
+        if self._left is None:
+            done = groups if index == self._order.last else groups[:0]
+        else:
+            self._left[groups] -= 1
+            done = groups[self._left[groups] == 0]
         if len(done):
             self._on_complete(done)

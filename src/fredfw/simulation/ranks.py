@@ -101,7 +101,6 @@ class RankRun(Claim):
         label: str = "",
         rendezvous: bool = False,
     ) -> None:
-        limits.check("phases", schedule.steps)  # each repetition is one
         self._network = network
         self._lowering = lowering
         self._schedule = schedule
@@ -113,16 +112,17 @@ class RankRun(Claim):
         self._count, self._ranks = groups.shape
         phases = schedule.phases
         self._order = lowering.built(partial(Order.of, schedule), None, schedule, Order)
+        limits.check("phases", self._order.steps)  # each repetition is one
         self._missing: dict[int, IntArray] = {}  # phases before each that a node is not done with; once one is done
         self._stages: dict[int, _Stage] = {}
         self._left = np.full(self._count, len(phases) * self._ranks)
         self._channels = {
             number: Channel.of(members, [self._parties(one) for one in members], self._count)
-            for number, members in choices(schedule).items()
+            for number, members in lowering.built(partial(choices, schedule), None, schedule, choices).items()
         }
         self._channel_of = {one: number for number, channel in self._channels.items() for one in channel.phases}
         self._starting: dict[int, list[IntArray]] = {}  # flows that start at this moment, by phase
-        self._done: list[IntArray] = []  # groups that end at this moment
+        self._done: list[int] = []  # groups that end at this moment
         self._calls = 0
         self._due: dict[int, int] = {}  # events
         self._under_way: dict[int, tuple[int, int]] = {}  # tickets of flows, and how many have not arrived
@@ -135,7 +135,7 @@ class RankRun(Claim):
             return
         everybody = np.arange(self._groups.size)
         if not self._schedule.phases:
-            self._report_later(np.arange(self._count))
+            self._report_later(list(range(self._count)))
         for index, phase in enumerate(self._schedule.phases):
             if not phase.after:
                 self._go_on(index, self._unhindered(index, everybody))
@@ -277,20 +277,27 @@ class RankRun(Claim):
         if number is not None:
             self._channels[number].release(index, nodes)
             self._choose_later(number, nodes)
+        if len(nodes) <= _FEW:
+            left = self._left.data
+            for node in nodes.tolist():
+                left[node // self._ranks] -= 1
+                if not left[node // self._ranks]:
+                    self._report_later([node // self._ranks])
+            return
         groups = nodes // self._ranks
         np.subtract.at(self._left, groups, 1)
-        done = groups[self._left[groups] == 0]
-        if len(done):
+        done = np.unique(groups[self._left[groups] == 0]).tolist()
+        if done:
             self._report_later(done)
 
-    def _report_later(self, groups: IntArray) -> None:
+    def _report_later(self, groups: list[int]) -> None:
         """Report ``groups`` with all that end at this moment."""
         if not self._done:
             self._later(self._report)
-        self._done.append(groups)
+        self._done += groups
 
     def _report(self) -> None:
-        groups = np.unique(np.concatenate(self._done))
+        groups = np.array(sorted(self._done), dtype=np.intp)
         self._done.clear()
         self._ended[groups] = True
         self._on_complete(groups)
@@ -352,7 +359,7 @@ class RankRun(Claim):
             self._resume(index, recurrence.steps[index], standing)
         late = (self._left == 0) & ~self._ended
         if late.any():
-            self._report_later(np.flatnonzero(late))
+            self._report_later(np.flatnonzero(late).tolist())
 
     def _elapsed(self) -> float:
         """Return the seconds since it began; what is due within rounding has happened."""
@@ -407,7 +414,8 @@ class RankRun(Claim):
     def _start_flows(self) -> None:
         starting, self._starting = self._starting, {}
         for index, parts in starting.items():
-            flows, stage, phase = np.sort(np.concatenate(parts)), self._stages[index], self._schedule.phases[index]
+            flows, stage, phase = np.concatenate(parts), self._stages[index], self._schedule.phases[index]
+            flows.sort()
             repetition = stage.started[flows]
             stage.started[flows] += 1
             if self._schedule.uniform(phase):

@@ -122,10 +122,12 @@ class SharingPolicy(ABC):
             flows had been asked for. ``False`` is always safe, and slower: all flows are solved at each change. It is
             necessary if flows without a common link affect each other, as at the switches of ``CircuitPreempt``. The
             conformance kit checks policies that set ``True``.
+        max_min_in_class: Whether flows get the max-min fair rates as long as all active flows are of one class.
     """
 
     name: ClassVar[str]
     local: ClassVar[bool] = False
+    max_min_in_class: ClassVar[bool] = False
 
     @abstractmethod
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
@@ -143,6 +145,7 @@ class MaxMin(SharingPolicy):
 
     name: ClassVar[str] = "max-min"
     local: ClassVar[bool] = True
+    max_min_in_class: ClassVar[bool] = True
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
         """See ``SharingPolicy.rates``."""
@@ -156,6 +159,7 @@ class StrictLinks(SharingPolicy):
 
     name: ClassVar[str] = "strict-links"
     local: ClassVar[bool] = True
+    max_min_in_class: ClassVar[bool] = True
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
         """See ``SharingPolicy.rates``."""
@@ -180,6 +184,7 @@ class CircuitPreempt(SharingPolicy):
     """
 
     name: ClassVar[str] = "circuit-preempt"
+    max_min_in_class: ClassVar[bool] = True
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
         """See ``SharingPolicy.rates``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,6 +14,16 @@ from fredfw.workloads.graph import TaskGraph, TaskKind
 
 COMPUTE = "compute"
 BUBBLE = "bubble"
+
+
+class Span(NamedTuple):
+    """A span of a timeline, whose arguments have the same names."""
+
+    task: int
+    start: float
+    end: float
+    trigger: int
+    ranks: IntArray
 
 
 @frozen(eq=False)
@@ -90,6 +100,23 @@ class Timeline:
     def breakdown(self) -> dict[str, float]:
         """Seconds by cause, the mean of ``breakdown_by_rank`` over the ranks; the parts add up to ``duration``."""
         return {label: float(seconds.mean()) for label, seconds in self.breakdown_by_rank.items()}
+
+
+def recorded(graph: TaskGraph, spans: Sequence[Span]) -> Timeline:
+    """Return the timeline of ``spans``, in any order; their triggers are places in it."""
+    end = np.array([span.end for span in spans], dtype=float)
+    order = np.argsort(end, kind="stable")
+    place = np.empty(len(spans) + 1, dtype=np.intp)
+    place[order], place[-1] = np.arange(len(spans)), -1
+    return Timeline(
+        graph=graph,
+        task=np.array([span.task for span in spans], dtype=np.intp)[order],
+        start=np.array([span.start for span in spans], dtype=float)[order],
+        end=end[order],
+        trigger=place[np.array([span.trigger for span in spans], dtype=np.intp)[order]],
+        ranks=tuple(spans[one].ranks for one in order.tolist()),
+        duration=float(end.max(initial=0.0)),
+    )
 
 
 class _Chain(NamedTuple):

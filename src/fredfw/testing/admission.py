@@ -175,6 +175,18 @@ def caps_keep_to_those_of_the_flows(case: AdmissionCase) -> None:
                 )
 
 
+def indifferent_flows_start_at_once(case: AdmissionCase) -> None:
+    """Flows to which the admission says that it is indifferent start whatever runs, without a set-up or caps."""
+    for play in case.plays:
+        for asked, decision in play.decisions:
+            plain = isinstance(decision, Start) and decision.setup == 0 and decision.caps is None
+            if not plain and answers.indifferent(play.admission, asked.flows):
+                raise ConformanceError(
+                    f"for {asked.name}, the answer is not a plain Start, although indifferent() says that they start "
+                    "at once, without a set-up or caps; return False there"
+                )
+
+
 def only_streams_are_decomposed(case: AdmissionCase) -> None:
     """Flows are decomposed only where one of them has many ends: unicasts have nothing to be decomposed into."""
     for asked, decision in case.decisions:
@@ -281,6 +293,7 @@ ADMISSION: Sequence[Check[AdmissionCase]] = (
     *COMMON,
     decisions_are_well_formed,
     caps_keep_to_those_of_the_flows,
+    indifferent_flows_start_at_once,
     only_streams_are_decomposed,
     waits_end,
     release_undoes_admit,

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import frozen
 
 from fredfw.fabric import Fabric
-from fredfw.simulation import Incidence, SharingPolicy
+from fredfw.simulation import Incidence, SharingPolicy, max_min
 from fredfw.testing.common import COMMON, Case
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
 from fredfw.testing.fabrics import standard
@@ -144,6 +144,19 @@ def is_local_if_it_says_so(case: SharingCase) -> None:
                 )
 
 
+def is_max_min_in_a_class_if_it_says_so(case: SharingCase) -> None:
+    """Where it says so, flows that are all of one class get the max-min fair rates."""
+    for one in case.shared if case.subject.max_min_in_class else ():
+        if len(np.unique(one.incidence.priorities)) > 1:
+            continue
+        fair = max_min(one.incidence, one.fabric.bandwidths)
+        for flow in np.flatnonzero(~np.isclose(one.rates, fair, rtol=_EXACT, atol=0))[:1]:
+            raise ConformanceError(
+                f"of {one.name}, all of one class, flow {flow} gets {one.rates[flow]:g} B/s, and {fair[flow]:g} B/s "
+                "are max-min fair; leave out `max_min_in_class = True`"
+            )
+
+
 def is_deterministic(case: SharingCase) -> None:
     """The policy gives the same answer when it is asked again, and it does not change its arguments."""
     for seed, one in enumerate(case.shared):
@@ -181,6 +194,7 @@ SHARING: Sequence[Check[SharingCase]] = (
     somebody_moves,
     order_does_not_matter,
     is_local_if_it_says_so,
+    is_max_min_in_a_class_if_it_says_so,
     is_deterministic,
     is_the_same_in_another_process,
 )

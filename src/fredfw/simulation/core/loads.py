@@ -103,6 +103,7 @@ class Statistics:
         decompositions: Flow sets that were replaced by unicasts.
         met: Meetings of flow sets out of step, of which one was repetitions that are simulated as one. If there is
             none, the flow sets take as long one repetition after the other.
+        skipped: Repetitions of a graph's blocks that were not simulated, since they are like one that was.
     """
 
     events: int = 0
@@ -117,6 +118,7 @@ class Statistics:
     splits: int = 0
     decompositions: int = 0
     met: int = 0
+    skipped: int = 0
 
     def count_solve(self, flows: int, passes: int) -> None:
         """Count that the rates of so many flows were computed in so many passes."""

@@ -190,6 +190,10 @@ class CircuitAdmission(Admission):
                 return Decompose(reason)
         return Wait(reason) if circuits.conflict([routes]) is None else Split(circuits.parts(routes), reason)
 
+    def indifferent(self, flows: FlowSet) -> bool:
+        """See ``Admission.indifferent``: unicasts always start."""
+        return not self.circuits.in_network(flows.routes)
+
     def figures(self) -> Mapping[str, float]:
         """See ``Admission.figures``: ``routing conflicts``, the different sets of streams that met one."""
         return {"routing conflicts": float(len(self._met))} if self._met else {}
