@@ -90,6 +90,19 @@ def test_neither_batches_nor_blocks_change_a_route(fabric: Fabric, data: st.Data
         assert routes.latencies[flow] == alone.latencies[0]
 
 
+@pytest.mark.parametrize("remembered", [True, False])
+@given(fabric=fabrics())
+def test_a_single_pair_is_routed_alike(fabric: Fabric, remembered: bool) -> None:
+    routes = ROUTER.route(fabric, *all_pairs(fabric))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(routing, "_REMEMBERED", 9 if remembered else 0)
+        for flow, (source, destination) in enumerate(zip(*all_pairs(fabric), strict=True)):
+            alone = routes.select(np.array([flow]))
+            one = ROUTER.path(fabric, int(source), int(destination))
+            assert (one.offsets.tolist(), one.links.tolist()) == (alone.offsets.tolist(), alone.links.tolist())
+            assert one.latencies.tobytes() == alone.latencies.tobytes()
+
+
 @given(fabrics(), st.data())
 def test_a_multicast_is_a_tree_of_shortest_paths(fabric: Fabric, data: st.DataObject) -> None:
     nodes = st.integers(0, len(fabric.kinds) - 1)
@@ -204,6 +217,8 @@ def test_a_missing_path_names_both_ends() -> None:
     one_way = fabric_of(3, [(0, 1), (1, 2)])
     with pytest.raises(UnsupportedError, match="no path from npu2 to npu0"):
         ROUTER.route(one_way, np.array([0, 2]), np.array([2, 0]))
+    with pytest.raises(UnsupportedError, match="no path from npu2 to npu0"):
+        ROUTER.path(one_way, 2, 0)
     with pytest.raises(UnsupportedError, match="no path from npu2 to npu0"):
         ROUTER.tree(one_way, np.array([2]), np.array([0]), Operation.REDUCE)
 

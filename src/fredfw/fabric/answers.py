@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fredfw.fabric.routing import Router
 
 _INTEGER, _FLOAT = np.dtype(np.intp), np.dtype(np.float64)
+_INFINITE = np.float64(np.inf).view(np.uint64)
 
 
 def route(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
@@ -75,14 +76,16 @@ def _is_path(answer: object, fabric: Fabric, source: int, destination: int) -> T
     for column, kind in columns:
         if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype != kind:
             return False
-    links, latencies = answer.links.tolist(), answer.latencies.tolist()
+    links, latencies = answer.links, answer.latencies.tolist()
     if answer.offsets.tolist() != [0, len(links)] or len(latencies) != 1 or not 0 <= latencies[0] < math.inf:
         return False
-    if not links:
+    if not len(links):
         return source == destination and shares is None
-    if not 0 <= min(links) <= max(links) < len(fabric.bandwidths):
+    # As numbers without a sign negative ones are the largest, and bits of what is not finite are those of infinity or
+    # more: so each takes one pass.
+    if np.maximum.reduce(links.view(np.uintp)) >= len(fabric.bandwidths):
         return False
-    if shares is not None and not (len(shares) == len(links) and 0 <= shares.min() <= shares.max() < math.inf):
+    if shares is not None and not (len(shares) == len(links) and np.maximum.reduce(shares.view(np.uint64)) < _INFINITE):
         return False
     return source == destination or bool(
         fabric.sources[links[0]] == source and fabric.destinations[links[-1]] == destination

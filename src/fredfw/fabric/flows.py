@@ -8,13 +8,16 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from fredfw.errors import UnsupportedError
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fredfw.fabric.routing import Router
+
+# Numbers of 8 bytes that selections of routes may have together at least, and what one takes beside its arrays.
+_ROOM, _OVERHEAD = 2**18, 64
 
 
 class Operation(Enum):
@@ -124,15 +127,19 @@ class Routes:
         within: IntArray = np.repeat(self.offsets[flows] - ends + counts, counts)
         return within + np.arange(len(within))
 
-    # Rates are remembered by the identity of routes, so a selection is made once.
+    # Rates are remembered by the identity of routes, so a selection is made once, as long as there is room. There is
+    # for each flow alone, which is what comes again most.
     @cached_property
-    def _selections(self) -> dict[bytes, Routes]:
-        return {}
+    def _selections(self) -> _Selections:
+        return _Selections(_ROOM + 2 * (len(self.links) + (1 + _OVERHEAD) * len(self)))
 
     def select(self, flows: IntArray) -> Routes:
-        """Return the routes of ``(k,)`` ``flows`` alone, in that order; always the same object for the same flows."""
+        """Return the routes of ``(k,)`` ``flows`` alone, in that order.
+
+        It is the same object as the last time, unless many other flows have been selected since.
+        """
         key = flows.tobytes()
-        known = self._selections.get(key)
+        known = self._selections.known.get(key)
         if known is None:
             counts = np.diff(self.offsets)[flows]
             offsets = np.zeros(len(flows) + 1, dtype=np.intp)
@@ -140,8 +147,31 @@ class Routes:
             pairs = self._pairs(flows)
             coefficients = None if self.coefficients is None else self.coefficients[pairs]
             known = Routes(offsets, self.links[pairs], self.latencies[flows], coefficients)
-            self._selections[key] = known
+            self._selections.keep(key, known)
         return known
+
+
+@define
+class _Selections:
+    """Selections of routes, the oldest first.
+
+    Args:
+        room: For how many numbers there is still room.
+    """
+
+    room: int
+    known: dict[bytes, Routes] = field(factory=dict)
+
+    def keep(self, key: bytes, routes: Routes) -> None:
+        """Keep a selection, and as many of the others as there is room for."""
+        self.known[key] = routes
+        self.room -= _size(routes)
+        while self.room < 0:
+            self.room += _size(self.known.pop(next(iter(self.known))))
+
+
+def _size(routes: Routes) -> int:
+    return len(routes.links) + len(routes) + _OVERHEAD
 
 
 @frozen(eq=False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from attrs import evolve, frozen
+from numpy.typing import NDArray
 
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import answers
@@ -71,6 +72,20 @@ class ShortestPathRouter(Router):
             ends = fabric.node_name(int(sources[flow])), fabric.node_name(int(destinations[flow]))
             raise UnsupportedError(f"fabric {fabric.name!r} has no path from {ends[0]} to {ends[1]}")
         return routes
+
+    def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
+        """See ``Router.path``; raises ``UnsupportedError`` where there is no path."""
+        if len(fabric.kinds) > _REMEMBERED:
+            return super().path(fabric, source, destination)
+        reached = _searched(fabric, source)
+        links, node = list[int](), destination
+        while node != source:
+            link = int(reached[node])
+            if link < 0:
+                return super().path(fabric, source, destination)  # which says that there is none
+            links.append(link)
+            node = int(fabric.sources[link])
+        return fabric.path(links[::-1])
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``; the union of shortest paths that branch only where a node may copy or reduce.
@@ -174,7 +189,12 @@ class LiveRouter(Router):
         ruled = answers.path(self.rule, fabric, source, destination)
         if self._live[ruled.links].all():
             return ruled
-        return self.route(fabric, np.array([source]), np.array([destination]))
+        try:
+            around = ShortestPathRouter().path(self._remains(fabric), source, destination)
+        except UnsupportedError:
+            return ruled
+        self.left += 1
+        return self._of_whole(around)
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``."""
@@ -204,6 +224,24 @@ _OF_LINKS = ("sources", "destinations", "bandwidths", "latencies", "energies")
 
 _SEARCH_CELLS = 1 << 22
 """Nodes times sources searched at once: bounds the memory to some 40 MB."""
+
+_REMEMBERED = 1 << 12
+"""On a fabric of at most so many nodes searches are remembered, which takes 64 MB if there is one from each."""
+
+
+def _searched(fabric: Fabric, source: int) -> NDArray[np.int32]:
+    """Return the ``(nodes,)`` link by which a search from ``source`` first reaches each node, -1 where none does."""
+    known = fabric.derived(_searches)
+    reached = known.get(source)
+    if reached is None:
+        leaves = np.arange(len(fabric.kinds))
+        found = _search(fabric, np.array([source]), np.zeros_like(leaves), leaves, reverse=False)
+        reached = known[source] = found[0].astype(np.int32)
+    return reached
+
+
+def _searches(_fabric: Fabric) -> dict[int, NDArray[np.int32]]:
+    return {}
 
 
 def _shortest_routes(fabric: Fabric, sources: IntArray, destinations: IntArray) -> tuple[Routes, BoolArray]:

@@ -10,6 +10,10 @@ import numpy as np
 from fredfw.fabric import Routes
 from fredfw.typing import FloatArray
 
+# Numbers of 8 bytes that routes and their bytes may have together: so many, and so many times those of the largest, so
+# that a schedule's phases, which come again, are all there. And what one entry takes beside its arrays.
+_ROOM, _TIMES, _OVERHEAD = 2**22, 16, 64
+
 
 class Account:
     """Bytes that have left their sources.
@@ -20,13 +24,21 @@ class Account:
 
     def __init__(self, links: int) -> None:
         self._links = links
-        # By identity of routes, and label; they are added up by link when somebody asks.
+        # By identity of routes, and label; they are added up by link when somebody asks, or when they are too many.
         self._moved: dict[tuple[int, str], tuple[Routes, FloatArray]] = {}
+        self._held = self._largest = 0
+        self._by_link: dict[str, FloatArray] = {}
 
     def add(self, label: str, routes: Routes, volumes: FloatArray) -> None:
         """Note that ``(F,)`` ``volumes`` have gone over ``routes``."""
         key = id(routes), label
         before = self._moved.get(key)
+        if before is None:
+            size = len(routes.links) + len(routes.latencies) + _OVERHEAD
+            self._held += size
+            self._largest = max(self._largest, size)
+            if self._held > _ROOM + _TIMES * self._largest:
+                self._by_link, self._moved, self._held = self.by_link([]), {}, size
         self._moved[key] = routes, volumes if before is None else before[1] + volumes
 
     def by_link(self, more: Iterable[tuple[str, Routes, FloatArray]]) -> dict[str, FloatArray]:
@@ -36,19 +48,23 @@ class Account:
             more: Label, routes and bytes of what is under way and has not been added.
         """
         moved = [(label, routes, volumes) for (_, label), (routes, volumes) in self._moved.items()]
-        totals: dict[str, FloatArray] = {}
+        totals = {label: load.copy() for label, load in self._by_link.items()}
         for label, routes, volumes in [*moved, *more]:
             weights = np.repeat(volumes, np.diff(routes.offsets))
             if routes.coefficients is not None:
                 weights = weights * routes.coefficients
-            load = np.bincount(routes.links, weights=weights, minlength=self._links).astype(float)
-            totals[label] = totals[label] + load if label in totals else load
+            if label not in totals:
+                totals[label] = np.zeros(self._links)
+            if len(volumes) == 1:  # which has no link twice
+                totals[label][routes.links] += weights
+            else:
+                totals[label] += np.bincount(routes.links, weights=weights, minlength=self._links)
         return totals
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_links": self._links, "_moved": list(self._moved.items())}
+        return {**self.__dict__, "_moved": list(self._moved.items())}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._links = state["_links"]
+        self.__dict__.update(state)
         # Keys name routes by identity, which is another one in a copy.
         self._moved = {(id(routes), label): (routes, moved) for (_, label), (routes, moved) in state["_moved"]}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fredfw import Fabric, Operation, Router, Routes
 from fredfw.errors import UnsupportedError
-from fredfw.typing import IntArray
+from fredfw.typing import FloatArray, IntArray
 from fredfw_topology_fat_tree.structure import XGFT
 
 
@@ -96,15 +96,41 @@ class SprayRouter(_UpDown):
         """See ``Router.path``."""
         tree = fabric.derived(XGFT.of)
         first = tree.climb(source, destination, 0)
-        turn = len(first) // 2
-        links, shares = list[int](), list[float]()
-        for link, count in zip(first, (*tree.width[1 : turn + 1], *tree.width[turn:0:-1]), strict=True):
-            links += range(link, link + count)
-            shares += [1 / count] * count
+        fan = fabric.derived(_fans)[len(first) // 2]
         seconds = np.zeros(2 * tree.height)  # as in route, so that the sum is the same to the last bit
-        seconds[:turn], seconds[len(seconds) - turn :] = fabric.latencies[first[:turn]], fabric.latencies[first[turn:]]
-        offsets, latencies = np.array([0, len(links)]), seconds.sum(keepdims=True)
-        return Routes(offsets, np.array(links, dtype=np.intp), latencies, np.array(shares))
+        seconds[fan.place] = fabric.latencies[first]
+        links = np.repeat(np.array(first, dtype=np.intp), fan.width) + fan.within
+        return Routes(np.array([0, len(links)]), links, seconds.sum(keepdims=True), fan.shares)
+
+
+@frozen(eq=False)
+class _Fan:
+    """What is the same for all sprayed flows that turn at one level.
+
+    Args:
+        width: ``(2 level,)`` links that a flow has up from each level, then down.
+        place: ``(2 level,)`` where those are in a row of all levels.
+        within: Of each link, its number among those of the same level.
+        shares: Of each link.
+    """
+
+    width: IntArray
+    place: IntArray
+    within: IntArray
+    shares: FloatArray
+
+
+def _fans(fabric: Fabric) -> list[_Fan]:
+    """Return the fans of flows that turn at each level, from that of the hosts on."""
+    tree = fabric.derived(XGFT.of)
+    fans = []
+    for level in range(tree.height + 1):
+        width = np.array([*tree.width[1 : level + 1], *tree.width[level:0:-1]], dtype=np.intp)
+        steps = np.arange(level)
+        place = np.concatenate([steps, 2 * tree.height - level + steps])
+        within = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width, width)
+        fans.append(_Fan(width, place, within, np.repeat(1 / width, width)))
+    return fans
 
 
 def _paths(fabric: Fabric, tree: XGFT, sources: IntArray, destinations: IntArray, path: IntArray) -> Routes:
