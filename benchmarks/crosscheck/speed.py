@@ -99,6 +99,7 @@ CONTESTS = {
     "all-to-all-v-128": Contest(lambda: _all_to_all_v(128), long=True),
     "shuffled-256": Contest(lambda: _shuffled(256), fidelity="stepwise"),
     "shuffled-1024": Contest(lambda: _shuffled(1024), fidelity="stepwise", long=True),
+    "shuffled-4096": Contest(lambda: _shuffled(4096), fidelity="stepwise", long=True),
     "experts": Contest(lambda: _experts(np.arange(1024)), fidelity="stepwise", long=True),
     "experts-shuffled": Contest(
         lambda: _experts(np.random.default_rng(6).permutation(1024)), fidelity="stepwise", long=True

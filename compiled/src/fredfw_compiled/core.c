@@ -324,7 +324,10 @@ static void link_new(Table *t) {
 
 /* Make the chains and the heap anew. */
 void fredfw_index(Table *t) {
-    for (int64_t link = 0; link < t->links; link++) t->head[link] = t->tail[link] = -1, t->load[link] = 0.0;
+    for (int64_t link = 0; link < t->links; link++) {
+        t->head[link] = t->tail[link] = t->local[link] = -1;
+        t->load[link] = 0.0;
+    }
     t->heaped = 0;
     for (int64_t slot = 0; slot < t->slots; slot++) {
         t->place[slot] = -1;
@@ -488,7 +491,7 @@ static int earlier(Due one, Due other) {
 
 static void await(Piece *p, double key, int32_t what) {
     const Due one = {key, what};
-    if (!(key < p->horizon)) {
+    if (key > p->horizon) {
         p->far = with_room(p, 4, p->far, p->fars, sizeof(Due));
         if (!p->failed) p->far[p->fars++] = one;
         return;
@@ -596,16 +599,13 @@ static void await_lower(const Table *t, Piece *p) {
 
 /* Open the flows that rest at the level of a link that carries less than before. */
 static void loosen(Table *t, Piece *p, int32_t link) {
-    int32_t resting = t->resting[link];
-    if (!resting) return;
+    if (!t->resting[link]) return;
     const int32_t place = crossing(t, p, link);
     if (place < 0 || p->crossed[place].loosened) return;
     p->crossed[place].loosened = 1;
-    for (int32_t pair = t->head[link]; resting && !p->failed; pair = t->next[pair]) {
+    for (int32_t pair = t->head[link]; pair >= 0 && !p->failed; pair = t->next[pair]) {
         const int32_t slot = t->owner[pair];
-        if (t->bottleneck[slot] != link) continue;
-        resting--;
-        if (t->mark[slot] < 0) open_flow(t, p, slot);
+        if (t->bottleneck[slot] == link && t->mark[slot] < 0) open_flow(t, p, slot);
     }
 }
 
@@ -658,7 +658,7 @@ static int still_counts(const Table *t, Piece *p, Due due) {
 /* Have the first two entries of all in the heap. Where no flow is open, those that do not count are dropped. */
 static void look_ahead(const Table *t, Piece *p) {
     if (!p->open) {
-        p->horizon = 0.0;
+        p->horizon = -1.0;
         while (p->dues && !p->failed) p->dues--, await(p, p->due[p->dues].key, p->due[p->dues].what);
     }
     while (p->dues < 2 && p->fars && !p->failed) {
@@ -670,7 +670,7 @@ static void look_ahead(const Table *t, Piece *p) {
             if (due.key < first) first = due.key;
             p->far[kept++] = due;
         }
-        p->horizon = first < LEAST ? LEAST : first * AHEAD;
+        p->horizon = first * AHEAD;
         p->fars = 0;
         for (int64_t one = 0; one < kept; one++) await(p, p->far[one].key, p->far[one].what);
     }
@@ -719,7 +719,7 @@ static void saturate(Table *t, Piece *p, int32_t link, double level) {
 /* Solve again what a change disturbs: the new slots, and what the loose links limited. Return how many flows that were.
  */
 static int64_t repair(Table *t, double now) {
-    Piece p = {0};
+    Piece p = {.horizon = -1.0};
     link_new(t);
     for (int64_t slot = t->fresh; slot < t->slots && !p.failed; slot++)
         if (t->draining[slot]) open_flow(t, &p, (int32_t)slot);
@@ -749,14 +749,14 @@ static int64_t repair(Table *t, double now) {
                 crossed->exact = 1;
             }
         }
-        if (level < p.horizon && !is_next(&p, (Due){level, due.what})) {
-            crossed->key = level;
-            replace_first(&p, (Due){level, due.what});
+        const Due again = {level, due.what};
+        const int comes_later = level < INFINITY && !is_next(&p, again);
+        crossed->key = comes_later ? level : -1.0;
+        if (comes_later && level <= p.horizon) {
+            replace_first(&p, again);
             continue;
         }
-        const int comes_later = level < INFINITY && !is_next(&p, (Due){level, due.what});
         drop_first(&p);
-        crossed->key = comes_later ? level : -1.0;
         if (comes_later)
             await(&p, level, due.what);
         else if (level < INFINITY) { /* else nothing stops here */

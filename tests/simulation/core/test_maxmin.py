@@ -6,7 +6,7 @@ import copy
 import math
 import pickle
 from collections.abc import Callable
-from functools import partial
+from functools import partial, partialmethod
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from fredfw.simulation.core.fill import by_passes, max_min
 from fredfw.simulation.core.loads import Load
 from fredfw.simulation.core.maxmin import MaxMinTable
 from fredfw.simulation.core.pure import PureSlots
-from fredfw.simulation.core.slots import Slots
+from fredfw.simulation.core.slots import Slots, slots_class
 from fredfw.simulation.core.tables import flow_table
 from fredfw.simulation.rates import RateSolver
 from fredfw.typing import FloatArray
@@ -320,6 +320,46 @@ def test_a_piece_may_be_all_flows(slots: None) -> None:
     assert on.statistics.solved == sum(range(1, 41))
 
 
+def exchange(policy: MaxMin) -> tuple[list[float], Statistics]:
+    """Simulate one set of flows whose sizes all differ over four links each; return when they end."""
+    random = np.random.default_rng(4)
+    count, bandwidths = 150, random.uniform(1.0, 1_000.0, 40)
+    paths = [random.permutation(len(bandwidths))[:4] for _ in range(count)]
+    flows = FlowSet(Routes.of(paths, [0.0] * count), random.uniform(1.0, 9.0, count), np.arange(count), count)
+    on, ends = network(policy, bandwidths), [0.0] * count
+
+    def ended(activities: np.ndarray) -> None:
+        for flow in activities.tolist():
+            ends[flow] = on.now
+
+    on.start(flows, ended)
+    on.advance()
+    return ends, on.statistics
+
+
+def test_each_end_of_an_exchange_of_different_sizes_is_a_repair(monkeypatch: pytest.MonkeyPatch) -> None:
+    solves: list[int] = []
+    use("c", monkeypatch)
+    kind = slots_class()
+    monkeypatch.setattr(kind, "assign", partialmethod(counted, kind.assign, solves))
+    ends, statistics = exchange(MaxMin())
+    assert [flows for flows in solves if flows > 1] == [150]  # when all start; a piece may be most of the flows
+    others, same = exchange(use("python", monkeypatch))
+    assert (ends, statistics) == (others, same)
+    assert ends == pytest.approx(exchange(use("any policy", monkeypatch))[0], rel=1e-9)
+
+
+def counted(
+    slots: Slots,
+    assign: Callable[[Slots, float, FloatArray], float],
+    calls: list[int],
+    now: float,
+    rates: FloatArray,
+) -> float:
+    calls.append(slots.active)
+    return assign(slots, now, rates)
+
+
 def test_flows_of_equal_rates_end_together_whatever_their_order(slots: None) -> None:
     on, ends = network(MaxMin(), np.array([3.0, 1.0])), []
     for _ in range(3):
@@ -328,6 +368,15 @@ def test_flows_of_equal_rates_end_together_whatever_their_order(slots: None) -> 
     on.advance()
     assert len(set(ends)) == 1
     assert on.statistics.events == 3 - 1  # the three together, and the other
+
+
+def test_a_table_shares_the_bandwidths_of_its_fabric(slots: None) -> None:
+    table, _ = islands(20)
+    assert np.shares_memory(table._slots.capacity, table._solver.fabric.bandwidths)
+    table.set_bandwidths(np.array([40.0]))
+    table.settle()
+    assert table._solver.fabric.bandwidths == pytest.approx([20.0])
+    assert table._slots.rate[:20] == pytest.approx(np.full(20, 2.0))
 
 
 def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,7 @@ class PureSlots(Slots):
         preceding[begins] = -1
         self.owner[pairs] = owners
         self.next[chain], self.previous[chain] = following[: len(chain)], preceding[: len(chain)]
-        self.head[:] = self.tail[:] = -1
+        self.head[:] = self.tail[:] = self.local[:] = -1
         self.head[ordered[begins]], self.tail[ordered[begins]] = chain[begins], chain[ends]
         weights = self.rate[owners]
         if self.coefficient is not None:
@@ -367,8 +367,7 @@ class _Piece:
     def loosen(self, link: int) -> None:
         """Open the flows that rest at the level of a link that carries less than before."""
         view = self._view
-        resting = view["resting"][link]
-        if not resting:
+        if not view["resting"][link]:
             return
         crossed = self.crossed[self._crossing(link)]
         if crossed.loosened:
@@ -376,13 +375,11 @@ class _Piece:
         crossed.loosened = True
         following, owner, mark, bottleneck = view["next"], view["owner"], view["mark"], view["bottleneck"]
         pair = view["head"][link]
-        while resting:
+        while pair >= 0:
             slot = owner[pair]
+            if bottleneck[slot] == link and mark[slot] < 0:
+                self.open(slot)
             pair = following[pair]
-            if bottleneck[slot] == link:
-                resting -= 1
-                if mark[slot] < 0:
-                    self.open(slot)
 
     def solve(self) -> int:
         """Find all rates; return how many links were saturated."""
@@ -425,8 +422,8 @@ class _Piece:
         """Return whether something may stop at an entry; one where nothing does counts no more."""
         key, what = due
         if what < 0:
-            mark: int = self._view["mark"][~what]
-            return self.members[mark].neck == OPEN
+            member: _Member = self.members[self._view["mark"][~what]]
+            return member.neck == OPEN
         crossed = self.crossed[self._view["local"][what]]
         if crossed.key != key:
             return False

@@ -91,9 +91,9 @@ class Slots(ABC):
         coefficient: ``(P,)`` share of the flow's rate on the link; ``None`` while all are 1.
         capacity: ``(L,)`` bytes per second.
         load: ``(L,)`` bytes per second that the flows carry, but for rounding; known while the slots are related.
-        head: ``(L,)`` first pair of each link's chain.
+        head: ``(L,)`` first pair of each link's chain; known while the slots are related, like the next three.
         tail: ``(L,)`` last pair.
-        resting: ``(L,)`` how many flows it is the bottleneck of; known while the slots are related.
+        resting: ``(L,)`` how many flows it is the bottleneck of.
         local: ``(L,)`` -1 between calls.
         is_loose: ``(L,)`` 1 for a link that has lost a flow since rates were known.
         loose_links: ``(L,)`` those links, as many as ``loose``.
@@ -160,11 +160,16 @@ class Slots(ABC):
         for name in self._OF_PAIRS:
             setattr(self, name, np.empty(_LEAST_ROOM, dtype=np.int32))
         self.coefficient = None
-        self.capacity = np.array(capacity, dtype=np.float64)
+        self.capacity = np.ascontiguousarray(capacity, dtype=np.float64)
         self.load = np.zeros(len(capacity))
         for name in ("head", "tail", "resting", "local", "loose_links"):
-            setattr(self, name, np.full(len(capacity), -1, dtype=np.int32))
+            setattr(self, name, np.empty(len(capacity), dtype=np.int32))
         self.is_loose = np.zeros(len(capacity), dtype=np.uint8)
+        self.bind()
+
+    def set_capacity(self, capacity: FloatArray) -> None:
+        """Give the links other bytes per second; the array is not copied."""
+        self.capacity = np.ascontiguousarray(capacity, dtype=np.float64)
         self.bind()
 
     def bind(self) -> None:

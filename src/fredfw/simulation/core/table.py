@@ -116,7 +116,7 @@ class FlowTable(ABC):
         self.bandwidths = bandwidths
         same = np.array_equal(bandwidths, self._solver.fabric.bandwidths)
         self._setting = b"" if same else blake2b(bandwidths.tobytes()).digest()
-        self._slots.capacity[:] = bandwidths
+        self._slots.set_capacity(bandwidths)
         self._slots.everything = 1
         self.first_done = math.nan
 
