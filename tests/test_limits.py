@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from fredfw import Fabric, Framework, GraphBuilder, Topology, hookimpl, limits
 from fredfw.cli import main
-from fredfw.errors import InputError
+from fredfw.errors import InputError, LimitError
 from fredfw.plugin.manager import PluginManager
 
 HUGE = 10**9
@@ -205,3 +205,25 @@ def test_a_compressed_cell_is_read_up_to_the_limit(tmp_path: Path) -> None:
     message = refused("--limit", "bytes=1000000", "merge", str(experiment_file), str(bomb))
     assert "cell.json.gz" in message
     assert "bytes are too many" in message
+
+
+def test_hops_are_counted_before_routes_are_asked_for() -> None:
+    # Each of 256 * 255 pairs crosses two links of a switch.
+    fabric = Framework().topology("switch", npus=256).build()
+    with limits.allowed({"hops": 130_559}), pytest.raises(LimitError) as caught:
+        Framework().simulate_collective(fabric, "all-to-all", size=1e6, algorithm="direct")
+    assert str(caught.value).startswith("130560 hops are too many")
+    with limits.allowed({"hops": 130_560}):
+        Framework().simulate_collective(fabric, "all-to-all", size=1e6, algorithm="direct")
+
+
+def test_auto_leaves_out_what_has_too_many_hops_and_says_so() -> None:
+    fabric = Framework().topology("switch", npus=256).build()
+    everything = Framework().simulate_collective(fabric, "all-reduce", size=1e3)
+    assert everything.algorithm == "direct"
+    assert not any("left out" in note for note in everything.notes)
+    with limits.allowed({"hops": 100_000}):
+        result = Framework().simulate_collective(fabric, "all-reduce", size=1e3)
+    assert result.algorithm != "direct"
+    (note,) = [note for note in result.notes if "left out" in note]
+    assert note.startswith("auto left out direct for all-reduce: 130560 hops are too many")

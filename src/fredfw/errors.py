@@ -56,6 +56,10 @@ class UnknownNameError(InputError):
     """A name that nothing is registered or defined under."""
 
 
+class LimitError(InputError):
+    """More of something than a limit of ``fredfw.limits`` allows."""
+
+
 class UnsupportedError(InputError):
     """A combination that the chosen plugin cannot do, with its reason."""
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 
-from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.errors import InputError, LimitError, UnknownNameError, nearest
 
 DEFAULTS: Mapping[str, int] = MappingProxyType(
     {
@@ -23,13 +23,14 @@ DEFAULTS: Mapping[str, int] = MappingProxyType(
         "phases": 500_000,
         "transfers": 100_000_000,
         "flows": 20_000_000,
+        "hops": 50_000_000,
         "parts": 50_000,
         "bytes": 200_000_000,
     }
 )
 """What is counted, and the most of it that is accepted: cells of an experiment, nodes and links of a fabric, tasks of
-an iteration, phases and transfers of a schedule, flows that start at once, parts of a switch that is drawn, bytes of a
-file that is read."""
+an iteration, phases and transfers of a schedule, flows that start at once, hops (links that the routes of those cross),
+parts of a switch that is drawn, bytes of a file that is read."""
 
 _current: ContextVar[Mapping[str, int]] = ContextVar("limits", default=DEFAULTS)
 # Longer numbers say nothing to a reader, and Python refuses to write very long ones.
@@ -45,11 +46,11 @@ def check(name: str, count: int, *, key: str | None = None) -> None:
         key: The field that decides it.
 
     Raises:
-        InputError: It is above the limit; says how many there are, and the option that raises the limit.
+        LimitError: It is above the limit; says how many there are, and the option that raises the limit.
     """
     limit = _current.get()[name]
     if count > limit:
-        raise InputError(f"{_shown(count)} {name} are too many", key=key, accepted=_accepted(name, count))
+        raise LimitError(f"{_shown(count)} {name} are too many", key=key, accepted=_accepted(name, count))
 
 
 def excess(name: str, count: int) -> str | None:

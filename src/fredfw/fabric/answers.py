@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
+from fredfw import limits
 from fredfw.answers import Asking, brief
 from fredfw.fabric.flows import Operation, Routes
 from fredfw.typing import FloatArray, IntArray
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from fredfw.fabric.fabric import Fabric
     from fredfw.fabric.routing import Router
 
+# The hops of so many pairs are not worth a question, and those of more are estimated from so many of them.
+_MANY, _SAMPLE = 50_000, 64
 _INTEGER, _FLOAT = np.dtype(np.intp), np.dtype(np.float64)
 _INFINITE = np.float64(np.inf).view(np.uint64)
 
@@ -24,13 +27,23 @@ def route(router: Router, fabric: Fabric, sources: IntArray, destinations: IntAr
 
     Raises:
         PluginError: The router fails, or what it returns are not such routes.
+        LimitError: They have too many hops.
     """
+    limits.check("hops", hops(router, fabric, sources, destinations))
     asked = Asking(router, "route")
     with asked:
         answer: object = router.route(fabric, sources, destinations)
     if len(sources) == 1 and _is_path(answer, fabric, int(sources[0]), int(destinations[0])):
         return answer
     return _joining(asked, answer, fabric, sources, destinations)
+
+
+def hops(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArray) -> int:
+    """Return about how many links the routes of many pairs of nodes cross in all, by those of a few; 0 of few pairs."""
+    if len(sources) <= _MANY:
+        return 0
+    few = np.linspace(0, len(sources) - 1, _SAMPLE).astype(np.intp)
+    return len(route(router, fabric, sources[few], destinations[few]).links) * len(sources) // _SAMPLE
 
 
 def path(router: Router, fabric: Fabric, source: int, destination: int) -> Routes:

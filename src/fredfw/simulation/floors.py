@@ -18,8 +18,9 @@ from functools import cached_property, partial
 import numpy as np
 from attrs import frozen
 
+from fredfw import limits
 from fredfw.collectives import Schedule
-from fredfw.fabric import Fabric, Router, Routes
+from fredfw.fabric import Fabric, Router, Routes, answers
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
@@ -213,6 +214,8 @@ class Floors:
     def routed(self, sketch: Sketch, members: IntArray) -> Steps:
         """Return what ``sketch`` takes at least among the NPUs numbered ``members``, over their routes.
 
+        Where the routes have too many hops it follows from the bytes alone.
+
         Raises:
             UnsupportedError: The router has no route.
         """
@@ -220,6 +223,8 @@ class Floors:
         if not len(sketch.pairs):
             return Steps(sketch, *np.zeros((3, count)))
         routes = self._routes(sketch, members[None, :])
+        if routes is None:
+            return self.unrouted(sketch, members)
         used, place = np.unique(routes.links, return_inverse=True)
         width, capacity = len(used), capacities[used]
         busiest = float((_sums(routes, sketch.totals, place, width) / capacity).max(initial=0.0))
@@ -253,13 +258,17 @@ class Floors:
         for sketch, groups in zip(sketches, classes, strict=True):
             if len(sketch.pairs):
                 routes = self._routes(sketch, groups)
+                if routes is None:
+                    continue
                 total += _sums(routes, np.tile(sketch.totals, len(groups)), routes.links, len(capacities))
         return float((total / capacities).max(initial=0.0))
 
-    def _routes(self, sketch: Sketch, groups: IntArray) -> Routes:
-        """Return the routes of the pairs of ``sketch`` in each of ``groups``."""
+    def _routes(self, sketch: Sketch, groups: IntArray) -> Routes | None:
+        """Return the routes of the pairs of ``sketch`` in each of ``groups``; ``None`` for too many hops."""
         nodes = self._fabric.npus[groups]
         sources, destinations = (nodes[:, one].ravel() for one in np.divmod(sketch.pairs, sketch.ranks))
+        if limits.excess("hops", answers.hops(self._router, self._fabric, sources, destinations)):
+            return None
         return self._router.route(self._fabric, sources, destinations)
 
 

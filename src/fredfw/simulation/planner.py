@@ -11,7 +11,7 @@ import numpy as np
 from attrs import field, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
-from fredfw.errors import RefusedError, ScheduleError, UnsupportedError
+from fredfw.errors import LimitError, RefusedError, ScheduleError, UnsupportedError
 from fredfw.fabric import AlwaysStart, Fabric, GroupView
 from fredfw.simulation import answers as asked
 from fredfw.simulation.bounds import LowerBounds
@@ -195,11 +195,16 @@ class Planner:
             winner = entrants[0]
         else:
             unsure: list[Entrant] = []
+            left_out: list[str] = []
             classes = [self._fabric.npus[groups[alike]] for _, alike in views]
 
             def time(entrant: Entrant) -> float:
                 runs = list(zip(self._serving(entrant, request, views), classes, strict=True))
-                seconds, sure = self._time(runs)
+                try:
+                    seconds, sure = self._time(runs)
+                except LimitError as error:
+                    left_out.append(f"auto left out {', '.join(entrant.names)} for {request.pattern}: {error}")
+                    raise RefusedError(str(error)) from None
                 unsure.extend([] if sure else [entrant])
                 return seconds
 
@@ -209,7 +214,7 @@ class Planner:
                 raise RefusedError(f"no algorithm can do {request.pattern} among {request.ranks} NPUs: {listed}")
             winner, seconds = outcome.winner, dict(outcome.seconds)
             names = sorted(name for one in unsure for name in one.names)
-            notes = (_unsure(request, names),) if names else ()
+            notes = (*left_out, _unsure(request, names)) if names else tuple(left_out)
         schedules = self._serving(winner, request, views)
         plans = [Plan(*one, seconds, notes) for one in zip(schedules, winner.algorithms, strict=True)]
         return [self._sound(request, plan) for plan in plans]
