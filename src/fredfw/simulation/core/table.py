@@ -131,7 +131,8 @@ class FlowTable(ABC):
             place = bisect_right(self._firsts, gone[low]) - 1
             load = self.loads[place]
             last = place + 1 == len(self._firsts) or low + 1 == count
-            high = count if last else int(np.searchsorted(gone, self._firsts[place + 1]))
+            # Of its own type, for else the places are all converted.
+            high = count if last else int(np.searchsorted(gone, gone.dtype.type(self._firsts[place + 1])))
             flows = None if high - low == len(load.volumes) else self._slots.member[gone[low:high]].astype(np.intp)
             load.take(flows)
             if not load.count:
