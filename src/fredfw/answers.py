@@ -33,6 +33,16 @@ class Owner(Protocol):
         """Whether it is not part of an installed package."""
 
 
+def speaks_for(cls: type, claim: str, method: str) -> bool:
+    """Return whether what ``cls`` has as ``claim`` is said of its own ``method``, not of one that it overrides."""
+    for one in cls.__mro__:
+        if claim in one.__dict__:
+            return True
+        if method in one.__dict__:
+            break
+    return False
+
+
 _owners: WeakKeyDictionary[type, Owner] = WeakKeyDictionary()
 
 

@@ -1,5 +1,6 @@
 """Repetitions that are skipped, against all of them one by one."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fredfw.collectives import Pattern
-from fredfw.fabric import AlwaysStart, Fabric, FlowSet
+from fredfw.fabric import AlwaysStart, Decision, Fabric, FlowSet
 from fredfw.framework import Framework
-from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, Timeline
+from fredfw.simulation import Executor, FlowNetwork, Incidence, Lowering, MaxMin, Planner, Timeline
 from fredfw.simulation.repeats import Block, Repeats, blocks
 from fredfw.simulation.sharing import SharingPolicy
 from fredfw.typing import FloatArray
@@ -114,6 +115,16 @@ def test_two_stages_skip_what_the_other_does_not_disturb(on: Fabric, fidelity: s
     assert skipped > 100  # of 175
 
 
+@pytest.mark.parametrize("fidelity", ["stepwise", "per-rank"])
+def test_what_begins_behind_a_jump_does_not_end_before_it(fidelity: str) -> None:
+    """Computations that take no time begin where the clock is, which rounds a sum of periods as one."""
+    builder = GraphBuilder(12)
+    first = layers(builder, [[0, 1, 2, 3]], 9, 0.0, 10_000.0, [])
+    layers(builder, [[4, 5, 6, 7]], 10, 5e-6, 10_000.0, [])
+    layers(builder, [[0, 1, 2, 3]], 26, 0.0, 4_641_519.0, [first])
+    assert check_same(builder.build(), MESH, fidelity) > 20
+
+
 def test_units_that_may_fill_a_link_together_do_not_skip() -> None:
     """Two rings over one row of a mesh: each alone would take its links, and both at once share them."""
     builder = GraphBuilder(12)
@@ -133,12 +144,25 @@ def test_what_others_decide_is_simulated() -> None:
         def indifferent(self, flows: FlowSet) -> bool:
             return False
 
+    class Overridden(MaxMin):
+        name = "overridden"
+
+        def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
+            return super().rates(incidence, capacities / 2, fabric)
+
+    class Silent(AlwaysStart):
+        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+            return super().admit(flows, active)
+
     builder = GraphBuilder(12)
     layers(builder, [[0, 1, 2, 3]], 20, 1e-6, 3e6, [])
     graph = builder.build()
     assert simulate(graph, SWITCH)[2] == 17  # neither the first, nor the second, which shows the period, nor the last
     assert simulate(graph, SWITCH, sharing=Unknown())[2] == 0
     assert simulate(graph, evolve(SWITCH, admission=Asked))[2] == 0
+    # What is said of answers that a class overrides is not said of its own.
+    assert simulate(graph, SWITCH, sharing=Overridden())[2] == 0
+    assert simulate(graph, evolve(SWITCH, admission=Silent))[2] == 0
 
 
 def test_a_compressed_simulation_has_nothing_to_skip() -> None:

@@ -103,7 +103,8 @@ class Admission(ABC):
         """Return whether ``flows`` would start at once whatever runs, without set-up or caps, and leave no trace.
 
         Neither other answers nor figures and notes may depend on how often such flows start. ``False``, the default, is
-        always safe: repetitions of what a training iteration repeats are skipped only where it is ``True``.
+        always safe: repetitions of what a training iteration repeats are skipped only where it is ``True``. What a
+        class inherits does not count if it overrides ``admit``.
         """
         del flows
         return False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from fredfw import limits
-from fredfw.answers import Asking, brief
+from fredfw.answers import Asking, brief, speaks_for
 from fredfw.fabric.flows import Operation, Routes
 from fredfw.typing import FloatArray, IntArray
 
@@ -54,7 +54,7 @@ def path(router: Router, fabric: Fabric, source: int, destination: int) -> Route
     Raises:
         PluginError: The router fails, or what it returns is not such a route.
     """
-    if not has_own_path(type(router)):
+    if not speaks_for(type(router), "path", "route"):
         return route(router, fabric, np.array([source]), np.array([destination]))
     asked = Asking(router, "path")
     with asked:
@@ -62,16 +62,6 @@ def path(router: Router, fabric: Fabric, source: int, destination: int) -> Route
     if _is_path(answer, fabric, source, destination):
         return answer
     return _joining(asked, answer, fabric, np.array([source]), np.array([destination]))
-
-
-def has_own_path(router: type[Router]) -> bool:
-    """Return whether the class that says what a route is says so of a single pair, too."""
-    for cls in router.__mro__:
-        if "path" in cls.__dict__:
-            return True
-        if "route" in cls.__dict__:
-            break
-    return False
 
 
 def _is_path(answer: object, fabric: Fabric, source: int, destination: int) -> TypeGuard[Routes]:

@@ -8,7 +8,7 @@ from numbers import Real
 
 import numpy as np
 
-from fredfw.answers import Asking, brief
+from fredfw.answers import Asking, brief, speaks_for
 from fredfw.fabric import Admission, Decision, Decompose, Fabric, FlowSet, Refuse, Split, Start, Wait
 from fredfw.simulation.sharing import Incidence, SharingPolicy
 from fredfw.typing import FloatArray
@@ -19,17 +19,24 @@ _OVER = 1e-6
 
 
 def indifferent(admission: Admission, flows: FlowSet) -> bool:
-    """Return what ``admission`` says of ``flows``.
+    """Return what ``admission`` says of ``flows``; what a class says of answers that another overrides does not count.
 
     Raises:
         PluginError: It fails, or does not answer whether.
     """
+    if not speaks_for(type(admission), "indifferent", "admit"):
+        return False
     asked = Asking(admission, "indifferent")
     with asked:
         answer: object = admission.indifferent(flows)
     if not isinstance(answer, bool | np.bool_):
         raise asked.unexpected(answer, "True or False")
     return bool(answer)
+
+
+def max_min_in_class(sharing: SharingPolicy) -> bool:
+    """Return what ``sharing`` says of its rates; what a class says of rates that another overrides does not count."""
+    return sharing.max_min_in_class and speaks_for(type(sharing), "max_min_in_class", "rates")
 
 
 def rates(sharing: SharingPolicy, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:

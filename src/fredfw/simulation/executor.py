@@ -334,6 +334,8 @@ class Executor:
     def _jump(self, unit: Unit, task: int, slots: IntArray) -> None:
         """Let ``unit``, which has ended ``task`` and with it a repetition, go on behind those that it jumps over."""
         last = unit.cycle[-1]  # which may have been earlier
+        skipped = unit.jumps * unit.period
+        wake = self._network.now + skipped
         for times in range(1, unit.jumps + 1):
             shift = self._network.now - last.end + times * unit.period
             for one, _, end, _, ranks in unit.cycle:
@@ -342,11 +344,9 @@ class Executor:
                 self._ended[again] += len(slots)
                 if self._tasks.kinds[again] == COMPUTE:
                     self._freed_by[ranks] = before + 1
-                # Rounded, the shifted end may be a little before the one that it follows.
-                self._spans.append(Span(again, start, max(start, end + shift), before, ranks))
-        self._network.schedule(
-            unit.jumps * unit.period, partial(self._wake, unit, self._spans[-1].task, slots, len(self._spans) - 1)
-        )
+                # Rounded, the shifted end may be a little before the one that it follows, or after what follows it.
+                self._spans.append(Span(again, start, min(max(start, end + shift), wake), before, ranks))
+        self._network.schedule(skipped, partial(self._wake, unit, self._spans[-1].task, slots, len(self._spans) - 1))
 
     def _wake(self, unit: Unit, task: int, slots: IntArray, span: int) -> None:
         """Let ``unit`` go on behind ``task``, the last that it has jumped over, and its ``span``."""

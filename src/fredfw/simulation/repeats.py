@@ -136,7 +136,7 @@ class Repeats:
         self._lowering = lowering
         self._admission = admission
         self._block_of: dict[int, Block] = {}  # of tasks that are neither in the first nor in the last repetition
-        if sharing.max_min_in_class:
+        if answers.max_min_in_class(sharing):
             for block in blocks(graph):
                 if block.times >= _LEAST and self._is_chain(block):
                     middle = range(block.first + block.length, block.first + block.length * (block.times - 1))

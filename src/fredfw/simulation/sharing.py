@@ -122,7 +122,8 @@ class SharingPolicy(ABC):
             flows had been asked for. ``False`` is always safe, and slower: all flows are solved at each change. It is
             necessary if flows without a common link affect each other, as at the switches of ``CircuitPreempt``. The
             conformance kit checks policies that set ``True``.
-        max_min_in_class: Whether flows get the max-min fair rates as long as all active flows are of one class.
+        max_min_in_class: Whether flows get the max-min fair rates as long as all active flows are of one class. What
+            a class inherits does not count if it overrides ``rates``.
     """
 
     name: ClassVar[str]

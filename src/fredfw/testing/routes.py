@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
+from fredfw.answers import speaks_for
 from fredfw.errors import UnsupportedError
-from fredfw.fabric import Fabric, NodeKind, Operation, Router, Routes, answers
+from fredfw.fabric import Fabric, NodeKind, Operation, Router, Routes
 from fredfw.testing.common import COMMON, Case, S
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, describe, seeded
 from fredfw.testing.trees import TreeReport
@@ -240,7 +241,7 @@ def routes_do_not_depend_on_the_batch(case: RoutedCase[Any]) -> None:
 
 def routes_of_one_pair_are_the_same(case: RoutedCase[Any]) -> None:
     """Where a router has a ``path``, it is what ``route`` says of that pair alone."""
-    if not answers.has_own_path(type(case.router)):
+    if not speaks_for(type(case.router), "path", "route"):
         return
     sources, destinations = case.pairs
     for flow in np.linspace(0, len(sources) - 1, min(len(sources), _SINGLES)).astype(np.intp):

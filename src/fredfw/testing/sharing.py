@@ -10,7 +10,7 @@ import numpy as np
 from attrs import frozen
 
 from fredfw.fabric import Fabric
-from fredfw.simulation import Incidence, SharingPolicy, max_min
+from fredfw.simulation import Incidence, SharingPolicy, answers, max_min
 from fredfw.testing.common import COMMON, Case
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
 from fredfw.testing.fabrics import standard
@@ -146,7 +146,7 @@ def is_local_if_it_says_so(case: SharingCase) -> None:
 
 def is_max_min_in_a_class_if_it_says_so(case: SharingCase) -> None:
     """Where it says so, flows that are all of one class get the max-min fair rates."""
-    for one in case.shared if case.subject.max_min_in_class else ():
+    for one in case.shared if answers.max_min_in_class(case.subject) else ():
         if len(np.unique(one.incidence.priorities)) > 1:
             continue
         fair = max_min(one.incidence, one.fabric.bandwidths)
