@@ -281,7 +281,8 @@ def written(draw: st.DrawFn) -> tuple[TaskGraph, TaskGraph]:
         table = [[rank] for rank in range(6)] if kind == "compute" else draw(st.sampled_from(tables))
         if kind == "slow":
             table = [[rank] for rank in sorted({rank for group in table for rank in group})]
-        size = draw(st.sampled_from([0.0, 1.0, 2.5, 7.0]))
+        # No two sums of some are the same: of what gets ready at one moment, what begins first is a matter of order.
+        size = draw(st.sampled_from([0.25, 1.0, 2.5, 7.0])) + 2.0 ** -(number + 4)
         mine: dict[int, list[int]] = {}
         for group in table:
             before = {one for task in after for rank in group for one in own[task].get(rank, [])}
