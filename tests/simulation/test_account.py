@@ -51,3 +51,9 @@ def test_routes_that_come_again_are_kept(monkeypatch: pytest.MonkeyPatch) -> Non
             sent.add("ring", phase, np.array([1.0]))
     assert len(sent._moved) == 8
     assert sent.by_link([])["ring"].tolist() == [5.0] * 8
+
+
+def test_a_flow_that_crosses_a_link_twice_counts_twice() -> None:
+    account = Account(3)
+    account.add("a", Routes.of([np.array([0, 2, 0])], [0.0]), np.array([5.0]))
+    assert account.by_link([])["a"].tolist() == [10.0, 0.0, 5.0]

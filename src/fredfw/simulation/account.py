@@ -55,8 +55,8 @@ class Account:
                 weights = weights * routes.coefficients
             if label not in totals:
                 totals[label] = np.zeros(self._links)
-            if len(volumes) == 1:  # which has no link twice
-                totals[label][routes.links] += weights
+            if len(volumes) == 1:  # few links, one of which it may cross twice
+                np.add.at(totals[label], routes.links, weights)
             else:
                 totals[label] += np.bincount(routes.links, weights=weights, minlength=self._links)
         return totals
