@@ -12,6 +12,10 @@ from attrs import evolve, frozen
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 
+Kind = Literal["ring", "line", "fully-connected", "switch"]
+"""How the positions of a level are joined."""
+KINDS: tuple[Kind, ...] = "ring", "line", "fully-connected", "switch"
+
 
 @frozen
 class Level:
@@ -19,20 +23,36 @@ class Level:
 
     Args:
         size: How many positions it has.
-        kind: How neighbouring positions are joined: a closed ``ring``, an open ``line``, or a ``switch`` (any to any).
+        kind: How positions are joined: a closed ``ring`` or an open ``line`` of neighbours, ``fully-connected`` (a link
+            of its own to each other position), or a ``switch`` (any to any, over one link for all).
         bandwidth: Bytes per second that one member can send to its next in this level while all others do the same; the
-            slowest member's, where they differ. On a switch any other position, as far on for all, is the next.
+            slowest member's, where they differ. On a switch and where all are connected, any other position, as far on
+            for all, is the next.
         latency: Seconds from one position to the next (the largest, where they differ or positions are left out).
         two_way: Whether that bandwidth is there in both directions at once.
         lanes: Transfers that can cross one place side by side, each on its own share of the bandwidth: wavelengths.
+        name: What people call it: chiplet, package, node, rail, ...; empty for none.
     """
 
     size: int
-    kind: Literal["ring", "line", "switch"]
+    kind: Kind
     bandwidth: float
     latency: float = 0.0
     two_way: bool = True
     lanes: int = 1
+    name: str = ""
+
+    @property
+    def any_to_any(self) -> bool:
+        """Whether any other position is the next."""
+        return self.kind in ("fully-connected", "switch")
+
+    @property
+    def total_bandwidth(self) -> float:
+        """Bytes per second that a member can send to all its neighbours in the level together (line: an inner one)."""
+        if self.kind == "fully-connected":
+            return self.bandwidth * (self.size - 1)
+        return self.bandwidth * (2 if self.kind in ("ring", "line") and self.size > 2 and self.two_way else 1)
 
 
 @frozen
@@ -113,7 +133,7 @@ class GroupView:
 
 def _cut(level: Level, positions: IntArray) -> Level:
     """Return ``level`` reduced to the sorted ``positions``; a ring that misses some is a line."""
-    if level.kind == "switch" or len(positions) == level.size:
+    if level.any_to_any or len(positions) == level.size:
         return evolve(level, size=len(positions))
     hops = np.diff(positions)
     if level.kind == "ring":

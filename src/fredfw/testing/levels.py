@@ -1,8 +1,8 @@
 """Whether the levels of a fabric are what they say: all NPUs send to the next position of a level at once.
 
-On a ring or line that is ``two_way`` to the previous one as well, at the same time; on a switch to others after that.
-Links are shared as the fabric wants. Its admission is not asked, so a member of a level with ``lanes`` uses all of
-them.
+On a ring or line that is ``two_way`` to the previous one as well, at the same time; on a switch, and where all are
+connected, to others after that. Links are shared as the fabric wants. Its admission is not asked, so a member of a
+level with ``lanes`` uses all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fredfw.testing.timing import sharing_of
 from fredfw.typing import IntArray
 
 _EXACT = 1e-9
-# So many shifts of a switch are tried.
+# So many shifts of a level from any to any are tried.
 _STEPS = 8
 
 
@@ -76,7 +76,7 @@ def _shifts(fabric: Fabric) -> Iterator[tuple[int, dict[str, tuple[IntArray, Int
     for number, level in enumerate(fabric.levels):
         if level.size < 2:
             continue
-        if level.kind == "switch":
+        if level.any_to_any:
             steps = range(1, min(level.size, _STEPS + 1))
             yield number, {f"{step} on" if step > 1 else "to the next": ends(number, step) for step in steps}
             continue

@@ -10,6 +10,7 @@ from attrs import frozen
 
 from fredfw.collectives import CollectiveRequest, Pattern, ring_schedule
 from fredfw.fabric import Fabric, NodeKind, Router, Topology
+from fredfw.fabric.view import KINDS
 from fredfw.plugin import configure
 from fredfw.plugin.contract import built
 from fredfw.simulation import lower_bound
@@ -167,7 +168,7 @@ def levels_are_a_full_product(case: TopologyCase) -> None:
         )
     for level in fabric.levels:
         numbers = level.bandwidth > 0 and level.latency >= 0 and np.isfinite([level.bandwidth, level.latency]).all()
-        if level.kind not in ("ring", "line", "switch") or level.size < 1 or level.lanes < 1 or not numbers:
+        if level.kind not in KINDS or level.size < 1 or level.lanes < 1 or not numbers:
             raise ConformanceError(f"{level} makes no sense; its docstring says what may be in it")
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 import numpy as np
 
 from fredfw.fabric import Capabilities, GroupView, Level
+from fredfw.fabric.view import KINDS, Kind
 from fredfw.testing.fabrics import BANDWIDTH, LATENCY
 
 _IN_NETWORK = Capabilities(reduces=True, multicasts=True)
@@ -23,13 +23,12 @@ def views(ranks: int) -> Iterator[tuple[str, GroupView]]:
     yield "without levels, of a network that combines and copies", GroupView(ranks, capabilities=_IN_NETWORK)
     if ranks == 1:
         return
-    kinds: tuple[Literal["ring", "line", "switch"], ...] = ("ring", "line", "switch")
-    for kind in kinds:
+    for kind in KINDS:
         yield f"on a {kind}", _product((ranks,), (kind,))
     yield f"on a ring of {_LANES} lanes, shuffled", _product((ranks,), ("ring",), lanes=_LANES, shuffled=True)
     for number, sizes in enumerate(_factors(ranks)):
-        levels = tuple(kinds[(number + place) % len(kinds)] for place in range(len(sizes)))
-        rings = (kinds[0],) * len(sizes)
+        levels = tuple(KINDS[(number + place) % len(KINDS)] for place in range(len(sizes)))
+        rings = (KINDS[0],) * len(sizes)
         for name, chosen in ((" and ".join(levels), levels), ("rings", rings)):
             shuffled = bool(number % 2)
             yield (
@@ -50,7 +49,7 @@ def _factors(ranks: int) -> Iterator[tuple[int, ...]]:
 
 def _product(
     sizes: tuple[int, ...],
-    kinds: tuple[Literal["ring", "line", "switch"], ...],
+    kinds: tuple[Kind, ...],
     *,
     lanes: int = 1,
     shuffled: bool = False,
@@ -61,7 +60,7 @@ def _product(
         coordinates = np.random.default_rng(0).permutation(coordinates)
     # Levels of different bandwidth, as they are in practice.
     levels = tuple(
-        Level(size, kind if size > 2 or kind == "switch" else "line", BANDWIDTH / (place + 1), LATENCY, lanes=lanes)
+        Level(size, kind if size > 2 or kind != "ring" else "line", BANDWIDTH / (place + 1), LATENCY, lanes=lanes)
         for place, (size, kind) in enumerate(zip(sizes, kinds, strict=True))
     )
     return GroupView(ranks, levels, coordinates, _IN_NETWORK if "switch" in kinds else Capabilities())

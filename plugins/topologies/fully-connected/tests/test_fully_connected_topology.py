@@ -22,7 +22,7 @@ def test_the_default() -> None:
     fabric = FullyConnected().build()
     assert fabric.name == "5 NPUs, fully connected"
     assert np.bincount(fabric.sources, fabric.bandwidths).tolist() == [3e12] * 5
-    assert fabric.levels == (Level(5, "switch", 750e9, 20e-9),)
+    assert fabric.levels == (Level(5, "fully-connected", 750e9, 20e-9),)
     assert fabric.sharing == "max-min"
     assert not any((fabric.offers.reduces, fabric.offers.multicasts, fabric.offers.circuits))
 

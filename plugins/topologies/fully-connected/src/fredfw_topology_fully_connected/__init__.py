@@ -41,7 +41,7 @@ class FullyConnected(Topology):
             bandwidths=self.link_bandwidth,
             latencies=self.link_latency,
             energies=self.link_energy,
-            levels=(Level(self.npus, "switch", self.link_bandwidth, self.link_latency),),
+            levels=(Level(self.npus, "fully-connected", self.link_bandwidth, self.link_latency),),
             coordinates=np.arange(self.npus)[:, None],
             copies=True,
             reduces=True,
