@@ -46,7 +46,7 @@ def test_everybody_sends_to_the_next_position_in_one_dimension(step: int) -> Non
 
 
 def test_what_rings_cannot_do_is_refused() -> None:
-    with pytest.raises(ScheduleError, match="rings do not do broadcast"):
+    with pytest.raises(ScheduleError, match="collectives over dimensions do not do broadcast"):
         ring_schedule(Pattern.BROADCAST, 1.0, positions((2, 2)))
     with pytest.raises(ScheduleError, match="3 ranks are not a full product"):
         ring_schedule(Pattern.ALL_REDUCE, 1.0, positions((2, 2))[:3])

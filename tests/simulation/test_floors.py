@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from fredfw import Fabric, NodeKind, Pattern, Phase, Schedule, ring_schedule
 from fredfw.simulation.bounds import LowerBounds
@@ -71,7 +72,15 @@ def test_what_comes_before_and_after_a_channel_counts(floors: Floors) -> None:
             Phase.of(1, 0, 0, after=(place + 2,)),
         )
     ]
-    assert sketch(*phases).longest(np.ones(8)) == 5.0
+    assert sketch(*phases).longest(np.ones(8), np.ones(8)) == 5.0
+
+
+def test_a_channel_that_is_released_early_is_taken_for_the_bytes_alone(floors: Floors) -> None:
+    phases = [Phase.of(0, 1, 0, channel=0), Phase.of(0, 1, 0, channel=0)]
+    schedule = Schedule(Pattern.BROADCAST, 4, 1.0, 1, phases)
+    for release, expected in (("delivered", 6.0), ("drained", 4.0)):
+        released = Sketch.of(evolve(schedule, release=release), 1.0)
+        assert released.longest(np.full(2, 3.0), np.full(2, 2.0)) == expected
 
 
 def test_bytes_of_all_groups_share_a_link(floors: Floors) -> None:

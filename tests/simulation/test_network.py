@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fredfw.collectives import Pattern, Phase, Schedule
+from fredfw.collectives.schedule import POLICIES
 from fredfw.errors import InputError, SimulationError
 from fredfw.fabric import Admission, Decision, Fabric, FlowSet, Refuse, Routes, Start, Wait
 from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
@@ -302,16 +303,16 @@ def test_channel_takes_the_smallest_first_if_asked() -> None:
         Phase.of([0], [1], [0], channel=0, after=(0,)),
         Phase.of([0], [1], [1], channel=0, after=(0,)),
     )
-    schedule = Schedule(Pattern.POINT_TO_POINT, 2, sizes, 3, phases)
     finish = {}
-    for smallest in (False, True):
+    for smallest, policy in enumerate(POLICIES):
+        schedule = Schedule(Pattern.POINT_TO_POINT, 2, sizes, 3, phases, policy=policy)
         network = FlowNetwork(pipe(latency=0.0), MaxMin())
         groups = network.fabric.npus[None, :]
-        run = ScheduleRun(network, Lowering(network.fabric), schedule, groups, lambda _: None, smallest_first=smallest)
+        run = ScheduleRun(network, Lowering(network.fabric), schedule, groups, lambda _: None)
         run.start()
         times = []
         while (time := network.next_event_time()) < math.inf:
             network.advance(time)
             times.append(time)
         finish[smallest] = sorted(set(times))
-    assert finish == {False: [0.0, 3.0, 6.0, 7.0], True: [0.0, 3.0, 4.0, 7.0]}
+    assert finish == {0: [0.0, 3.0, 6.0, 7.0], 1: [0.0, 3.0, 4.0, 7.0]}

@@ -21,6 +21,9 @@ from fredfw.collectives.pattern import Pattern
 from fredfw.errors import ScheduleError
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
+POLICIES = "fifo", "smallest-first"
+RELEASES = "delivered", "drained"
+
 
 @frozen(eq=False)
 class Phase:
@@ -46,7 +49,10 @@ class Phase:
         stream: ``(rows,)`` number of the in-network transfer, -1 for none; or ``None`` if no row is in one.
         repeat: How often the phase runs, one repetition after the other.
         after: Indices of the phases of the same schedule that must be done first.
-        channel: Number of the channel that runs one phase at a time, or -1.
+        channel: Number of the channel on which the phase takes a turn, or -1. In a group, a channel has one turn at a
+            time.
+        turn: Number of the turn that the phase has part in, with all phases of its channel that name the same; or -1
+            for a turn of its own. A turn holds its channel until all its phases are over.
 
     Raises:
         ScheduleError: Columns of different lengths, or a row that carries no chunk or one chunk twice.
@@ -64,6 +70,7 @@ class Phase:
     repeat: int = 1
     after: tuple[int, ...] = ()
     channel: int = -1
+    turn: int = -1
 
     def __attrs_post_init__(self) -> None:
         columns = (self.destination, self.base, self.offset, self.stride, self.modulus, self.count, self.reduce)
@@ -91,6 +98,7 @@ class Phase:
         repeat: int = 1,
         after: tuple[int, ...] = (),
         channel: int = -1,
+        turn: int = -1,
     ) -> Phase:
         """Build a phase, broadcasting scalars over the rows; arrays are kept, not copied.
 
@@ -115,6 +123,7 @@ class Phase:
             repeat,
             after,
             channel,
+            turn,
         )
 
     def __len__(self) -> int:
@@ -144,6 +153,12 @@ class Schedule:
             gather); ``None`` where the pattern has no such notion. All-to-all: where it ends.
         origin: ``(chunks,)`` rank that an all-to-all chunk starts from.
         root: The special rank of a rooted pattern; a point-to-point goes from ``root`` to the other rank.
+        policy: Which turn a free channel takes of those that are ready, which they are when one of their phases is:
+            the one that has been ready longest (``fifo``), or the one with the fewest bytes (``smallest-first``), of
+            equal ones that which has been ready longest. Of those that got ready together it takes the one declared
+            first.
+        release: When a turn ends: when all that it sends is ``delivered``, or already when it is ``drained``, so that
+            the next one's bytes follow directly on the links.
 
     Raises:
         ScheduleError: A phase names a rank, a chunk or a phase that does not exist, or there are not ``chunks`` sizes,
@@ -158,8 +173,13 @@ class Schedule:
     owner: IntArray | None = None
     origin: IntArray | None = None
     root: int = 0
+    policy: str = "fifo"
+    release: str = "delivered"
 
     def __attrs_post_init__(self) -> None:
+        for name, accepted in (("policy", POLICIES), ("release", RELEASES)):
+            if getattr(self, name) not in accepted:
+                raise ScheduleError(f"{name} is {getattr(self, name)!r}, accepted are {', '.join(accepted)}")
         for what in ("chunk_bytes", "owner", "origin"):
             column = getattr(self, what)
             if isinstance(column, np.ndarray) and column.shape != (self.chunks,):
@@ -187,9 +207,10 @@ class Schedule:
         """Equal for schedules that do the same; as short for large ones as for small ones."""
         columns = ("source", "destination", "base", "offset", "stride", "modulus", "count", "reduce", "stream")
         parts = [str(self.pattern), self.ranks, self.chunks, self.chunk_bytes, self.owner, self.origin, self.root]
+        parts += [self.policy, self.release]
         for phase in self.phases:
             parts += [len(phase), *(getattr(phase, column) for column in columns)]
-            parts += [phase.repeat, phase.after, phase.channel]
+            parts += [phase.repeat, phase.after, phase.channel, phase.turn]
         content = sha256()
         for part in parts:
             content.update(np.ascontiguousarray(part).data if isinstance(part, np.ndarray) else f"{part};".encode())
@@ -252,6 +273,8 @@ def carried(phase: Phase, repetition: int) -> tuple[IntArray, IntArray]:
 def sequence(first: Schedule, second: Schedule, pattern: Pattern) -> Schedule:
     """Return a schedule of ``pattern`` that does ``first`` and then ``second`` with the same chunks.
 
+    Channels work as ``first`` says.
+
     Raises:
         ScheduleError: The two differ in their ranks or chunks.
     """
@@ -261,7 +284,15 @@ def sequence(first: Schedule, second: Schedule, pattern: Pattern) -> Schedule:
         )
     last = _leaves(first)
     shift = len(first.phases)
-    phases = [evolve(phase, after=tuple(index + shift for index in phase.after) or last) for phase in second.phases]
+    turns = 1 + max((phase.turn for phase in first.phases), default=-1)
+    phases = [
+        evolve(
+            phase,
+            after=tuple(index + shift for index in phase.after) or last,
+            turn=phase.turn if phase.turn < 0 else phase.turn + turns,
+        )
+        for phase in second.phases
+    ]
     owner = first.owner if first.owner is not None else second.owner
     return evolve(
         first,
@@ -273,25 +304,33 @@ def sequence(first: Schedule, second: Schedule, pattern: Pattern) -> Schedule:
 
 
 def parallel(parts: Sequence[Schedule]) -> Schedule:
-    """Return a schedule in which all ``parts`` run side by side, each on chunks of its own.
+    """Return a schedule in which all ``parts`` run side by side, each on chunks of its own and in turns of its own.
 
     Raises:
-        ScheduleError: The parts are not of one pattern, group and root.
+        ScheduleError: The parts are not of one pattern, group and root, or not of one channel policy.
     """
     if len({(part.pattern, part.ranks, part.root) for part in parts}) != 1:
         raise ScheduleError("parts side by side must be of one pattern, one group and one root")
+    if len({(part.policy, part.release) for part in parts}) != 1:
+        raise ScheduleError("parts side by side must be of one channel policy, and release channels alike")
     phases: list[Phase] = []
-    chunks = 0
+    chunks = turns = 0
     for part in parts:
         shift = len(phases)
         # Phases that share a column, as a reduce-scatter and its all-gather do, go on sharing it.
         bases = {id(phase.base): phase.base for phase in part.phases}
         bases = {key: base + chunks if chunks else base for key, base in bases.items()}
         phases += [
-            evolve(phase, base=bases[id(phase.base)], after=tuple(index + shift for index in phase.after))
+            evolve(
+                phase,
+                base=bases[id(phase.base)],
+                after=tuple(index + shift for index in phase.after),
+                turn=phase.turn if phase.turn < 0 else phase.turn + turns,
+            )
             for phase in part.phases
         ]
         chunks += part.chunks
+        turns += 1 + max((phase.turn for phase in part.phases), default=-1)
     equal = len({part.chunk_bytes if isinstance(part.chunk_bytes, float) else None for part in parts}) == 1
     chunk_bytes = parts[0].chunk_bytes
     if not equal or not isinstance(chunk_bytes, float):

@@ -34,6 +34,7 @@ FIRST_PARTY = {
         "in-network",
         "recursive-halving-doubling",
         "ring",
+        "themis",
         "torus-ring",
         "tree",
         "wrht",

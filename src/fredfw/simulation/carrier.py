@@ -280,8 +280,10 @@ class Carrier:
             activities = activities[~now]
 
     def _announce(self, batch: Batch, activities: IntArray) -> None:
-        """Have whoever asked for it know that ``activities`` are drained now."""
+        """Have whoever asked for it know that ``activities`` are drained now, if no repetitions are to come."""
         if batch.request.on_drained is not None:
+            if batch.laps is not None:
+                activities = activities[batch.laps.later[activities] == 0]
             self.calendar.push(self.calendar.now, partial(batch.request.on_drained, activities), batch)
 
     def _complete(self, batch: Batch, activities: IntArray) -> None:

@@ -36,6 +36,7 @@ class Sketch:
         ranks: Size of the group.
         after: The phases that each phase waits for.
         channels: Channel of each phase, -1 for none.
+        keeps: Whether a phase has its channel until it is delivered, and not only until it has drained.
         repeats: ``(phases,)`` repetitions of each, 0 for one without unicasts.
         phase: ``(flows,)`` phase of each.
         pair: ``(flows,)`` the two ranks, as an index into ``pairs``.
@@ -46,6 +47,7 @@ class Sketch:
     ranks: int
     after: tuple[tuple[int, ...], ...]
     channels: tuple[int, ...]
+    keeps: bool
     repeats: IntArray
     phase: IntArray
     pair: IntArray
@@ -78,6 +80,7 @@ class Sketch:
             ranks,
             tuple(phase.after for phase in phases),
             tuple(phase.channel for phase in phases),
+            schedule.release == "delivered",
             np.array([phase.repeat if count else 0 for phase, count in zip(phases, counts, strict=True)], np.intp),
             np.repeat(np.arange(len(phases)), counts),
             pair,
@@ -90,13 +93,18 @@ class Sketch:
         """``(pairs,)`` bytes of all phases per byte of the request."""
         return np.bincount(self.pair, self.volume, len(self.pairs)).astype(float)
 
-    def longest(self, seconds: FloatArray) -> float:
-        """Return what the phases take together at least, given the ``(phases,)`` seconds of each.
+    def longest(self, seconds: FloatArray, draining: FloatArray) -> float:
+        """Return what the phases take together at least.
 
         That is the longest path of phases that wait for each other, or all phases of a channel with the least that
         comes before and after them.
+
+        Args:
+            seconds: ``(phases,)`` that each takes at least.
+            draining: ``(phases,)`` that the bytes of each take at least.
         """
         each, count = seconds.tolist(), len(seconds)
+        held = each if self.keeps else draining.tolist()
         before, behind = [0.0] * count, [0.0] * count
         for index, waits in enumerate(self.after):
             for earlier in waits:
@@ -111,7 +119,7 @@ class Sketch:
         channels.pop(-1, None)
         for turns in channels.values():
             first, last = min(before[one] for one in turns), min(behind[one] for one in turns)
-            most = max(most, first + sum(each[one] for one in turns) + last)
+            most = max(most, first + sum(held[one] for one in turns) + last)
         return most
 
 
@@ -137,7 +145,8 @@ class Steps:
 
     def seconds(self, size: float) -> float:
         """Return the bound for a request of ``size`` bytes."""
-        return max(self.busiest * size, self.sketch.longest(np.maximum(self.per_byte * size + self.fixed, self.least)))
+        draining = self.per_byte * size
+        return max(self.busiest * size, self.sketch.longest(np.maximum(draining + self.fixed, self.least), draining))
 
 
 @frozen(eq=False)

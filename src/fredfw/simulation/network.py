@@ -130,8 +130,9 @@ class FlowNetwork:
             flows: What to carry.
             on_complete: Gets the activities that end, each once, as often as some end at the same time.
             unicasts: Returns what to carry instead where the admission asks for it: unicasts of the same activities.
-            on_drained: Gets the activities whose flows have left their sources, each once and before it ends; for flows
-                that are not repeated. Of flows that run in parts it hears at the end.
+            on_drained: Gets the activities whose flows have left their sources, each before it ends. Of flows that run
+                in parts it hears at the end. Of repeated flows it hears when all repetitions have drained; once more
+                where a change of the links then finds that some have not, for the latency of all is paid at the end.
 
         Raises:
             RefusedError: The admission refuses the flows.

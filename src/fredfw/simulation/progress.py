@@ -14,6 +14,7 @@ from fredfw.errors import InputError
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.order import Order
+from fredfw.simulation.turns import Turns
 from fredfw.typing import IntArray
 
 _AFTER_COMPLETIONS = 1
@@ -31,7 +32,6 @@ class ScheduleRun:
         priority: Class of the flows.
         label: What their bytes are accounted to.
         stepwise: Whether a repeated phase is simulated repetition by repetition.
-        smallest_first: Whether a free channel takes the phase with the fewest bytes instead of the one ready first.
         times: How often the whole schedule is done; every phase is scaled by it.
     """
 
@@ -46,7 +46,6 @@ class ScheduleRun:
         priority: int = 0,
         label: str = "",
         stepwise: bool = False,
-        smallest_first: bool = False,
         times: int = 1,
     ) -> None:
         self._times = times
@@ -65,10 +64,9 @@ class ScheduleRun:
         # Phases that a group is not done with; nobody counts them where one of them comes after all others.
         self._left = None if self._order.last >= 0 else np.full(count, len(phases))
         self._waiting: dict[int, IntArray] = {}  # phases before each that a group is not done with; once one is done
-        self._busy = {channel: np.zeros(count, dtype=bool) for channel in self._order.channels}
-        # Of the ready phases, for their channel.
-        self._rank = np.full((len(phases), count), np.inf) if self._busy else None
-        self._size = [float(schedule.row_bytes(phase).sum()) for phase in phases] if smallest_first else None
+        self._turns = Turns.of(schedule, self._order, count) if self._order.channels else None
+        # Repetitions that each group is done with, of phases that take turns repetition by repetition.
+        self._reached: dict[int, IntArray] = {}
         self._due: dict[int | None, int] = {}  # events that are due, by channel; by None that an empty schedule ends
         self._tickets: list[int] = []
 
@@ -84,8 +82,8 @@ class ScheduleRun:
 
     def cancel(self) -> None:
         """Stop now, in all groups; no more of them end."""
-        if self._rank is not None:
-            self._rank[:] = np.inf  # so that no channel starts anything
+        if self._turns is not None:
+            self._turns.withdraw()  # so that no channel starts anything
         for event in self._due.values():
             self._network.unschedule(event)
         self._due.clear()
@@ -99,11 +97,14 @@ class ScheduleRun:
 
     def _ready(self, index: int, groups: IntArray) -> None:
         channel = self._schedule.phases[index].channel
-        if self._rank is None or channel < 0:
+        if self._turns is None or channel < 0:
             self._begin(index, groups, 0)
             return
-        self._rank[index, groups] = self._network.now if self._size is None else self._size[index]
-        self._dispatch_later(channel)
+        at_once = self._turns.ready(index, groups, channel, self._network.now)
+        if len(at_once):
+            self._begin(index, at_once, 0)
+        if len(at_once) < len(groups):
+            self._dispatch_later(channel)
 
     def _dispatch_later(self, channel: int) -> None:
         # All that ends at this moment must be known before a channel chooses.
@@ -112,16 +113,20 @@ class ScheduleRun:
 
     def _dispatch(self, channel: int) -> None:
         self._due.pop(channel, None)
-        members, busy = self._order.channels[channel], self._busy[channel]
-        assert self._rank is not None  # there are channels
-        rank = self._rank[members]
-        choice = rank.argmin(axis=0)  # ties: the phase declared first
-        able = ~busy & np.isfinite(rank.min(axis=0))
-        for position in sorted(set(choice[able].tolist())):
-            index, groups = int(members[position]), np.flatnonzero(able & (choice == position))
-            self._rank[index, groups] = np.inf
-            busy[groups] = True
-            self._begin(index, groups, 0)
+        assert self._turns is not None  # there are channels
+        for index, groups in self._turns.choose(channel):
+            reached = self._reached.get(index)
+            if reached is None:
+                self._begin(index, groups, 0)
+                continue
+            for repetition in np.unique(reached[groups]).tolist():
+                self._begin(index, groups[reached[groups] == repetition], repetition)
+
+    def _let_go(self, index: int, groups: IntArray, activities: IntArray | slice = slice(None)) -> None:
+        """Let the channel of the phase go on to the next turn where nothing of this one holds it any more."""
+        channel = self._schedule.phases[index].channel
+        if self._turns is not None and channel >= 0 and self._turns.leave(index, groups[activities], channel):
+            self._dispatch_later(channel)
 
     def _begin(self, index: int, groups: IntArray, repetition: int) -> None:
         schedule, phase = self._schedule, self._schedule.phases[index]
@@ -140,20 +145,29 @@ class ScheduleRun:
         unicasts = None if phase.stream is None else partial(lower, unicasts=True)
         last = not stepping or repetition + 1 == phase.repeat
         ended = partial(self._end if last else self._step, index, groups, repetition)
-        self._tickets.append(self._network.start(lower(), ended, unicasts=unicasts))
+        drained = partial(self._let_go, index, groups) if self._lets_go_early(index) else None
+        self._tickets.append(self._network.start(lower(), ended, unicasts=unicasts, on_drained=drained))
+
+    def _lets_go_early(self, index: int) -> bool:
+        """Return whether others have the channel of the phase during its latency."""
+        return self._turns is not None and not self._turns.keeps and self._schedule.phases[index].channel >= 0
 
     def _step(self, index: int, groups: IntArray, repetition: int, activities: IntArray) -> None:
-        """Begin the next repetition where one has ended."""
-        self._begin(index, groups[activities], repetition + 1)
+        """Begin the next repetition where one has ended; on a channel that others may have had, when it is free."""
+        groups = groups[activities]
+        if not self._lets_go_early(index):
+            self._begin(index, groups, repetition + 1)
+            return
+        assert self._turns is not None  # it has a channel
+        self._reached.setdefault(index, np.zeros(len(self._groups), dtype=np.intp))[groups] = repetition + 1
+        self._turns.take_again(index, groups)
+        self._ready(index, groups)
 
     def _end(self, index: int, members: IntArray, repetition: int, activities: IntArray) -> None:
         """Note that the phase has ended, and begin what has waited for it."""
         del repetition
         groups = members[activities]
-        channel = self._schedule.phases[index].channel
-        if channel >= 0:
-            self._busy[channel][groups] = False
-            self._dispatch_later(channel)
+        self._let_go(index, groups)
         for dependent in self._order.dependents[index]:
             ready = groups
             before = len(self._schedule.phases[dependent].after)

@@ -6,10 +6,11 @@ delivered, latency included, and all that it sends in it has drained, latency ex
 is done at once. A phase that repeats is so many phases, one after the other. A group ends when all its ranks are done
 with all phases.
 
-A channel of a group takes phases in one order on all its ranks, as a communication stream does: next comes the phase
-that was ready first at a rank that sends in it and whose channel is free. A rank holds its channel until it is done
-with a phase, and waits for the next one of that order even where another is ready. It does not wait for phases in which
-it has no part.
+A channel of a group takes turns in one order on all its ranks, as a communication stream does: next comes the one that
+was ready first (or is the smallest) at a rank that sends in it and whose channel is free. A rank holds its channel
+until it is done with a turn, and waits for the next one of that order even where another is ready. It does not wait for
+turns in which it has no part. Where channels are released when turns have drained, a rank holds its channel until what
+it sends in a repetition has drained, and each repetition is an entry of that order.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class _Stage:
         parties: Who takes part.
         step: ``(nodes,)`` repetition that each is in, -1 before it is ready, all of them once it is through.
         pending: ``(nodes,)`` sends that have not drained and receives that are not delivered, of this repetition.
+        sending: ``(nodes,)`` sends of it that have not drained, where a channel waits for them alone.
         absent: ``(flows,)`` nodes that the next start of each waits for.
         started: ``(flows,)`` how often each has started.
         delivered: ``(flows,)`` how often each was delivered.
@@ -58,6 +60,7 @@ class _Stage:
     parties: Parties
     step: IntArray
     pending: IntArray
+    sending: IntArray
     absent: IntArray
     started: IntArray
     delivered: IntArray
@@ -69,7 +72,8 @@ class _Stage:
         nodes, flows = len(parties.sends), len(parties.starters)
         never = np.zeros(flows, dtype=np.intp)
         step, pending = np.full(nodes, -1), np.zeros(nodes, dtype=np.intp)
-        return cls(parties, step, pending, np.diff(parties.starters.offsets), never, never.copy(), nodes)
+        absent = np.diff(parties.starters.offsets)
+        return cls(parties, step, pending, pending.copy(), absent, never, never.copy(), nodes)
 
 
 class RankRun(Claim):
@@ -117,7 +121,7 @@ class RankRun(Claim):
         self._stages: dict[int, _Stage] = {}
         self._left = np.full(self._count, len(phases) * self._ranks)
         self._channels = {
-            number: Channel.of(members, [self._parties(one) for one in members], self._count)
+            number: Channel.of(schedule, self._order, members, [self._parties(one) for one in members], self._count)
             for number, members in lowering.built(partial(choices, schedule), None, schedule, choices).items()
         }
         self._channel_of = {one: number for number, channel in self._channels.items() for one in channel.phases}
@@ -168,7 +172,7 @@ class RankRun(Claim):
     # --- ranks
 
     def _unhindered(self, index: int, nodes: IntArray) -> IntArray:
-        """Return those of ``nodes``, ready for phase ``index``, that its channel does not concern; note the others."""
+        """Return those of ``nodes``, ready for phase ``index``, that need not wait for its channel; note the others."""
         number = self._channel_of.get(index)
         if number is None or not len(nodes):
             return nodes
@@ -205,8 +209,12 @@ class RankRun(Claim):
 
     def _enter(self, index: int, nodes: IntArray) -> IntArray:
         """Let ``nodes`` enter their next repetition; return those that are through with the phase."""
-        stage, repeat = self._stage(index), self._schedule.phases[index].repeat
-        if len(nodes) <= _FEW:
+        stage, repeat, lets_go_early = (
+            self._stage(index),
+            self._schedule.phases[index].repeat,
+            self._lets_go_early(index),
+        )
+        if len(nodes) <= _FEW and not lets_go_early:
             return self._enter_few(index, stage, nodes.tolist(), repeat)
         parties, through = stage.parties, [nodes[:0]]
         while len(nodes):
@@ -225,8 +233,31 @@ class RankRun(Claim):
             owed = stage.delivered[parties.receives.rows(nodes)] <= np.repeat(stage.step[nodes], receives)
             which = np.repeat(np.arange(len(nodes)), receives)[owed]
             stage.pending[nodes] = sends + np.bincount(which, minlength=len(nodes))
+            if lets_go_early:
+                stage.sending[nodes] = sends
+                self._let_go(index, nodes[sends == 0])
             nodes = nodes[stage.pending[nodes] == 0]
+            if lets_go_early:
+                nodes = self._await_turn(index, nodes)
         return np.concatenate(through)
+
+    def _lets_go_early(self, index: int) -> bool:
+        """Return whether others have the channel of the phase during its latency."""
+        number = self._channel_of.get(index)
+        return number is not None and not self._channels[number].keeps
+
+    def _let_go(self, index: int, nodes: IntArray) -> None:
+        """Have ``nodes`` let go of the channel of phase ``index``."""
+        if len(nodes):
+            self._channels[self._channel_of[index]].release(index, nodes)
+            self._choose_later(self._channel_of[index], nodes)
+
+    def _await_turn(self, index: int, nodes: IntArray) -> IntArray:
+        """Let ``nodes``, done with a repetition, wait for the channel again; return those with none to come."""
+        more = self._stage(index).step[nodes] + 1 < self._schedule.phases[index].repeat
+        self._unhindered(index, nodes[more])
+        over: IntArray = nodes[~more]
+        return over
 
     def _enter_few(self, index: int, stage: _Stage, nodes: list[int], repeat: int) -> IntArray:
         """Do the same, node by node."""
@@ -274,9 +305,8 @@ class RankRun(Claim):
         if not stage.unfinished:
             del self._stages[index]
             self._missing.pop(index, None)
-        if number is not None:
-            self._channels[number].release(index, nodes)
-            self._choose_later(number, nodes)
+        if number is not None and self._channels[number].keeps:
+            self._let_go(index, nodes)
         if len(nodes) <= _FEW:
             left = self._left.data
             for node in nodes.tolist():
@@ -475,6 +505,10 @@ class RankRun(Claim):
     def _drained(self, index: int, flows: IntArray, activities: IntArray) -> None:
         sources = self._stages[index].parties.sources
         chosen = flows if len(activities) == len(flows) else flows[activities]
+        if self._lets_go_early(index):
+            nodes, sending = sources.rows(chosen), self._stages[index].sending
+            np.subtract.at(sending, nodes, 1)
+            self._let_go(index, np.unique(nodes[sending[nodes] == 0]))
         if len(chosen) <= _FEW:
             self._owe_less_few(index, [node for flow in chosen.tolist() for node in sources.list(flow)])
         else:
@@ -511,7 +545,7 @@ class RankRun(Claim):
         np.subtract.at(pending, nodes, 1)
         free = np.unique(nodes[pending[nodes] == 0])
         if len(free):
-            self._go_on(index, free)
+            self._after_repetition(index, free)
 
     def _owe_less_few(self, index: int, nodes: list[int]) -> None:
         """Do the same, node by node."""
@@ -521,4 +555,11 @@ class RankRun(Claim):
             if not pending[node]:
                 free.append(node)
         if free:
-            self._go_on(index, np.array(sorted(free), dtype=np.intp))
+            self._after_repetition(index, np.array(sorted(free), dtype=np.intp))
+
+    def _after_repetition(self, index: int, nodes: IntArray) -> None:
+        """Let ``nodes`` go on that are done with a repetition of phase ``index``."""
+        if self._lets_go_early(index):
+            nodes = self._await_turn(index, nodes)
+        if len(nodes):
+            self._go_on(index, nodes)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
+from fredfw.collectives import CollectiveRequest, LevelSteps, Pattern, Schedule, balanced_shares, check
 from fredfw.errors import InputError, UnsupportedError
-from fredfw.fabric import GroupView, Level
+from fredfw.fabric import Capabilities, GroupView, Level
 from fredfw.typing import FloatArray
-from fredfw_collective_hierarchical import Hierarchical, balanced_share, fredfw_collectives
+from fredfw_collective_hierarchical import Hierarchical, fredfw_collectives
 
 MESH = (Level(5, "line", 750e9), Level(4, "line", 750e9))  # FRED's baseline, ISCA 2025: along a row, along a column
 FRED_A = (Level(4, "switch", 3e12), Level(5, "switch", 375e9))  # the same paper's variant A
@@ -21,6 +21,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"orders": "reverse", "chunks": 3},
     {"orders": "opposite", "chunks": 2},
     {"orders": "opposite", "shares": "equal"},
+    {"steps": "by-kind"},
+    {"steps": "direct", "orders": "all", "policy": "smallest-first", "release": "drained"},
 ]
 
 
@@ -66,6 +68,13 @@ def makespan(schedule: Schedule, levels: tuple[Level, ...]) -> float:
         ends[index] = start + phase.repeat * float(schedule.row_bytes(phase).max()) / rate
         free[phase.channel] = ends[index]
     return max(ends.values())
+
+
+def balanced_share(levels: tuple[Level, ...]) -> float:
+    """Return the share that goes innermost level first, of two parts."""
+    rings, forward = LevelSteps.of(GroupView(1, levels), "ring"), range(len(levels))
+    times = np.array([rings.busy_times(order) for order in (forward, forward[::-1])]).T
+    return float(balanced_shares(times)[0])
 
 
 def effective(levels: tuple[Level, ...], **options: Any) -> float:
@@ -200,3 +209,81 @@ def test_it_refuses_patterns_without_a_hierarchy() -> None:
 def test_options_are_checked(option: str, value: object) -> None:
     with pytest.raises(InputError, match=option):
         Hierarchical(**{option: value})  # type: ignore[arg-type]  # bad on purpose
+
+
+MIXED = (Level(4, "ring", 1.0), Level(8, "fully-connected", 1.0), Level(8, "switch", 1.0))
+
+
+def test_each_level_is_done_as_fits_its_kind() -> None:
+    phases = plan(Pattern.REDUCE_SCATTER, view(MIXED), steps="by-kind").phases
+    # Both ways round the ring in 3 steps, 7 others at once, and 3 steps of halving.
+    assert [(phase.channel, phase.repeat, len(phase) // 256) for phase in phases] == [
+        (0, 3, 2),
+        (1, 1, 7),
+        *[(2, 1, 1)] * 3,
+    ]
+    assert [phase.turn for phase in phases][2:] == [phases[2].turn] * 3
+
+
+def test_a_switch_whose_size_is_no_power_of_two_has_a_ring() -> None:
+    (phase,) = plan(Pattern.ALL_GATHER, view((Level(6, "switch", 1.0),)), steps="by-kind").phases
+    assert phase.repeat == 5
+
+
+def test_all_orders_load_all_levels_alike() -> None:
+    # Each NPU sends 200, 700 and 100 in all on its links of a level; no order alone keeps them equally busy.
+    levels = (Level(4, "ring", 100.0), Level(8, "fully-connected", 100.0), Level(8, "switch", 100.0))
+    group = view(levels)
+    sent = crossing(plan(Pattern.ALL_REDUCE, group, 1.0, orders="all", steps="by-kind"), 3)
+    seconds = sent / [level.total_bandwidth for level in levels]
+    # That is the bound, 2 (n - 1) / n x size over the bandwidth of all levels.
+    np.testing.assert_allclose(seconds, 2 * 255 / 256 / 1000, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("steps", "level", "reason"),
+    [
+        (
+            "halving-doubling",
+            Level(6, "switch", 1.0),
+            "a power of two of positions, and goes along a switch level",
+        ),
+        (
+            "bidirectional-ring",
+            Level(6, "line", 1.0),
+            "a ring with links both ways, and goes along a line level of 6",
+        ),
+        ("in-network", Level(6, "switch", 1.0), "the network does not combine and copy streams"),
+    ],
+)
+def test_steps_that_a_level_cannot_do_are_refused(steps: str, level: Level, reason: str) -> None:
+    with pytest.raises(UnsupportedError, match=reason):
+        plan(Pattern.ALL_REDUCE, view((level,)), steps=steps)
+
+
+def test_many_levels_have_too_many_orders() -> None:
+    with pytest.raises(UnsupportedError, match="6 levels, which is too many for all their orders"):
+        plan(Pattern.ALL_REDUCE, view((Level(2, "line", 1.0),) * 6), orders="all")
+
+
+def test_configurations_that_write_the_same_are_one() -> None:
+    mesh, mixed = view(MESH), view(MIXED)
+    assert Hierarchical(steps="by-kind").equivalent(mesh) == Hierarchical()
+    assert Hierarchical(steps="by-kind", orders="all").equivalent(mesh) == Hierarchical(orders="opposite")
+    assert Hierarchical(steps="by-kind").equivalent(mixed) == Hierarchical(steps="by-kind")
+    assert Hierarchical(steps="by-kind", chunks=4, orders="all").equivalent(view(MIXED[:1])) == Hierarchical(
+        steps="bidirectional-ring"
+    )
+
+
+@pytest.mark.parametrize("ranks", [(4, 4), (3, 5)])
+def test_the_network_adds_up_what_is_left(ranks: tuple[int, int]) -> None:
+    levels = (Level(ranks[0], "switch", 1.0), Level(ranks[1], "switch", 1.0))
+    group = view(levels)
+    able = GroupView(group.size, levels, group.coordinates, Capabilities(reduces=True, multicasts=True))
+    request = CollectiveRequest(Pattern.ALL_REDUCE, group.size, 1.0)
+    schedule = Hierarchical(steps="in-network").plan(request, able)
+    check(schedule, request)
+    middle = schedule.phases[ranks[0]]
+    assert middle.stream is not None
+    assert len(np.unique(middle.stream)) == ranks[0]

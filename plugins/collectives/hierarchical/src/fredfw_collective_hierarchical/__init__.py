@@ -1,9 +1,9 @@
-"""The collective algorithm ``hierarchical``: rings inside every level of the group, one level after the other."""
+"""The collective algorithm ``hierarchical``: one level of the group after the other, each in its own way."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import permutations
 from typing import ClassVar
 
 import numpy as np
@@ -13,27 +13,31 @@ from fredfw import (
     CollectiveAlgorithm,
     CollectiveRequest,
     GroupView,
-    Level,
+    LevelSteps,
     Pattern,
     Schedule,
+    balanced_shares,
     hookimpl,
     parallel,
     pipelined,
-    ring_schedule,
     units,
 )
-from fredfw.typing import FloatArray
 
 fredfw_contract = 1
+
+_MOST = 5
+"""Levels whose orders are all tried: 120 of them."""
 
 
 @frozen
 class Hierarchical(CollectiveAlgorithm):
     """Reduce-scatter along each level in turn, then all-gather along the levels in reverse.
 
-    The rings of a level join the ranks that differ in that level alone, by their coordinate. One channel per level, so
-    that pieces and parts take turns on it. Fits groups that are a full product of positions (Cho et al., "BlueConnect",
-    MLSys 2019; two parts in opposite orders: FRED's baseline mesh, ISCA 2025).
+    The ranks that differ in one level alone do its step algorithm: a ring, or with ``steps = "by-kind"`` both ways
+    round a ring, a direct exchange where all are connected, and halving-doubling on a switch (a ring where its size is
+    not a power of two). One channel per level, so that pieces and parts take turns on it. Fits groups that are a full
+    product of positions (Cho et al., "BlueConnect", MLSys 2019; two parts in opposite orders: FRED's baseline mesh,
+    ISCA 2025; step algorithms by kind: ASTRA-sim, ISPASS 2023).
     """
 
     name: ClassVar[str] = "hierarchical"
@@ -47,31 +51,64 @@ class Hierarchical(CollectiveAlgorithm):
     )
     orders: str = units.option(
         "forward",
-        validator=units.one_of("forward", "reverse", "opposite"),
-        help="order of the levels in a reduce-scatter: innermost first, outermost first, or one part each at once",
+        validator=units.one_of("forward", "reverse", "opposite", "all"),
+        help="order of the levels in a reduce-scatter: innermost first, outermost first, one part each at once, or a "
+        "part in every order that there is",
     )
     shares: str = units.option(
         "balanced",
         validator=units.one_of("balanced", "equal"),
-        help="share of each of the two opposite parts: so that all levels finish together as far as they can, or half",
+        help="share of each of several parts: so that all levels finish together as far as they can, or the same",
+    )
+    steps: str = units.option(
+        "ring",
+        validator=units.one_of("ring", "by-kind", "bidirectional-ring", "direct", "halving-doubling", "in-network"),
+        help="step algorithm of every level, or by-kind for the one that fits the kind of each",
+    )
+    policy: str = units.option(
+        "fifo",
+        validator=units.one_of("fifo", "smallest-first"),
+        help="what a level takes next of what is ready: what was ready first, or what has the fewest bytes",
+    )
+    release: str = units.option(
+        "delivered",
+        validator=units.one_of("delivered", "drained"),
+        help="when a level takes it: when the bytes of the one before have arrived, or already when they have left",
     )
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """See ``CollectiveAlgorithm.variants``: every order, in one piece and in pipelines of 2 to 16."""
+        """See ``CollectiveAlgorithm.variants``: every order, in one piece and in pipelines of 2 to 16.
+
+        Step algorithms by kind come in one order and in all, in one piece and in pipelines without gaps.
+        """
         del pattern
-        orders = ("forward", "reverse", "opposite")
-        return [cls(chunks=chunks, orders=one) for one in orders for chunks in (1, 2, 4, 8, 16)]
+        rings = [cls(chunks=chunks, orders=one) for one in ("forward", "reverse", "opposite") for chunks in _CHUNKS]
+        return [
+            *rings,
+            cls(steps="by-kind"),
+            *(
+                cls(chunks=chunks, orders="all", steps="by-kind", policy="smallest-first", release="drained")
+                for chunks in _CHUNKS[1::2]
+            ),
+        ]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """See ``CollectiveAlgorithm.refusal``."""
         if view.coordinates is None:
             return "the group is not a full product of positions in the fabric's levels"
-        return super().refusal(request, view)
+        if self.orders == "all" and len(view.levels) > _MOST:
+            return f"the group has {len(view.levels)} levels, which is too many for all their orders"
+        return LevelSteps.of(view, self.steps).refusal() or super().refusal(request, view)
 
     def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
-        """See ``CollectiveAlgorithm.equivalent``: one level has one order and nothing to overlap."""
-        return type(self)() if len(view.levels) < 2 else self
+        """See ``CollectiveAlgorithm.equivalent``: one level has one order and nothing to overlap, two have two."""
+        steps = LevelSteps.of(view, self.steps).steps
+        named = steps[0] if len(set(steps)) == 1 else self.steps
+        if len(view.levels) < 2:
+            return type(self)(steps=named)
+        orders = "opposite" if self.orders == "all" and len(view.levels) == 2 else self.orders
+        return evolve(self, steps=named, orders=orders)
 
     def undivided(self) -> CollectiveAlgorithm:
         """See ``CollectiveAlgorithm.undivided``."""
@@ -79,56 +116,43 @@ class Hierarchical(CollectiveAlgorithm):
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""
-        forward = tuple(range(len(view.levels)))
-        backward = forward[::-1]
-        parts = [(backward if self.orders == "reverse" else forward, 1.0)]
-        if self.orders == "opposite" and forward != backward:
-            share = balanced_share(view.levels) if self.shares == "balanced" else 0.5
-            parts = [(forward, share), (backward, 1 - share)]
+        steps = LevelSteps.of(view, self.steps)
         # With one level there is nothing to take turns with, and nothing that the pieces of a pipeline could overlap.
-        several = len(forward) > 1
+        chunks = self.chunks if len(view.levels) > 1 else 1
         return parallel(
             [
-                pipelined(
-                    ring_schedule(
-                        request.pattern, request.size * share, view.require_levels(), order, channels=several
-                    ),
-                    self.chunks if several else 1,
-                )
-                for order, share in parts
+                pipelined(self._part(request, steps, order, share), chunks)
+                for order, share in self._parts(steps, request.pattern)
                 if share > 0
             ]
         )
+
+    def _parts(self, steps: LevelSteps, pattern: Pattern) -> list[tuple[tuple[int, ...], float]]:
+        """Return the orders of the levels, and the share of the data that goes in each."""
+        forward = tuple(range(len(steps.steps)))
+        orders = {
+            "forward": [forward],
+            "reverse": [forward[::-1]],
+            # One level, or none, has one order.
+            "opposite": list(dict.fromkeys([forward, forward[::-1]])),
+        }.get(self.orders) or list(permutations(forward))
+        if len(orders) == 1 or self.shares == "equal":
+            return [(order, 1 / len(orders)) for order in orders]
+        times = np.array([steps.busy_times(order, pattern) for order in orders]).T
+        return list(zip(orders, balanced_shares(times).tolist(), strict=True))
+
+    def _part(self, request: CollectiveRequest, steps: LevelSteps, order: tuple[int, ...], share: float) -> Schedule:
+        part = steps.schedule(request.pattern, request.size * share, order)
+        phases = part.phases
+        if len(order) < 2:
+            phases = tuple(evolve(phase, channel=-1) for phase in phases)
+        return evolve(part, phases=phases, policy=self.policy, release=self.release)
+
+
+_CHUNKS = 1, 2, 4, 8, 16
 
 
 @hookimpl
 def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
     """Register ``hierarchical``."""
     return [Hierarchical]
-
-
-def balanced_share(levels: Sequence[Level]) -> float:
-    """Return the share of the data to do innermost level first, the rest outermost first.
-
-    It makes the busiest level's time as short as possible. That time is the upper envelope of one line per level over
-    the share, so its lowest point is at an end or where two lines cross. An all-gather mirrors a reduce-scatter and an
-    all-reduce does both, which scales all lines alike.
-    """
-    ahead, behind = _busy_times(levels), _busy_times(levels[::-1])[::-1]
-    slopes = ahead - behind
-    crossings = [
-        float((behind[j] - behind[i]) / (slopes[i] - slopes[j]))
-        for i, j in combinations(range(len(levels)), 2)
-        if slopes[i] != slopes[j]
-    ]
-    times = [(float((behind + share * slopes).max()), share) for share in (0.0, 1.0, *crossings) if 0 <= share <= 1]
-    return min(times)[1]
-
-
-def _busy_times(levels: Sequence[Level]) -> FloatArray:
-    """Return the seconds per byte that a reduce-scatter keeps each level busy, in the order of ``levels``."""
-    sizes = np.array([level.size for level in levels])
-    bandwidths = np.array([level.bandwidth for level in levels])
-    blocks = 1 / np.cumprod(sizes)
-    times: FloatArray = (sizes - 1) * blocks / bandwidths
-    return times

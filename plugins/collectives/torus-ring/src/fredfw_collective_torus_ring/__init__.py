@@ -13,16 +13,16 @@ from fredfw import (
     CollectiveRequest,
     GroupView,
     Level,
+    LevelSteps,
     Pattern,
     Schedule,
+    balanced_shares,
     hookimpl,
     parallel,
     pipelined,
-    ring_schedule,
     units,
 )
 from fredfw.typing import FloatArray
-from fredfw_collective_torus_ring.shares import balanced_shares
 
 fredfw_contract = 1
 
@@ -81,16 +81,16 @@ class TorusRing(CollectiveAlgorithm):
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""
-        count, steps = len(view.levels), _steps(view.levels)
-        shares = balanced_shares(busy_times(view.levels)) if self.shares == "balanced" else np.full(count, 1 / count)
+        rings, count, ways = LevelSteps.of(view, "ring"), len(view.levels), _ways(view.levels)
+        shares = balanced_shares(busy_times(view)) if self.shares == "balanced" else np.full(count, 1 / count)
         return parallel(
             [
                 pipelined(
-                    _part(request.pattern, request.size * share / len(steps), view, start, step),
+                    rings.schedule(request.pattern, request.size * share / len(ways), _order(count, start), way=way),
                     self.chunks if count > 1 else 1,
                 )
                 for start, share in enumerate(shares.tolist())
-                for step in steps
+                for way in ways
                 if share > 0
             ]
         )
@@ -102,37 +102,25 @@ def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
     return [TorusRing]
 
 
-def _part(pattern: Pattern, size: float, view: GroupView, start: int, step: int) -> Schedule:
-    """Return what starts along level ``start``; one way round the links of a level is one channel."""
-    count = len(view.levels)
-    order = np.roll(np.arange(count), -start).tolist()
-    part = ring_schedule(pattern, size, view.require_levels(), order, step=step, channels=True)
-    channels = [index + count * (step < 0 and _is_ring(level)) for index, level in enumerate(view.levels)]
-    return evolve(part, phases=[evolve(phase, channel=channels[phase.channel]) for phase in part.phases])
-
-
-def busy_times(levels: Sequence[Level]) -> FloatArray:
+def busy_times(view: GroupView) -> FloatArray:
     """Return the ``(levels, levels)`` seconds per byte for which a reduce-scatter keeps the links of each level busy.
 
     Column s is that of a reduce-scatter that starts along level s, as both ways round as there are. An all-gather
     mirrors it, and an all-reduce does both, which scales all times alike.
     """
-    count, ways = len(levels), len(_steps(levels))
-    sizes = np.array([level.size for level in levels])
-    rates = np.array([level.bandwidth * (ways if _is_ring(level) else 1) for level in levels])
-    times = np.empty((count, count))
-    for start in range(count):
-        order = np.roll(np.arange(count), -start)
-        times[order, start] = (sizes[order] - 1) / np.cumprod(sizes[order]) / rates[order]
-    return times
+    count = len(view.levels)
+    both = len(_ways(view.levels)) == 2
+    steps = tuple("bidirectional-ring" if both and level.kind == "ring" else "ring" for level in view.levels)
+    times = LevelSteps(view, steps).busy_times
+    return np.array([times(_order(count, start)) for start in range(count)]).T
 
 
-def _steps(levels: Sequence[Level]) -> tuple[int, ...]:
+def _order(count: int, start: int) -> list[int]:
+    """Return the levels from ``start`` on, and round to the one before it."""
+    return [*range(start, count), *range(start)]
+
+
+def _ways(levels: Sequence[Level]) -> tuple[int, ...]:
     """Return the ways round, 1 and perhaps -1, that are worth using."""
-    rings = [level for level in levels if _is_ring(level)]
+    rings = [level for level in levels if level.kind == "ring"]
     return (1, -1) if rings and all(level.two_way for level in rings) else (1,)
-
-
-def _is_ring(level: Level) -> bool:
-    """Return whether the two ways round ``level`` are different links."""
-    return level.kind == "ring" and level.size > 2

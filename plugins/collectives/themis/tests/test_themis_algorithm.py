@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fredfw import CollectiveRequest, GroupView, Level, LevelSteps, Pattern, Schedule, check
+from fredfw.errors import UnsupportedError
+from fredfw_collective_themis import Themis, fredfw_collectives, orders
+
+# The worked example of the paper's figure 5: 4 x 4, the first dimension with twice the bandwidth, 4 chunks of 64 MB.
+WORKED = (Level(4, "switch", 2.0), Level(4, "switch", 1.0))
+
+
+def view(levels: tuple[Level, ...], seed: int | None = None) -> GroupView:
+    """Return a full product of positions; with a seed, ranks are in a random order."""
+    sizes = [level.size for level in levels]
+    n = math.prod(sizes)
+    order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
+    return GroupView(n, levels, np.stack(np.unravel_index(order, sizes[::-1])[::-1], axis=1))
+
+
+def plan(levels: tuple[Level, ...], pattern: Pattern = Pattern.ALL_REDUCE, **options: Any) -> Schedule:
+    group = view(levels)
+    return Themis(**options).plan(CollectiveRequest(pattern, group.size, 1.0), group)
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_collectives() == [Themis]
+
+
+@pytest.mark.parametrize("pattern", sorted(Themis.patterns))
+@pytest.mark.parametrize("sizes", [(2, 2), (3, 2), (4, 4), (2, 3, 2), (4, 8), (11, 3)])
+def test_it_does_what_the_pattern_promises(pattern: Pattern, sizes: tuple[int, ...]) -> None:
+    kinds = ("switch", "ring", "fully-connected")
+    levels = tuple(Level(size, kinds[place % 3], 1.0 + place, 0.1) for place, size in enumerate(sizes))
+    group = view(levels, seed=1)
+    request = CollectiveRequest(pattern, group.size, 1e6)
+    check(Themis(chunks=5).plan(request, group), request)
+
+
+def test_the_orders_of_the_worked_example() -> None:
+    # Per chunk of 1: dimension 1 first takes 2 x 3/4 / 2 there and 2 x 3/16 on dimension 2; the other way round
+    # 2 x 3/4 and 2 x 3/32. Loads: (.75, .375), (.84, 1.875), (1.59, 2.25), (2.34, 2.625): figure 5 begins so, too.
+    steps = LevelSteps.of(view(WORKED), "by-kind")
+    assert orders(steps, Pattern.ALL_REDUCE, 1.0, 4) == [(0, 1), (1, 0), (0, 1), (0, 1)]
+
+
+def test_latency_is_a_load_from_the_start() -> None:
+    # Halving-doubling of 4 takes two steps, an all-reduce four: 4 s on the first level, and a chunk takes .75 s there.
+    slow = (Level(4, "switch", 2.0, 1.0), Level(4, "switch", 1.0))
+    steps = LevelSteps.of(view(slow), "by-kind")
+    assert orders(steps, Pattern.ALL_REDUCE, 1.0, 2) == [(1, 0), (1, 0)]
+    assert orders(steps, Pattern.REDUCE_SCATTER, 100.0, 1) == [(0, 1)]  # less than the threshold of 2.3 s
+
+
+def test_equal_loads_take_the_levels_as_they_come() -> None:
+    even = (Level(2, "switch", 2.0), Level(2, "switch", 1.0))
+    # 1/2 / 2 and 1/4 / 1: the two levels are alike after each chunk.
+    steps = LevelSteps.of(view(even), "by-kind")
+    assert orders(steps, Pattern.ALL_GATHER, 1.0, 5) == [(0, 1)] * 5
+
+
+def test_an_all_gather_goes_the_way_back() -> None:
+    rings = (Level(3, "ring", 1.0), Level(3, "ring", 1.0))
+    assert [phase.channel for phase in plan(rings, Pattern.ALL_REDUCE, chunks=1).phases] == [0, 1, 1, 0]
+    assert [phase.channel for phase in plan(rings, Pattern.ALL_GATHER, chunks=1).phases] == [1, 0]
+
+
+def test_a_stage_is_one_turn() -> None:
+    phases = plan(WORKED, chunks=2).phases
+    stages = [(phase.channel, phase.turn) for phase in phases]
+    # Two steps of halving or doubling each, and no turn has two stages.
+    assert stages[::2] == stages[1::2]
+    assert len(set(stages)) == 8
+
+
+@pytest.mark.parametrize(
+    ("group", "reason"),
+    [
+        (GroupView(6), "not a full product"),
+        (view((Level(6, "switch", 1.0),)), "along one level"),
+    ],
+)
+def test_what_it_cannot_do_is_refused(group: GroupView, reason: str) -> None:
+    with pytest.raises(UnsupportedError, match=reason):
+        Themis().plan(CollectiveRequest(Pattern.ALL_REDUCE, 6, 1.0), group)

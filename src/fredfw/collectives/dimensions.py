@@ -1,0 +1,365 @@
+"""Collectives over the dimensions of a group: an order of dimensions, and one step algorithm for each of them.
+
+A reduce-scatter goes along the dimensions one after the other, each time on the block that the one before has left; an
+all-gather goes the way back, and an all-reduce both ways. ``ring``, ``hierarchical``, ``torus-ring``, ``h-ring`` and
+``themis`` are such orders with such step algorithms, and shares of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw.collectives.pattern import Pattern
+from fredfw.collectives.schedule import Phase, Schedule, in_series
+from fredfw.errors import ScheduleError
+from fredfw.fabric.view import GroupView, Level
+from fredfw.typing import FloatArray, IntArray
+
+STEPS = "ring", "bidirectional-ring", "direct", "halving-doubling", "in-network"
+"""The step algorithms: what the ranks that differ in one dimension alone do with each other."""
+PATTERNS = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
+"""What a collective over dimensions can do."""
+
+
+def step_of(level: Level) -> str:
+    """Return the step algorithm that fits the kind of ``level`` best.
+
+    A ring uses both ways round where it has them, a fully-connected level all links at once (direct), a switch takes
+    the fewest steps (halving-doubling; a ring where its size is no power of two), and a line is a ring whose last
+    position sends all the way back. That is also the choice of Rashidi et al., "Themis", ISCA 2022, section 2.
+    """
+    if level.kind == "fully-connected":
+        return "direct"
+    if level.kind == "switch":
+        return "halving-doubling" if _is_power_of_two(level.size) else "ring"
+    return "bidirectional-ring" if _is_ring(level) and level.two_way else "ring"
+
+
+@frozen(eq=False)
+class LevelSteps:
+    """The step algorithm of each level of a group, and the schedules that they make.
+
+    Args:
+        view: The group.
+        steps: One for each of its levels.
+
+    Raises:
+        ScheduleError: There are not as many as levels.
+    """
+
+    view: GroupView
+    steps: tuple[str, ...]
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.steps) != len(self.view.levels):
+            raise ScheduleError(f"{len(self.steps)} step algorithms for {len(self.view.levels)} levels")
+
+    @classmethod
+    def of(cls, view: GroupView, step: str) -> LevelSteps:
+        """Return ``step`` for all levels of ``view``, or for each the one that fits its kind best (``by-kind``)."""
+        return cls(view, tuple(step_of(level) if step == "by-kind" else step for level in view.levels))
+
+    def refusal(self) -> str | None:
+        """Return why a step algorithm cannot be done along its level, or ``None`` if all can."""
+        offers = self.view.capabilities
+        for step, level in zip(self.steps, self.view.levels, strict=True):
+            where = f"along a {level.kind} level of {level.size}"
+            if step == "halving-doubling" and not _is_power_of_two(level.size):
+                return f"halving-doubling needs a power of two of positions, and goes {where}"
+            if step == "bidirectional-ring" and not (level.kind == "ring" and level.two_way):
+                return f"a bidirectional ring needs a ring with links both ways, and goes {where}"
+            if step == "in-network" and not (offers.reduces and offers.multicasts):
+                return "the network does not combine and copy streams for this group"
+        return None
+
+    def busy_times(self, order: Sequence[int], pattern: Pattern = Pattern.REDUCE_SCATTER) -> FloatArray:
+        """Return the ``(levels,)`` seconds per byte for which the links of each level are busy, without latency.
+
+        Args:
+            order: The levels in the order of a reduce-scatter.
+            pattern: What is done. An all-gather takes as long as a reduce-scatter, an all-reduce twice that.
+        """
+        both = pattern is Pattern.ALL_REDUCE
+        times, left = np.zeros(len(self.steps)), 1.0
+        for number, place in enumerate(order):
+            step, level = self.steps[place], self.view.levels[place]
+            last = both and step == "in-network" and number == len(order) - 1
+            sent = left if step == "in-network" else left * (level.size - 1) / level.size
+            times[place] = sent * (2 if both and not last else 1) / (level.bandwidth * self._links(place))
+            left /= level.size
+        return times
+
+    def _links(self, place: int) -> float:
+        """Return the links that each rank sends on at once along a level."""
+        step, level = self.steps[place], self.view.levels[place]
+        if step == "bidirectional-ring" and _is_ring(level):
+            return 2.0
+        return level.size - 1.0 if step == "direct" and level.kind == "fully-connected" else 1.0
+
+    def latencies(self) -> FloatArray:
+        """Return the ``(levels,)`` seconds that a reduce-scatter or an all-gather of no bytes takes along each."""
+        return np.array(
+            [_count(step, level.size) * level.latency for step, level in zip(self.steps, self.view.levels, strict=True)]
+        )
+
+    def schedule(self, pattern: Pattern, size: float, order: Sequence[int] | None = None, *, way: int = 1) -> Schedule:
+        """Return what ``dimension_schedule`` does; each stage, all that is done along a level, is a turn on a channel.
+
+        The other ``way`` round a ring has a channel of its own.
+
+        Raises:
+            InputError: The group is not a full product of positions.
+            ScheduleError: As ``dimension_schedule``.
+        """
+        levels = len(self.steps)
+        whole = dimension_schedule(
+            pattern, size, self.view.require_levels(), order, steps=self.steps, way=way, channels=True
+        )
+        if way > 0:
+            return whole
+        own = [place + levels * _is_ring(level) for place, level in enumerate(self.view.levels)]
+        return evolve(whole, phases=[evolve(phase, channel=own[phase.channel]) for phase in whole.phases])
+
+
+def _is_ring(level: Level) -> bool:
+    """Return whether the two ways round ``level`` are different links."""
+    return level.kind == "ring" and level.size > 2
+
+
+def _count(step: str, positions: int) -> int:
+    """Return how many steps a reduce-scatter takes along ``positions``, one after the other."""
+    if step == "halving-doubling":
+        return positions.bit_length() - 1
+    if step == "in-network":
+        return positions
+    return 1 if step == "direct" else positions - 1
+
+
+def dimension_schedule(
+    pattern: Pattern,
+    size: float,
+    coordinates: IntArray,
+    order: Sequence[int] | None = None,
+    *,
+    steps: str | Sequence[str] = "ring",
+    way: int = 1,
+    channels: bool = False,
+) -> Schedule:
+    """Return an all-reduce, reduce-scatter or all-gather along each dimension in turn.
+
+    The ranks that differ in one coordinate alone do the step algorithm of that dimension. A ``ring`` of k passes one
+    block per step on to the neighbour, in one phase of k - 1 steps (Patarasuk and Yuan, "Bandwidth optimal all-reduce
+    algorithms for clusters of workstations", 2009; several dimensions: Cho et al., "BlueConnect", MLSys 2019); a
+    ``bidirectional-ring`` half a block each way. ``direct`` exchanges all blocks at once. ``halving-doubling`` takes
+    log2 k steps (Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
+    2005). ``in-network`` has the network combine or copy; the last dimension of an all-reduce is one stream then.
+
+    Args:
+        pattern: One of the three.
+        size: Bytes of the per-rank buffer.
+        coordinates: ``(ranks, dimensions)`` position of each rank, ``0 .. k - 1`` in each; every combination once.
+        order: Dimensions in the order of the reduce-scatter; by default as they come.
+        steps: The step algorithm of each dimension, or one for all.
+        way: 1 for rings that pass to the next position, -1 to the previous one.
+        channels: Whether what is done along dimension ``d`` takes turns on channel ``d`` with what other schedules do.
+
+    Raises:
+        ScheduleError: Another pattern, coordinates that are not a full product, a step algorithm that does not exist,
+            or halving-doubling along a dimension whose size is not a power of two.
+    """
+    if pattern not in PATTERNS:
+        raise ScheduleError(f"collectives over dimensions do not do {pattern}")
+    n, dimensions = coordinates.shape
+    order = tuple(range(dimensions)) if order is None else tuple(order)
+    chosen = (steps,) * dimensions if isinstance(steps, str) else tuple(steps)
+    for step in chosen:
+        if step not in STEPS:
+            raise ScheduleError(f"there is no step algorithm {step!r}, only {', '.join(STEPS)}")
+    sizes = coordinates.max(axis=0) + 1
+    place = np.ravel_multi_index(tuple(coordinates.T), tuple(sizes))
+    if int(np.prod(sizes)) != n or np.bincount(place).max() > 1:
+        raise ScheduleError(f"{n} ranks are not a full product of {sizes.tolist()} positions")
+    rank_at = np.empty(sizes, dtype=np.intp)
+    rank_at.ravel()[place] = np.arange(n)
+    along = [dimension for dimension in order if sizes[dimension] > 1]
+    halves = 2 if "bidirectional-ring" in chosen else 1
+    # The blocks are numbered by coordinates, those of the first dimension most significant: what a dimension still has
+    # to scatter is then always one run of chunks from ``base``, cut into one block per position.
+    base = np.zeros(n, dtype=np.intp)
+    block = n * halves
+    turns = count()
+    scatters: list[Phase] = []
+    gathers: list[Phase] = []
+    for dimension in along:
+        positions = int(sizes[dimension])
+        block //= positions
+        x = np.ascontiguousarray(coordinates[:, dimension])
+        line = _Line(positions, x, rank_at, dimension, place, base, block, way)
+        scatter, gather = _phases_of(chosen[dimension], line, pattern, last=dimension == along[-1])
+        if channels:
+            scatter, gather = (_as_turn(stage, dimension, next(turns)) for stage in (scatter, gather))
+        scatters += scatter
+        gathers[:0] = gather
+        base = base + x * block
+    owner = None if pattern is Pattern.ALL_REDUCE else np.repeat(rank_at.transpose(order).ravel(), halves)
+    return Schedule(pattern, n, size / (n * halves), n * halves, in_series(scatters + gathers), owner=owner)
+
+
+def _as_turn(stage: list[Phase], channel: int, turn: int) -> list[Phase]:
+    """Return the phases of a stage as one turn on ``channel``."""
+    return [evolve(phase, channel=channel, turn=turn if len(stage) > 1 else -1) for phase in stage]
+
+
+@frozen(eq=False)
+class _Line:
+    """All lines of ranks that differ in one dimension alone, and the blocks that they share.
+
+    Args:
+        positions: Ranks of each line.
+        x: ``(ranks,)`` position of each rank in its line.
+        rank_at: Rank at each place of the group, one axis per dimension.
+        dimension: The axis of these lines.
+        place: ``(ranks,)`` index of each into the raveled ``rank_at``.
+        base: ``(ranks,)`` first chunk of what the line of each shares.
+        block: Chunks of the share of each.
+        way: 1 for rings that pass to the next position, -1 to the previous one.
+    """
+
+    positions: int
+    x: IntArray
+    rank_at: IntArray
+    dimension: int
+    place: IntArray
+    base: IntArray
+    block: int
+    way: int
+
+    def on(self, distance: int) -> IntArray:
+        """Return the ``(ranks,)`` ranks that are ``distance`` positions on from each, round the line."""
+        return np.roll(self.rank_at, -distance, axis=self.dimension).ravel()[self.place]
+
+    def at(self, positions: IntArray) -> IntArray:
+        """Return the ``(ranks,)`` ranks at other ``positions`` of the line of each."""
+        index = list(np.unravel_index(self.place, self.rank_at.shape))
+        index[self.dimension] = positions
+        ranks: IntArray = self.rank_at[tuple(index)]
+        return ranks
+
+
+def _phases_of(step: str, line: _Line, pattern: Pattern, *, last: bool) -> tuple[list[Phase], list[Phase]]:
+    """Return the phases of the reduce-scatter and of the all-gather along ``line``, of which ``pattern`` has."""
+    if step == "in-network" and last and pattern is Pattern.ALL_REDUCE:
+        return [_streamed_all_reduce(line)], []
+    makers = _ring, _bidirectional_ring, _direct, _halving_doubling, _streamed
+    make: Callable[..., list[Phase]] = dict(zip(STEPS, makers, strict=True))[step]
+    scatter = [] if pattern is Pattern.ALL_GATHER else make(line, reduce=True)
+    gather = [] if pattern is Pattern.REDUCE_SCATTER else make(line, reduce=False)
+    return scatter, gather
+
+
+def _ring(line: _Line, *, reduce: bool) -> list[Phase]:
+    # A block that is reduced starts its way just behind its owner, so that it gets there last.
+    first = (line.x - line.way) % line.positions if reduce else line.x
+    return [
+        Phase.of(
+            np.arange(len(line.x)),
+            line.on(line.way),
+            first * line.block,
+            base=line.base,
+            count=line.block,
+            stride=-line.way * line.block,
+            modulus=line.positions * line.block,
+            reduce=reduce,
+            repeat=line.positions - 1,
+        )
+    ]
+
+
+def _bidirectional_ring(line: _Line, *, reduce: bool) -> list[Phase]:
+    """Return one phase in which the first half of every block goes one way round, and the second the other."""
+    rank, half = np.arange(len(line.x)), line.block // 2
+    ahead, back = ((line.x - way) % line.positions if reduce else line.x for way in (1, -1))
+    return [
+        Phase.of(
+            np.tile(rank, 2),
+            np.concatenate([line.on(1), line.on(-1)]),
+            np.concatenate([ahead * line.block, back * line.block + half]),
+            base=np.tile(line.base, 2),
+            count=half,
+            stride=np.repeat([-line.block, line.block], len(rank)),
+            modulus=line.positions * line.block,
+            reduce=reduce,
+            repeat=line.positions - 1,
+        )
+    ]
+
+
+def _direct(line: _Line, *, reduce: bool) -> list[Phase]:
+    distances, n = range(1, line.positions), len(line.x)
+    chunk = np.concatenate([(line.x + one) % line.positions if reduce else line.x for one in distances])
+    chunk *= line.block
+    return [
+        Phase.of(
+            np.tile(np.arange(n), line.positions - 1),
+            np.concatenate([line.on(one) for one in distances]),
+            chunk,
+            base=np.tile(line.base, line.positions - 1),
+            count=line.block,
+            modulus=line.positions * line.block,
+            reduce=reduce,
+        )
+    ]
+
+
+def _halving_doubling(line: _Line, *, reduce: bool) -> list[Phase]:
+    if not _is_power_of_two(line.positions):
+        raise ScheduleError(f"halving-doubling along {line.positions} positions, which is not a power of two")
+    rank = np.arange(len(line.x))
+    phases = []
+    for exponent in reversed(range(line.positions.bit_length() - 1)):
+        partner = line.x ^ (1 << exponent)
+        kept = partner if reduce else line.x  # the half that goes on belongs to those who keep it
+        phases.append(
+            Phase.of(
+                rank,
+                line.at(partner),
+                (kept >> exponent << exponent) * line.block,
+                base=line.base,
+                count=line.block << exponent,
+                modulus=line.positions * line.block,
+                reduce=reduce,
+            )
+        )
+    return phases if reduce else phases[::-1]
+
+
+def _streamed(line: _Line, *, reduce: bool) -> list[Phase]:
+    """Return one stream for the block of each rank, one after the other along its line: all reduced, or all copied."""
+    rank = np.arange(len(line.x))
+    phase = partial(Phase.of, base=line.base, count=line.block, modulus=line.positions * line.block)
+    if reduce:
+        owner = [line.at(np.full(len(rank), position)) for position in range(line.positions)]
+        return [phase(rank, one, place * line.block, stream=one) for place, one in enumerate(owner)]
+    found = []
+    for position in range(line.positions):
+        source, others = line.at(np.full(len(rank), position)), line.x != position
+        one = phase(source, rank, position * line.block, stream=source)
+        columns = ("source", "destination", "base", "offset", "stride", "modulus", "count", "reduce", "stream")
+        found.append(evolve(one, **{column: getattr(one, column)[others] for column in columns}))
+    return found
+
+
+def _streamed_all_reduce(line: _Line) -> Phase:
+    """Return the phase in which the network adds up what is left, and gives it to every rank of a line."""
+    rank, everything = np.arange(len(line.x)), line.positions * line.block
+    first = line.at(np.zeros(len(rank), dtype=np.intp))
+    return Phase.of(rank, rank, 0, base=line.base, count=everything, modulus=everything, stream=first)
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
