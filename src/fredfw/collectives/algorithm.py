@@ -140,6 +140,14 @@ class CollectiveAlgorithm(ABC):
         del view
         return self
 
+    def worthwhile(self, view: GroupView) -> bool:
+        """Return whether ``auto`` should try this configuration in groups seen as ``view``: yes, unless overridden.
+
+        One that cannot be the fastest there takes time to find that out. It can be named all the same.
+        """
+        del view
+        return True
+
     def undivided(self) -> CollectiveAlgorithm:
         """Return the configuration that divides the data into the fewest pieces: this one, unless overridden.
 

@@ -54,6 +54,20 @@ def equivalent(algorithm: CollectiveAlgorithm, view: GroupView) -> CollectiveAlg
     return _configuration(algorithm, asked, answer)
 
 
+def worthwhile(algorithm: CollectiveAlgorithm, view: GroupView) -> bool:
+    """Return whether ``algorithm`` wants to be tried in groups seen as ``view``.
+
+    Raises:
+        PluginError: The algorithm fails, or what it returns is not a bool.
+    """
+    asked = Asking(algorithm, "worthwhile")
+    with asked:
+        answer: object = algorithm.worthwhile(view)
+    if not isinstance(answer, bool):
+        raise asked.unexpected(answer, "True or False")
+    return answer
+
+
 def undivided(algorithm: CollectiveAlgorithm) -> CollectiveAlgorithm:
     """Return the configuration that does the same as ``algorithm`` with data in the fewest pieces.
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Capabilities", "Fabric", "Level", "NodeKind", "Topology"]
 
 _T = TypeVar("_T")
+_ROUNDING = 1e-9
 _FIRST = np.zeros(1, dtype=np.intp)
 
 
@@ -250,7 +251,22 @@ class Fabric:
         twice = _repeated(members)
         if twice.size:
             raise InputError(f"NPU {twice[0]} is repeated in the group", key="group", accepted="each NPU once")
-        return GroupView.of(members, self.levels, self.coordinates, self.offers)
+        return GroupView.of(members, self.levels, self.coordinates, self.offers, independent=self._independent_levels)
+
+    @cached_property
+    def _independent_levels(self) -> bool:
+        """Whether no NPU's links are those of several levels."""
+        if not self.levels:
+            return False
+        # Along a line, an outer NPU has one neighbour.
+        wanted = sum(
+            level.bandwidth if level.kind == "line" else level.total_bandwidth
+            for level in self.levels
+            if level.size > 1
+        )
+        nodes = len(self.kinds)
+        own = [np.bincount(ends, self.bandwidths, nodes)[self.npus] for ends in (self.sources, self.destinations)]
+        return bool(np.min(own) >= wanted * (1 - _ROUNDING))
 
     def views(self, groups: IntArray) -> list[tuple[GroupView, IntArray]]:
         """Return the different views of ``(G, n)`` groups, each with the indices of the groups that look like that.

@@ -81,12 +81,15 @@ class GroupView:
         coordinates: ``(size, len(levels))`` position of each rank, ``0 .. level.size - 1``; ``None`` where the group is
             no full product.
         capabilities: What the network can do for the group.
+        independent: Whether the levels have links of their own, so that a rank can send along all of them at once; the
+            tiers of a tree share the links of its NPUs.
     """
 
     size: int
     levels: tuple[Level, ...] = ()
     coordinates: IntArray | None = None
     capabilities: Capabilities = Capabilities()
+    independent: bool = False
 
     @classmethod
     def of(
@@ -95,6 +98,8 @@ class GroupView:
         levels: tuple[Level, ...],
         coordinates: IntArray | None,
         capabilities: Capabilities = Capabilities(),
+        *,
+        independent: bool = False,
     ) -> GroupView:
         """Return the view of the NPUs ``members`` of a fabric with ``(NPUs, levels)`` ``coordinates``."""
         if coordinates is None or not levels:
@@ -112,13 +117,14 @@ class GroupView:
         if product != len(members) or np.bincount(np.ravel_multi_index(tuple(inverse.T), sizes)).max() > 1:
             return cls(len(members), (), None, capabilities)
         used = [column for column, one in enumerate(sizes) if one > 1]
-        return cls(len(members), tuple(cut[column] for column in used), inverse[:, used], capabilities)
+        levels = tuple(cut[column] for column in used)
+        return cls(len(members), levels, inverse[:, used], capabilities, independent)
 
     @cached_property
     def key(self) -> Hashable:
         """Equal for views that look the same to an algorithm."""
         place = None if self.coordinates is None else self.coordinates.tobytes()
-        return self.size, self.levels, place, self.capabilities
+        return self.size, self.levels, place, self.capabilities, self.independent
 
     def require_levels(self) -> IntArray:
         """Return the coordinates.

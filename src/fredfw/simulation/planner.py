@@ -257,7 +257,9 @@ class Planner:
     def _drafts_of(self, request: CollectiveRequest, view: GroupView) -> dict[str, Draft]:
         """Return a draft for each candidate that can serve ``request``: one object where it is the same."""
         drafts = {}
-        for name, one in self.able(request, view).items():
+        able = self.able(request, view)
+        tried = {name: one for name, one in able.items() if answers.worthwhile(one, view)}
+        for name, one in (tried or able).items():
             simplest = answers.equivalent(one, view)
             key = name if simplest is one else str(simplest), self._asked(simplest, request), view.key
             if key not in self._drafts:

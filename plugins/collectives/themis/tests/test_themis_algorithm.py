@@ -8,6 +8,7 @@ import pytest
 
 from fredfw import CollectiveRequest, GroupView, Level, LevelSteps, Pattern, Schedule, check
 from fredfw.errors import UnsupportedError
+from fredfw.fabric.view import Kind
 from fredfw_collective_themis import Themis, fredfw_collectives, orders
 
 # The worked example of the paper's figure 5: 4 x 4, the first dimension with twice the bandwidth, 4 chunks of 64 MB.
@@ -34,7 +35,7 @@ def test_it_is_registered() -> None:
 @pytest.mark.parametrize("pattern", sorted(Themis.patterns))
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 2), (4, 4), (2, 3, 2), (4, 8), (11, 3)])
 def test_it_does_what_the_pattern_promises(pattern: Pattern, sizes: tuple[int, ...]) -> None:
-    kinds = ("switch", "ring", "fully-connected")
+    kinds: tuple[Kind, ...] = ("switch", "ring", "fully-connected")
     levels = tuple(Level(size, kinds[place % 3], 1.0 + place, 0.1) for place, size in enumerate(sizes))
     group = view(levels, seed=1)
     request = CollectiveRequest(pattern, group.size, 1e6)

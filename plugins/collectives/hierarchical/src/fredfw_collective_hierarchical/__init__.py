@@ -101,6 +101,10 @@ class Hierarchical(CollectiveAlgorithm):
             return f"the group has {len(view.levels)} levels, which is too many for all their orders"
         return LevelSteps.of(view, self.steps).refusal() or super().refusal(request, view)
 
+    def worthwhile(self, view: GroupView) -> bool:
+        """See ``CollectiveAlgorithm.worthwhile``: ``torus-ring`` is for rings, and a tree's levels share links."""
+        return self.steps == "ring" or (view.independent and any(level.any_to_any for level in view.levels))
+
     def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
         """See ``CollectiveAlgorithm.equivalent``: one level has one order and nothing to overlap, two have two."""
         steps = LevelSteps.of(view, self.steps).steps
