@@ -30,6 +30,8 @@ from fredfw.fabric import (
     Capabilities,
     Decision,
     Decompose,
+    Dimension,
+    DimensionOrderRouter,
     Fabric,
     FlowSet,
     GroupView,
@@ -44,6 +46,7 @@ from fredfw.fabric import (
     Start,
     Topology,
     Wait,
+    product_fabric,
 )
 from fredfw.framework import Framework
 from fredfw.plugin import CONTRACT_VERSION, hookimpl
@@ -77,6 +80,8 @@ __all__ = [
     "Comparison",
     "Decision",
     "Decompose",
+    "Dimension",
+    "DimensionOrderRouter",
     "Experiment",
     "Exporter",
     "Fabric",
@@ -128,6 +133,7 @@ __all__ = [
     "max_min",
     "parallel",
     "pipelined",
+    "product_fabric",
     "ring_schedule",
     "sequence",
     "typing",

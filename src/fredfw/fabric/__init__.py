@@ -1,6 +1,8 @@
 """The lowest layer: built networks, the routes through them, and what an algorithm may know of them."""
 
 from fredfw.fabric.admission import Admission, AlwaysStart, Decision, Decompose, Refuse, Split, Start, Wait
+from fredfw.fabric.dimension_order import DimensionOrderRouter
+from fredfw.fabric.dimensions import Dimension, product_fabric
 from fredfw.fabric.fabric import Capabilities, Fabric, Level, NodeKind, Topology
 from fredfw.fabric.flows import FlowSet, Operation, Routes
 from fredfw.fabric.routing import LiveRouter, Router, ShortestPathRouter
@@ -12,6 +14,8 @@ __all__ = [
     "Capabilities",
     "Decision",
     "Decompose",
+    "Dimension",
+    "DimensionOrderRouter",
     "Fabric",
     "FlowSet",
     "GroupView",
@@ -27,4 +31,5 @@ __all__ = [
     "Start",
     "Topology",
     "Wait",
+    "product_fabric",
 ]

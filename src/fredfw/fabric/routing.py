@@ -131,18 +131,30 @@ class ShortestPathRouter(Router):
             raise UnsupportedError(
                 f"fabric {fabric.name!r} has no path from {fabric.node_name(here)} to {fabric.node_name(there)}"
             )
-        paths = fabric.paths(offsets, walked)
-        links = np.unique(paths.links)
-        nodes, count = np.unique((fabric.destinations if reverse else fabric.sources)[links], return_counts=True)
-        # A leaf in the middle also branches: it keeps the data (or adds its own) and passes it on.
-        branches = (count + np.isin(nodes, leaves) > 1) & (nodes != root)
-        stuck = nodes[branches & ~(fabric.reduces if reverse else fabric.copies)[nodes]]
-        if stuck.size:
-            verb = "combine" if reverse else "copy"
-            raise UnsupportedError(
-                f"{fabric.node_name(int(stuck[0]))} of fabric {fabric.name!r} cannot {verb} a stream"
-            )
-        return Routes.of([links], [float(paths.latencies.max(initial=0.0))])
+        operation = Operation.REDUCE if reverse else Operation.MULTICAST
+        ends = (leaves, root) if reverse else (root, leaves)
+        return tree_of_paths(fabric, fabric.paths(offsets, walked), *ends, operation)
+
+
+def tree_of_paths(
+    fabric: Fabric, paths: Routes, sources: IntArray, destinations: IntArray, operation: Operation
+) -> Routes:
+    """Return one flow over the links of all ``paths`` of a multicast or reduction, which must form a tree.
+
+    Raises:
+        UnsupportedError: It branches (joins) at a node that may not copy (reduce).
+    """
+    reverse = operation is Operation.REDUCE
+    root, leaves = (destinations[:1], sources) if reverse else (sources[:1], destinations)
+    links = np.unique(paths.links)
+    nodes, count = np.unique((fabric.destinations if reverse else fabric.sources)[links], return_counts=True)
+    # A leaf in the middle also branches: it keeps the data (or adds its own) and passes it on.
+    branches = (count + np.isin(nodes, leaves) > 1) & (nodes != root)
+    stuck = nodes[branches & ~(fabric.reduces if reverse else fabric.copies)[nodes]]
+    if stuck.size:
+        verb = "combine" if reverse else "copy"
+        raise UnsupportedError(f"{fabric.node_name(int(stuck[0]))} of fabric {fabric.name!r} cannot {verb} a stream")
+    return Routes.of([links], [float(paths.latencies.max(initial=0.0))])
 
 
 class LiveRouter(Router):

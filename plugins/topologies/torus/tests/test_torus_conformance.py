@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import fredfw_topology_torus
-from fredfw.testing import RouterTests, TopologyTests
-from fredfw_topology_torus import DimensionOrderRouter, Torus
+from fredfw.testing import TopologyTests
+from fredfw_topology_torus import Torus
 
 
 class TestTorus(TopologyTests):
@@ -25,9 +25,3 @@ class TestOneWayTorus(TopologyTests):
         "capacity_is_symmetric": "rings go one way",
         "latency_is_symmetric": "back is the long way round",
     }
-
-
-class TestDimensionOrder(RouterTests):
-    plugin = fredfw_topology_torus
-    routers = (DimensionOrderRouter(),)
-    fabrics = (Torus().build(), Torus(dimensions=(3, 5), bidirectional=False).build())

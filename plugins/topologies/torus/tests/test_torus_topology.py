@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fredfw_topology_torus as plugin
-from fredfw import Fabric, Level, NodeKind, Operation, Routes
+from fredfw import DimensionOrderRouter, Fabric, Level, NodeKind, Operation, Routes
 from fredfw.errors import InputError, UnsupportedError
-from fredfw_topology_torus import DimensionOrderRouter, Torus
+from fredfw_topology_torus import Torus
 
 DIMENSIONS = st.one_of(
     st.lists(st.integers(1, 9), min_size=1, max_size=1),
@@ -67,7 +67,6 @@ def slow_route(source: int, destination: int, dimensions: list[int], both: bool)
 
 def test_it_is_registered() -> None:
     assert plugin.fredfw_topologies() == [Torus]
-    assert plugin.fredfw_routers() == [DimensionOrderRouter]
 
 
 def test_the_default() -> None:

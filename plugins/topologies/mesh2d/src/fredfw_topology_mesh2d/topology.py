@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
-from fredfw import Fabric, Level, NodeKind, Topology, limits, units
+from fredfw import Dimension, Fabric, NodeKind, Topology, product_fabric, units
 from fredfw_topology_mesh2d.geometry import perimeter
 from fredfw_topology_mesh2d.routing import XYRouter
 
@@ -36,27 +36,25 @@ class Mesh2D(Topology):
     def build(self) -> Fabric:
         """Return the mesh; node ``row * columns + column`` is that NPU, the controllers follow clockwise."""
         npus = self.rows * self.columns
-        limits.check("nodes", npus, key="rows" if self.rows > self.columns else "columns")
-        grid = np.arange(npus).reshape(self.rows, self.columns)
-        west, north = grid[:, :-1].ravel(), grid[:-1].ravel()
-        near, far = np.concatenate([west, north]), np.concatenate([west + 1, north + self.columns])
+        line = self.link_bandwidth, self.link_latency
+        mesh = product_fabric(
+            [Dimension.of_links("line", size, *line, energy=self.link_energy) for size in (self.columns, self.rows)],
+            f"{self.rows}x{self.columns} mesh",
+            key="rows" if self.rows > self.columns else "columns",
+        )
         slots = perimeter(self.rows, self.columns)[0] if self.io_controllers else np.zeros(0, dtype=np.intp)
         gates = npus + np.arange(len(slots))
-        counts = [2 * len(near), 2 * len(slots)]
-        row, column = np.divmod(np.arange(npus), self.columns)
-        return Fabric(
-            name=f"{self.rows}x{self.columns} mesh",
+        # Links to the right and down come first, then those to the left and up, then those of the controllers.
+        order = np.argsort(mesh.sources > mesh.destinations, kind="stable")
+        counts = [len(order), 2 * len(slots)]
+        return evolve(
+            mesh,
             kinds=np.repeat([NodeKind.NPU, NodeKind.CONTROLLER], [npus, len(slots)]),
-            sources=np.concatenate([near, far, gates, slots]),
-            destinations=np.concatenate([far, near, slots, gates]),
+            sources=np.concatenate([mesh.sources[order], gates, slots]),
+            destinations=np.concatenate([mesh.destinations[order], slots, gates]),
             bandwidths=np.repeat([self.link_bandwidth, self.io_bandwidth], counts),
             latencies=np.repeat([self.link_latency, self.io_latency], counts),
             energies=np.repeat([self.link_energy, 0.0], counts),
-            levels=(
-                Level(self.columns, "line", self.link_bandwidth, self.link_latency),
-                Level(self.rows, "line", self.link_bandwidth, self.link_latency),
-            ),
-            coordinates=np.stack([column, row], axis=1),
             copies=np.arange(npus + len(slots)) < npus,
             reduces=np.arange(npus + len(slots)) < npus,
             router=XYRouter(),

@@ -1,14 +1,13 @@
-"""The topology ``torus``, rings of NPUs in any number of dimensions, and its router ``dimension-order``."""
+"""The topology ``torus``, rings of NPUs in any number of dimensions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fredfw import Router, Topology, hookimpl
-from fredfw_topology_torus.routing import DimensionOrderRouter
+from fredfw import Topology, hookimpl
 from fredfw_topology_torus.topology import Torus
 
-__all__ = ["DimensionOrderRouter", "Torus"]
+__all__ = ["Torus"]
 
 fredfw_contract = 1
 
@@ -17,9 +16,3 @@ fredfw_contract = 1
 def fredfw_topologies() -> Sequence[type[Topology]]:
     """Register ``torus``."""
     return [Torus]
-
-
-@hookimpl
-def fredfw_routers() -> Sequence[type[Router]]:
-    """Register ``dimension-order``."""
-    return [DimensionOrderRouter]

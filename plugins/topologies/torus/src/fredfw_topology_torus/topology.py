@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
-import numpy as np
 from attrs import frozen
 
-from fredfw import Fabric, Level, NodeKind, Topology, limits, units
+from fredfw import Dimension, Fabric, Topology, product_fabric, units
 from fredfw.errors import InputError
-from fredfw_topology_torus.geometry import neighbours
-from fredfw_topology_torus.routing import DimensionOrderRouter
-
-_MOST = 32
-"""Dimensions; NumPy has arrays of so many in all its versions."""
 
 
 @frozen
@@ -45,8 +38,6 @@ class Torus(Topology):
             InputError: Neither one of them nor one per dimension.
         """
         count = len(self.dimensions)
-        if count > _MOST:
-            raise InputError(f"{count} dimensions", key="dimensions", accepted=f"1 to {_MOST} of them")
         for key in ("link_bandwidth", "link_latency"):
             given = len(getattr(self, key))
             if given not in (1, count):
@@ -58,34 +49,12 @@ class Torus(Topology):
 
     def build(self) -> Fabric:
         """Return the torus; links come dimension by dimension, those upwards before those downwards."""
-        sizes, count = self.dimensions, len(self.dimensions)
-        limits.check("nodes", math.prod(sizes), key="dimensions")
-        limits.check("links", 2 * math.prod(sizes) * sum(size > 1 for size in sizes), key="dimensions")
-        npus = np.arange(np.prod(sizes))
-        bandwidths, latencies = (np.broadcast_to(one, count) for one in (self.link_bandwidth, self.link_latency))
-        # With one position there is no neighbour; with two, the links upwards already lead both ways.
-        ways = [
-            (dimension, step)
-            for dimension, size in enumerate(sizes)
-            for step in (1, -1)[: min(size - 1, 2 if self.bidirectional else 1)]
-        ]
-        of = np.repeat(np.array([dimension for dimension, _ in ways], dtype=np.intp), len(npus))
-        return Fabric(
-            name=f"{'x'.join(map(str, sizes))} torus",
-            kinds=np.full(len(npus), NodeKind.NPU),
-            sources=np.tile(npus, len(ways)),
-            destinations=np.array([neighbours(sizes, *way) for way in ways]).ravel(),
-            bandwidths=bandwidths[of],
-            latencies=latencies[of],
-            energies=self.link_energy,
-            levels=tuple(
-                Level(size, "ring", float(bandwidth), float(latency), two_way=self.bidirectional)
-                if size > 2
-                else Level(size, "line", float(bandwidth), float(latency))
-                for size, bandwidth, latency in zip(sizes, bandwidths, latencies, strict=True)
-            ),
-            coordinates=np.stack(np.unravel_index(npus, sizes, order="F"), axis=1),
-            copies=True,
-            reduces=True,
-            router=DimensionOrderRouter(),
+        count = len(self.dimensions)
+        bandwidths, latencies = (
+            one * count if len(one) == 1 else one for one in (self.link_bandwidth, self.link_latency)
         )
+        rings = [
+            Dimension.of_links("ring", size, bandwidth, latency, two_way=self.bidirectional, energy=self.link_energy)
+            for size, bandwidth, latency in zip(self.dimensions, bandwidths, latencies, strict=True)
+        ]
+        return product_fabric(rings, f"{'x'.join(map(str, self.dimensions))} torus")

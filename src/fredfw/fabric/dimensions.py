@@ -1,0 +1,167 @@
+"""Fabrics that are products of dimensions: rings, lines, full meshes and switches, in any order."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from attrs import field, frozen
+
+from fredfw import limits, units
+from fredfw.errors import InputError, nearest
+from fredfw.fabric.dimension_order import DimensionOrderRouter
+from fredfw.fabric.fabric import Fabric, NodeKind
+from fredfw.fabric.lattice import Lattice
+from fredfw.fabric.view import KINDS, Kind, Level
+
+_MOST = 32
+"""Dimensions; NumPy has arrays of so many in all its versions."""
+
+
+@frozen
+class Dimension:
+    """One dimension of a fabric: what joins the NPUs that differ in nothing else.
+
+    Args:
+        kind: ``ring`` or ``line`` (links to the next and the previous NPU), ``fully-connected`` (a link to each other
+            NPU), or ``switch`` (a link to a switch of its own, and one back). A ring of 2 has one link each way.
+        size: Positions, 1 or more. A dimension of 1 has no links.
+        bandwidth: Bytes per second and direction of an NPU, summed over its links in this dimension: a ring or line of
+            3 or more has two links of half, and a fully connected dimension ``size - 1`` links of so many parts. The
+            NPU at the end of a line has one of the two.
+        latency: Seconds from an NPU to the next one. Each of the two links through a switch has half.
+        name: What people call it: chiplet, package, node, pod, ...; empty for none.
+        two_way: Whether a ring has links both ways. A ring of 3 or more without has one link, of all the bandwidth.
+        energy: Joules per byte and link.
+
+    Raises:
+        InputError: A kind that does not exist, a size below 1, a bandwidth that is not positive and finite, a latency
+            or energy that is negative or not finite, or a dimension that is not a ring and goes one way.
+    """
+
+    kind: Kind
+    size: int = field(validator=units.whole(1))
+    bandwidth: float
+    latency: float = 0.0
+    name: str = ""
+    two_way: bool = True
+    energy: float = 0.0
+
+    def __attrs_post_init__(self) -> None:
+        if self.kind not in KINDS:
+            message = f"{self.kind!r} is not a kind of dimension{nearest(str(self.kind), KINDS)}"
+            raise InputError(message, key="kind", accepted=", ".join(KINDS))
+        if not 0 < self.bandwidth < math.inf:
+            raise InputError(f"{self.bandwidth!r} is not a bandwidth", key="bandwidth", accepted="more than 0 B/s")
+        for key in ("latency", "energy"):
+            value = getattr(self, key)
+            if not 0 <= value < math.inf:
+                raise InputError(f"{value!r} is not finite, or below 0", key=key, accepted="0 or more")
+        if not self.two_way and self.kind != "ring":
+            raise InputError(f"a {self.kind} goes both ways", key="two_way", accepted="true, or a ring")
+
+    @classmethod
+    def of_links(
+        cls,
+        kind: Kind,
+        size: int,
+        link_bandwidth: float,
+        latency: float = 0.0,
+        name: str = "",
+        *,
+        two_way: bool = True,
+        energy: float = 0.0,
+    ) -> Dimension:
+        """Return the dimension whose links have ``link_bandwidth`` bytes per second each; raises as the class does."""
+        one = cls(kind, size, link_bandwidth, latency, name, two_way, energy)
+        return cls(kind, size, link_bandwidth * one.links_per_npu, latency, name, two_way, energy)
+
+    @property
+    def links_per_npu(self) -> int:
+        """Links that leave an NPU in this dimension (in a line: one that is not at an end), 1 where there are none."""
+        if self.kind == "fully-connected":
+            return max(self.size - 1, 1)
+        return 2 if self.kind in ("ring", "line") and self.size > 2 and self.two_way else 1
+
+    @property
+    def link_bandwidth(self) -> float:
+        """Bytes per second of a link."""
+        return self.bandwidth / self.links_per_npu
+
+    @property
+    def level(self) -> Level:
+        """What algorithms see of it; a ring of 2 is a line."""
+        kind: Kind = "line" if self.kind == "ring" and self.size <= 2 else self.kind
+        two_way = self.two_way or kind == "line"
+        return Level(self.size, kind, self.link_bandwidth, self.latency, two_way=two_way, name=self.name)
+
+
+def product_fabric(
+    dimensions: Sequence[Dimension],
+    name: str = "",
+    *,
+    switches_copy: bool = False,
+    switches_reduce: bool = False,
+    key: str | None = "dimensions",
+) -> Fabric:
+    """Return the product of ``dimensions``: NPUs at all combinations of their positions, one level per dimension.
+
+    Nodes are the NPUs, innermost dimension fastest, then the switches of each dimension: one for each line of NPUs that
+    differ in that dimension alone. Links come dimension by dimension. NPUs copy and combine streams. Messages go along
+    the dimensions in order, innermost first.
+
+    Args:
+        dimensions: Innermost first.
+        name: For messages and reports; by default what the dimensions are.
+        switches_copy: Whether switches copy streams.
+        switches_reduce: Whether switches combine streams.
+        key: The field that decides the size, for messages.
+
+    Raises:
+        InputError: There are no dimensions, or too many.
+        LimitError: There are too many nodes or links.
+    """
+    if not 1 <= len(dimensions) <= _MOST:
+        raise InputError(f"{len(dimensions)} dimensions", key=key, accepted=f"1 to {_MOST} of them")
+    lattice = Lattice.of([(one.kind, one.size, one.two_way) for one in dimensions])
+    npus, switches = lattice.npus, lattice.switches
+    limits.check("nodes", npus + switches, key=key)
+    limits.check("links", lattice.links, key=key)
+    ends = [axis.ends() for axis in lattice.axes]
+    halves = [2 if one.kind == "switch" else 1 for one in dimensions]
+    counts = [axis.links for axis in lattice.axes]
+    return Fabric(
+        name=name or " x ".join(f"{one.kind} {one.size}" for one in dimensions),
+        kinds=np.repeat([NodeKind.NPU, NodeKind.SWITCH], [npus, switches]),
+        sources=np.concatenate([near for near, _ in ends]),
+        destinations=np.concatenate([far for _, far in ends]),
+        bandwidths=np.repeat([one.link_bandwidth for one in dimensions], counts),
+        latencies=np.repeat([one.latency / half for one, half in zip(dimensions, halves, strict=True)], counts),
+        energies=np.repeat([one.energy for one in dimensions], counts),
+        levels=tuple(one.level for one in dimensions),
+        coordinates=lattice.coordinates(),
+        copies=np.repeat([True, switches_copy], [npus, switches]),
+        reduces=np.repeat([True, switches_reduce], [npus, switches]),
+        router=DimensionOrderRouter(),
+        node_names=partial(_node_name, lattice, tuple(one.name for one in dimensions)) if switches else None,
+    )
+
+
+def _node_name(lattice: Lattice, names: tuple[str, ...], node: int) -> str:
+    """Return ``npu7``, or ``pod(3,1,*)``: the switch of the NPUs at 3 and 1 and all positions of the dimension pod."""
+    if node < lattice.npus:
+        return f"npu{node}"
+    number = bisect_right([axis.switch for axis in lattice.axes], node) - 1
+    while not lattice.axes[number].switches:  # dimensions without switches begin where the next one does
+        number -= 1
+    rest, places = node - lattice.axes[number].switch, list[str]()
+    for dimension, size in enumerate(lattice.sizes):
+        if dimension == number:
+            places.append("*")
+            continue
+        rest, place = divmod(rest, size)
+        places.append(str(place))
+    return f"{names[number] or f'dimension{number}'}({','.join(places)})"

@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fredfw import Dimension, DimensionOrderRouter, Fabric, Level, NodeKind, Operation, product_fabric
+from fredfw.errors import InputError, LimitError, UnsupportedError
+from fredfw.fabric.view import KINDS, Kind
+from fredfw.testing import check_router
+from fredfw.testing.levels import levels_are_as_fast_as_they_say
+from fredfw.testing.routes import RouterCase
+
+DIMENSIONS = st.lists(
+    st.builds(
+        Dimension,
+        st.sampled_from(KINDS),
+        st.integers(1, 5),
+        st.sampled_from([1.0, 3.0]),
+        st.sampled_from([0.0, 1.0, 4.0]),
+    ),
+    min_size=1,
+    max_size=3,
+)
+ONE_WAY = Dimension("ring", 5, 1.0, 1.0, two_way=False)
+
+
+def everybody(fabric: Fabric) -> tuple[Any, Any]:
+    return np.repeat(fabric.npus, len(fabric.npus)), np.tile(fabric.npus, len(fabric.npus))
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "links"),
+    [
+        ("ring", 8, 2),
+        ("ring", 3, 2),
+        ("ring", 2, 1),
+        ("ring", 1, 1),
+        ("line", 8, 2),
+        ("line", 2, 1),
+        ("fully-connected", 8, 7),
+        ("fully-connected", 2, 1),
+        ("fully-connected", 1, 1),
+        ("switch", 8, 1),
+    ],
+)
+def test_the_bandwidth_of_an_npu_is_divided_among_its_links(kind: Kind, size: int, links: int) -> None:
+    one = Dimension(kind, size, 840e9, 1e-6, "node")
+    assert (one.links_per_npu, one.link_bandwidth) == (links, 840e9 / links)
+    assert one.level.bandwidth == 840e9 / links
+    assert (one.level.size, one.level.latency, one.level.name) == (size, 1e-6, "node")
+    assert Dimension.of_links(kind, size, 840e9 / links, 1e-6, "node") == one
+    if size > 1:
+        fabric = product_fabric([one])
+        sent = np.bincount(fabric.sources, fabric.bandwidths)[fabric.npus]
+        assert sent[1 % size] == pytest.approx(840e9)
+        assert sent[0] == pytest.approx(420e9 if kind == "line" and size > 2 else 840e9)  # at the end of a line
+        assert one.level.total_bandwidth == pytest.approx(840e9)
+
+
+def test_a_one_way_ring_has_one_link() -> None:
+    assert (ONE_WAY.link_bandwidth, ONE_WAY.level) == (1.0, Level(5, "ring", 1.0, 1.0, two_way=False))
+    assert Dimension("ring", 2, 1.0, two_way=False).level == Level(2, "line", 1.0)
+    fabric = product_fabric([ONE_WAY])
+    assert fabric.destinations.tolist() == [1, 2, 3, 4, 0]
+    assert fabric.router.route(fabric, np.array([3]), np.array([2])).links.tolist() == [3, 4, 0, 1]
+
+
+def test_a_product_of_a_ring_a_full_mesh_and_switches() -> None:
+    # The stack of the first case of ASTRA-sim's notation: Ring(4)_FullyConnected(8)_Switch(8).
+    fabric = product_fabric(
+        [
+            Dimension("ring", 4, 200e9, 1e-9, energy=1.0),
+            Dimension("fully-connected", 8, 700e9, 2e-9, energy=2.0),
+            Dimension("switch", 8, 100e9, 4e-9, "pod", energy=3.0),
+        ]
+    )
+    assert (len(fabric.npus), len(fabric.kinds), len(fabric.sources)) == (256, 288, 256 * (2 + 7 + 2))
+    assert fabric.name == "ring 4 x fully-connected 8 x switch 8"
+    assert set(fabric.bandwidths.tolist()) == {100e9}
+    assert fabric.levels == (
+        Level(4, "ring", 100e9, 1e-9),
+        Level(8, "fully-connected", 100e9, 2e-9),
+        Level(8, "switch", 100e9, 4e-9, name="pod"),
+    )
+    # From (1, 2, 3) to (3, 0, 7): two hops in the ring, down from an odd position, then one, then through the switch.
+    source, destination = 1 + 4 * 2 + 32 * 3, 3 + 4 * 0 + 32 * 7
+    route = fabric.router.route(fabric, np.array([source]), np.array([destination]))
+    names = [fabric.link_name(link) for link in route.links.tolist()]
+    assert names == ["npu105->npu104", "npu104->npu107", "npu107->npu99", "npu99->pod(3,0,*)", "pod(3,0,*)->npu227"]
+    assert route.latencies.tolist() == [pytest.approx(2e-9 + 2e-9 + 4e-9)]
+    assert fabric.energies[route.links].tolist() == [1.0, 1.0, 2.0, 3.0, 3.0]
+    assert (fabric.copies == (fabric.kinds == NodeKind.NPU)).all()
+
+
+def reference(dimensions: list[Dimension]) -> Any:
+    """The product as a graph with latencies, from the words of the documentation."""
+    graph: Any = nx.Graph()
+    places = [tuple(reversed(one)) for one in np.ndindex(*[one.size for one in reversed(dimensions)])]
+    number = {place: npu for npu, place in enumerate(places)}
+    graph.add_nodes_from(number.values())
+    for place, npu in number.items():
+        for k, one in enumerate(dimensions):
+            for x in range(one.size):
+                other = number[(*place[:k], x, *place[k + 1 :])]
+                apart = abs(x - place[k])
+                next_to = apart == 1 or (one.kind == "ring" and apart == one.size - 1)
+                if one.kind == "switch":
+                    graph.add_edge(npu, (k, *place[:k], *place[k + 1 :]), latency=one.latency / 2)
+                elif apart and (next_to or one.kind == "fully-connected"):
+                    graph.add_edge(npu, other, latency=one.latency)
+    return graph
+
+
+@settings(deadline=None, max_examples=60)
+@given(DIMENSIONS)
+def test_links_and_routes_are_those_of_the_product(dimensions: list[Dimension]) -> None:
+    fabric = product_fabric(dimensions)
+    graph, npus = reference(dimensions), math.prod(one.size for one in dimensions)
+    for lonely in [one for one in graph if isinstance(one, tuple) and dimensions[one[0]].size == 1]:
+        graph.remove_node(lonely)
+    assert (len(fabric.npus), len(fabric.kinds)) == (npus, len(graph))
+    built = fabric.to_networkx()
+    assert {(a, b) for a, b, _ in built.edges if max(a, b) < npus} == {
+        pair
+        for a, b in graph.edges
+        if not isinstance(a, tuple) and not isinstance(b, tuple)
+        for pair in ((a, b), (b, a))
+    }
+    assert len(built.edges) == 2 * len(graph.edges)
+    sources, destinations = everybody(fabric)
+    routes = fabric.router.route(fabric, sources, destinations)
+    hops = dict(nx.all_pairs_shortest_path_length(graph))
+    for flow, (source, destination) in enumerate(zip(sources.tolist(), destinations.tolist(), strict=True)):
+        links = routes.links[routes.offsets[flow] : routes.offsets[flow + 1]]
+        assert len(links) == hops[source][destination]
+        if len(links):
+            assert (fabric.sources[links[0]], fabric.destinations[links[-1]]) == (source, destination)
+            assert all(fabric.destinations[a] == fabric.sources[b] for a, b in pairwise(links))
+    # Dimensions are crossed in order.
+    owner = np.repeat(np.arange(len(fabric.levels)), np.bincount(_dimension(fabric), minlength=len(fabric.levels)))
+    along = owner[routes.links]
+    inside = np.ones(len(along), dtype=bool)
+    inside[routes.offsets[:-1][np.diff(routes.offsets) > 0]] = False
+    assert (np.diff(along, prepend=0)[inside] >= 0).all()
+
+
+def _dimension(fabric: Fabric) -> Any:
+    """The dimension of each link: the one in which its NPUs differ, or that of its switch."""
+    assert fabric.coordinates is not None
+    npus, switches = len(fabric.npus), [0]
+    for level in fabric.levels:
+        switches.append(
+            switches[-1] + (len(fabric.npus) // level.size if level.kind == "switch" and level.size > 1 else 0)
+        )
+    ends = np.stack([fabric.sources, fabric.destinations])
+    of_switch = np.searchsorted(switches, ends.max(axis=0) - npus, side="right") - 1
+    inner = np.minimum(ends, npus - 1)
+    differs = (fabric.coordinates[inner[0]] != fabric.coordinates[inner[1]]).argmax(axis=1)
+    return np.where(ends.max(axis=0) >= npus, of_switch, differs)
+
+
+@pytest.mark.parametrize(
+    "dimensions",
+    [
+        [Dimension("ring", 4, 2.0, 1.0), Dimension("fully-connected", 3, 2.0, 2.0), Dimension("switch", 4, 3.0, 4.0)],
+        [Dimension("switch", 3, 2.0, 1.0), Dimension("line", 4, 2.0, 2.0), Dimension("switch", 2, 5.0, 4.0)],
+        [Dimension("line", 2, 2.0, 1.0), ONE_WAY, Dimension("fully-connected", 2, 2.0, 2.0)],
+        [Dimension("switch", 1, 2.0), Dimension("ring", 2, 2.0, 2.0)],
+    ],
+    ids=lambda dimensions: " x ".join(f"{one.kind} {one.size}" for one in dimensions),
+)
+@pytest.mark.parametrize("switches", [True, False])
+def test_the_router_and_the_levels_keep_the_contract(dimensions: list[Dimension], switches: bool) -> None:
+    fabric = product_fabric(dimensions, switches_copy=switches, switches_reduce=switches)
+    check_router(DimensionOrderRouter(), fabric)
+    check_router(DimensionOrderRouter(order=tuple(reversed(range(len(dimensions))))), fabric)
+    levels_are_as_fast_as_they_say(RouterCase(subject=fabric.router, network=fabric))
+
+
+def test_messages_may_go_along_the_dimensions_in_another_order() -> None:
+    fabric = product_fabric([Dimension("line", 3, 1.0), Dimension("line", 3, 1.0)])
+    yx = DimensionOrderRouter(order=(1, 0))
+    route = yx.route(fabric, np.array([0]), np.array([8]))
+    assert fabric.sources[route.links].tolist() == [0, 3, 6, 7]
+    assert yx.path(fabric, 0, 8).links.tolist() == route.links.tolist()
+    with pytest.raises(InputError, match=r"\[0, 0\] does not name each of the 2 dimensions once") as caught:
+        DimensionOrderRouter(order=(0, 0)).route(fabric, np.array([0]), np.array([8]))
+    assert caught.value.key == "order"
+
+
+def renumbered(fabric: Fabric) -> Fabric:
+    """The same fabric with its links backwards and its NPUs in another order."""
+    random = np.random.default_rng(1)
+    node = np.concatenate([random.permutation(len(fabric.npus)), np.arange(len(fabric.npus), len(fabric.kinds))])
+    assert fabric.coordinates is not None
+    coordinates = np.empty_like(fabric.coordinates)
+    coordinates[node[: len(fabric.npus)]] = fabric.coordinates
+    return evolve(
+        fabric,
+        sources=node[fabric.sources[::-1]],
+        destinations=node[fabric.destinations[::-1]],
+        bandwidths=fabric.bandwidths[::-1],
+        latencies=fabric.latencies[::-1],
+        coordinates=coordinates,
+    )
+
+
+def test_products_that_are_numbered_otherwise_are_routed_as_well() -> None:
+    dimensions = [Dimension("ring", 4, 2.0, 1.0), Dimension("switch", 3, 2.0, 2.0), Dimension("line", 3, 2.0, 3.0)]
+    check_router(DimensionOrderRouter(), renumbered(product_fabric(dimensions)))
+
+
+def gated(fabric: Fabric) -> Fabric:
+    """With two controllers at NPU 1 and a memory at the last one."""
+    nodes, doors = len(fabric.kinds), np.array([1, 1, len(fabric.npus) - 1])
+    gates = nodes + np.arange(3)
+    return Fabric(
+        name="gated",
+        kinds=np.concatenate([fabric.kinds, [NodeKind.CONTROLLER, NodeKind.CONTROLLER, NodeKind.MEMORY]]),
+        sources=np.concatenate([gates, fabric.sources, doors]),
+        destinations=np.concatenate([doors, fabric.destinations, gates]),
+        bandwidths=1.0,
+        latencies=1.0,
+        energies=0.0,
+        levels=fabric.levels,
+        coordinates=fabric.coordinates,
+        copies=True,
+        reduces=True,
+    )
+
+
+def test_what_is_attached_to_an_npu_is_reached_through_it() -> None:
+    fabric = gated(product_fabric([Dimension("fully-connected", 3, 2.0, 1.0), Dimension("switch", 3, 2.0, 2.0)]))
+    check_router(DimensionOrderRouter(), fabric)
+    first, second = fabric.controllers.tolist()
+    route = DimensionOrderRouter().path(fabric, first, second)
+    assert [fabric.link_name(link) for link in route.links.tolist()] == ["controller0->npu1", "npu1->controller1"]
+
+
+def test_switches_branch_only_where_they_may() -> None:
+    dimensions = [Dimension("switch", 4, 1.0, 2.0)]
+    npus = np.arange(4)
+    plain, able = product_fabric(dimensions), product_fabric(dimensions, switches_copy=True)
+    with pytest.raises(UnsupportedError, match=r"dimension0\(\*\) of fabric .* cannot copy"):
+        plain.router.tree(plain, npus[:1], npus[1:], Operation.MULTICAST)
+    assert len(able.router.tree(able, npus[:1], npus[1:], Operation.MULTICAST).links) == 4
+    with pytest.raises(UnsupportedError, match="cannot combine"):
+        able.router.tree(able, npus[1:], npus[:1], Operation.REDUCE)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"levels": (), "coordinates": None},
+        {"levels": (Level(3, "switch", 1.0), Level(3, "ring", 1.0))},
+        {"levels": (Level(3, "ring", 1.0), Level(3, "line", 1.0))},
+        {"kinds": [NodeKind.NPU] * 9 + [NodeKind.CONTROLLER], "copies": False, "reduces": False},
+        {"destinations": np.arange(36) % 9},
+    ],
+)
+def test_the_router_refuses_what_is_not_such_a_product(changes: dict[str, Any]) -> None:
+    fabric = evolve(product_fabric([Dimension("ring", 3, 1.0), Dimension("ring", 3, 1.0)]), **changes)
+    with pytest.raises(UnsupportedError, match="dimension-order router cannot route"):
+        fabric.router.route(fabric, np.array([0]), np.array([1]))
+
+
+def test_the_router_refuses_messages_of_switches() -> None:
+    fabric = product_fabric([Dimension("switch", 3, 1.0)])
+    for ends in ((0, 3), (3, 0)):
+        with pytest.raises(UnsupportedError, match="routes no messages of switches"):
+            fabric.router.path(fabric, *ends)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "rings"}, "'rings' is not a kind of dimension; did you mean 'ring'?"),
+        ({"size": 0}, "0 is not a valid number"),
+        ({"size": 2.0}, "2.0 is not a valid number"),
+        ({"bandwidth": 0.0}, "0.0 is not a bandwidth"),
+        ({"bandwidth": math.nan}, "nan is not a bandwidth"),
+        ({"latency": -1.0}, "-1.0 is not finite, or below 0"),
+        ({"energy": math.inf}, "inf is not finite, or below 0"),
+        ({"kind": "line", "two_way": False}, "a line goes both ways"),
+    ],
+)
+def test_bad_dimensions(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Dimension(**{"kind": "ring", "size": 4, "bandwidth": 1.0, **change})
+    assert message in str(caught.value)
+    assert caught.value.key == list(change)[-1]
+    assert caught.value.accepted
+
+
+def test_products_have_a_size() -> None:
+    with pytest.raises(InputError, match="0 dimensions"):
+        product_fabric([])
+    with pytest.raises(InputError, match="33 dimensions"):
+        product_fabric([Dimension("ring", 1, 1.0)] * 33)
+    with pytest.raises(LimitError, match="nodes are too many"):
+        product_fabric([Dimension("ring", 10**9, 1.0)])
+    with pytest.raises(LimitError, match="links are too many"):
+        product_fabric([Dimension("fully-connected", 10**5, 1.0)])
