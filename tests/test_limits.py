@@ -26,6 +26,9 @@ def refused(*arguments: str) -> str:
     return str(result.stderr)
 
 
+ONES = {"bandwidths": "1 GB/s", "latencies": 0}
+
+
 def experiment(topology: Any = "switch", workload: Any = "microbenchmark", **fabric: Any) -> dict[str, Any]:
     return {"fabrics": {"f": {"topology": topology, **fabric}}, "workloads": {"w": {"workload": workload}}}
 
@@ -36,6 +39,11 @@ def experiment(topology: Any = "switch", workload: Any = "microbenchmark", **fab
         ({"name": "mesh2d", "rows": HUGE}, "rows", "4000000000 nodes"),
         ({"name": "torus", "dimensions": [HUGE, 3]}, "dimensions", "3000000000 nodes"),
         ({"name": "switch", "npus": HUGE}, "npus", "1000000001 nodes"),
+        (
+            {"name": "multi-dimensional", "dimensions": "Ring(3)_Switch(1000000000)", **ONES},
+            "dimensions",
+            "3000000003 nodes",
+        ),
         ({"name": "fully-connected", "npus": 10_000}, "npus", "99990000 links"),
         ({"name": "fat-tree", "radix": HUGE, "npus": HUGE}, "npus", "1500000002 nodes"),
         ({"name": "optical-ring", "npus": HUGE}, "npus", "1000000000 nodes"),

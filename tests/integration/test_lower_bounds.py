@@ -127,7 +127,11 @@ TREE_BANDWIDTHS = ["1 TB/s", "3 TB/s", "8 TB/s"]
 
 @st.composite
 def fabrics(draw: st.DrawFn) -> Fabric:
-    name = draw(st.sampled_from(["mesh2d", "torus", "switch", "fully-connected", "fred", "fat-tree", "optical-ring"]))
+    name = draw(
+        st.sampled_from(
+            ["mesh2d", "torus", "switch", "fully-connected", "fred", "fat-tree", "optical-ring", "multi-dimensional"]
+        )
+    )
     fields: dict[str, Any] = {"link_latency": draw(LATENCIES)}
     match name:
         case "mesh2d":
@@ -158,6 +162,14 @@ def fabrics(draw: st.DrawFn) -> Fabric:
                 "radix": 4,
                 "oversubscription": draw(st.sampled_from([1, 2, 3])),
                 "routing": draw(st.sampled_from(["ecmp", "spray"])),
+            }
+        case "multi-dimensional":
+            sizes = draw(st.lists(st.integers(2, 3), min_size=1, max_size=3))
+            kinds = [draw(st.sampled_from(["ring", "line", "fully-connected", "switch"])) for _ in sizes]
+            fields = {
+                "dimensions": [f"{kind} {size}" for kind, size in zip(kinds, sizes, strict=True)],
+                "bandwidths": [draw(BANDWIDTHS) for _ in sizes],
+                "latencies": [draw(LATENCIES) for _ in sizes],
             }
         case "optical-ring":
             fields = {

@@ -26,7 +26,16 @@ V = TypeVar("V")
 
 # Names that first-party plugins register. The distribution that registers one is called after its kind and name.
 FIRST_PARTY = {
-    "topology": ("fat-tree", "fred", "fully-connected", "mesh2d", "optical-ring", "switch", "torus"),
+    "topology": (
+        "fat-tree",
+        "fred",
+        "fully-connected",
+        "mesh2d",
+        "multi-dimensional",
+        "optical-ring",
+        "switch",
+        "torus",
+    ),
     "collective": (
         "bruck",
         "h-ring",

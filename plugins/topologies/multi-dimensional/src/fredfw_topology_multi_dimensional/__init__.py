@@ -1,0 +1,18 @@
+"""The topology ``multi-dimensional``: any product of rings, lines, full meshes and switches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fredfw import Topology, hookimpl
+from fredfw_topology_multi_dimensional.topology import MultiDimensional
+
+__all__ = ["MultiDimensional"]
+
+fredfw_contract = 1
+
+
+@hookimpl
+def fredfw_topologies() -> Sequence[type[Topology]]:
+    """Register ``multi-dimensional``."""
+    return [MultiDimensional]

@@ -1,0 +1,102 @@
+"""The product of dimensions: its fields."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from attrs import frozen
+
+from fredfw import Dimension, Fabric, Topology, product_fabric, units
+from fredfw.errors import InputError
+from fredfw_topology_multi_dimensional import notation
+
+_THEMIS = ("fully-connected 8", "ring 16", "switch 8")
+_THEMIS_BANDWIDTHS = tuple(gigabits * 1e9 / 8 for gigabits in (1400, 800, 400))
+_THEMIS_LATENCIES = (700e-9, 700e-9, 1700e-9)
+
+
+@frozen
+class MultiDimensional(Topology):
+    """NPUs at all combinations of positions in several dimensions: rings, lines, full meshes and switches.
+
+    Dimensions come innermost first. NPU x0 + k0 x1 + k0 k1 x2 + ... is at position (x0, x1, x2, ...), and has links in
+    each dimension to NPUs that differ from it in that dimension alone. Messages go along dimension 0 first, then 1, and
+    so on.
+
+    ``bandwidths`` are those of an NPU in a dimension, per direction, all its links together: a ring or line has two
+    links of half, a fully connected dimension of k has k - 1 links of 1 / (k - 1), and a switch one link. In a
+    dimension of 2 a pair has one link of all. ``link_bandwidths`` are those of a single link. Latencies are those of a
+    step from an NPU to the next; through a switch each of the two links has half.
+
+    The default is 3D-FC_Ring_SW of Themis (ISCA 2022), table 2: 1,024 NPUs with 1400, 800 and 400 Gbps and 700, 700 and
+    1700 ns. The paper gives no energy, so it is 0 here. Other dimensions need bandwidths and latencies of their own.
+    """
+
+    name: ClassVar[str] = "multi-dimensional"
+
+    dimensions: tuple[str, ...] = attrs.field(
+        default=_THEMIS,
+        converter=attrs.Converter(notation.read, takes_field=True),
+        metadata={"help": "kind and size of each dimension, innermost first", "accepted": notation.FORM},
+    )
+    bandwidths: tuple[float, ...] | None = units.bandwidths(
+        None, help="of an NPU per dimension and direction, all its links together: one per dimension, or one for all"
+    )
+    link_bandwidths: tuple[float, ...] | None = units.bandwidths(
+        None, help="of each link, in place of bandwidths: one per dimension, or one for all"
+    )
+    latencies: tuple[float, ...] | None = units.durations(
+        None, help="of a step from an NPU to the next: one per dimension, or one for all"
+    )
+    names: tuple[str, ...] | None = units.option(
+        None, help="what the dimensions are called, such as chiplet, package, node and pod; one per dimension"
+    )
+    link_energy: tuple[float, ...] = units.quantities(
+        units.Unit.JOULES_PER_BYTE, 0.0, help="energy per byte and link: one per dimension, or one for all"
+    )
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse values that do not fit the dimensions.
+
+        Raises:
+            InputError: Both or neither of the bandwidths, no latencies, or lists of other lengths.
+        """
+        count, own = len(self.dimensions), self.dimensions != _THEMIS
+        form = f"bandwidths (of an NPU) or link_bandwidths (of a link): one value for all, or {count}"
+        if self.bandwidths is not None and self.link_bandwidths is not None:
+            raise InputError("is given beside bandwidths", key="link_bandwidths", accepted=f"either {form}")
+        if own and self.bandwidths is None and self.link_bandwidths is None:
+            raise InputError(f"is missing for {list(self.dimensions)}", key="bandwidths", accepted=form)
+        if own and self.latencies is None:
+            message = f"is missing for {list(self.dimensions)}"
+            raise InputError(message, key="latencies", accepted=f"times such as '20 ns' or 0: one for all, or {count}")
+        for key in ("bandwidths", "link_bandwidths", "latencies", "link_energy"):
+            given = getattr(self, key)
+            if given is not None and len(given) not in (1, count):
+                raise InputError(
+                    f"{len(given)} values for the {count} dimensions {list(self.dimensions)}",
+                    key=key,
+                    accepted=f"one value for all, or {count}",
+                )
+        if self.names is not None and len(self.names) != count:
+            message = f"{len(self.names)} names for the {count} dimensions {list(self.dimensions)}"
+            raise InputError(message, key="names", accepted=f"{count} names")
+
+    def build(self) -> Fabric:
+        """Return the product."""
+        count = len(self.dimensions)
+        given = self.link_bandwidths or self.bandwidths or _THEMIS_BANDWIDTHS
+        latencies = _each(self.latencies or _THEMIS_LATENCIES, count)
+        energies, names = _each(self.link_energy, count), self.names or ("",) * count
+        dimensions = []
+        for number, bandwidth in enumerate(_each(given, count)):
+            kind, size = notation.parts(self.dimensions[number])
+            make = Dimension if self.link_bandwidths is None else Dimension.of_links
+            dimensions.append(make(kind, size, bandwidth, latencies[number], names[number], energy=energies[number]))
+        return product_fabric(dimensions)
+
+
+def _each(values: tuple[float, ...], count: int) -> tuple[float, ...]:
+    """Return one value per dimension; one is for all."""
+    return values * count if len(values) == 1 else values
