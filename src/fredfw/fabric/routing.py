@@ -234,7 +234,7 @@ class LiveRouter(Router):
 
 _OF_LINKS = ("sources", "destinations", "bandwidths", "latencies", "energies")
 
-_SEARCH_CELLS = 1 << 22
+SEARCH_CELLS = 1 << 22
 """Nodes times sources searched at once: bounds the memory to some 40 MB."""
 
 _REMEMBERED = 1 << 12
@@ -265,7 +265,7 @@ def _shortest_routes(fabric: Fabric, sources: IntArray, destinations: IntArray) 
     order = np.argsort(sources, kind="stable")
     roots, first = np.unique(sources[order], return_index=True)
     bounds = np.append(first, len(order))
-    block = max(1, _SEARCH_CELLS // len(fabric.kinds))
+    block = max(1, SEARCH_CELLS // len(fabric.kinds))
     counts, links = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]
     lacking = [np.zeros(0, dtype=bool)]
     for low in range(0, len(roots), block):
@@ -293,7 +293,7 @@ def _nearest(fabric: Fabric, nodes: IntArray, sources: IntArray, destinations: I
     hops, latencies = np.zeros(len(nodes), dtype=np.intp), np.zeros(len(nodes))
     reachable = np.ones(len(nodes), dtype=bool)
     for leaves, reverse in ((sources, True), (destinations, False)):
-        block = max(1, _SEARCH_CELLS // (len(fabric.kinds) + len(leaves)))
+        block = max(1, SEARCH_CELLS // (len(fabric.kinds) + len(leaves)))
         for low in range(0, len(nodes), block):
             part = slice(low, low + block)
             count = len(nodes[part])

@@ -35,6 +35,7 @@ FIRST_PARTY = {
         "optical-ring",
         "switch",
         "torus",
+        "twisted-torus",
     ),
     "collective": (
         "bruck",

@@ -1,0 +1,131 @@
+"""All shortest paths at once, on any fabric, without a Python loop over flows."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.errors import UnsupportedError
+from fredfw.fabric.fabric import Fabric
+from fredfw.fabric.flows import Operation, Routes
+from fredfw.fabric.routing import SEARCH_CELLS, Router, ShortestPathRouter, ranges
+from fredfw.typing import FloatArray, IntArray
+
+_FLOWS = 1 << 15
+"""Followed back at once: bounds the memory where they have many paths."""
+
+
+@frozen
+class MultipathRouter(Router):
+    """Spreads the flow of each pair evenly over all its shortest paths, as packet spraying does. Fits every fabric.
+
+    Each path of fewest hops carries the same share. A route takes as long as the slowest of its paths. Trees are those
+    of the router ``shortest-path``.
+    """
+
+    name: ClassVar[str] = "multipath"
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        """See ``Router.route``; raises ``UnsupportedError`` where there is no path."""
+        order = np.argsort(sources, kind="stable")
+        parts = [Routes(np.zeros(1, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
+        roots, first = np.unique(sources[order], return_index=True)
+        first = np.append(first, len(order))
+        block = max(1, SEARCH_CELLS // len(fabric.kinds))
+        for low in range(0, len(roots), block):
+            search = _Search.of(fabric, roots[low : low + block], destinations[order[first[low] :]])
+            end = first[min(low + block, len(roots))]
+            for start in range(first[low], end, _FLOWS):
+                flows = order[start : min(start + _FLOWS, end)]
+                rows = np.searchsorted(search.roots, sources[flows])
+                parts.append(search.back(rows, destinations[flows]))
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        return Routes.concatenate(parts).select(place)
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        """See ``Router.tree``."""
+        return ShortestPathRouter().tree(fabric, sources, destinations, operation)
+
+
+@frozen(eq=False)
+class _Search:
+    """Breadth-first searches from ``R`` nodes.
+
+    Args:
+        fabric: The network.
+        roots: ``(R,)`` nodes, in order.
+        hops: ``(R, nodes)`` links from each root to each node, -1 where none has been found.
+        ways: ``(R, nodes)`` number of paths of so many links.
+    """
+
+    fabric: Fabric
+    roots: IntArray
+    hops: IntArray
+    ways: FloatArray
+
+    @classmethod
+    def of(cls, fabric: Fabric, roots: IntArray, leaves: IntArray) -> _Search:
+        """Search until all ``leaves`` are found from all ``roots``, or nothing more is."""
+        nodes, (start, order) = len(fabric.kinds), fabric.leaving
+        hops, ways = np.full((len(roots), nodes), -1), np.zeros((len(roots), nodes))
+        wanted = np.unique(leaves)
+        row, node, far = np.arange(len(roots)), roots, 0
+        hops[row, node], ways[row, node] = 0, 1.0
+        while node.size and (hops[:, wanted] < 0).any():
+            far += 1
+            degree = start[node + 1] - start[node]
+            links = order[ranges(start[node], degree)]
+            cell = np.repeat(row, degree) * nodes + fabric.destinations[links]
+            fresh = hops.ravel()[cell] < 0
+            counts = np.repeat(ways[row, node], degree)[fresh]
+            cell, of = np.unique(cell[fresh], return_inverse=True)
+            row, node = np.divmod(cell, nodes)
+            hops[row, node], ways[row, node] = far, np.bincount(of, counts, len(cell))
+        return cls(fabric, roots, hops, ways)
+
+    def back(self, rows: IntArray, leaves: IntArray) -> Routes:
+        """Return the routes from ``roots[rows[f]]`` to ``leaves[f]``; the links of each are in the order of their way.
+
+        Raises:
+            UnsupportedError: There is no path.
+        """
+        fabric, nodes, count = self.fabric, len(self.fabric.kinds), len(rows)
+        lost = np.flatnonzero(self.hops[rows, leaves] < 0)
+        if lost.size:
+            ends = (fabric.node_name(int(one)) for one in (self.roots[rows[lost[0]]], leaves[lost[0]]))
+            raise UnsupportedError(f"fabric {fabric.name!r} has no path from {' to '.join(ends)}")
+        start, order = fabric.entering
+        flow, node, share, seconds = np.arange(count), leaves, np.ones(count), np.zeros(count)
+        latencies = np.zeros(count)
+        steps: list[tuple[IntArray, IntArray, FloatArray]] = []
+        while True:
+            there = self.hops[rows[flow], node] == 0
+            latencies[flow[there]] = seconds[there]
+            flow, node, share, seconds = (one[~there] for one in (flow, node, share, seconds))
+            if not flow.size:
+                break
+            degree = start[node + 1] - start[node]
+            links = order[ranges(start[node], degree)]
+            of = np.repeat(np.arange(len(flow)), degree)
+            near = fabric.sources[links]
+            row = rows[flow[of]]
+            closer = self.hops[row, near] == self.hops[row, node[of]] - 1
+            links, of, near, row = links[closer], of[closer], near[closer], row[closer]
+            part = share[of] * self.ways[row, near] / self.ways[row, node[of]]
+            steps.append((flow[of], links, part))
+            cell, group = np.unique(flow[of] * nodes + near, return_inverse=True)
+            longest = np.zeros(len(cell))
+            np.maximum.at(longest, group, seconds[of] + fabric.latencies[links])
+            share, seconds = np.bincount(group, part, len(cell)), longest
+            flow, node = np.divmod(cell, nodes)
+        # Found from the far end.
+        columns = [np.concatenate(column) for column in zip(*reversed(steps), strict=True)] if steps else _NOTHING
+        order = np.argsort(columns[0], kind="stable")
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(columns[0], minlength=count))])
+        return Routes(offsets, columns[1][order], latencies, columns[2][order])
+
+
+_NOTHING = [np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros(0)]
