@@ -46,6 +46,7 @@ from fredfw.fabric import (
     Split,
     Start,
     Topology,
+    ValiantRouter,
     Wait,
     product_fabric,
 )
@@ -121,6 +122,7 @@ __all__ = [
     "TaskKind",
     "Timeline",
     "Topology",
+    "ValiantRouter",
     "Wait",
     "Work",
     "Workload",

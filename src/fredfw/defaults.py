@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fredfw.collectives import CollectiveAlgorithm
 from fredfw.collectives.direct import DirectAlgorithm
-from fredfw.fabric import DimensionOrderRouter, MultipathRouter, Router, ShortestPathRouter
+from fredfw.fabric import DimensionOrderRouter, MultipathRouter, Router, ShortestPathRouter, ValiantRouter
 from fredfw.plugin import hookimpl
 from fredfw.simulation.sharing import CircuitPreempt, MaxMin, SharingPolicy, StrictLinks
 from fredfw.workloads import LinearPlacement, Placement, SnakePlacement
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @hookimpl
 def fredfw_routers() -> Sequence[type[Router]]:
     """Register the routers that fit every fabric, and the one for all products of dimensions."""
-    return [DimensionOrderRouter, MultipathRouter, ShortestPathRouter]
+    return [DimensionOrderRouter, MultipathRouter, ShortestPathRouter, ValiantRouter]
 
 
 @hookimpl

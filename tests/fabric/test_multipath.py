@@ -16,7 +16,7 @@ from fredfw.testing.fabrics import grid, star
 
 def network(nodes: int, links: list[tuple[int, int]], latencies: Any = 1.0) -> Fabric:
     near, far = zip(*links, strict=True)
-    return Fabric("any", [NodeKind.NPU] * nodes, near, far, 1.0, latencies, 0.0, copies=True, reduces=True)  # type: ignore[arg-type]  # lists do as well
+    return Fabric("any", [NodeKind.NPU] * nodes, near, far, 1.0, latencies, 0.0, copies=True, reduces=True)
 
 
 @pytest.mark.parametrize(

@@ -783,7 +783,7 @@ def test_a_plugin_given_by_hand_may_stop_a_run() -> None:
 def test_the_core_is_a_plugin_like_others() -> None:
     manager = PluginManager()
     manager.register(fredfw.defaults, "core")
-    assert manager.routers.names() == ("dimension-order", "multipath", "shortest-path")
+    assert manager.routers.names() == ("dimension-order", "multipath", "shortest-path", "valiant")
     assert manager.collectives.names() == ("direct",)
     assert manager.placements.names() == ("linear", "snake")
     assert manager.sharing_policies.names() == ("circuit-preempt", "max-min", "strict-links")

@@ -7,6 +7,7 @@ from fredfw.fabric.fabric import Capabilities, Fabric, Level, NodeKind, Topology
 from fredfw.fabric.flows import FlowSet, Operation, Routes
 from fredfw.fabric.multipath import MultipathRouter
 from fredfw.fabric.routing import LiveRouter, Router, ShortestPathRouter
+from fredfw.fabric.valiant import ValiantRouter
 from fredfw.fabric.view import GroupView
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Split",
     "Start",
     "Topology",
+    "ValiantRouter",
     "Wait",
     "product_fabric",
 ]

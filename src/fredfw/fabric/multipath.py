@@ -119,13 +119,12 @@ class _Search:
             cell, group = np.unique(flow[of] * nodes + near, return_inverse=True)
             longest = np.zeros(len(cell))
             np.maximum.at(longest, group, seconds[of] + fabric.latencies[links])
-            share, seconds = np.bincount(group, part, len(cell)), longest
             flow, node = np.divmod(cell, nodes)
-        # Found from the far end.
-        columns = [np.concatenate(column) for column in zip(*reversed(steps), strict=True)] if steps else _NOTHING
-        order = np.argsort(columns[0], kind="stable")
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(columns[0], minlength=count))])
-        return Routes(offsets, columns[1][order], latencies, columns[2][order])
+            share, seconds = np.bincount(group, part, len(cell)).astype(np.float64, copy=False), longest
+        flows, found, shares = (np.concatenate(column) for column in zip(_NO_STEP, *reversed(steps), strict=True))
+        along = np.argsort(flows, kind="stable")  # the last step was found first
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(flows, minlength=count))])
+        return Routes(offsets, found[along], latencies, shares[along])
 
 
-_NOTHING = [np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros(0)]
+_NO_STEP = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros(0)

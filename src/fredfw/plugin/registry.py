@@ -30,6 +30,7 @@ FIRST_PARTY = {
         "fat-tree",
         "fred",
         "fully-connected",
+        "hyperx",
         "mesh2d",
         "multi-dimensional",
         "optical-ring",

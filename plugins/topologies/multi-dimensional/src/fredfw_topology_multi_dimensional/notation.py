@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 
@@ -25,12 +25,16 @@ FORM = (
 _ENTRY = re.compile(r"\s*([^\W\d](?:[\w -]*[^\W\d])?)\s*(?:\(\s*(\d+)\s*\)|\s(\d+))\s*")
 
 
-def read(given: object, attribute: attrs.Attribute[object]) -> tuple[str, ...]:
-    """Return dimensions as this package writes them, ``ring 4``, innermost first.
+def field(default: tuple[str, ...], *, help: str) -> Any:  # noqa: A002  (as in fredfw.units)
+    """Declare a field of dimensions, each as this package writes it, ``ring 4``, innermost first.
 
-    Raises:
-        InputError: Something else is given, a kind is unknown, or a size is below 2.
+    What it is given must be dimensions of known kinds with sizes of 2 or more, or an ``InputError`` says so.
     """
+    converter = attrs.Converter(_read, takes_field=True)
+    return attrs.field(default=default, converter=converter, metadata={"help": help, "accepted": FORM})
+
+
+def _read(given: object, attribute: attrs.Attribute[Any]) -> tuple[str, ...]:
     key = attribute.name
     if isinstance(given, str):
         given = re.split(r"(?<=\))_|,", given)
@@ -40,7 +44,7 @@ def read(given: object, attribute: attrs.Attribute[object]) -> tuple[str, ...]:
 
 
 def parts(entry: str) -> tuple[Kind, int]:
-    """Return kind and size of a dimension that ``read`` returned."""
+    """Return kind and size of a dimension of such a field."""
     kind, size = entry.split()
     return _KINDS[_plain(kind)], int(size)
 

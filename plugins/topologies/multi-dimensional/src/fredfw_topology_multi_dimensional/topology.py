@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import attrs
 from attrs import frozen
 
 from fredfw import Dimension, Fabric, Topology, product_fabric, units
@@ -35,11 +34,7 @@ class MultiDimensional(Topology):
 
     name: ClassVar[str] = "multi-dimensional"
 
-    dimensions: tuple[str, ...] = attrs.field(
-        default=_THEMIS,
-        converter=attrs.Converter(notation.read, takes_field=True),
-        metadata={"help": "kind and size of each dimension, innermost first", "accepted": notation.FORM},
-    )
+    dimensions: tuple[str, ...] = notation.field(_THEMIS, help="kind and size of each dimension, innermost first")
     bandwidths: tuple[float, ...] | None = units.bandwidths(
         None, help="of an NPU per dimension and direction, all its links together: one per dimension, or one for all"
     )

@@ -96,7 +96,8 @@ class TwistedTorus(Topology):
             long = np.array(self.dimensions) > short
             there += (there[:, dimension] == short)[:, None] * long * short
         there %= self.dimensions
-        return np.ravel_multi_index(tuple(there.T), self.dimensions, order="F")
+        far: IntArray = np.ravel_multi_index(tuple(there.T), self.dimensions, order="F")
+        return far
 
 
 @hookimpl

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import fredfw_topology_hyperx as plugin
+from fredfw import Level, MultipathRouter
+from fredfw.errors import InputError
+from fredfw_topology_hyperx import HyperX
+
+
+def test_it_is_registered() -> None:
+    assert plugin.fredfw_topologies() == [HyperX]
+
+
+@pytest.mark.parametrize("sizes", [(4,), (3, 4), (2, 3, 4)])
+def test_it_is_a_hamming_graph(sizes: tuple[int, ...]) -> None:
+    fabric = HyperX(dimensions=sizes).build()
+    expected = nx.complete_graph(sizes[0])
+    for size in sizes[1:]:
+        expected = nx.cartesian_product(expected, nx.complete_graph(size))
+    built = nx.Graph(nx.DiGraph(fabric.to_networkx()))
+    assert nx.is_isomorphic(built, expected)
+    assert len(fabric.sources) == 2 * expected.number_of_edges()
+    assert nx.diameter(built) == len(sizes)
+
+
+def test_the_default() -> None:
+    fabric = HyperX().build()
+    assert (fabric.name, len(fabric.npus), len(fabric.sources)) == ("4x4 HyperX", 16, 96)
+    assert fabric.levels == (Level(4, "fully-connected", 750e9, 20e-9),) * 2
+
+
+def test_dimensions_have_their_own_links() -> None:
+    fabric = HyperX(dimensions=(2, 3), link_bandwidth=("1 GB/s", "2 GB/s"), link_latency=("1 s", "10 s")).build()  # type: ignore[arg-type]  # converted from text
+    assert fabric.levels == (Level(2, "fully-connected", 1e9, 1.0), Level(3, "fully-connected", 2e9, 10.0))
+    route = fabric.router.route(fabric, np.array([0]), np.array([5]))
+    assert fabric.sources[route.links].tolist() == [0, 1]
+    assert route.latencies.tolist() == [11.0]
+
+
+def test_minimal_paths_are_the_orders_of_the_dimensions() -> None:
+    # Two NPUs that differ in m dimensions have m! shortest paths.
+    fabric = HyperX(dimensions=(3, 3, 3)).build()
+    spread = MultipathRouter().route(fabric, np.array([0]), np.array([26]))
+    assert spread.coefficients is not None
+    assert sorted(spread.coefficients.tolist()) == pytest.approx([1 / 6] * 6 + [1 / 3] * 6)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("dimensions", []),
+        ("dimensions", [4, 1]),
+        ("dimensions", [4, 2.5]),
+        ("link_bandwidth", "750 GB"),
+        ("link_bandwidth", ["1 GB/s"] * 3),
+        ("link_latency", ["1 ns"] * 3),
+        ("link_energy", "-1 pJ/bit"),
+    ],
+)
+def test_bad_input_names_key_value_and_what_is_accepted(field: str, value: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        HyperX(**{field: value})
+    assert caught.value.key == field
+    assert caught.value.accepted
