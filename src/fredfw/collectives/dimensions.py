@@ -245,9 +245,8 @@ class _Line:
 
     def at(self, positions: IntArray) -> IntArray:
         """Return the ``(ranks,)`` ranks at other ``positions`` of the line of each."""
-        index = list(np.unravel_index(self.place, self.rank_at.shape))
-        index[self.dimension] = positions
-        ranks: IntArray = self.rank_at[tuple(index)]
+        stride = int(np.prod(self.rank_at.shape[self.dimension + 1 :]))
+        ranks: IntArray = self.rank_at.ravel()[self.place + (positions - self.x) * stride]
         return ranks
 
 
@@ -282,16 +281,20 @@ def _ring(line: _Line, *, reduce: bool) -> list[Phase]:
 
 def _bidirectional_ring(line: _Line, *, reduce: bool) -> list[Phase]:
     """Return one phase in which the first half of every block goes one way round, and the second the other."""
-    rank, half = np.arange(len(line.x)), line.block // 2
-    ahead, back = ((line.x - way) % line.positions if reduce else line.x for way in (1, -1))
+    half = line.block // 2
+    ways = np.array([1, -1])
+    first = (line.x[:, None] - ways) % line.positions if reduce else line.x[:, None]
+    destination = np.stack([line.on(1), line.on(-1)], axis=1)
+    # Rows of a rank by their destination, for flows are found in one pass then.
+    order = np.argsort(destination, axis=1)
     return [
         Phase.of(
-            np.tile(rank, 2),
-            np.concatenate([line.on(1), line.on(-1)]),
-            np.concatenate([ahead * line.block, back * line.block + half]),
-            base=np.tile(line.base, 2),
+            np.repeat(np.arange(len(line.x)), 2),
+            np.take_along_axis(destination, order, axis=1).ravel(),
+            np.take_along_axis(first * line.block + [0, half], order, axis=1).ravel(),
+            base=np.repeat(line.base, 2),
             count=half,
-            stride=np.repeat([-line.block, line.block], len(rank)),
+            stride=(-ways * line.block)[order].ravel(),
             modulus=line.positions * line.block,
             reduce=reduce,
             repeat=line.positions - 1,
@@ -300,15 +303,18 @@ def _bidirectional_ring(line: _Line, *, reduce: bool) -> list[Phase]:
 
 
 def _direct(line: _Line, *, reduce: bool) -> list[Phase]:
-    distances, n = range(1, line.positions), len(line.x)
-    chunk = np.concatenate([(line.x + one) % line.positions if reduce else line.x for one in distances])
-    chunk *= line.block
+    others = line.positions - 1
+    source = np.repeat(np.arange(len(line.x)), others)
+    own = np.repeat(line.x, others)
+    position = np.tile(np.arange(others), len(line.x))
+    position += position >= own
+    stride = int(np.prod(line.rank_at.shape[line.dimension + 1 :]))
     return [
         Phase.of(
-            np.tile(np.arange(n), line.positions - 1),
-            np.concatenate([line.on(one) for one in distances]),
-            chunk,
-            base=np.tile(line.base, line.positions - 1),
+            source,
+            line.rank_at.ravel()[line.place[source] + (position - own) * stride],
+            (position if reduce else own) * line.block,
+            base=line.base[source],
             count=line.block,
             modulus=line.positions * line.block,
             reduce=reduce,
