@@ -8,7 +8,7 @@ all-gather goes the way back, and an all-reduce both ways. ``ring``, ``hierarchi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 
 import numpy as np
@@ -243,6 +243,16 @@ class _Line:
         """Return the ``(ranks,)`` ranks that are ``distance`` positions on from each, round the line."""
         return np.roll(self.rank_at, -distance, axis=self.dimension).ravel()[self.place]
 
+    @cached_property
+    def others(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """A row for each rank and each other one of its line: the rank, the other, the rank's base, its position."""
+        source = np.repeat(np.arange(len(self.x)), self.positions - 1)
+        own = self.x[source]
+        position = np.tile(np.arange(self.positions - 1), len(self.x))
+        position += position >= own
+        stride = int(np.prod(self.rank_at.shape[self.dimension + 1 :]))
+        return source, self.rank_at.ravel()[self.place[source] + (position - own) * stride], self.base[source], position
+
     def at(self, positions: IntArray) -> IntArray:
         """Return the ``(ranks,)`` ranks at other ``positions`` of the line of each."""
         stride = int(np.prod(self.rank_at.shape[self.dimension + 1 :]))
@@ -303,18 +313,13 @@ def _bidirectional_ring(line: _Line, *, reduce: bool) -> list[Phase]:
 
 
 def _direct(line: _Line, *, reduce: bool) -> list[Phase]:
-    others = line.positions - 1
-    source = np.repeat(np.arange(len(line.x)), others)
-    own = np.repeat(line.x, others)
-    position = np.tile(np.arange(others), len(line.x))
-    position += position >= own
-    stride = int(np.prod(line.rank_at.shape[line.dimension + 1 :]))
+    source, destination, base, position = line.others
     return [
         Phase.of(
             source,
-            line.rank_at.ravel()[line.place[source] + (position - own) * stride],
-            (position if reduce else own) * line.block,
-            base=line.base[source],
+            destination,
+            (position if reduce else line.x[source]) * line.block,
+            base=base,
             count=line.block,
             modulus=line.positions * line.block,
             reduce=reduce,
