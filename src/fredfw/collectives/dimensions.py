@@ -244,6 +244,16 @@ class _Line:
         return np.roll(self.rank_at, -distance, axis=self.dimension).ravel()[self.place]
 
     @cached_property
+    def both_ways(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """Two rows for each rank: the rank, the next or the previous one of its line, the rank's base, 1 or -1."""
+        neighbours = np.stack([self.on(1), self.on(-1)], axis=1)
+        # By the neighbours' numbers, for flows are found in one pass then.
+        order = np.argsort(neighbours, axis=1)
+        source = np.repeat(np.arange(len(self.x)), 2)
+        ways = np.array([1, -1])[order].ravel()
+        return source, np.take_along_axis(neighbours, order, axis=1).ravel(), np.repeat(self.base, 2), ways
+
+    @cached_property
     def others(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """A row for each rank and each other one of its line: the rank, the other, the rank's base, its position."""
         source = np.repeat(np.arange(len(self.x)), self.positions - 1)
@@ -291,20 +301,16 @@ def _ring(line: _Line, *, reduce: bool) -> list[Phase]:
 
 def _bidirectional_ring(line: _Line, *, reduce: bool) -> list[Phase]:
     """Return one phase in which the first half of every block goes one way round, and the second the other."""
-    half = line.block // 2
-    ways = np.array([1, -1])
-    first = (line.x[:, None] - ways) % line.positions if reduce else line.x[:, None]
-    destination = np.stack([line.on(1), line.on(-1)], axis=1)
-    # Rows of a rank by their destination, for flows are found in one pass then.
-    order = np.argsort(destination, axis=1)
+    source, destination, base, way = line.both_ways
+    x = line.x[source]
     return [
         Phase.of(
-            np.repeat(np.arange(len(line.x)), 2),
-            np.take_along_axis(destination, order, axis=1).ravel(),
-            np.take_along_axis(first * line.block + [0, half], order, axis=1).ravel(),
-            base=np.repeat(line.base, 2),
-            count=half,
-            stride=(-ways * line.block)[order].ravel(),
+            source,
+            destination,
+            ((x - way) % line.positions if reduce else x) * line.block + np.where(way > 0, 0, line.block // 2),
+            base=base,
+            count=line.block // 2,
+            stride=-way * line.block,
             modulus=line.positions * line.block,
             reduce=reduce,
             repeat=line.positions - 1,
