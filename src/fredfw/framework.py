@@ -51,7 +51,8 @@ class Framework:
             UnknownNameError: No such topology.
             InputError: An unknown field or an impossible value.
         """
-        return configure.build(self.plugins.topologies.get(name), fields)
+        cls = self.plugins.topologies.get(name)
+        return configure.build(cls, fields, registries=lambda: self.plugins.registries)
 
     def simulate_collective(
         self,
@@ -114,7 +115,8 @@ class Framework:
             return self._latest[2]
         chosen: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None = None
         if algorithm != "auto":
-            chosen = {None: (configure.build(self.plugins.collectives.get(algorithm), options),)}
+            cls = self.plugins.collectives.get(algorithm)
+            chosen = {None: (configure.build(cls, options, registries=lambda: self.plugins.registries),)}
         elif options:
             raise InputError(f"{sorted(options)} given without an algorithm", key="algorithm", accepted="a name")
         bench = Bench(fabric, sharing_of(fabric, self.plugins), chosen, self.plugins, fastest=chosen is None)
@@ -260,7 +262,7 @@ class Framework:
             title=experiment.title,
             fabrics=len(experiment.fabrics),
             workloads=len(experiment.workloads),
-            plugins=self.plugins.versions(used=[type(one) for one in used]),
+            plugins=self.plugins.versions(used=[type(part) for one in used for part in configure.parts(one)]),
         )
 
     def _experiment(self, experiment: Experiment | str | Path) -> Experiment:

@@ -411,7 +411,7 @@ def collective(
 
     registries = framework.plugins
     cls = _named("--topology", registries.topologies, topology)
-    chosen_topology = configured(cls, fields, "--set")
+    chosen_topology = configured(cls, fields, "--set", plugins=registries)
     fabric = built(chosen_topology)
     members = None if group is None else parse_group(group, len(fabric.npus))
     chosen: dict[str, Any] = {}

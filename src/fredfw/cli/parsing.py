@@ -8,12 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import attrs
+
 from fredfw import limits
 from fredfw.errors import InputError
 from fredfw.units import Unit, parse
 
 if TYPE_CHECKING:
     from fredfw.experiment.spec import Experiment
+    from fredfw.plugin.manager import PluginManager
 
 T = TypeVar("T")
 _MOST_SIZES = 10_000
@@ -167,6 +170,11 @@ def _plugins_at(experiment: Experiment, parts: tuple[str, ...]) -> list[object]:
             return [experiment.npu]
         case ("fabrics", name, "topology" | "sweep"):
             return [one.topology for one in experiment.fabrics if one.template == name]
+        case ("fabrics", name, "topology", *fields):
+            found: list[object] = [one.topology for one in experiment.fabrics if one.template == name]
+            for field in fields:
+                found = [getattr(one, field, None) for one in found]
+            return [one for one in found if attrs.has(type(one))]
         case ("fabrics", name, "router" | "sharing" | "placement" as key):
             return [getattr(one, key) for one in experiment.fabrics if one.template == name]
         case ("fabrics", name, "collectives", *_):
@@ -178,15 +186,26 @@ def _plugins_at(experiment: Experiment, parts: tuple[str, ...]) -> list[object]:
             return []
 
 
-def configured(cls: type[T], assignments: Iterable[str], option: str) -> T:
+def configured(cls: type[T], assignments: Iterable[str], option: str, *, plugins: PluginManager | None = None) -> T:
     """Return the plugin ``cls`` configured by texts such as ``rows=4``, which ``option`` (``--set``) was given.
+
+    Args:
+        cls: The class.
+        assignments: The texts.
+        option: What gave them.
+        plugins: Those that a field may name, such as a topology inside of another one.
 
     Raises:
         InputError: Not of that form, an unknown field, or a value that it does not accept.
     """
     from fredfw.plugin import configure
 
-    return configure.from_text(cls, parse_assignments(assignments, option), key_prefix=option)
+    return configure.from_text(
+        cls,
+        parse_assignments(assignments, option),
+        key_prefix=option,
+        registries=lambda: () if plugins is None else plugins.registries,
+    )
 
 
 def parse_size(text: str, key: str) -> float:

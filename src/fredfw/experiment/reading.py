@@ -412,16 +412,8 @@ class _Reader:
         return ", ".join(cls.name for cls in algorithms if pattern is None or pattern in cls.patterns)
 
     def choice(self, value: object, registry: Registry[_T], key: str) -> _T:
-        """Return the configured plugin that ``value`` names: its name, or a table of its name and its fields."""
-        options = dict(value) if isinstance(value, Mapping) else {"name": value}
-        name = options.pop("name", None)
-        if not isinstance(name, str):
-            raise InputError(f"{value!r} does not name a plugin", key=key, accepted="a name, or { name = ..., ... }")
-        try:
-            cls = registry.get(name)
-        except UnknownNameError as error:
-            raise error.at(key=key) from None
-        return configure.build(cls, options, key_prefix=key)
+        """Return the configured plugin that ``value`` names, see ``configure.choose``."""
+        return configure.choose(value, registry, key_prefix=key, registries=lambda: self.plugins.registries)
 
 
 def _check_keys(table: Mapping[str, Any], known: Sequence[str], key: str, *, plugin: str | None = None) -> None:

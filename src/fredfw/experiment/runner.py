@@ -307,7 +307,7 @@ class Runner:
             "compute_scale": workload.compute_scale,
             "priorities": list(experiment.priorities),
             "fidelity": fidelity,
-            "versions": self._plugins.versions(used=[type(one) for one in used]),
+            "versions": self._plugins.versions(used=[type(part) for one in used for part in configure.parts(one)]),
         }
 
 

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from datetime import date, time
 from enum import Enum
 from numbers import Integral, Real
 from operator import index
 from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import attrs
 import numpy as np
 
 from fredfw.answers import FAILURES, explain, whose
-from fredfw.errors import FredfwError, InputError, PluginError, nearest
+from fredfw.errors import FredfwError, InputError, PluginError, UnknownNameError, nearest
 from fredfw.plugin import schema
 from fredfw.units import LEAST, MOST, Unit, render
 
+if TYPE_CHECKING:
+    from fredfw.plugin.registry import Registry
+
 T = TypeVar("T")
+
+Registries = Callable[[], "Sequence[Registry[Any]]"]
+"""Returns the registries in which plugins are looked up that a field of another plugin names."""
 
 # Units to suggest for a number that has none. A number of bytes needs none, as in nccl-tests.
 _SUGGESTED = {
@@ -36,17 +42,23 @@ _USUAL = (1e-3, 1e6)
 _LARGEST = 2**63 - 1
 
 
-def build(cls: type[T], mapping: Mapping[str, Any], *, key_prefix: str = "") -> T:
+def _none() -> Sequence[Registry[Any]]:
+    return ()
+
+
+def build(cls: type[T], mapping: Mapping[str, Any], *, key_prefix: str = "", registries: Registries = _none) -> T:
     """Return an instance of an attrs class, configured by a table.
 
     Values must have the types of the fields: nothing is guessed, except that an integral float is an integer, and a
     list may fill a tuple or a set. A field with a converter gets its value as it is, so quantities may be text. Tables
-    fill fields whose type is an attrs class.
+    fill fields whose type is an attrs class. A field whose type is an interface of plugins, such as ``Topology``, takes
+    what ``choose`` takes.
 
     Args:
         cls: The class.
         mapping: Values by key.
         key_prefix: Key path of the table, for messages.
+        registries: Of the plugins that fields may name; asked only where a field names one.
 
     Raises:
         InputError: A key is unknown or missing, or a value has the wrong type or is refused by the class; names key
@@ -54,13 +66,30 @@ def build(cls: type[T], mapping: Mapping[str, Any], *, key_prefix: str = "") -> 
         PluginError: The class cannot be configured.
     """
     try:
-        return _build(cls, mapping)
+        return _build(cls, mapping, registries)
     except InputError as error:
         error.at(key=key_prefix)
         raise
 
 
-def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "") -> T:
+def choose(value: object, registry: Registry[T], *, key_prefix: str = "", registries: Registries = _none) -> T:
+    """Return the configured plugin that ``value`` names: its name, or a table of its name and its fields.
+
+    Raises as ``build`` does, and ``UnknownNameError`` where nothing has that name.
+    """
+    options = dict(value) if isinstance(value, Mapping) else {"name": value}
+    name = options.pop("name", None)
+    if not isinstance(name, str):
+        message = f"{value!r} does not name a plugin"
+        raise InputError(message, key=key_prefix or None, accepted="a name, or { name = ..., ... }")
+    try:
+        cls = registry.get(name)
+    except UnknownNameError as error:
+        raise error.at(key=key_prefix) from None
+    return build(cls, options, key_prefix=key_prefix, registries=registries)
+
+
+def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "", registries: Registries = _none) -> T:
     """Return an instance of an attrs class, configured by texts such as those of ``--set key=value``.
 
     A text is read as ``from_toml`` does, and kept as it is where the field takes nothing but text. A field that takes a
@@ -72,7 +101,34 @@ def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "") -
         check_units(cls, values)
     except InputError as error:
         raise error.at(key=key_prefix) from None
-    return build(cls, values, key_prefix=key_prefix)
+    configured = build(cls, values, key_prefix=key_prefix, registries=registries)
+    try:
+        _check_units_inside(configured, values)
+    except InputError as error:
+        raise error.at(key=key_prefix) from None
+    return configured
+
+
+def _check_units_inside(configured: Any, values: Mapping[str, Any]) -> None:
+    """Check units, as ``check_units`` does, in tables that configure plugins in the fields of ``configured``."""
+    for key, value in values.items():
+        inner = getattr(configured, key, None)
+        if isinstance(value, Mapping) and attrs.has(type(inner)):
+            try:
+                check_units(type(inner), value)
+                _check_units_inside(inner, value)
+            except InputError as error:
+                raise error.at(key=key) from None
+
+
+def parts(plugin: Any) -> Iterator[Any]:
+    """Yield a configured plugin, and those that its fields hold."""
+    yield plugin
+    for one in attrs.fields(type(plugin)):
+        value = getattr(plugin, one.name)
+        for inner in value if isinstance(value, list | tuple) else [value]:
+            if attrs.has(type(inner)) and isinstance(getattr(type(inner), "name", None), str):
+                yield from parts(inner)
 
 
 def check_units(cls: type, values: Mapping[str, Any]) -> None:
@@ -115,7 +171,7 @@ def unstructure(instance: Any) -> dict[str, Any]:
     return plain
 
 
-def _build(cls: type[T], mapping: Any) -> T:
+def _build(cls: type[T], mapping: Any, registries: Registries) -> T:
     settings = schema.settings(cls)
     keys = ", ".join(settings) or "no keys"
     if not isinstance(mapping, Mapping):
@@ -126,7 +182,7 @@ def _build(cls: type[T], mapping: Any) -> T:
     for key, setting in settings.items():
         if setting.attribute.default is attrs.NOTHING and key not in mapping:
             raise InputError("is missing", key=key, accepted=setting.accepted)
-    arguments = {key: _value(value, settings[key]) for key, value in mapping.items()}
+    arguments = {key: _value(value, settings[key], registries) for key, value in mapping.items()}
     try:
         return cls(**arguments)
     except FredfwError:
@@ -159,25 +215,26 @@ def _culprit(reason: str, settings: Mapping[str, schema.Setting], arguments: Map
     return None
 
 
-def _value(value: Any, setting: schema.Setting) -> Any:
+def _value(value: Any, setting: schema.Setting, registries: Registries) -> Any:
     if setting.attribute.converter is not None:
         return value
     try:
-        return _convert(value, setting.hint)
+        return _convert(value, setting.hint, registries)
     except InputError as error:
-        if error.key is None:  # it is about the whole value, and the field says more about that than the type
+        # It is about the whole value, and the field says more about that than the type.
+        if error.key is None and not isinstance(error, UnknownNameError):
             error.accepted = setting.accepted
         error.at(key=setting.key)
         raise
 
 
-def _convert(value: Any, hint: Any) -> Any:
+def _convert(value: Any, hint: Any, registries: Registries) -> Any:
     """Return ``value`` as the annotated type ``hint``; raises ``InputError`` if it is not of that type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in (Any, object):
         return value
     if origin in schema.UNIONS:
-        return _convert_union(value, hint)
+        return _convert_union(value, hint, registries)
     if origin is Literal:
         if value in arguments:
             return value
@@ -195,12 +252,16 @@ def _convert(value: Any, hint: Any) -> Any:
                 return one
         raise _unknown(value, hint, [one.value for one in kind])
     if attrs.has(kind) and not isinstance(value, kind):
-        return _build(kind, value)
+        return _build(kind, value, registries)
+    if schema.is_interface(kind) and isinstance(value, str | Mapping):
+        registry = next((one for one in registries() if one.interface is kind), None)
+        if registry is not None:
+            return choose(value, registry, registries=registries)
     if issubclass(kind, Sequence | Set) and kind is not str and isinstance(value, list | tuple | Set):
-        return _convert_items(value, hint)
+        return _convert_items(value, hint, registries)
     if issubclass(kind, Mapping) and isinstance(value, Mapping):
         inner = arguments[1] if arguments else Any
-        return {key: _inside(str(key), one, inner) for key, one in value.items()}
+        return {key: _inside(str(key), one, inner, registries) for key, one in value.items()}
     if isinstance(value, kind) and not isinstance(value, bool):
         return value
     raise _mismatch(value, hint)
@@ -232,24 +293,24 @@ def _checked(number: int, value: Any) -> int:
     return number
 
 
-def _convert_union(value: Any, hint: Any) -> Any:
+def _convert_union(value: Any, hint: Any, registries: Registries) -> Any:
     members = get_args(hint)
     if value is None and NoneType in members:
         return None
     if type(value) in members:
-        return _convert(value, type(value))
+        return _convert(value, type(value), registries)
     candidates = [one for one in members if one is not NoneType]
     if len(candidates) == 1:
-        return _convert(value, candidates[0])
+        return _convert(value, candidates[0], registries)
     for one in candidates:
         try:
-            return _convert(value, one)
+            return _convert(value, one, registries)
         except InputError:
             continue
     raise _mismatch(value, hint)
 
 
-def _convert_items(value: Any, hint: Any) -> Any:
+def _convert_items(value: Any, hint: Any, registries: Registries) -> Any:
     kind, arguments = get_origin(hint) or hint, get_args(hint)
     if kind is tuple and arguments and arguments[-1] is not ...:
         if len(value) != len(arguments):
@@ -257,15 +318,15 @@ def _convert_items(value: Any, hint: Any) -> Any:
         inner = arguments
     else:
         inner = (arguments[0] if arguments else Any,) * len(value)
-    items = (_inside(f"[{position}]", one, inner[position]) for position, one in enumerate(value))
+    items = (_inside(f"[{position}]", one, inner[position], registries) for position, one in enumerate(value))
     if kind in (list, set):
         return kind(items)
     return frozenset(items) if issubclass(kind, Set) else tuple(items)
 
 
-def _inside(place: str, value: Any, hint: Any) -> Any:
+def _inside(place: str, value: Any, hint: Any, registries: Registries) -> Any:
     try:
-        return _convert(value, hint)
+        return _convert(value, hint, registries)
     except InputError as error:
         error.at(key=place)
         raise
@@ -350,5 +411,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence):
         return [_plain(one) for one in value]
     if attrs.has(type(value)):
+        name = getattr(type(value), "name", None)
+        # What is selected by a name is a plugin; a field called name is no text of the class.
+        if isinstance(name, str):
+            # A table inside of a table leaves out what is not given: TOML cannot say none.
+            return {"name": name, **{key: one for key, one in unstructure(value).items() if one is not None}}
         return unstructure(value)
     raise TypeError(f"holds {value!r}, which is not plain data")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence, Set
 from enum import Enum
@@ -122,9 +123,16 @@ def phrase(hint: Any) -> str:
         return f"a list, each {phrase(arguments[0])}" if arguments else "a list"
     if issubclass(kind, Mapping):
         return f"a table, each value {phrase(arguments[1])}" if arguments else "a table"
+    if is_interface(kind):
+        return f"the name of a {kind.__name__.lower()}, or {{ name = ..., ... }}"
     if attrs.has(kind):
         return f"a table of {', '.join(settings(kind)) or 'nothing'}"
     return type_text(hint)
+
+
+def is_interface(kind: type) -> bool:
+    """Return whether it is an interface of plugins, which are chosen by their ``name``."""
+    return inspect.isabstract(kind) and "name" in inspect.get_annotations(kind)
 
 
 def type_text(hint: Any) -> str:

@@ -7,12 +7,13 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from attrs import frozen
 
 from fredfw.plugin import configure, schema
-from fredfw.plugin.manager import PluginManager
+from fredfw.plugin.manager import PluginManager, Registry
 from fredfw.testing.conformance import Check, ConformanceError, describe
 
 S = TypeVar("S")
@@ -34,6 +35,12 @@ class Case(Generic[S]):
 
     def __str__(self) -> str:
         return describe(self.subject)
+
+
+@cache
+def installed() -> tuple[Registry[Any], ...]:
+    """Return the registries of the installed plugins, for fields that name one of them."""
+    return PluginManager.discover().registries
 
 
 def keeps_the_contract(case: Case[Any]) -> None:
@@ -81,7 +88,7 @@ def configuration_round_trips(case: Case[Any]) -> None:
             text += f"{json.dumps(key)} = {_toml(value)}\n"
         elif settings[key].attribute.default is not None:
             raise ConformanceError(f"field {key!r} is None, which TOML cannot say, and None is not its default")
-    again = configure.build(cls, tomllib.loads(text))
+    again = configure.build(cls, tomllib.loads(text), registries=installed)
     compares = "__eq__" in vars(cls)
     if configure.unstructure(again) != plain or (compares and again != case.subject):
         raise ConformanceError(
@@ -106,7 +113,7 @@ def is_registered(case: Case[Any]) -> None:
 
 def twin(subject: S) -> S:
     """Return an equal instance, made from the configuration."""
-    return configure.build(type(subject), configure.unstructure(subject))
+    return configure.build(type(subject), configure.unstructure(subject), registries=installed)
 
 
 COMMON: Sequence[Check[Case[Any]]] = (

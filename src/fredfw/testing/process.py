@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fredfw.plugin import configure
+from fredfw.testing.common import installed
 from fredfw.testing.conformance import ConformanceError
 
 _SECONDS = 60
@@ -122,7 +123,9 @@ def answer() -> None:
         for name in inner:
             cls = getattr(cls, name)
         module, function = question["observe"]
-        text = getattr(importlib.import_module(module), function)(configure.build(cls, question["fields"]))
+        text = getattr(importlib.import_module(module), function)(
+            configure.build(cls, question["fields"], registries=installed)
+        )
     sys.stdout.write(text)
 
 

@@ -1,0 +1,154 @@
+"""Plugins in the fields of plugins: chosen by name, with errors that give the whole path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from attrs import frozen
+
+from fredfw import Fabric, Framework, NodeKind, PluginManager, Topology, hookimpl, units
+from fredfw.cli import configured
+from fredfw.cli.parsing import check_units
+from fredfw.errors import InputError
+from fredfw.plugin import configure, schema
+from fredfw.testing import check_topology
+
+
+@frozen
+class Doubled(Topology):
+    """The same network twice, with a link each way between the first nodes."""
+
+    name: ClassVar[str] = "doubled"
+
+    inner: Topology | None = units.option(None, help="what there is twice")  # noqa: RUF009  (declares a field)
+    others: tuple[Topology, ...] = units.option((), help="not built")
+
+    def build(self) -> Fabric:
+        """Return both."""
+        if self.inner is None:
+            return Fabric("pair", np.full(2, NodeKind.NPU), [0, 1], [1, 0], 1e9, 0.0, 0.0)
+        one = self.inner.build()
+        nodes = len(one.kinds)
+        return Fabric(
+            name=f"twice {one.name}",
+            kinds=np.tile(one.kinds, 2),
+            sources=np.concatenate([one.sources, one.sources + nodes, [0, nodes]]),
+            destinations=np.concatenate([one.destinations, one.destinations + nodes, [nodes, 0]]),
+            bandwidths=1e9,
+            latencies=0.0,
+            energies=0.0,
+        )
+
+
+class Plugin:
+    @hookimpl
+    def fredfw_topologies(self) -> Sequence[type[Topology]]:
+        return [Doubled]
+
+
+def framework() -> Framework:
+    manager = PluginManager.discover()
+    manager.register(Plugin(), "doubled")
+    return Framework(manager)
+
+
+def built(**fields: Any) -> Doubled:
+    found = framework().topology("doubled", **fields)
+    assert isinstance(found, Doubled)
+    return found
+
+
+def test_a_field_takes_a_name_or_a_table() -> None:
+    plain = {"name": "switch", "npus": 20, "link_bandwidth": 3e12, "link_latency": 2e-8, "in_network": False}
+    for given in ("switch", {"name": "switch"}, plain, built(inner="switch").inner):
+        inner = built(inner=given).inner
+        assert inner is not None
+        assert (inner.name, len(inner.build().npus)) == ("switch", 20)
+    assert built().inner is None
+    names = [one.name for one in built(others=["torus", {"name": "switch", "npus": 4}]).others]
+    assert names == ["torus", "switch"]
+
+
+def test_plain_data_has_the_name_and_what_is_not_none() -> None:
+    topology = built(inner={"name": "fat-tree", "radix": 4})
+    plain = configure.unstructure(topology)
+    assert plain["inner"]["name"] == "fat-tree"
+    assert "npus" not in plain["inner"]
+    assert built(**plain) == topology
+
+
+@pytest.mark.parametrize(
+    ("inner", "message"),
+    [
+        ("torsu", "inner: no topology 'torsu'; did you mean 'torus'"),
+        ({"npus": 4}, "inner: .* does not name a plugin"),
+        ({"name": "switch", "npu": 4}, "inner.npu: unknown key; did you mean 'npus'"),
+        ({"name": "switch", "npus": 0}, "inner.npus: 0 is not a valid number"),
+        ({"name": "doubled", "inner": {"name": "switch", "npus": 0}}, "inner.inner.npus: 0 is not"),
+        (3, "inner: 3 is not the name of a topology, or { name = ..., ... }"),
+    ],
+)
+def test_what_is_wrong_inside_has_its_path(inner: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        built(inner=inner)
+
+
+def test_unknown_names_list_the_known_ones() -> None:
+    with pytest.raises(InputError) as caught:
+        built(inner="x")
+    assert "doubled" in (caught.value.accepted or "")
+
+
+def test_an_experiment_names_the_whole_path(tmp_path: Path) -> None:
+    experiment = {
+        "fabrics": {"a": {"topology": {"name": "doubled", "inner": {"name": "switch", "npus": "many"}}}},
+        "workloads": {"w": {"workload": "microbenchmark"}},
+    }
+    with pytest.raises(InputError, match=r"^fabrics.a.topology.inner.npus: 'many' is not"):
+        framework().load_experiment(experiment)
+
+
+def test_a_result_has_the_versions_of_plugins_inside() -> None:
+    experiment = {
+        "fabrics": {"a": {"topology": {"name": "doubled", "inner": {"name": "switch", "npus": 2}}}},
+        "workloads": {"w": {"workload": {"name": "microbenchmark", "size": "1 MB"}}},
+    }
+    used = framework()
+    provenance = used.run(used.load_experiment(experiment)).provenance
+    assert "fredfw-topology-switch" in provenance["versions"]
+    assert provenance["topology"]["inner"]["npus"] == 2
+
+
+def test_the_command_line_takes_a_table() -> None:
+    plugins = framework().plugins
+    topology = configured(Doubled, ['inner={ name = "switch", npus = 3 }'], "--set", plugins=plugins)
+    assert len(topology.build().npus) == 6
+    with pytest.raises(InputError, match=r"--set.inner: 'switch' is not the name"):
+        configured(Doubled, ["inner=switch"], "--set")
+
+
+@pytest.mark.parametrize("field", ["link_bandwidth", "link_latency"])
+def test_numbers_inside_need_units_on_the_command_line(field: str) -> None:
+    plugins = framework().plugins
+    text = f'inner={{ name = "doubled", inner = {{ name = "switch", {field} = 450 }} }}'
+    with pytest.raises(InputError, match=rf"^--set.inner.inner.{field}: 450 has no unit"):
+        configured(Doubled, [text], "--set", plugins=plugins)
+    values = {f"fabrics.a.topology.inner.{field}": 450}
+    fabrics = {"a": {"topology": {"name": "doubled", "inner": "switch"}}}
+    experiment = framework().load_experiment({"fabrics": fabrics, "workloads": {"w": {"workload": "microbenchmark"}}})
+    with pytest.raises(InputError, match=f"--set fabrics.a.topology.inner.{field}: 450 has no unit"):
+        check_units(experiment, values)
+
+
+def test_what_is_accepted_in_words() -> None:
+    by_name = {one.name: one for one in schema.fields(Doubled)}
+    assert by_name["inner"].accepted == "the name of a topology, or { name = ..., ... }"
+    assert by_name["inner"].type == "Topology | None"
+
+
+def test_the_kit_checks_them() -> None:
+    check_topology(built(inner={"name": "switch", "npus": 3}))
