@@ -157,6 +157,23 @@ _BASE: tuple[dict[str, Any], ...] = (
                 "sweep": {"npus": [4, 6]},
                 "collectives": {"all-reduce": {"name": "tree", "shape": "double-binary", "chunks": 2}},
             },
+            "nodes": {
+                "topology": {
+                    "name": "cluster",
+                    "preset": "dgx-a100",
+                    "nodes": 2,
+                    "node": {"name": "switch", "npus": 2, "link_latency": "50 ns"},
+                    "nics": 1,
+                    "nic": "200 Gbps",
+                    "pcie": "24 GB/s",
+                    "pcie_npus": 2,
+                    "network": "rail-only",
+                    "rails": 1,
+                    "radix": 8,
+                    "oversubscription": 1.0,
+                },
+                "collectives": {"all-reduce": "hierarchical", "default": "direct"},
+            },
             "full": {
                 "topology": {"name": "fully-connected", "npus": 4, "link_latency": "1 us"},
                 "collectives": "auto",

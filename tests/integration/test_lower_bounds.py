@@ -129,7 +129,17 @@ TREE_BANDWIDTHS = ["1 TB/s", "3 TB/s", "8 TB/s"]
 def fabrics(draw: st.DrawFn) -> Fabric:
     name = draw(
         st.sampled_from(
-            ["mesh2d", "torus", "switch", "fully-connected", "fred", "fat-tree", "optical-ring", "multi-dimensional"]
+            [
+                "mesh2d",
+                "torus",
+                "switch",
+                "fully-connected",
+                "fred",
+                "fat-tree",
+                "optical-ring",
+                "multi-dimensional",
+                "cluster",
+            ]
         )
     )
     fields: dict[str, Any] = {"link_latency": draw(LATENCIES)}
@@ -170,6 +180,17 @@ def fabrics(draw: st.DrawFn) -> Fabric:
                 "dimensions": [f"{kind} {size}" for kind, size in zip(kinds, sizes, strict=True)],
                 "bandwidths": [draw(BANDWIDTHS) for _ in sizes],
                 "latencies": [draw(LATENCIES) for _ in sizes],
+            }
+        case "cluster":
+            npus = draw(st.sampled_from([1, 2, 3]))
+            fields |= {
+                "nodes": draw(st.integers(2, 5)),
+                "node": {"name": "fully-connected", "npus": npus, "link_bandwidth": draw(BANDWIDTHS)},
+                "nics": draw(st.sampled_from([1, npus, 2 * npus])),
+                "radix": 16,
+                "network": draw(st.sampled_from(["rail-optimised", "rail-only", "fat-tree"])),
+                "oversubscription": draw(st.sampled_from([1, 7])),
+                "routing": draw(st.sampled_from(["ecmp", "spray"])),
             }
         case "optical-ring":
             fields = {

@@ -27,6 +27,7 @@ V = TypeVar("V")
 # Names that first-party plugins register. The distribution that registers one is called after its kind and name.
 FIRST_PARTY = {
     "topology": (
+        "cluster",
         "fat-tree",
         "fred",
         "fully-connected",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fredfw import Router, Topology, hookimpl
-from fredfw_topology_fat_tree.routing import EcmpRouter, SprayRouter
+from fredfw_topology_fat_tree.routing import EcmpRouter, SprayRouter, pair_hash
+from fredfw_topology_fat_tree.structure import XGFT
 from fredfw_topology_fat_tree.topology import FatTree
 
-__all__ = ["EcmpRouter", "FatTree", "SprayRouter"]
+__all__ = ["XGFT", "EcmpRouter", "FatTree", "SprayRouter", "pair_hash"]
 
 fredfw_contract = 1
 

@@ -1,0 +1,19 @@
+"""The topology ``cluster``: nodes of NPUs, their network cards, and the switches that connect the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fredfw import Topology, hookimpl
+from fredfw_topology_cluster.routing import ClusterRouter
+from fredfw_topology_cluster.topology import Cluster
+
+__all__ = ["Cluster", "ClusterRouter"]
+
+fredfw_contract = 1
+
+
+@hookimpl
+def fredfw_topologies() -> Sequence[type[Topology]]:
+    """Register ``cluster``."""
+    return [Cluster]

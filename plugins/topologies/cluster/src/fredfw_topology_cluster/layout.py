@@ -1,0 +1,177 @@
+"""Where the nodes and links of a cluster are: arithmetic on the numbers of one node and one tree of switches."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import Fabric
+from fredfw.typing import IntArray
+from fredfw_topology_cluster.network import Network
+
+
+@frozen(eq=False)
+class Step:
+    """Cables that are a part of the way from NPUs to their leaves; links up first, then those down.
+
+    Args:
+        lower: ``(cables,)`` node at the end of the NPUs.
+        upper: ``(cables,)`` node at the end of the leaves.
+        first: Id of the first link up.
+        npus: How many NPUs, by number, share a cable.
+    """
+
+    lower: IntArray
+    upper: IntArray
+    first: int
+    npus: int = 1
+
+    def up(self, numbers: IntArray) -> IntArray:
+        """Return the links up of cables with these ``numbers``."""
+        return self.first + numbers
+
+    def down(self, numbers: IntArray) -> IntArray:
+        """Return the links down of cables with these ``numbers``."""
+        return self.first + len(self.lower) + numbers
+
+
+@frozen(eq=False)
+class Layout:
+    """A cluster's nodes and links.
+
+    Nodes are those of the first node, of the second, and so on; then the PCIe switches (or CPUs) with a root each, the
+    network cards (NICs), and the switches tree by tree. Links come in the same order. NPUs, NICs and PCIe switches are
+    numbered node by node. A NIC of one NPU without such a switch is part of the NPU.
+
+    Args:
+        inside: The fabric of one node.
+        network: What connects the NICs.
+        sharing: NPUs that share a PCIe switch on the way to their NICs; 0 without such switches.
+    """
+
+    inside: Fabric
+    network: Network
+    sharing: int
+
+    @property
+    def npus(self) -> int:
+        """NPUs of a node."""
+        return len(self.inside.npus)
+
+    @property
+    def own(self) -> int:
+        """NICs that an NPU has, or 1 where it shares one."""
+        return max(1, self.network.nics // self.npus)
+
+    @property
+    def users(self) -> int:
+        """NPUs that share a NIC, or 1."""
+        return max(1, self.npus // self.network.nics)
+
+    @property
+    def most(self) -> tuple[int, int]:
+        """How many nodes and links there may be, before any array is made."""
+        network, tree = self.network, self.network.tree
+        npus, nics = network.nodes * self.npus, network.nodes * network.nics
+        nodes = network.nodes * len(self.inside.kinds) + 2 * npus + nics + network.trees * self.switches
+        links = network.nodes * len(self.inside.sources) + 4 * npus + 2 * nics
+        return nodes, links + 2 * network.trees * tree.first_links[-1]
+
+    @property
+    def switches(self) -> int:
+        """Switches of a tree."""
+        return self.network.tree.first_nodes[-1] - self.network.tree.hosts
+
+    @cached_property
+    def numbers(self) -> IntArray:
+        """``(nodes of one node,)`` number of each NPU in its node, -1 for other nodes."""
+        numbers = np.full(len(self.inside.kinds), -1)
+        numbers[self.inside.npus] = np.arange(self.npus)
+        return numbers
+
+    @cached_property
+    def npu_nodes(self) -> IntArray:
+        """``(NPUs,)`` node of each NPU."""
+        first = np.arange(self.network.nodes)[:, None] * len(self.inside.kinds)
+        nodes: IntArray = (first + self.inside.npus).ravel()
+        return nodes
+
+    @cached_property
+    def tiers(self) -> dict[str, IntArray]:
+        """Nodes that are neither inside nor switches of the network, by what they are called."""
+        npus, nics = len(self.npu_nodes), self.network.nodes * self.network.nics
+        parts = npus // self.sharing if self.sharing else 0
+        counts = {"pcie": parts, "root": parts, "nic": nics if self.sharing or self.users > 1 else 0}
+        first, tiers = self.network.nodes * len(self.inside.kinds), {}
+        for name, count in counts.items():
+            tiers[name] = np.arange(first, first + count)
+            first += count
+        return tiers
+
+    @cached_property
+    def first_switch(self) -> int:
+        """Node number of the first switch."""
+        return self.network.nodes * len(self.inside.kinds) + sum(map(len, self.tiers.values()))
+
+    @cached_property
+    def ports(self) -> IntArray:
+        """``(NICs,)`` node that each NIC is, or is part of."""
+        return self.tiers["nic"] if len(self.tiers["nic"]) else np.repeat(self.npu_nodes, self.own)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The cables from NPUs upwards that carry all that an NPU sends, in order."""
+        first, nic = self.network.nodes * len(self.inside.sources), self.tiers["nic"]
+        if not self.sharing:
+            return (Step(self.npu_nodes, np.repeat(nic, self.users), first),) if len(nic) else ()
+        pcie, root = self.tiers["pcie"], self.tiers["root"]
+        into = Step(self.npu_nodes, np.repeat(pcie, self.sharing), first)
+        return into, Step(pcie, root, first + 2 * len(self.npu_nodes), self.sharing)
+
+    @cached_property
+    def attached(self) -> Step | None:
+        """The cables between roots and NICs: one per NIC, or one per root where several have the same NIC."""
+        if not self.sharing:
+            return None
+        root, nic = self.tiers["root"], self.tiers["nic"]
+        cables = max(len(root), len(nic))
+        lower, upper = np.repeat(root, cables // len(root)), np.repeat(nic, cables // len(nic))
+        last = self.steps[-1]
+        return Step(lower, upper, last.first + 2 * len(last.lower))
+
+    def cables(self, npus: IntArray, nics: IntArray) -> IntArray:
+        """Return the numbers of the cables of ``attached`` between NPUs ``(F, 1)`` and their NICs ``(F, n)``."""
+        return nics if len(self.tiers["nic"]) >= len(self.tiers["root"]) else npus // self.sharing
+
+    @cached_property
+    def first_trunk(self) -> int:
+        """Id of the first link of the first tree."""
+        steps = [*self.steps, *([self.attached] if self.attached else [])]
+        return self.network.nodes * len(self.inside.sources) + 2 * sum(len(one.lower) for one in steps)
+
+    @cached_property
+    def hosts(self) -> IntArray:
+        """``(trees, hosts)`` node at each place of a tree, -1 where it is empty."""
+        hosts = np.full((self.network.trees, self.network.tree.hosts), -1)
+        hosts[self.network.places(np.arange(len(self.ports)))] = self.ports
+        return hosts
+
+    @cached_property
+    def trunks(self) -> IntArray:
+        """``(trees, links of a tree)`` id of each link; those of empty places have none of their own."""
+        tree, hosts = self.network.tree, self.hosts
+        kept = np.ones((len(hosts), 2, tree.first_links[-1]), dtype=bool)
+        kept[:, :, : tree.hosts] = (hosts >= 0)[:, None]
+        return (self.first_trunk + np.cumsum(kept) - 1).reshape(len(hosts), -1)
+
+    def trunk_ends(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Return ``(links,)`` the node that each link of all trees leaves, the one that it enters, and its level."""
+        tree = self.network.tree
+        first = self.first_switch + np.arange(len(self.hosts))[:, None] * self.switches
+        nodes = np.hstack([self.hosts, first + np.arange(self.switches)])
+        sources, destinations = (nodes[:, ends].ravel() for ends in tree.ends())
+        kept = (sources >= 0) & (destinations >= 0)
+        level = np.repeat(np.arange(tree.height), np.diff(tree.first_links))
+        return sources[kept], destinations[kept], np.tile(level, 2 * len(self.hosts))[kept]

@@ -1,0 +1,177 @@
+"""The scale-out network: which leaf a network card is connected to, and how many switches there are above."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+from operator import mul
+from typing import Literal
+
+from attrs import frozen
+
+from fredfw import Level
+from fredfw.errors import InputError
+from fredfw.typing import IntArray
+from fredfw_topology_fat_tree import XGFT, FatTree
+
+Kind = Literal["rail-optimised", "rail-only", "fat-tree"]
+KINDS: tuple[Kind, ...] = "rail-optimised", "rail-only", "fat-tree"
+
+
+@frozen
+class Network:
+    """Fat trees whose hosts are the network cards (NICs) of the nodes.
+
+    NIC ``j`` of a node is on rail ``j % rails``. The leaves of a tree come pod by pod, and rail by rail in a pod. A pod
+    is the nodes that share leaves. Places that would belong to nodes after the last one are empty.
+
+    Where packets are sprayed over all shortest paths, the links up of a switch carry the same, and so do all spines (or
+    cores) above the same leaves. Such links are one with their bandwidth together, and such switches are one.
+
+    Args:
+        nodes: How many there are.
+        nics: Of a node.
+        rails: Groups of NICs that have leaves of their own; they divide the NICs.
+        trees: 1, or ``rails`` where rails are not connected.
+        pod: Nodes of a pod.
+        tree: The structure of each tree.
+        bundles: ``(height,)`` links that a link from a host, from a leaf, and so on stands for.
+    """
+
+    nodes: int
+    nics: int
+    rails: int
+    trees: int
+    pod: int
+    tree: XGFT
+    bundles: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        nodes: int,
+        nics: int,
+        *,
+        rails: int | None,
+        radix: int,
+        oversubscription: float,
+        sprayed: bool,
+    ) -> Network:
+        """Return the network for that many nodes: leaves alone where they suffice, then spines, then cores.
+
+        Pods are as large as the leaves allow, and smaller where that makes them alike. A leaf that is not full has as
+        many links up as the ratio needs, rounded up. Spines and cores are not oversubscribed.
+
+        Raises:
+            InputError: Rails that do not divide the NICs, a ratio that the ports do not allow, or more NICs than fit
+                three levels of such switches.
+        """
+        ports = FatTree(radix=radix, levels=2, oversubscription=oversubscription)
+        if rails is None:
+            rails = nics if kind != "fat-tree" else _fewest(nics, max(ports.down_ports, 1))
+        if nics % rails:
+            divisors = ", ".join(str(one) for one in range(1, nics + 1) if nics % one == 0)
+            raise InputError(f"{rails} rails do not divide the {nics} NICs of a node", key="rails", accepted=divisors)
+        trees, own = (rails, 1) if kind == "rail-only" else (1, rails)
+        beside = nics // rails  # NICs of a node on one leaf
+
+        def made(pod: int, children: tuple[int, ...], parents: tuple[int, ...]) -> Network:
+            hosts = children[0] * -(-nodes // pod) * own
+            single = (1,) * len(parents)
+            tree = XGFT(hosts, children, single if sprayed else parents)
+            return cls(nodes, nics, rails, trees, pod, tree, tuple(accumulate(parents, mul)) if sprayed else single)
+
+        if own == 1 and nodes * beside <= radix:
+            return made(nodes, (nodes * beside,), (1,))
+        if beside > ports.down_ports:
+            raise InputError(
+                f"a leaf of {radix} ports has {ports.down_ports} for NICs, a node has {beside} on each of its "
+                f"{rails} rails",
+                key="radix",
+                accepted=f"at least {math.ceil(beside * (1 + 1 / oversubscription))}, or more rails",
+            )
+        pod = _even(nodes, ports.down_ports // beside)
+        pods = -(-nodes // pod)
+        leaf, leaves = pod * beside, pods * own
+        up = min(ports.up_ports, math.ceil(leaf / oversubscription - _ROUNDING))
+        if leaves <= radix:
+            return made(pod, (leaf, leaves), (1, up))
+        room = radix // 2 // own
+        if not room:
+            accepted = f"at least {2 * own}, or fewer rails"
+            raise InputError(f"a spine of {radix} ports cannot connect {own} rails", key="radix", accepted=accepted)
+        together = _even(pods, room)
+        groups = -(-pods // together)
+        if groups > radix:
+            raise InputError(
+                f"{nodes} nodes do not fit three levels of switches with {radix} ports",
+                key="nodes",
+                accepted=f"1 to {room * radix * (ports.down_ports // beside)}, or a higher radix",
+            )
+        below = together * own
+        return made(pod, (leaf, below, groups), (1, up, below))
+
+    @property
+    def beside(self) -> int:
+        """NICs of a node on one leaf."""
+        return self.nics // self.rails
+
+    def places(self, ports: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the ``(F,)`` tree and the ``(F,)`` host in it of the NICs ``(F,)``, numbered node by node."""
+        node, nic = ports // self.nics, ports % self.nics
+        among, rail = nic // self.rails, nic % self.rails
+        pod, within = node // self.pod, node % self.pod
+        tree, leaf = (rail, pod) if self.trees > 1 else (0 * rail, pod * self.rails + rail)
+        return tree, (leaf * self.pod + within) * self.beside + among
+
+    def levels(self, rate: float, nic: float, lag: float, link_latency: float) -> tuple[Level, ...]:
+        """Return the nodes as levels for algorithms: nodes of a pod, pods that share spines, and groups of those.
+
+        Where pods are not full they are one level. No level has one position.
+
+        Args:
+            rate: Bytes per second that an NPU sends to its leaf while all do.
+            nic: Bytes per second of an NPU's share of its NICs, whose rate all links between switches have.
+            lag: Seconds from an NPU to its leaf.
+            link_latency: Seconds of a link between switches.
+        """
+        tree, first = self.tree, "rail" if self.rails > 1 else "leaf"
+        if tree.height == 1:
+            return _real(Level(self.nodes, "switch", rate, 2 * lag, name=first))
+        top = 2 * (lag + (tree.height - 1) * link_latency)
+        name = ("spine", "core")[tree.height - 2]
+        if self.nodes % self.pod:
+            # The most nodes of a full pod that one shift of all nodes sends to other pods.
+            crossing = min(self.pod, self.nodes - self.pod)
+            return _real(Level(self.nodes, "switch", self._share(rate, nic, crossing), top, name=name))
+        inside = Level(self.pod, "switch", rate, 2 * lag, name=first)
+        share = self._share(rate, nic, self.pod)
+        pods, together = self.nodes // self.pod, tree.children[1] // (self.rails // self.trees)
+        if tree.height == 2 or pods % together:
+            return _real(inside, Level(pods, "switch", share, top, name=name))
+        spine = Level(together, "switch", share, 2 * (lag + link_latency), name="spine")
+        return _real(inside, spine, Level(pods // together, "switch", share, top, name=name))
+
+    def _share(self, rate: float, nic: float, crossing: int) -> float:
+        """Return what an NPU sends beyond its leaf while ``crossing`` nodes below it do, spread over all links up."""
+        return min(rate, nic * self.tree.parents[1] * self.bundles[1] / (crossing * self.beside))
+
+
+def _fewest(nics: int, ports: int) -> int:
+    """Return the fewest rails that leave at most ``ports`` of a node's NICs on each."""
+    return next(one for one in range(1, nics + 1) if nics % one == 0 and nics // one <= ports)
+
+
+def _even(count: int, most: int) -> int:
+    """Return the size of parts of at most ``most``: alike where at least half of that allows it, else almost alike."""
+    divisors = (one for one in range(min(count, most), most // 2, -1) if count % one == 0)
+    return next(divisors, -(-count // -(-count // most)))
+
+
+def _real(*levels: Level) -> tuple[Level, ...]:
+    return tuple(level for level in levels if level.size > 1)
+
+
+_ROUNDING = 1e-9
+"""Links: what a ratio that is not exact in binary adds to a whole number of them."""

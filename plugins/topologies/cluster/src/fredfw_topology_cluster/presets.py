@@ -1,0 +1,64 @@
+"""Machines by name: ``presets.toml`` as the values that fields of ``cluster`` have where they are not given."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+from attrs import Attribute
+
+from fredfw import Topology, units
+from fredfw.errors import InputError, nearest
+from fredfw_topology_fully_connected import FullyConnected
+from fredfw_topology_switch import Switch
+from fredfw_topology_torus import Torus
+
+_INSIDES: Mapping[str, type[Any]] = {one.name: one for one in (FullyConnected, Switch, Torus)}
+
+
+@cache
+def table() -> Mapping[str, Mapping[str, Any]]:
+    """Return the entries of ``presets.toml`` by name."""
+    text = files(__package__).joinpath("presets.toml").read_text(encoding="utf-8")
+    return MappingProxyType(tomllib.loads(text))
+
+
+class Known:
+    """A validator of the names of presets."""
+
+    @property
+    def accepted(self) -> str:
+        """All of them."""
+        return ", ".join(table())
+
+    def __call__(self, _instance: object, attribute: Attribute[Any], value: Any) -> None:
+        """Refuse what is not the name of a preset.
+
+        Raises:
+            InputError: It is not; gives the nearest.
+        """
+        if value not in table():
+            hint = nearest(value, table()) if isinstance(value, str) else ""
+            raise InputError(f"{value!r} is not known{hint}", key=attribute.name, accepted=self.accepted)
+
+
+def values(name: str) -> dict[str, Any]:
+    """Return the value of each field that the preset ``name`` has, in SI units."""
+    entry = table()[name]
+    return {
+        "node": _inside(entry["node"]),
+        "nics": entry["nics"],
+        "nic": units.parse(entry["nic"], units.Unit.BYTES_PER_SECOND),
+        "network": entry["network"],
+        "rails": entry.get("rails"),
+        "radix": entry["radix"],
+    }
+
+
+def _inside(node: Mapping[str, Any]) -> Topology:
+    inside: Topology = _INSIDES[node["name"]](**{key: value for key, value in node.items() if key != "name"})
+    return inside

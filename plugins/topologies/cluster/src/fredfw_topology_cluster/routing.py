@@ -1,0 +1,183 @@
+"""Routes through a cluster: inside of a node as its own router says, between nodes up to a switch and down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw import Fabric, Operation, Router, Routes, Topology
+from fredfw.errors import UnsupportedError
+from fredfw.typing import FloatArray, IntArray
+from fredfw_topology_cluster.layout import Layout
+from fredfw_topology_cluster.network import Network
+from fredfw_topology_fat_tree import pair_hash
+
+
+@frozen
+class ClusterRouter(Router):
+    """Routes of one cluster: in a node as its own router says, between nodes through NICs and switches.
+
+    An NPU with several NICs sends the same share through each. Of several shortest paths between two NICs a hash of the
+    two chooses one (equal-cost multi-path, ECMP). Where rails are not connected, a flow to another rail first goes to
+    an NPU of its own node that is on that rail.
+
+    Args:
+        node: The inside of each node.
+        network: What connects the NICs.
+        sharing: NPUs that share a PCIe switch on the way to their NICs; 0 without such switches.
+    """
+
+    name: ClassVar[str] = "cluster"
+
+    node: Topology
+    network: Network
+    sharing: int
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where nodes and links are."""
+        return Layout(self.node.build(), self.network, self.sharing)
+
+    def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        """See ``Router.route``; raises ``UnsupportedError`` for other fabrics, and from node to node for switches."""
+        layout = self._layout(fabric)
+        inside, npus = layout.inside, layout.npus
+        start, near = np.divmod(sources, len(inside.kinds))
+        end, far = np.divmod(destinations, len(inside.kinds))
+        away = np.flatnonzero(start != end)
+        source, destination = layout.numbers[near[away]], layout.numbers[far[away]]
+        for ends, numbers in ((sources, source), (destinations, destination)):
+            if (numbers < 0).any():
+                lost = fabric.node_name(int(ends[away[numbers < 0]][0]))
+                raise UnsupportedError(f"{lost} of fabric {fabric.name!r} is not reached from other nodes")
+        leaves = self._exits(source, destination)
+        far[away] = inside.npus[leaves]
+        local = inside.router.route(inside, near, far)
+        local = evolve(local, links=local.links + np.repeat(start * len(inside.sources), np.diff(local.offsets)))
+        if not len(away):
+            return local
+        sent, received = start[away] * npus + leaves, end[away] * npus + destination
+        latencies = local.latencies.copy()
+        parts = [_Part(np.diff(local.offsets), local.links, local.coefficients)]
+        for part, seconds in self._between(fabric, sent, received):
+            counts = np.zeros(len(sources), dtype=np.intp)
+            counts[away] = part.counts
+            parts.append(evolve(part, counts=counts))
+            latencies[away] += seconds
+        return _in_series(parts, latencies)
+
+    def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
+        """See ``Router.path``."""
+        inside = self._layout(fabric).inside
+        node, near = divmod(source, len(inside.kinds))
+        other, far = divmod(destination, len(inside.kinds))
+        if node != other:
+            return super().path(fabric, source, destination)
+        local = inside.router.path(inside, near, far)
+        return evolve(local, links=local.links + node * len(inside.sources))
+
+    def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
+        """See ``Router.tree``; there are trees inside of a node alone, where its own router has them."""
+        inside = self._layout(fabric).inside
+        nodes = np.unique(np.concatenate([sources, destinations]) // len(inside.kinds))
+        if len(nodes) > 1:
+            raise UnsupportedError(
+                f"the switches between the nodes of fabric {fabric.name!r} neither copy nor combine streams",
+                accepted="trees inside of a node",
+            )
+        first = nodes[0] * len(inside.kinds)
+        local = inside.router.tree(inside, sources - first, destinations - first, operation)
+        return evolve(local, links=local.links + nodes[0] * len(inside.sources))
+
+    def _layout(self, fabric: Fabric) -> Layout:
+        layout = self.layout
+        if len(fabric.kinds) != layout.first_switch + layout.switches * self.network.trees:
+            raise UnsupportedError(
+                f"the cluster router cannot route fabric {fabric.name!r}", accepted="the cluster that it was made for"
+            )
+        return layout
+
+    def _exits(self, source: IntArray, destination: IntArray) -> IntArray:
+        """Return the ``(F,)`` NPU of its node, by number, at which each flow leaves the node."""
+        if self.network.trees == 1:
+            return source
+        layout, rails = self.layout, self.network.rails
+        first, last = (npu // layout.users * layout.own for npu in (source, destination))
+        exits: IntArray = (first - first % rails + last % rails) // layout.own * layout.users + source % layout.users
+        return exits
+
+    def _between(self, fabric: Fabric, sent: IntArray, received: IntArray) -> Sequence[tuple[_Part, FloatArray]]:
+        """Return the parts of the ways from NPUs ``sent`` to NPUs ``received`` of other nodes, and their latencies."""
+        layout, network = self.layout, self.network
+        nics = [npu[:, None] // layout.users * layout.own + np.arange(layout.own) for npu in (sent, received)]
+        ways = [(_Part.of(links[:, None]), fabric.latencies[links]) for links in self._steps(sent, received)]
+        trunks = self._trunks(fabric, network, *nics)
+        if layout.attached is None:
+            between = [trunks]
+        else:
+            cables = [layout.cables(npu[:, None], nic) for npu, nic in zip((sent, received), nics, strict=True)]
+            into, out = layout.attached.up(cables[0]), layout.attached.down(cables[1])
+            first, last = ((_Part.of(links, 1 / layout.own), fabric.latencies[links[:, 0]]) for links in (into, out))
+            between = [first, trunks, last]
+        return [*ways[: len(layout.steps)], *between, *ways[len(layout.steps) :]]
+
+    def _steps(self, sent: IntArray, received: IntArray) -> Iterator[IntArray]:
+        """Yield the ``(F,)`` links that all of a flow crosses before its NICs, then those behind them."""
+        for step in self.layout.steps:
+            yield step.up(sent // step.npus)
+        for step in reversed(self.layout.steps):
+            yield step.down(received // step.npus)
+
+    def _trunks(self, fabric: Fabric, network: Network, nics: IntArray, others: IntArray) -> tuple[_Part, FloatArray]:
+        """Return the way between ``(F, n)`` NICs and as many others, and its latency."""
+        layout, tree = self.layout, network.tree
+        trees, places = network.places(nics.ravel())
+        _, ends = network.places(others.ravel())
+        hashed = pair_hash(nics.ravel(), others.ravel()) % np.uint64(tree.width[-1])
+        steps, used = tree.walk(places, ends, hashed.astype(np.intp))
+        ids = layout.trunks[trees[:, None], steps]
+        seconds = np.where(used, fabric.latencies[ids], 0.0).sum(axis=1)
+        counts = used.sum(axis=1)
+        shares = None if layout.own == 1 else np.full(counts.sum(), 1 / layout.own)
+        part = _Part(counts.reshape(nics.shape).sum(axis=1), ids[used], shares)
+        return part, seconds.reshape(nics.shape).max(axis=1)
+
+
+@frozen(eq=False)
+class _Part:
+    """A part of the ways of ``F`` flows.
+
+    Args:
+        counts: ``(F,)`` links of each.
+        links: ``(nnz,)`` links, flow by flow.
+        shares: ``(nnz,)`` share of its flow that each carries; ``None`` for 1.
+    """
+
+    counts: IntArray
+    links: IntArray
+    shares: FloatArray | None = None
+
+    @classmethod
+    def of(cls, links: IntArray, share: float = 1.0) -> _Part:
+        """Return the part of ``(F, n)`` links that each carry the same share."""
+        shares = None if share == 1.0 else np.full(links.size, share)
+        return cls(np.full(len(links), links.shape[1]), links.ravel(), shares)
+
+
+def _in_series(parts: Sequence[_Part], latencies: FloatArray) -> Routes:
+    """Return the routes that consist of ``parts``, one after the other."""
+    counts = np.array([part.counts for part in parts])
+    offsets = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
+    starts = offsets[:-1] + np.cumsum(counts, axis=0) - counts
+    links = np.empty(offsets[-1], dtype=np.intp)
+    shares = None if all(part.shares is None for part in parts) else np.ones(offsets[-1])
+    for part, start in zip(parts, starts, strict=True):
+        place = np.repeat(start - np.cumsum(part.counts) + part.counts, part.counts) + np.arange(len(part.links))
+        links[place] = part.links
+        if shares is not None and part.shares is not None:
+            shares[place] = part.shares
+    return Routes(offsets, links, latencies, shares)

@@ -1,0 +1,299 @@
+"""The cluster: its fields, what they mean together, and the fabric that it builds."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property, partial
+from typing import Any, ClassVar
+
+import numpy as np
+from attrs import evolve, frozen, validators
+
+from fredfw import AlwaysStart, Capabilities, Fabric, Level, NodeKind, Topology, limits, units
+from fredfw.errors import InputError
+from fredfw.typing import FloatArray, IntArray
+from fredfw_topology_cluster import presets
+from fredfw_topology_cluster.layout import Layout
+from fredfw_topology_cluster.network import KINDS, Kind, Network
+from fredfw_topology_cluster.routing import ClusterRouter
+
+
+@frozen
+class Cluster(Topology):
+    """Nodes of NPUs, their network cards (NICs), and the switches that connect the nodes.
+
+    What is not given has the value of the preset. The inside of a node is any topology without I/O controllers. A NIC
+    serves one NPU or several, and an NPU may have several NICs, which it uses evenly. Links between switches have the
+    bandwidth of a NIC.
+
+    Networks: ``rail-optimised`` has a leaf for NIC i of all nodes of a pod, and spines (and cores) above the leaves.
+    ``rail-only`` has the rails without a connection between them; a message to another rail first goes to an NPU of its
+    own node that is on that rail. ``fat-tree`` has leaves for all NICs of some nodes, in node order.
+
+    Presets, with fields that are uncertain in brackets; presets.toml in the package has the sources, and the reasons:
+
+        dgx-a100     8 NPUs, NVSwitch 300 GB/s, 8 NICs 200 Gb/s
+        dgx-h100     8 NPUs, NVSwitch 450 GB/s, 8 NICs 400 Gb/s
+        hgx-b200     8 NPUs, NVSwitch 900 GB/s, 8 NICs 400 Gb/s (nic)
+        gb200-nvl72  72 NPUs, NVSwitch 900 GB/s, 72 NICs 400 Gb/s (nic, rails)
+        mi300x       8 NPUs, fully connected, 64 GB/s a link, 8 NICs 400 Gb/s
+        tpu-v4       torus 16x16x16, 50 GB/s a link, 4096 NICs 50 Gb/s (nic, network)
+        tpu-v5p      torus 16x20x28, 100 GB/s a link, 8960 NICs 50 Gb/s (network)
+        trainium2    torus 4x4, 160 GB/s a link, 16 NICs 200 Gb/s (node, network)
+        gaudi3       8 NPUs, fully connected, 75 GB/s a link, 8 NICs 600 Gb/s (node, nic, network)
+
+    Uncertain in all of them: radix, the ports of a switch, which is chosen to fit the NICs; and latencies, which no
+    data sheet states. 25 ns for a link in a node and 500 ns for a link of the network are SimAI's. Several planes of
+    NVSwitches that packets are spread over evenly are one switch here.
+    """
+
+    name: ClassVar[str] = "cluster"
+
+    preset: str = units.option(
+        "dgx-h100", validator=presets.Known(), help="name of the machine that other fields have their values from"
+    )
+    nodes: int = units.option(16, validator=units.whole(1), help="number of nodes")
+    node: Topology | None = units.option(  # noqa: RUF009  (declares a field, as those below do)
+        None,
+        help="the inside of a node; default: the preset's",
+    )
+    nics: int | None = units.option(
+        None,
+        validator=units.whole(1),
+        help="NICs of a node; default: the preset's, or one for each NPU where the node is given",
+    )
+    nic: float | None = units.quantity(
+        units.Unit.BYTES_PER_SECOND,
+        None,
+        exclusive=True,
+        optional=True,
+        help="bandwidth of a NIC and of each link between switches, per direction; default: the preset's",
+    )
+    nic_latency: float = units.duration("500 ns", help="latency from an NPU (or its PCIe switch) to a leaf, each way")
+    pcie: float | None = units.quantity(
+        units.Unit.BYTES_PER_SECOND,
+        None,
+        exclusive=True,
+        optional=True,
+        help="bandwidth of a PCIe switch (or CPU) between NPUs and NICs, per direction; default: there is none",
+    )
+    pcie_latency: float = units.duration(0.0, help="latency from an NPU through that switch to a NIC, each way")
+    pcie_npus: int = units.option(1, validator=units.whole(1), help="NPUs that share such a switch and its bandwidth")
+    network: Kind | None = units.option(  # noqa: RUF009  (as above)
+        None, validator=validators.optional(units.one_of(*KINDS)), help="how NICs are connected; default: the preset's"
+    )
+    rails: int | None = units.option(
+        None,
+        validator=units.whole(1),
+        help="groups of NICs with leaves of their own; default: the preset's, or one for each NIC of a node; in a "
+        "fat-tree as few as the leaves allow",
+    )
+    radix: int | None = units.option(
+        None, validator=units.whole(2), help="number of ports of a switch; default: the preset's"
+    )
+    oversubscription: float = units.option(
+        1.0, validator=units.at_least(1), help="of the leaves: bandwidth to their NICs, divided by bandwidth to spines"
+    )
+    link_latency: float = units.duration("500 ns", help="latency of a link between switches, including a switch")
+    link_energy: float = units.energy(0.0, help="energy per byte and link outside of the nodes")
+    routing: str = units.option(
+        "spray",
+        validator=units.one_of("spray", "ecmp"),
+        help="ecmp: a hash chooses one shortest path for each pair of NICs; spray: packets use all of them evenly",
+    )
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what does not fit together.
+
+        Raises:
+            InputError: With the numbers.
+        """
+        if self.pcie is None and (self.pcie_npus > 1 or self.pcie_latency):
+            key = "pcie_npus" if self.pcie_npus > 1 else "pcie_latency"
+            raise InputError("there is no PCIe switch", key=key, accepted="with its bandwidth, pcie")
+        if not isinstance(self._given("node"), Topology):
+            accepted = "a topology; in a file its name, or { name = ..., ... }"
+            raise InputError(f"{self.node!r} is not a topology", key="node", accepted=accepted)
+        self._check(self._inside)
+        _ = self.router  # which refuses networks that do not fit
+
+    @cached_property
+    def _preset(self) -> dict[str, Any]:
+        return presets.values(self.preset)
+
+    def _given(self, key: str) -> Any:
+        """Return the value of a field, or the preset's where it is not given."""
+        value = getattr(self, key)
+        return self._preset[key] if value is None else value
+
+    @cached_property
+    def _inside(self) -> Fabric:
+        try:
+            inside: Fabric = self._given("node").build()
+        except InputError as error:
+            raise error.at(key="node") from None
+        return inside
+
+    @property
+    def _nics(self) -> int:
+        own = self.node is not None and self.nics is None
+        return len(self._inside.npus) if own else int(self._given("nics"))
+
+    @property
+    def _rails(self) -> int | None:
+        """Return the rails that are asked for; those of a preset are for its NICs."""
+        own = self.node is not None or self.nics is not None
+        return self.rails if own else self._given("rails")
+
+    def _check(self, inside: Fabric) -> None:
+        npus, nics, name = len(inside.npus), self._nics, self._given("node").name
+        if len(inside.controllers) or inside.admission is not AlwaysStart:
+            what = "I/O controllers" if len(inside.controllers) else "an admission control of its own"
+            raise InputError(
+                f"{name!r} has {what}, which a node of a cluster cannot have",
+                key="node",
+                accepted="a topology of NPUs and switches alone",
+            )
+        if not npus:
+            raise InputError(f"{name!r} has no NPUs", key="node", accepted="a topology with NPUs")
+        if nics % npus and npus % nics:
+            raise InputError(
+                f"{nics} NICs cannot be divided among the {npus} NPUs of a node",
+                key="nics",
+                accepted=f"a divisor or a multiple of {npus}",
+            )
+        users = max(1, npus // nics)
+        if npus % self.pcie_npus or (self.pcie_npus % users and users % self.pcie_npus):
+            raise InputError(
+                f"{self.pcie_npus} NPUs at a PCIe switch do not divide a node of {npus} NPUs with {nics} NICs",
+                key="pcie_npus",
+                accepted=", ".join(
+                    str(one) for one in range(1, npus + 1) if not npus % one and (not one % users or not users % one)
+                ),
+            )
+        rails, own = self._rails, max(1, nics // npus)
+        if rails is not None and rails % own and own % rails:
+            raise InputError(
+                f"{rails} rails cannot be divided among the {own} NICs of an NPU",
+                key="rails",
+                accepted=f"a divisor or a multiple of {own}",
+            )
+
+    @cached_property
+    def router(self) -> ClusterRouter:
+        """What routes it, and knows where everything is.
+
+        Raises:
+            InputError: The network cannot be built with such switches.
+        """
+        network = Network.of(
+            self._given("network"),
+            self.nodes,
+            self._nics,
+            rails=self._rails,
+            radix=self._given("radix"),
+            oversubscription=self.oversubscription,
+            sprayed=self.routing == "spray",
+        )
+        return ClusterRouter(self._given("node"), network, self.pcie_npus if self.pcie else 0)
+
+    def build(self) -> Fabric:
+        """Return the cluster; nodes and links come node by node, then what is outside of them. One node is alone."""
+        inside, count = self._inside, self.nodes
+        levels = _named(inside.levels)
+        if count == 1:
+            return evolve(inside, name=self._title, levels=levels)
+        layout = self.router.layout
+        nodes, links = layout.most
+        limits.check("nodes", nodes, key="nodes")
+        limits.check("links", links, key="nodes")
+        ends, bandwidths, latencies = self._outside(layout)
+        first = np.arange(count)[:, None] * len(inside.kinds)
+        sources, destinations = (
+            np.concatenate([(one + first).ravel(), other])
+            for one, other in zip((inside.sources, inside.destinations), ends, strict=True)
+        )
+        others = layout.first_switch + layout.network.trees * layout.switches - count * len(inside.kinds)
+        energies = np.full(len(bandwidths), self.link_energy)
+        place = inside.coordinates
+        if place is not None or layout.npus == 1:
+            levels += self._levels(layout)
+        return Fabric(
+            name=self._title,
+            kinds=np.concatenate([np.tile(inside.kinds, count), np.full(others, NodeKind.SWITCH)]),
+            sources=sources,
+            destinations=destinations,
+            bandwidths=np.concatenate([np.tile(inside.bandwidths, count), bandwidths]),
+            latencies=np.concatenate([np.tile(inside.latencies, count), latencies]),
+            energies=np.concatenate([np.tile(inside.energies, count), energies]),
+            levels=levels,
+            coordinates=_coordinates(place, [level.size for level in levels], layout) if levels else None,
+            offers=Capabilities(),
+            copies=np.concatenate([np.tile(inside.copies, count), np.zeros(others, dtype=bool)]),
+            reduces=np.concatenate([np.tile(inside.reduces, count), np.zeros(others, dtype=bool)]),
+            router=self.router,
+            sharing=inside.sharing,
+            node_names=partial(_node_name, layout),
+        )
+
+    @property
+    def _title(self) -> str:
+        what = self.preset if self.node is None else self._inside.name
+        return f"{self.nodes} x {what}"
+
+    def _levels(self, layout: Layout) -> tuple[Level, ...]:
+        """Return the levels between nodes; what an NPU sends is limited by its NICs, or its part of a PCIe switch."""
+        nic = self._given("nic") * layout.network.nics / layout.npus
+        rate = nic if self.pcie is None else min(nic, self.pcie / self.pcie_npus)
+        return layout.network.levels(rate, nic, self.pcie_latency + self.nic_latency, self.link_latency)
+
+    def _outside(self, layout: Layout) -> tuple[tuple[IntArray, IntArray], FloatArray, FloatArray]:
+        """Return the ends, the bandwidths and the latencies of the links that are not inside of nodes."""
+        nic: float = self._given("nic")
+        sources, destinations, bandwidths, latencies = [], [], [], []
+        for number, step in enumerate(layout.steps):
+            sources += [step.lower, step.upper]
+            destinations += [step.upper, step.lower]
+            bandwidths.append(np.full(2 * len(step.lower), nic if self.pcie is None else self.pcie))
+            latencies.append(np.full(2 * len(step.lower), 0.0 if number else self.pcie_latency))
+        if layout.attached is not None:
+            step = layout.attached
+            sources += [step.lower, step.upper]
+            destinations += [step.upper, step.lower]
+            bandwidths.append(np.full(2 * len(step.lower), nic))
+            latencies.append(np.zeros(2 * len(step.lower)))
+        near, far, level = layout.trunk_ends()
+        bandwidths.append(nic * np.array(layout.network.bundles)[level])
+        latencies.append(np.where(level == 0, self.nic_latency, self.link_latency))
+        ends = np.concatenate([*sources, near]), np.concatenate([*destinations, far])
+        return ends, np.concatenate(bandwidths), np.concatenate(latencies)
+
+
+def _named(levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    """Return the levels of the inside of a node, the only one of them called after it."""
+    return tuple(evolve(level, name=level.name or "node") for level in levels) if len(levels) == 1 else levels
+
+
+def _coordinates(inside: IntArray | None, sizes: list[int], layout: Layout) -> IntArray:
+    """Return ``(NPUs, levels)`` positions: those in the node, and those of the node."""
+    within = np.zeros((layout.npus, 0), dtype=np.intp) if inside is None else inside
+    count = layout.network.nodes
+    node = np.stack(np.unravel_index(np.arange(count), sizes[within.shape[1] :], order="F"), axis=1)
+    return np.hstack([np.tile(within, (count, 1)), np.repeat(node, layout.npus, axis=0)])
+
+
+def _node_name(layout: Layout, node: int) -> str:
+    """Return ``node2.npu7``, ``node2.nic1``, or ``leaf3``, ``spine1`` and ``core0`` (of a rail: ``rail2.leaf3``)."""
+    network, tree, size = layout.network, layout.network.tree, len(layout.inside.kinds)
+    if node < network.nodes * size:
+        return f"node{node // size}.{layout.inside.node_name(node % size)}"
+    for name, nodes in layout.tiers.items():
+        if len(nodes) and node <= nodes[-1]:
+            each = len(nodes) // network.nodes
+            number = node - int(nodes[0])
+            return f"node{number // each}.{name}{number % each}"
+    rail, number = divmod(node - layout.first_switch, layout.switches)
+    level = bisect_right(tree.first_nodes, number + tree.hosts) - 1
+    bundled = "s" if network.bundles[level - 1] > 1 else ""
+    switch = f"{('leaf', 'spine', 'core')[level - 1]}{bundled}{number + tree.hosts - tree.first_nodes[level]}"
+    return f"rail{rail}.{switch}" if network.trees > 1 else switch

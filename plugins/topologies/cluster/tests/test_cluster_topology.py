@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fredfw_topology_cluster as plugin
+from fredfw import Capabilities, Fabric, Framework, NodeKind, Operation, PluginManager, Topology
+from fredfw.errors import InputError, LimitError, UnsupportedError
+from fredfw_topology_cluster import Cluster, ClusterRouter
+from fredfw_topology_cluster.presets import table
+from fredfw_topology_fat_tree import FatTree
+from fredfw_topology_fully_connected import FullyConnected
+from fredfw_topology_switch import Switch
+from fredfw_topology_torus import Torus
+
+FRAMEWORK = Framework()
+GB = 1e9
+INSTANT: dict[str, Any] = {"nic_latency": 0.0, "link_latency": 0.0}
+
+
+def nvswitch(npus: int = 8, **fields: Any) -> Switch:
+    return Switch(npus=npus, link_bandwidth=450 * GB, link_latency=0.0, **fields)
+
+
+def seconds(topology: Topology, pattern: str, size: float = 1 * GB, **options: Any) -> float:
+    return FRAMEWORK.simulate_collective(topology.build(), pattern, size=size, **options).duration
+
+
+def names(fabric: Fabric, source: str, destination: str) -> list[str]:
+    """The nodes on the way, by name."""
+    known = {fabric.node_name(node): node for node in range(len(fabric.kinds))}
+    routes = fabric.router.path(fabric, known[source], known[destination])
+    return [source, *(fabric.node_name(int(fabric.destinations[link])) for link in routes.links)]
+
+
+def test_it_is_registered() -> None:
+    assert plugin.fredfw_topologies() == [Cluster]
+    assert PluginManager.discover().topologies.get("cluster") is Cluster
+
+
+# --- presets
+
+
+def test_presets_are_documented_with_what_is_uncertain() -> None:
+    lines = {line.split()[0]: line for line in (Cluster.__doc__ or "").splitlines() if line.startswith(" " * 8)}
+    assert list(lines) == list(table())
+    for name, entry in table().items():
+        assert entry["source"]
+        doubts = [one.partition(":")[0] for one in entry.get("uncertain", [])]
+        assert re.findall(r"\((.*)\)", lines[name]) == ([", ".join(doubts)] if doubts else [])
+        assert set(doubts) < set(entry)
+
+
+@pytest.mark.parametrize(
+    ("preset", "npus", "inside", "outside"),
+    [
+        ("dgx-a100", 8, 300, 25),
+        ("dgx-h100", 8, 450, 50),
+        ("hgx-b200", 8, 900, 50),
+        ("gb200-nvl72", 72, 900, 50),
+        ("mi300x", 8, 448, 50),
+        ("tpu-v4", 4096, 300, 6.25),
+        ("tpu-v5p", 8960, 600, 6.25),
+        ("trainium2", 16, 640, 25),
+        ("gaudi3", 8, 525, 75),
+    ],
+)
+def test_presets_have_the_bandwidths_of_their_sources(preset: str, npus: int, inside: float, outside: float) -> None:
+    """GB/s of an NPU to the others of its node, and to other nodes."""
+    fabric = Cluster(preset=preset, nodes=2).build()
+    assert len(fabric.npus) == 2 * npus
+    *within, between = fabric.levels
+    assert sum(level.total_bandwidth for level in within) == pytest.approx(inside * GB, rel=1e-12)
+    assert (between.size, between.bandwidth) == (2, outside * GB)
+
+
+def test_what_is_given_takes_the_place_of_the_presets() -> None:
+    given_nic = Cluster(nodes=4, nic="800 Gbps")  # type: ignore[arg-type]  # text, as in a file
+    assert [level.bandwidth for level in given_nic.build().levels] == [450 * GB, 100 * GB]
+    own = Cluster(preset="gb200-nvl72", nodes=4, node=nvswitch(4))
+    network = own.router.network
+    assert (network.nics, network.rails) == (4, 4)
+    assert Cluster(preset="gb200-nvl72", nodes=4).router.network.rails == 4
+    assert Cluster(preset="gb200-nvl72", nodes=4, nics=36, radix=128).router.network.rails == 36
+
+
+def test_a_topology_by_name_is_the_inside() -> None:
+    node = {"name": "torus", "dimensions": [2, 2], "link_bandwidth": "1 GB/s"}
+    one = FRAMEWORK.topology("cluster", nodes=2, node=node)
+    assert one == Cluster(nodes=2, node=Torus((2, 2), link_bandwidth=(1e9,)))
+    with pytest.raises(InputError, match=r"node.dimension: unknown key; did you mean 'dimensions'"):
+        FRAMEWORK.topology("cluster", node={"name": "torus", "dimension": 3})
+
+
+# --- structure
+
+
+def test_leaf_i_serves_nic_i_of_every_node_of_a_pod() -> None:
+    fabric = Cluster(nodes=6, radix=8, routing="ecmp", nics=4).build()  # leaves of 4 down, so pods of 3
+    assert [(level.name, level.size) for level in fabric.levels] == [("node", 8), ("rail", 3), ("spine", 2)]
+    leaf = {}
+    for source, destination in zip(fabric.sources, fabric.destinations, strict=True):
+        nic, other = fabric.node_name(int(source)), fabric.node_name(int(destination))
+        if ".nic" in nic and other.startswith("leaf"):
+            leaf[nic] = other
+    assert leaf == {f"node{node}.nic{nic}": f"leaf{node // 3 * 4 + nic}" for node in range(6) for nic in range(4)}
+    assert names(fabric, "node0.npu1", "node2.npu0") == [
+        "node0.npu1",
+        "node0.nic0",
+        "leaf0",
+        "node2.nic0",
+        "node2.npu0",
+    ]
+
+
+def test_a_fat_tree_has_leaves_for_nodes() -> None:
+    fabric = Cluster(nodes=8, radix=64, network="fat-tree").build()
+    assert names(fabric, "node0.npu1", "node7.npu3") == ["node0.npu1", "leaf0", "node7.npu3"]
+    fabric = Cluster(nodes=16, radix=64, network="fat-tree").build()
+    assert names(fabric, "node0.npu1", "node3.npu3") == ["node0.npu1", "leaf0", "node3.npu3"]
+    assert names(fabric, "node0.npu1", "node4.npu3") == ["node0.npu1", "leaf0", "spines0", "leaf1", "node4.npu3"]
+
+
+def test_rails_alone_are_reached_through_the_node() -> None:
+    fabric = Cluster(nodes=4, network="rail-only").build()
+    assert names(fabric, "node0.npu2", "node3.npu2") == ["node0.npu2", "rail2.leaf0", "node3.npu2"]
+    assert names(fabric, "node0.npu2", "node3.npu5") == [
+        "node0.npu2",
+        "node0.switch0",
+        "node0.npu5",
+        "rail5.leaf0",
+        "node3.npu5",
+    ]
+    switches = [node for node in range(len(fabric.kinds)) if fabric.node_name(node).startswith("rail")]
+    assert len(switches) == 8
+
+
+def test_npus_that_share_a_nic_leave_by_one_of_their_place() -> None:
+    fabric = Cluster(nodes=2, nics=2, network="rail-only").build()
+    assert names(fabric, "node0.npu1", "node1.npu6")[1:4] == ["node0.switch0", "node0.npu5", "node0.nic1"]
+
+
+def test_a_pcie_switch_is_on_the_way() -> None:
+    fabric = Cluster(nodes=2, nics=4, pcie=24e9, pcie_npus=4, pcie_latency=2e-6).build()
+    way = ["node0.npu5", "node0.pcie1", "node0.root1", "node0.nic2", "leaf2"]
+    assert names(fabric, "node0.npu5", "node1.npu4")[:5] == way
+    assert fabric.levels[1].bandwidth == 6e9
+    assert fabric.levels[1].latency == pytest.approx(2 * (2e-6 + 0.5e-6), rel=1e-12)
+
+
+def test_an_npu_uses_all_its_nics() -> None:
+    fabric = Cluster(nodes=2, nics=32).build()
+    routes = fabric.router.route(fabric, fabric.npus[:1], fabric.npus[8:9])
+    assert routes.coefficients is not None
+    assert routes.coefficients.tolist() == [0.25] * 8
+    assert fabric.levels[1].bandwidth == 200e9
+
+
+def test_one_node_has_no_network() -> None:
+    fabric = Cluster(nodes=1).build()
+    assert len(fabric.kinds) == 9
+    assert [level.size for level in fabric.levels] == [8]
+    assert Cluster(nodes=1, node=nvswitch(in_network=True)).build().offers == Capabilities(True, True)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    npus = draw(st.sampled_from([1, 2, 4]))
+    node = FullyConnected(npus=npus)
+    nics = npus * draw(st.sampled_from([1, 2])) if draw(st.booleans()) else draw(st.sampled_from([1, npus]))
+    network: Any = draw(st.sampled_from(["rail-optimised", "rail-only", "fat-tree"]))
+    return Cluster(
+        nodes=draw(st.integers(2, 30)),
+        node=node,
+        nics=nics,
+        network=network,
+        radix=draw(st.sampled_from([16, 18, 32])),
+        oversubscription=draw(st.sampled_from([1.0, 2.0, 3.0])),
+        routing="ecmp",
+    )
+
+
+@given(clusters())
+@settings(max_examples=60, deadline=None)
+def test_switches_have_as_many_ports_as_they_may(cluster: Cluster) -> None:
+    fabric = cluster.build()
+    assert cluster.radix is not None
+    first = cluster.router.layout.first_switch
+    up, down = (Counter[int](), Counter[int]())
+    for source, destination in zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True):
+        if source >= first:
+            (up if destination > source else down)[source] += 1
+    assert all(up[node] + down[node] <= cluster.radix for node in range(first, len(fabric.kinds)))
+    above = [node for node in up if fabric.node_name(node).rpartition(".")[2].startswith("leaf")]
+    assert all(down[leaf] <= cluster.oversubscription * up[leaf] for leaf in above)
+    assert sum(down.values()) - sum(up.values()) == cluster.nodes * cluster.router.network.nics
+
+
+@given(clusters())
+@settings(max_examples=40, deadline=None)
+def test_routes_through_leaves_of_all_nics_of_a_node_are_the_shortest(cluster: Cluster) -> None:
+    fabric = evolve(cluster, network="fat-tree", rails=1, radix=32).build()
+    source, others = int(fabric.npus[0]), fabric.npus[1:]
+    routes = fabric.router.route(fabric, np.full(len(others), source), others)
+    graph = nx.DiGraph(list(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)))
+    hops = nx.single_source_shortest_path_length(graph, source)
+    shares = np.ones(len(routes.links)) if routes.coefficients is None else routes.coefficients
+    flow = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
+    assert np.allclose(np.bincount(flow, shares, len(routes)), [hops[int(node)] for node in others])
+
+
+# --- closed forms
+
+
+def test_hierarchical_all_reduce_on_two_levels() -> None:
+    """Reduce-scatter in the node, all-reduce of an eighth on each rail, all-gather in the node, one after the other."""
+    cluster = Cluster(nodes=4, node=nvswitch(), **INSTANT)
+    inside, outside = 2 * 7 / 8 * GB / (450 * GB), 2 * 3 / 4 * GB / 8 / (50 * GB)
+    assert seconds(cluster, "all-reduce", algorithm="hierarchical", chunks=1) == pytest.approx(
+        inside + outside, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize(("ratio", "slower"), [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (5.0, 4.0)])
+def test_oversubscription_slows_what_crosses_pods(ratio: float, slower: float) -> None:
+    """A ring whose every step goes to another pod. Pods of 4 instead of 5 are alike; they have their one link up."""
+    cluster = Cluster(nodes=12, node=nvswitch(1), radix=8, oversubscription=ratio, network="fat-tree", **INSTANT)
+    network = cluster.router.network
+    up = network.tree.parents[1] * network.bundles[1]
+    assert network.pod / up == pytest.approx(slower)
+    across = np.arange(12).reshape(-1, network.pod).T.ravel()
+    took = seconds(cluster, "all-gather", algorithm="ring", group=across.tolist())
+    assert took == pytest.approx(11 / 12 * GB / (50 * GB) * slower, rel=1e-9)
+
+
+def test_spraying_is_that_of_the_fat_tree() -> None:
+    """Links that packets use evenly are one link; the topology fat-tree has each of them."""
+    cluster = Cluster(nodes=32, node=nvswitch(1), nic=5e9, radix=8, network="fat-tree", routing="spray")
+    tree = FatTree(npus=32, radix=8, levels=2, link_bandwidth=5e9, link_latency=500e-9, routing="spray")
+    for algorithm in ("direct", "ring"):
+        expected = seconds(tree, "all-to-all", 1e6, algorithm=algorithm)
+        assert seconds(cluster, "all-to-all", 1e6, algorithm=algorithm) == pytest.approx(expected, rel=1e-9)
+
+
+def test_hashed_paths_collide() -> None:
+    sprayed, hashed = (
+        seconds(Cluster(nodes=32, node=nvswitch(1), radix=8, network="fat-tree", routing=one, **INSTANT), "all-to-all")
+        for one in ("spray", "ecmp")
+    )
+    assert sprayed == pytest.approx(31 / 32 * GB / (50 * GB), rel=1e-9)
+    assert hashed > 1.1 * sprayed
+
+
+def test_other_rails_take_the_scale_up_network() -> None:
+    """All-to-all between 2 nodes: 8 of 16 parts cross, each over its own NIC; 7 of them first go to another NPU."""
+    cluster = Cluster(nodes=2, node=nvswitch(), network="rail-only", **INSTANT)
+    assert seconds(cluster, "all-to-all", algorithm="direct") == pytest.approx(8 / 16 * GB / (50 * GB), rel=1e-9)
+
+
+# --- trees, limits and mistakes
+
+
+def test_trees_are_inside_of_nodes() -> None:
+    fabric = Cluster(nodes=2, node=nvswitch(in_network=True)).build()
+    router, npus = fabric.router, fabric.npus
+    tree = router.tree(fabric, npus[9:10], npus[10:14], Operation.MULTICAST)
+    assert {fabric.link_name(int(link)) for link in tree.links} == {
+        "node1.npu1->node1.switch0",
+        *(f"node1.switch0->node1.npu{npu}" for npu in range(2, 6)),
+    }
+    with pytest.raises(UnsupportedError, match="neither copy nor combine"):
+        router.tree(fabric, npus[:1], npus[4:14], Operation.MULTICAST)
+    assert fabric.offers == Capabilities()
+
+
+def test_switches_are_not_reached_from_other_nodes() -> None:
+    fabric = Cluster(nodes=2).build()
+    switch = int(np.flatnonzero(fabric.kinds == NodeKind.SWITCH)[0])
+    with pytest.raises(UnsupportedError, match=r"node0.switch0 of fabric .* is not reached"):
+        fabric.router.route(fabric, fabric.npus[-1:], np.array([switch]))
+
+
+def test_a_router_is_for_its_own_cluster() -> None:
+    router = Cluster(nodes=2).build().router
+    assert isinstance(router, ClusterRouter)
+    with pytest.raises(UnsupportedError, match="cannot route fabric 'switch of 4'"):
+        router.path(Switch(npus=4).build(), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "key", "message", "accepted"),
+    [
+        ({"preset": "dgx-h10"}, "preset", "'dgx-h10' is not known; did you mean 'dgx-h100'", "tpu-v5p"),
+        ({"preset": 3}, "preset", "3 is not known", "gaudi3"),
+        ({"nodes": 0}, "nodes", "0 is not a valid number", "at least 1"),
+        ({"nodes": 10**6}, "nodes", "do not fit three levels", "1 to "),
+        ({"node": "torus"}, "node", "'torus' is not a topology", "{ name = ..., ... }"),
+        ({"node": FatTree(radix=2**40, npus=2**40)}, "node.npus", "nodes are too many", "at most"),
+        ({"nics": 3}, "nics", "3 NICs cannot be divided among the 8 NPUs", "a divisor or a multiple of 8"),
+        ({"nics": 0}, "nics", "0 is not", "at least 1"),
+        ({"nic": 0}, "nic", "0.0 is too small", "more than 0"),
+        ({"network": "clos"}, "network", "'clos' is not known", "rail-optimised, rail-only, fat-tree"),
+        ({"routing": "hash"}, "routing", "'hash' is not known", "spray, ecmp"),
+        ({"rails": 3}, "rails", "3 rails do not divide the 8 NICs", "1, 2, 4, 8"),
+        ({"nics": 24, "rails": 2}, "rails", "2 rails cannot be divided among the 3 NICs", "multiple of 3"),
+        ({"radix": 4, "network": "fat-tree", "rails": 1}, "radix", "a node has 8 on each", "at least 16"),
+        ({"radix": 8, "nodes": 9}, "radix", "cannot connect 8 rails", "at least 16"),
+        ({"oversubscription": 0.5}, "oversubscription", "0.5 is too small", "at least 1"),
+        ({"radix": 8, "oversubscription": 8}, "oversubscription", "cannot be divided into ports", "1 to 7"),
+        ({"pcie_npus": 2}, "pcie_npus", "there is no PCIe switch", "pcie"),
+        ({"pcie_latency": 1e-6}, "pcie_latency", "there is no PCIe switch", "pcie"),
+        ({"pcie": 1e9, "pcie_npus": 3}, "pcie_npus", "3 NPUs at a PCIe switch do not divide", "1, 2, 4, 8"),
+    ],
+)
+def test_mistakes_name_key_value_and_what_is_accepted(
+    fields: dict[str, Any], key: str, message: str, accepted: str
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        Cluster(**fields)
+    assert caught.value.key == key
+    assert accepted in (caught.value.accepted or "")
+
+
+def test_the_inside_has_no_controllers_and_no_admission() -> None:
+    with pytest.raises(InputError, match="node: 'mesh2d' has I/O controllers"):
+        FRAMEWORK.topology("cluster", node="mesh2d")
+    with pytest.raises(InputError, match="node: 'optical-ring' has an admission control"):
+        FRAMEWORK.topology("cluster", node="optical-ring")
+    assert len(FRAMEWORK.topology("cluster", node={"name": "mesh2d", "io_controllers": False}).build().npus) == 320
+
+
+def test_what_is_too_large_is_refused_before_it_is_made() -> None:
+    with pytest.raises(LimitError, match=r"nodes: .* nodes are too many"):
+        Cluster(preset="tpu-v5p", nodes=100_000, radix=2**40).build()
