@@ -9,7 +9,7 @@ from attrs import frozen
 
 from fredfw import Fabric
 from fredfw.typing import IntArray
-from fredfw_topology_cluster.network import Network
+from fredfw_topology_cluster.network import N, Network
 
 
 @frozen(eq=False)
@@ -28,11 +28,11 @@ class Step:
     first: int
     npus: int = 1
 
-    def up(self, numbers: IntArray) -> IntArray:
+    def up(self, numbers: N) -> N:
         """Return the links up of cables with these ``numbers``."""
         return self.first + numbers
 
-    def down(self, numbers: IntArray) -> IntArray:
+    def down(self, numbers: N) -> N:
         """Return the links down of cables with these ``numbers``."""
         return self.first + len(self.lower) + numbers
 
@@ -141,8 +141,8 @@ class Layout:
         last = self.steps[-1]
         return Step(lower, upper, last.first + 2 * len(last.lower))
 
-    def cables(self, npus: IntArray, nics: IntArray) -> IntArray:
-        """Return the numbers of the cables of ``attached`` between NPUs ``(F, 1)`` and their NICs ``(F, n)``."""
+    def cables(self, npus: N, nics: N) -> N:
+        """Return the numbers of the cables of ``attached`` that NPUs use with their NICs."""
         return nics if len(self.tiers["nic"]) >= len(self.tiers["root"]) else npus // self.sharing
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import accumulate
 from operator import mul
-from typing import Literal
+from typing import Literal, TypeVar
 
 from attrs import frozen
 
@@ -14,6 +14,8 @@ from fredfw.errors import InputError
 from fredfw.typing import IntArray
 from fredfw_topology_fat_tree import XGFT, FatTree
 
+N = TypeVar("N", int, IntArray)
+"""A number, or an array of them."""
 Kind = Literal["rail-optimised", "rail-only", "fat-tree"]
 KINDS: tuple[Kind, ...] = "rail-optimised", "rail-only", "fat-tree"
 
@@ -117,8 +119,8 @@ class Network:
         """NICs of a node on one leaf."""
         return self.nics // self.rails
 
-    def places(self, ports: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the ``(F,)`` tree and the ``(F,)`` host in it of the NICs ``(F,)``, numbered node by node."""
+    def places(self, ports: N) -> tuple[N, N]:
+        """Return the tree and the host in it of a NIC, or of each of many, numbered node by node."""
         node, nic = ports // self.nics, ports % self.nics
         among, rail = nic // self.rails, nic % self.rails
         pod, within = node // self.pod, node % self.pod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from fredfw import Fabric, Operation, Router, Routes, Topology
 from fredfw.errors import UnsupportedError
 from fredfw.typing import FloatArray, IntArray
 from fredfw_topology_cluster.layout import Layout
-from fredfw_topology_cluster.network import Network
+from fredfw_topology_cluster.network import N, Network
 from fredfw_topology_fat_tree import pair_hash
 
 
@@ -72,13 +73,57 @@ class ClusterRouter(Router):
 
     def path(self, fabric: Fabric, source: int, destination: int) -> Routes:
         """See ``Router.path``."""
-        inside = self._layout(fabric).inside
-        node, near = divmod(source, len(inside.kinds))
-        other, far = divmod(destination, len(inside.kinds))
-        if node != other:
-            return super().path(fabric, source, destination)
-        local = inside.router.path(inside, near, far)
-        return evolve(local, links=local.links + node * len(inside.sources))
+        layout = self._layout(fabric)
+        inside, npus = layout.inside, layout.npus
+        start, near = divmod(source, len(inside.kinds))
+        end, far = divmod(destination, len(inside.kinds))
+        if start == end:
+            local = inside.router.path(inside, near, far)
+            return evolve(local, links=local.links + start * len(inside.sources))
+        number, last = int(layout.numbers[near]), int(layout.numbers[far])
+        if number < 0 or last < 0:
+            return self.route(fabric, np.array([source]), np.array([destination]))  # which says why not
+        leaving = self._exits(number, last)
+        local = inside.router.path(inside, near, int(inside.npus[leaving]))
+        sent, received = start * npus + leaving, end * npus + last
+        up, between, down = self._way(sent, received)
+        links = np.array([*up, *chain.from_iterable(chain.from_iterable(between)), *down], dtype=np.intp)
+        shares = None
+        if local.coefficients is not None or layout.own > 1:
+            before = np.ones(len(local.links)) if local.coefficients is None else local.coefficients
+            split = np.full(len(links) - len(up) - len(down), 1 / layout.own)
+            shares = np.concatenate([before, np.ones(len(up)), split, np.ones(len(down))])
+        common = sum(fabric.latencies[link] for link in (*up, *down))
+        ways = (chain.from_iterable(parts) for parts in zip(*between, strict=True))
+        seconds = max(sum(fabric.latencies[link] for link in way) for way in ways)
+        return Routes(
+            np.array([0, len(local.links) + len(links)]),
+            np.concatenate([local.links + start * len(inside.sources), links]),
+            local.latencies + common + seconds,
+            shares,
+        )
+
+    def _way(self, sent: int, received: int) -> tuple[list[int], list[list[list[int]]], list[int]]:
+        """Return the links between two NPUs of different nodes, as ``_between`` does for many.
+
+        First those that all of the flow crosses, then part by part and NIC by NIC those between, then those behind.
+        """
+        layout, network = self.layout, self.network
+        first, last = sent // layout.users * layout.own, received // layout.users * layout.own
+        trunks: list[list[int]] = []
+        cables: tuple[list[list[int]], list[list[int]]] = [], []
+        for nic, other in zip(range(first, first + layout.own), range(last, last + layout.own), strict=True):
+            tree, place = network.places(nic)
+            _, end = network.places(other)
+            width = network.tree.width[-1]
+            path = int(pair_hash(np.array([nic]), np.array([other]))[0] % np.uint64(width)) if width > 1 else 0
+            trunks.append(layout.trunks[tree, network.tree.climb(place, end, path)].tolist())
+            if layout.attached is not None:
+                cables[0].append([layout.attached.up(layout.cables(sent, nic))])
+                cables[1].append([layout.attached.down(layout.cables(received, other))])
+        up = [step.up(sent // step.npus) for step in layout.steps]
+        down = [step.down(received // step.npus) for step in reversed(layout.steps)]
+        return up, [one for one in (cables[0], trunks, cables[1]) if one], down
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         """See ``Router.tree``; there are trees inside of a node alone, where its own router has them."""
@@ -101,14 +146,13 @@ class ClusterRouter(Router):
             )
         return layout
 
-    def _exits(self, source: IntArray, destination: IntArray) -> IntArray:
-        """Return the ``(F,)`` NPU of its node, by number, at which each flow leaves the node."""
+    def _exits(self, source: N, destination: N) -> N:
+        """Return the NPU of its node, by number, at which a flow (or each of many) leaves the node."""
         if self.network.trees == 1:
             return source
         layout, rails = self.layout, self.network.rails
-        first, last = (npu // layout.users * layout.own for npu in (source, destination))
-        exits: IntArray = (first - first % rails + last % rails) // layout.own * layout.users + source % layout.users
-        return exits
+        first, last = source // layout.users * layout.own, destination // layout.users * layout.own
+        return (first - first % rails + last % rails) // layout.own * layout.users + source % layout.users
 
     def _between(self, fabric: Fabric, sent: IntArray, received: IntArray) -> Sequence[tuple[_Part, FloatArray]]:
         """Return the parts of the ways from NPUs ``sent`` to NPUs ``received`` of other nodes, and their latencies."""
