@@ -32,11 +32,11 @@ from fredfw.experiment.spec import (
 )
 from fredfw.experiment.sweep import expand
 from fredfw.paths import resolved
-from fredfw.plugin import configure
+from fredfw.plugin import configure, schema
 from fredfw.plugin.manager import PluginManager, Registry
 from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES
 from fredfw.terminal import has_controls, printable, quoted
-from fredfw.workloads import Npu
+from fredfw.workloads import Npu, npus
 
 _T = TypeVar("_T")
 _TYPO = 0.75  # how alike a key and a known one are that differ by a slip of the keyboard
@@ -174,7 +174,7 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         fabrics=tuple(_fabric(*section, baseline) for section in sections["fabrics"]),
         workloads=_scaled([_workload(*section) for section in sections["workloads"]]),
         baseline=baseline,
-        npu=configure.build(Npu, _table(content.get("npu", {}), "npu"), key_prefix="npu"),
+        npu=_npu(_table(content.get("npu", {}), "npu")),
         priorities=_texts(content.get("priorities", list(PRIORITIES)), "priorities"),
         fidelity=_choice(content.get("fidelity", COMPRESSED), FIDELITIES, "fidelity"),
         references=_listed(content, "references", Reference),
@@ -182,6 +182,23 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         plugins=_texts(content.get("plugins", []), "plugins"),
         file=file,
     )
+
+
+def _npu(table: Mapping[str, Any]) -> Npu:
+    """Return what computes: an accelerator by name, with what is given in place of its values."""
+    own = ("preset", "precision")
+    _check_keys(table, (*own, *schema.settings(Npu)), "npu")
+    given = {key: value for key, value in table.items() if key not in own}
+    if "preset" in table:
+        preset = _text(table["preset"], "npu.preset")
+        precision = _choice(table.get("precision", npus.PRECISIONS[0]), npus.PRECISIONS, "npu.precision")
+        try:
+            given = {**npus.values(preset, precision), **given}
+        except InputError as error:
+            raise error.at(key="npu") from None
+    elif "precision" in table:
+        raise InputError("there is no preset whose rate it chooses", key="npu.precision", accepted="with npu.preset")
+    return configure.build(Npu, given, key_prefix="npu")
 
 
 def _fabric(

@@ -1,0 +1,44 @@
+"""Accelerators by name: what ``npus.toml`` says of them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+from fredfw.errors import InputError, UnknownNameError, nearest
+
+PRECISIONS = "bf16", "fp8"
+"""Of matrix multiplications; each accelerator has a dense rate for the first, and most have one for the second."""
+
+
+@cache
+def table() -> Mapping[str, Mapping[str, Any]]:
+    """Return the entries of ``npus.toml`` by name."""
+    text = files("fredfw.workloads").joinpath("npus.toml").read_text(encoding="utf-8")
+    return MappingProxyType(tomllib.loads(text))
+
+
+def values(preset: str, precision: str) -> dict[str, str]:
+    """Return the fields of ``Npu`` that an accelerator has, as text with units.
+
+    Args:
+        preset: Its name.
+        precision: One of ``PRECISIONS``.
+
+    Raises:
+        UnknownNameError: There is no such accelerator; gives the nearest.
+        InputError: It has no rate for that precision.
+    """
+    presets = table()
+    if preset not in presets:
+        message = f"no NPU {preset!r}{nearest(preset, presets)}"
+        raise UnknownNameError(message, key="preset", accepted=", ".join(presets))
+    entry = presets[preset]
+    if precision not in entry or precision not in PRECISIONS:
+        known = ", ".join(one for one in PRECISIONS if one in entry)
+        raise InputError(f"{preset!r} has no rate for {precision!r}", key="precision", accepted=known)
+    return {"peak": entry[precision], "memory": entry["memory"], "memory_bandwidth": entry["memory_bandwidth"]}

@@ -1,0 +1,85 @@
+"""Accelerators by name: the table, what it becomes, and the page that lists it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fredfw import Framework, Npu
+from fredfw.errors import InputError
+from fredfw.experiment.spec import AnyOutline
+from fredfw.workloads.npus import PRECISIONS, table
+
+PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
+
+
+def outline(**npu: Any) -> AnyOutline:
+    tables = {"fabrics": {"a": {"topology": "switch"}}, "workloads": {"w": {"workload": "microbenchmark"}}}
+    return Framework().outline({**tables, "npu": npu})
+
+
+def test_an_h100() -> None:
+    npu = Npu.of("h100")
+    assert (npu.peak, npu.memory, npu.memory_bandwidth, npu.efficiency) == (989.4e12, 80e9, 3.35e12, 1.0)
+    assert Npu.of("h100", "fp8").peak == 1978.9e12
+    assert Npu.of("h100", memory=1e9, efficiency=0.5) == Npu(989.4e12, 3.35e12, 1e9, 0.5)
+
+
+@pytest.mark.parametrize("name", sorted(table()))
+def test_every_preset_is_complete(name: str) -> None:
+    entry = table()[name]
+    assert entry["source"]
+    npu = Npu.of(name)
+    assert 1e14 < npu.peak < 1e16
+    assert 1e10 < npu.memory < 1e12
+    assert 1e12 < npu.memory_bandwidth < 1e13
+    if "fp8" in entry:
+        assert 1 <= Npu.of(name, "fp8").peak / npu.peak <= 2.001
+
+
+def test_the_page_lists_the_table() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", PAGE.read_text("utf-8"), re.M)
+    listed = {name: [one.strip() for one in cells] for name, *cells in rows if name in table()}
+    assert list(listed) == list(table())
+    for name, cells in listed.items():
+        entry = table()[name]
+        doubts = {key for one in entry.get("uncertain", []) for key in one.partition(":")[0].split(", ")}
+        for key, cell in zip((*PRECISIONS, "memory", "memory_bandwidth"), cells, strict=True):
+            number = entry.get(key, "-").removesuffix(" TFLOP/s").removesuffix(" TB/s")
+            assert cell == (rf"{number} (\*)" if key in doubts else number), (name, key)
+
+
+def test_an_experiment_names_one() -> None:
+    assert outline(preset="h200").npu == Npu.of("h200")
+    assert outline(preset="gaudi3", precision="fp8", efficiency=0.5, memory="64 GB").npu == Npu.of(
+        "gaudi3", "fp8", efficiency=0.5, memory=64e9
+    )
+    assert outline().npu == Npu()
+
+
+@pytest.mark.parametrize(
+    ("npu", "message", "accepted"),
+    [
+        ({"preset": "h10"}, "npu.preset: no NPU 'h10'; did you mean 'h100'", "tpu-v5p"),
+        ({"preset": 3}, "npu.preset: 3 is not text", "text"),
+        ({"preset": "h100", "precision": "fp4"}, "npu.precision: 'fp4' is not known", "bf16, fp8"),
+        ({"preset": "a100", "precision": "fp8"}, "npu.precision: 'a100' has no rate for 'fp8'", "bf16"),
+        ({"precision": "fp8"}, "npu.precision: there is no preset", "npu.preset"),
+        ({"preset": "h100", "presicion": "fp8"}, "npu.presicion: unknown key; did you mean 'precision'", "preset"),
+        ({"preset": "h100", "memory": 0}, "npu.memory: 0.0 is too small", "more than 0"),
+    ],
+)
+def test_mistakes(npu: dict[str, Any], message: str, accepted: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
+        outline(**npu)
+    assert accepted in (caught.value.accepted or "")
+
+
+def test_mistakes_in_python() -> None:
+    with pytest.raises(InputError, match="preset: no NPU 'v1000'"):
+        Npu.of("v1000")
+    with pytest.raises(InputError, match="precision: 'h100' has no rate for 'memory'"):
+        Npu.of("h100", "memory")
