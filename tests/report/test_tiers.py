@@ -44,6 +44,18 @@ def test_links_of_a_tree_are_told_apart_by_their_ends() -> None:
         assert 0 < tier.mean <= tier.hottest.utilization
 
 
+def test_links_in_nodes_of_a_cluster_are_one_tier() -> None:
+    result = run_on({"topology": {"name": "cluster", "nodes": 3, "node": {"name": "switch", "npus": 2}, "radix": 4}})
+    assert {tier.name: tier.links for tier in tier_loads(result)} == {
+        "node.npu -> node.switch": 6,
+        "node.switch -> node.npu": 6,
+        "node.npu -> leaf": 6,
+        "leaf -> node.npu": 6,
+        "leaf -> spines": 4,
+        "spines -> leaf": 4,
+    }
+
+
 def test_the_hottest_tier_comes_first_and_idle_ones_are_left_out(run: RunResult) -> None:
     tiers = tier_loads(run)
     # The links 0->2 and 1->2 at 100 B/s, 2->0 at 100 B/s, 2->1 at 50 B/s, over 5 s.

@@ -12,8 +12,8 @@ from fredfw.fabric import Fabric, NodeKind
 from fredfw.report.data import LinkLoad, link_loads
 from fredfw.typing import IntArray
 
-# The number at the end of a node's name: npu3, L1.2.
-_NUMBER = re.compile(r"[ ._-]?\d+$")
+# The number at the end of a node's name, and of what it is part of: npu3, L1.2, node4.npu3.
+_NUMBER = re.compile(r"[ ._-]?\d+$|\d+(?=\.[a-zA-Z])")
 _NO_DIMENSION = -1
 
 
