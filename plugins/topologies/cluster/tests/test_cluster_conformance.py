@@ -13,10 +13,10 @@ class TestCluster(TopologyTests):
     plugin = fredfw_topology_cluster
     topologies = (
         Cluster(preset="dgx-a100", nodes=4, nics=4, pcie=24e9, pcie_npus=4, pcie_latency=1e-6),
-        Cluster(nodes=18, radix=16, oversubscription=3.0),
+        Cluster(nodes=48, nics=4, radix=16),
         Cluster(preset="hgx-b200", nodes=3, nics=16, network="fat-tree", routing="ecmp"),
         Cluster(preset="gb200-nvl72", nodes=2),
-        Cluster(preset="mi300x", nodes=7, network="rail-only", nics=4, radix=8),
+        Cluster(preset="mi300x", nodes=7, network="rail-only", nics=4, radix=8, oversubscription=3.0),
         Cluster(preset="tpu-v4", nodes=9, node=Torus((2, 3)), nics=2, radix=8, pcie=10e9),
         Cluster(preset="trainium2", nodes=5, node=Cluster(nodes=2, nics=2), nics=1),
     )

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fredfw_topology_cluster as plugin
-from fredfw import Capabilities, Fabric, Framework, NodeKind, Operation, PluginManager, Topology
+from fredfw import Capabilities, Fabric, Framework, NodeKind, Npu, Operation, PluginManager, Topology
 from fredfw.errors import InputError, LimitError, UnsupportedError
 from fredfw_topology_cluster import Cluster, ClusterRouter
 from fredfw_topology_cluster.presets import table
@@ -57,6 +57,7 @@ def test_presets_are_documented_with_what_is_uncertain() -> None:
         doubts = [one.partition(":")[0] for one in entry.get("uncertain", [])]
         assert re.findall(r"\((.*)\)", lines[name]) == ([", ".join(doubts)] if doubts else [])
         assert set(doubts) < set(entry)
+        assert Npu.of(entry["npu"]).memory > 0
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,17 @@ def test_leaf_i_serves_nic_i_of_every_node_of_a_pod() -> None:
         "node2.nic0",
         "node2.npu0",
     ]
+
+
+def test_levels_are_pods_and_what_they_share() -> None:
+    """Leaves of 8 ports down; pods of 8 nodes with 4 leaves each, of which a spine of 8 ports down connects two."""
+    three = Cluster(nodes=48, nics=4, radix=16).build().levels
+    assert [(level.name, level.size) for level in three] == [("node", 8), ("rail", 8), ("spine", 2), ("core", 3)]
+    assert [level.latency for level in three[1:]] == pytest.approx([1e-6, 2e-6, 3e-6])
+    merged = Cluster(nodes=40, nics=4, radix=16).build().levels
+    assert [(level.name, level.size) for level in merged] == [("node", 8), ("rail", 8), ("core", 5)]
+    uneven = Cluster(nodes=13, radix=16, oversubscription=3.0).build().levels
+    assert [(level.name, level.size, level.bandwidth) for level in uneven[1:]] == [("spine", 13, 25 * GB)]
 
 
 def test_a_fat_tree_has_leaves_for_nodes() -> None:
