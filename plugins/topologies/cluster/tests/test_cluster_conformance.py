@@ -6,6 +6,7 @@ from typing import ClassVar
 import fredfw_topology_cluster
 from fredfw.testing import TopologyTests
 from fredfw_topology_cluster import Cluster
+from fredfw_topology_switch import Switch
 from fredfw_topology_torus import Torus
 
 
@@ -13,7 +14,7 @@ class TestCluster(TopologyTests):
     plugin = fredfw_topology_cluster
     topologies = (
         Cluster(preset="dgx-a100", nodes=4, nics=4, pcie=24e9, pcie_npus=4, pcie_latency=1e-6),
-        Cluster(nodes=48, nics=4, radix=16),
+        Cluster(nodes=32, node=Switch(npus=2), network="rail-only", radix=6, oversubscription=2.0),
         Cluster(preset="hgx-b200", nodes=3, nics=16, network="fat-tree", routing="ecmp"),
         Cluster(preset="gb200-nvl72", nodes=2),
         Cluster(preset="mi300x", nodes=7, network="rail-only", nics=4, radix=8, oversubscription=3.0),

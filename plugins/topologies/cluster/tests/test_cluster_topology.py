@@ -106,7 +106,7 @@ def test_a_topology_by_name_is_the_inside() -> None:
 
 def test_leaf_i_serves_nic_i_of_every_node_of_a_pod() -> None:
     fabric = Cluster(nodes=6, radix=8, routing="ecmp", nics=4).build()  # leaves of 4 down, so pods of 3
-    assert [(level.name, level.size) for level in fabric.levels] == [("node", 8), ("rail", 3), ("spine", 2)]
+    assert [(level.name, level.size) for level in fabric.levels] == [("node", 8), ("spine", 6)]
     leaf = {}
     for source, destination in zip(fabric.sources, fabric.destinations, strict=True):
         nic, other = fabric.node_name(int(source)), fabric.node_name(int(destination))
@@ -123,14 +123,27 @@ def test_leaf_i_serves_nic_i_of_every_node_of_a_pod() -> None:
 
 
 def test_levels_are_pods_and_what_they_share() -> None:
-    """Leaves of 8 ports down; pods of 8 nodes with 4 leaves each, of which a spine of 8 ports down connects two."""
-    three = Cluster(nodes=48, nics=4, radix=16).build().levels
-    assert [(level.name, level.size) for level in three] == [("node", 8), ("rail", 8), ("spine", 2), ("core", 3)]
+    """Leaves of 4 ports down and 2 up; pods of 4 nodes, of which spines of 3 ports down connect two."""
+    fields: dict[str, Any] = {"node": nvswitch(2), "network": "rail-only", "radix": 6, "oversubscription": 2.0}
+    three = Cluster(nodes=32, **fields).build().levels
+    assert [(level.name, level.size, level.bandwidth) for level in three] == [
+        ("node", 2, 450 * GB),
+        ("rail", 4, 50 * GB),
+        ("spine", 2, 25 * GB),
+        ("core", 4, 25 * GB),
+    ]
     assert [level.latency for level in three[1:]] == pytest.approx([1e-6, 2e-6, 3e-6])
-    merged = Cluster(nodes=40, nics=4, radix=16).build().levels
-    assert [(level.name, level.size) for level in merged] == [("node", 8), ("rail", 8), ("core", 5)]
-    uneven = Cluster(nodes=13, radix=16, oversubscription=3.0).build().levels
-    assert [(level.name, level.size, level.bandwidth) for level in uneven[1:]] == [("spine", 13, 25 * GB)]
+    groups_differ = Cluster(nodes=28, **fields).build().levels
+    assert [(level.name, level.size) for level in groups_differ] == [("node", 2), ("rail", 4), ("core", 7)]
+    pods_differ = Cluster(nodes=13, radix=16, oversubscription=3.0).build().levels
+    assert [(level.name, level.size, level.bandwidth) for level in pods_differ[1:]] == [("spine", 13, 25 * GB)]
+
+
+def test_nodes_are_one_level_where_nothing_is_slower_beyond_the_leaves() -> None:
+    """Levels with the NICs in common cannot be busy at once, so two of them would mislead algorithms."""
+    levels = Cluster(nodes=48, nics=4, radix=16).build().levels
+    assert [(level.name, level.size, level.bandwidth) for level in levels[1:]] == [("core", 48, 25 * GB)]
+    assert levels[1].latency == pytest.approx(3e-6)
 
 
 def test_a_fat_tree_has_leaves_for_nodes() -> None:

@@ -130,7 +130,8 @@ class Network:
     def levels(self, rate: float, nic: float, lag: float, link_latency: float) -> tuple[Level, ...]:
         """Return the nodes as levels for algorithms: nodes of a pod, pods that share spines, and groups of those.
 
-        Where pods are not full they are one level. No level has one position.
+        They are one level where pods are not alike, and where nothing is slower beyond the leaves: levels that have
+        their links in common cannot be busy at once. No level has one position.
 
         Args:
             rate: Bytes per second that an NPU sends to its leaf while all do.
@@ -143,12 +144,13 @@ class Network:
             return _real(Level(self.nodes, "switch", rate, 2 * lag, name=first))
         top = 2 * (lag + (tree.height - 1) * link_latency)
         name = ("spine", "core")[tree.height - 2]
-        if self.nodes % self.pod:
-            # The most nodes of a full pod that one shift of all nodes sends to other pods.
-            crossing = min(self.pod, self.nodes - self.pod)
-            return _real(Level(self.nodes, "switch", self._share(rate, nic, crossing), top, name=name))
+        # The most nodes of a full pod that one shift of all nodes sends to other pods.
+        crossing = min(self.pod, self.nodes - self.pod)
+        share = self._share(rate, nic, crossing) if crossing else rate
+        if self.nodes % self.pod or share == rate:
+            latency, name = (top, name) if crossing else (2 * lag, first)
+            return _real(Level(self.nodes, "switch", share, latency, name=name))
         inside = Level(self.pod, "switch", rate, 2 * lag, name=first)
-        share = self._share(rate, nic, self.pod)
         pods, together = self.nodes // self.pod, tree.children[1] // (self.rails // self.trees)
         if tree.height == 2 or pods % together:
             return _real(inside, Level(pods, "switch", share, top, name=name))
