@@ -1,4 +1,4 @@
-"""The figures of "Themis" (ISCA 2022, figure 8, read off the plot) beside what ``experiments/themis.toml`` simulates."""
+"""Figure 8 of "Themis" (ISCA 2022), read off the plot, beside what ``experiments/themis.toml`` simulates."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ MISSES = ((0.0025, 0.03, 0.03), (0.017, 0.09, 0.046))
 )
 def test_times_are_near_the_plot(topology: str, place: int) -> None:
     workload = ("1 GB", "0.1 GB")[place]
-    for algorithm, published, miss in zip(("baseline", "FIFO", "SCF"), PLOT[topology][place], MISSES[place], strict=True):
+    algorithms = "baseline", "FIFO", "SCF"
+    for algorithm, published, miss in zip(algorithms, PLOT[topology][place], MISSES[place], strict=True):
         result = Framework().run(EXPERIMENT, fabric=f"{topology}, {algorithm}", workload=workload)
         assert result.seconds * 1e3 == pytest.approx(published, rel=miss), algorithm
