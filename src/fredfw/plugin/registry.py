@@ -28,6 +28,7 @@ V = TypeVar("V")
 FIRST_PARTY = {
     "topology": (
         "cluster",
+        "dragonfly-plus",
         "fat-tree",
         "fred",
         "fully-connected",

@@ -1,0 +1,167 @@
+"""How the nodes and links of a dragonfly(+) are numbered: shared by what builds them and what routes over them."""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import Fabric, NodeKind
+from fredfw.errors import UnsupportedError
+from fredfw.typing import FloatArray, IntArray
+
+
+@frozen
+class Structure:
+    """The switches of a dragonfly(+) and the cables between them.
+
+    Nodes are the NPUs, leaf by leaf, then the leaves and then the spines, group by group. Links are those from NPUs,
+    those to NPUs, those inside groups, and the cables between groups, by the group they leave, the one they enter and
+    their number among the cables between the two. The two directions of a cable have one number. With spines, the links
+    inside groups are those up by leaf and spine, then those down in the same order. Without, they are those between
+    leaves, by the leaf they leave and the one they enter.
+
+    Args:
+        npus: Per leaf.
+        leaves: Per group.
+        spines: Per group; 0 where each two leaves of a group are joined and have the cables.
+        groups: How many there are.
+        cables: Between each two groups; 1 or more, also where there is one group.
+    """
+
+    npus: int
+    leaves: int
+    spines: int
+    groups: int
+    cables: int
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> Structure:
+        """Return the structure of a fabric.
+
+        Raises:
+            UnsupportedError: It is something else.
+        """
+        if len(fabric.levels) == 3:
+            npus, leaves, groups = (level.size for level in fabric.levels)
+            switches = len(fabric.kinds) - len(fabric.npus)
+            spines = switches // groups - leaves
+            local, pairs = leaves * groups * (2 * spines if spines else leaves - 1), groups * (groups - 1)
+            cables = (len(fabric.sources) - 2 * len(fabric.npus) - local) // max(pairs, 1)
+            one = cls(npus, leaves, spines, groups, max(cables, 1))
+            # Sizes first: what is something else may seem to have more links than fit into memory.
+            counts = len(fabric.kinds), len(fabric.sources)
+            if spines >= 0 and counts == (one.nodes, one.links):
+                ends = one.ends()
+                if np.array_equal(ends[0], fabric.sources) and np.array_equal(ends[1], fabric.destinations):
+                    return one
+        raise UnsupportedError(
+            f"the dragonfly-plus-minimal router cannot route fabric {fabric.name!r}",
+            accepted="the topology dragonfly-plus",
+        )
+
+    @property
+    def all_leaves(self) -> int:
+        """Leaves of all groups."""
+        return self.leaves * self.groups
+
+    @property
+    def all_npus(self) -> int:
+        """NPUs of all leaves."""
+        return self.npus * self.all_leaves
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return self.all_npus + self.all_leaves + self.spines * self.groups
+
+    @property
+    def gateways(self) -> int:
+        """Switches of a group that have cables: the spines, or else the leaves."""
+        return self.spines or self.leaves
+
+    @property
+    def local_links(self) -> int:
+        """Links inside all groups."""
+        return self.all_leaves * (2 * self.spines if self.spines else self.leaves - 1)
+
+    @property
+    def links(self) -> int:
+        """Number of links."""
+        return 2 * self.all_npus + self.local_links + self.groups * (self.groups - 1) * self.cables
+
+    def kinds(self) -> IntArray:
+        """Return the ``(nodes,)`` kinds."""
+        counts = [self.all_npus, self.nodes - self.all_npus]
+        return np.repeat(np.array([NodeKind.NPU, NodeKind.SWITCH], dtype=np.intp), counts)
+
+    def ends(self) -> tuple[IntArray, IntArray]:
+        """Return the ``(links,)`` nodes that links leave and enter."""
+        npu, leaf = np.arange(self.all_npus), np.arange(self.all_leaves)
+        above = self.all_npus + npu // self.npus
+        if self.spines:
+            low, number = (one.ravel() for one in np.meshgrid(leaf, np.arange(self.spines), indexing="ij"))
+            high = self.all_leaves + low // self.leaves * self.spines + number
+            local = np.concatenate([low, high]), np.concatenate([high, low])
+        else:
+            start, place = (one.ravel() for one in np.meshgrid(leaf, np.arange(self.leaves - 1), indexing="ij"))
+            local = start, start // self.leaves * self.leaves + place + (place >= start % self.leaves)
+        pair, number = np.divmod(np.arange(self.groups * (self.groups - 1) * self.cables), self.cables)
+        group, place = np.divmod(pair, max(self.groups - 1, 1))
+        other = place + (place >= group)
+        first = self.all_npus + (self.all_leaves if self.spines else 0)
+        gates = [
+            first + one * self.gateways + self.gateway(one, far, number)
+            for one, far in ((group, other), (other, group))
+        ]
+        return (
+            np.concatenate([npu, above, self.all_npus + local[0], gates[0]]),
+            np.concatenate([above, npu, self.all_npus + local[1], gates[1]]),
+        )
+
+    def gateway(self, group: IntArray, other: IntArray, number: IntArray) -> IntArray:
+        """Return which spine (or leaf) of ``group`` has the cable of this number to an ``other`` group.
+
+        The ports of a group lead once round all other groups, then round them again; every gateway has its share.
+        """
+        others = self.groups - 1
+        port = number * others + other - (other > group)
+        place: IntArray = port * self.gateways // (others * self.cables)
+        return place
+
+    def cable(self, group: IntArray, other: IntArray, number: IntArray) -> IntArray:
+        """Return the link of a cable from ``group`` to an ``other`` one."""
+        first = 2 * self.all_npus + self.local_links
+        link: IntArray = first + (group * (self.groups - 1) + other - (other > group)) * self.cables + number
+        return link
+
+    def up(self, leaf: IntArray, gateway: IntArray) -> IntArray:
+        """Return the link from a leaf to a gateway of its group; without spines, any number if they are the same."""
+        return self._local(leaf, gateway) if self.spines else self._between(leaf, gateway)
+
+    def down(self, leaf: IntArray, gateway: IntArray) -> IntArray:
+        """Return the link from a gateway to a leaf of its group; without spines, any number if they are the same."""
+        if self.spines:
+            return self._local(leaf, gateway) + self.all_leaves * self.spines
+        start = leaf // self.leaves * self.leaves + gateway
+        return self._between(start, leaf % self.leaves)
+
+    def _local(self, leaf: IntArray, gateway: IntArray) -> IntArray:
+        return 2 * self.all_npus + leaf * self.spines + gateway
+
+    def _between(self, start: IntArray, place: IntArray) -> IntArray:
+        link: IntArray = 2 * self.all_npus + start * (self.leaves - 1) + place - (place > start % self.leaves)
+        return link
+
+    def shares(self) -> FloatArray:
+        """Return the ``(groups, groups, gateways)`` share of the cables of two groups that a gateway of the first has.
+
+        It is 0 where the two are the same.
+        """
+        group, other, number = np.meshgrid(
+            np.arange(self.groups), np.arange(self.groups), np.arange(self.cables), indexing="ij"
+        )
+        away = group != other
+        group, other, number = group[away], other[away], number[away]
+        shares = np.zeros((self.groups, self.groups, self.gateways))
+        np.add.at(shares, (group, other, self.gateway(group, other, number)), 1 / self.cables)
+        return shares

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from attrs import evolve
+
+import fredfw_topology_dragonfly_plus as plugin
+from fredfw import Fabric, Level, MultipathRouter, Operation, Routes
+from fredfw.errors import InputError, UnsupportedError
+from fredfw_topology_dragonfly_plus import DragonflyPlus, DragonflyPlusRouter
+
+
+def build(**fields: Any) -> Fabric:
+    return DragonflyPlus(**fields).build()
+
+
+def carried(fabric: Fabric, routes: Routes) -> dict[str, float]:
+    """Share of the first flow on each link."""
+    shares = np.ones(len(routes.links)) if routes.coefficients is None else routes.coefficients
+    return {fabric.link_name(int(link)): float(share) for link, share in zip(routes.links, shares, strict=True)}
+
+
+def everybody(fabric: Fabric) -> tuple[Any, Any]:
+    return np.repeat(fabric.npus, len(fabric.npus)), np.tile(fabric.npus, len(fabric.npus))
+
+
+def test_it_is_registered() -> None:
+    assert plugin.fredfw_topologies() == [DragonflyPlus]
+    assert plugin.fredfw_routers() == [DragonflyPlusRouter]
+
+
+def test_the_default() -> None:
+    fabric = build()
+    assert fabric.name == "144-NPU dragonfly+"
+    # 9 groups of 4 leaves, 4 spines and 16 NPUs; a cable between each two groups.
+    assert (len(fabric.npus), len(fabric.kinds), len(fabric.sources)) == (144, 216, 2 * (144 + 9 * 16 + 36))
+    assert fabric.levels == (
+        Level(4, "switch", 25e9, 1e-6),
+        Level(4, "switch", 25e9, 2e-6),
+        Level(9, "switch", 25e9 / 16, 3e-6),
+    )
+
+
+@pytest.mark.parametrize(
+    "fields", [{"spines": 2}, {"spines": 3, "groups": 3}, {"spines": 0}, {"spines": 0, "groups": 2}]
+)
+def test_each_two_groups_have_as_many_cables(fields: dict[str, int]) -> None:
+    fabric, spines = build(leaves=3, cables=2, **fields), fields["spines"]
+    groups, gateways = fields.get("groups", 2 * (spines or 3) + 1), spines or 3
+    cables: dict[tuple[str, str], int] = {}
+    ports: dict[str, int] = {}
+    for one, other in zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True):
+        names = fabric.node_name(one), fabric.node_name(other)
+        pair = names[0].split(".")[0], names[1].split(".")[0]
+        if pair[0] != pair[1] and "npu" not in pair[0] + pair[1]:
+            assert names[0].split(".")[1].rstrip("0123456789") == ("spine" if spines else "leaf")
+            cables[pair] = cables.get(pair, 0) + 1
+            ports[names[0]] = ports.get(names[0], 0) + 1
+    assert len(cables) == groups * (groups - 1)
+    assert set(cables.values()) == {2 * gateways // (groups - 1)}
+    assert max(ports.values()) <= 2
+    assert nx.is_strongly_connected(nx.DiGraph(fabric.to_networkx()))
+
+
+def test_inside_a_group_all_spines_carry_the_same() -> None:
+    fabric = build(npus_per_leaf=2, leaves=2, spines=2)
+    assert carried(fabric, fabric.router.path(fabric, 0, 1)) == {"npu0->g0.leaf0": 1, "g0.leaf0->npu1": 1}
+    route = fabric.router.path(fabric, 0, 3)
+    assert carried(fabric, route) == {
+        "npu0->g0.leaf0": 1,
+        "g0.leaf0->g0.spine0": 0.5,
+        "g0.leaf0->g0.spine1": 0.5,
+        "g0.spine0->g0.leaf1": 0.5,
+        "g0.spine1->g0.leaf1": 0.5,
+        "g0.leaf1->npu3": 1,
+    }
+    assert route.latencies.tolist() == [pytest.approx(2e-6)]
+
+
+def test_between_groups_all_cables_carry_the_same() -> None:
+    # Two groups, three cables: one spine has two of them.
+    fabric = build(npus_per_leaf=1, leaves=2, spines=2, cables=3, groups=3)
+    route = carried(fabric, fabric.router.path(fabric, 0, 2))
+    assert route == pytest.approx(
+        {
+            "npu0->g0.leaf0": 1,
+            "g0.leaf0->g0.spine0": 2 / 3,
+            "g0.leaf0->g0.spine1": 1 / 3,
+            "g0.spine0->g1.spine0": 1 / 3,
+            "g0.spine1->g1.spine1": 1 / 3,
+            "g1.spine0->g1.leaf0": 2 / 3,
+            "g1.spine1->g1.leaf0": 1 / 3,
+            "g1.leaf0->npu2": 1,
+        }
+    )
+
+
+def test_a_dragonfly_leaves_out_local_links_that_it_does_not_need() -> None:
+    fabric = build(npus_per_leaf=1, leaves=2, spines=0, cables=1)
+    assert len(fabric.npus) == 6
+    assert carried(fabric, fabric.router.path(fabric, 0, 2)) == {
+        "npu0->g0.leaf0": 1,
+        "g0.leaf0->g1.leaf0": 1,
+        "g1.leaf0->npu2": 1,
+    }
+    assert carried(fabric, fabric.router.path(fabric, 1, 3)) == {
+        "npu1->g0.leaf1": 1,
+        "g0.leaf1->g0.leaf0": 1,
+        "g0.leaf0->g1.leaf0": 1,
+        "g1.leaf0->g1.leaf1": 1,
+        "g1.leaf1->npu3": 1,
+    }
+
+
+@pytest.mark.parametrize("fields", [{}, {"spines": 2, "cables": 4, "groups": 2}, {"spines": 3, "groups": 4}])
+def test_on_a_dragonfly_plus_all_shortest_paths_are_minimal(fields: dict[str, int]) -> None:
+    fabric = build(npus_per_leaf=1, **fields)
+    ends = everybody(fabric)
+    loads = [
+        np.bincount(one.links, one.coefficients, len(fabric.sources))
+        for one in (fabric.router.route(fabric, *ends), MultipathRouter().route(fabric, *ends))
+    ]
+    np.testing.assert_allclose(loads[0], loads[1])
+
+
+@pytest.mark.parametrize("spines", [0, 2])
+def test_an_all_to_all_loads_cables_alike(spines: int) -> None:
+    fabric = build(npus_per_leaf=2, leaves=2, spines=spines, cables=2)
+    loads = fabric.router.route(fabric, *everybody(fabric))
+    found = np.bincount(loads.links, loads.coefficients, len(fabric.sources))
+    # Each of the 4 NPUs of a group sends to each of the 4 of another; each two groups have one cable.
+    assert set(found[-20:].tolist()) == {16.0}
+
+
+def test_trees_are_refused() -> None:
+    fabric = build()
+    with pytest.raises(UnsupportedError, match="neither copy nor combine"):
+        fabric.router.tree(fabric, fabric.npus[:1], fabric.npus[1:], Operation.MULTICAST)
+    one = fabric.router.tree(fabric, fabric.npus[:1], fabric.npus[-1:], Operation.MULTICAST)
+    assert len(one) == 1
+
+
+def test_other_fabrics_and_switches_are_refused() -> None:
+    fabric = build()
+    router = DragonflyPlusRouter()
+    with pytest.raises(UnsupportedError, match="paths begin and end at NPUs"):
+        router.path(fabric, 0, 144)
+    for other in (
+        evolve(fabric, levels=fabric.levels[:2], coordinates=None),
+        evolve(fabric, sources=fabric.destinations),
+    ):
+        with pytest.raises(UnsupportedError, match="cannot route fabric"):
+            router.path(other, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [
+        ({"npus_per_leaf": 0}, "npus_per_leaf"),
+        ({"leaves": 2.5}, "leaves"),
+        ({"spines": -1}, "spines"),
+        ({"cables": 0}, "cables"),
+        ({"groups": 10}, "groups"),
+        ({"spines": 0, "leaves": 2, "groups": 6}, "groups"),
+        ({"global_bandwidth": "25 GB"}, "global_bandwidth"),
+    ],
+)
+def test_bad_input_names_key_value_and_what_is_accepted(fields: dict[str, Any], key: str) -> None:
+    with pytest.raises(InputError) as caught:
+        DragonflyPlus(**fields)
+    assert caught.value.key == key
+    assert caught.value.accepted
