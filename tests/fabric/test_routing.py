@@ -81,7 +81,7 @@ def test_neither_batches_nor_blocks_change_a_route(fabric: Fabric, data: st.Data
     sources, destinations = all_pairs(fabric)
     picked = np.array(data.draw(st.lists(st.integers(0, len(sources) - 1), max_size=12)), dtype=np.intp)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(routing, "_SEARCH_CELLS", data.draw(st.integers(1, 30)))
+        patch.setattr(routing, "SEARCH_CELLS", data.draw(st.integers(1, 30)))
         routes = ROUTER.route(fabric, sources[picked], destinations[picked])
     assert len(routes) == len(picked)
     for flow, pair in enumerate(picked):
