@@ -100,7 +100,7 @@ class _Ways:
         for axis in axes:
             position = self.position[axis.number]
             start, end = position[sources], position[destinations]
-            if np.array_equal(start, end):
+            if (start == end).all():
                 continue
             runs += axis.series(place, start, end)
             place = place + (end - start) * axis.stride
@@ -111,9 +111,9 @@ class _Ways:
 
     @staticmethod
     def _pass_gates(runs: list[Series], sources: IntArray, destinations: IntArray, gate: IntArray, first: int) -> None:
-        used = (gate >= 0) & (sources != destinations)
+        used = gate >= 0
         if used.any():
-            runs.append((first + gate, 0, used.astype(np.intp)))
+            runs.append((first + gate, 0, (used & (sources != destinations)).astype(np.intp)))
 
     def walk_one(self, source: int, destination: int, axes: tuple[Axis, ...]) -> IntArray:
         """Return the links of the path of one pair of nodes, as ``walk`` does for many."""

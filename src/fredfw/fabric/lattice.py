@@ -149,11 +149,12 @@ class LineAxis(Axis):
 
     def series(self, place: IntArray, start: IntArray, end: IntArray) -> list[Series]:
         """See ``Axis.series``."""
-        way = np.sign(end - start)
+        ahead = end - start
+        way = np.sign(ahead)
         # A place has that many places before it that have no link up.
         skipped = place // (self.size * self.stride) * self.stride
         first = self.first + place - skipped + (way < 0) * (self.links // 2 - self.stride)
-        return [(first, way * self.stride, np.abs(end - start))]
+        return [(first, way * self.stride, np.abs(ahead))]
 
     def hops(self, place: int, start: int, end: int) -> Iterable[int]:
         """See ``Axis.hops``."""
