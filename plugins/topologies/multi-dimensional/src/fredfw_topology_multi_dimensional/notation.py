@@ -19,8 +19,8 @@ _KINDS: dict[str, Kind] = {
     "sw": "switch",
 }
 FORM = (
-    'a list such as ["ring 4", "fully-connected 8", "switch 8"], innermost first, or '
-    '"Ring(4)_FullyConnected(8)_Switch(8)"; kinds are ring, line, fully-connected (FC) and switch, sizes 2 or more'
+    'a list such as ["ring 4", "fully-connected 8", "switch 8"] or "Ring(4)_FC(8)_Switch(8)", innermost first; kinds '
+    "are ring, line, fully-connected (FC) and switch, sizes 2 or more"
 )
 _ENTRY = re.compile(r"\s*([^\W\d](?:[\w -]*[^\W\d])?)\s*(?:\(\s*(\d+)\s*\)|\s(\d+))\s*")
 

@@ -34,7 +34,9 @@ class MultiDimensional(Topology):
 
     name: ClassVar[str] = "multi-dimensional"
 
-    dimensions: tuple[str, ...] = notation.field(_THEMIS, help="kind and size of each dimension, innermost first")
+    dimensions: tuple[str, ...] = notation.field(
+        ("FC 8", "ring 16", "switch 8"), help="kind and size of each dimension, innermost first"
+    )
     bandwidths: tuple[float, ...] | None = units.bandwidths(
         None, help="of an NPU per dimension and direction, all its links together: one per dimension, or one for all"
     )
