@@ -97,6 +97,12 @@ class CollectiveAlgorithm(ABC):
     Then ``auto`` asks for the schedule of one size to find its bounds for all.
     """
 
+    reads_links: ClassVar[bool] = False
+    """Whether it looks at ``GroupView.links``; where it does not say so, there are none to see.
+
+    Groups that look alike otherwise, and have other links, have schedules of their own then.
+    """
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         # Who writes other schedules than the class it derives from has to say so anew.
@@ -121,6 +127,10 @@ class CollectiveAlgorithm(ABC):
     def served_patterns(self) -> frozenset[Pattern]:
         """Return the patterns that this configuration serves: all ``patterns`` of the class, unless overridden."""
         return self.patterns
+
+    def sees(self, view: GroupView) -> GroupView:
+        """Return what of ``view`` this algorithm may look at: with links only if it ``reads_links``."""
+        return view if self.reads_links else view.without_links
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """Return why this algorithm cannot serve ``request`` on ``view``, or ``None`` if it can."""
@@ -171,6 +181,7 @@ class CollectiveAlgorithm(ABC):
             raise InputError(
                 f"a request for {request.ranks} ranks on a group of {view.size}", key="ranks", accepted=str(view.size)
             )
+        view = self.sees(view)
         reason = self.refusal(request, view)
         if reason is not None:
             raise UnsupportedError(f"algorithm {self.name!r} cannot do this {request.pattern}: {reason}")

@@ -36,7 +36,7 @@ def refusal(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: Gr
     """
     asked = Asking(algorithm, "refusal")
     with asked:
-        answer: object = algorithm.refusal(request, view)
+        answer: object = algorithm.refusal(request, algorithm.sees(view))
     if answer is not None and not isinstance(answer, str):
         raise asked.unexpected(answer, "the reason as text, or None")
     return answer
@@ -50,7 +50,7 @@ def equivalent(algorithm: CollectiveAlgorithm, view: GroupView) -> CollectiveAlg
     """
     asked = Asking(algorithm, "equivalent")
     with asked:
-        answer: object = algorithm.equivalent(view)
+        answer: object = algorithm.equivalent(algorithm.sees(view))
     return _configuration(algorithm, asked, answer)
 
 

@@ -5,6 +5,7 @@ from fredfw.fabric.dimension_order import DimensionOrderRouter
 from fredfw.fabric.dimensions import Dimension, product_fabric
 from fredfw.fabric.fabric import Capabilities, Fabric, Level, NodeKind, Topology
 from fredfw.fabric.flows import FlowSet, Operation, Routes
+from fredfw.fabric.links import GroupLinks
 from fredfw.fabric.multipath import MultipathRouter
 from fredfw.fabric.routing import LiveRouter, Router, ShortestPathRouter
 from fredfw.fabric.valiant import ValiantRouter
@@ -20,6 +21,7 @@ __all__ = [
     "DimensionOrderRouter",
     "Fabric",
     "FlowSet",
+    "GroupLinks",
     "GroupView",
     "Level",
     "LiveRouter",

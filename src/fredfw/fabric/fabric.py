@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from fredfw.answers import Asking
 from fredfw.errors import InputError
 from fredfw.fabric.admission import Admission, AlwaysStart
 from fredfw.fabric.flows import Routes
+from fredfw.fabric.links import GroupLinks
 from fredfw.fabric.routing import Router, ShortestPathRouter
 from fredfw.fabric.view import Capabilities, GroupView, Level
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -251,7 +252,15 @@ class Fabric:
         twice = _repeated(members)
         if twice.size:
             raise InputError(f"NPU {twice[0]} is repeated in the group", key="group", accepted="each NPU once")
-        return GroupView.of(members, self.levels, self.coordinates, self.offers, independent=self._independent_levels)
+        links = partial(self._links_among, members)
+        return GroupView.of(
+            members,
+            self.levels,
+            self.coordinates,
+            self.offers,
+            independent=self._independent_levels,
+            find_links=links,
+        )
 
     @cached_property
     def _independent_levels(self) -> bool:
@@ -268,10 +277,14 @@ class Fabric:
         own = [np.bincount(ends, self.bandwidths, nodes)[self.npus] for ends in (self.sources, self.destinations)]
         return bool(np.min(own) >= wanted * (1 - _ROUNDING))
 
-    def views(self, groups: IntArray) -> list[tuple[GroupView, IntArray]]:
+    def _links_among(self, members: IntArray) -> GroupLinks | None:
+        return GroupLinks.of(self, members, self.kinds == NodeKind.SWITCH)
+
+    def views(self, groups: IntArray, *, links: bool = False) -> list[tuple[GroupView, IntArray]]:
         """Return the different views of ``(G, n)`` groups, each with the indices of the groups that look like that.
 
-        How a group looks does not change when all of it moves along the levels.
+        How a group looks does not change when all of it moves along the levels; its links may, and are compared
+        where ``links`` is set.
         """
         shape = groups[:, :0]
         if self.coordinates is not None:
@@ -280,7 +293,18 @@ class Fabric:
         alike: dict[bytes, list[int]] = {}
         for index, one in enumerate(shape):
             alike.setdefault(one.tobytes(), []).append(index)
-        return [(self.view(groups[indices[0]]), np.array(indices)) for indices in alike.values()]
+        views = [(self.view(groups[indices[0]]), np.array(indices)) for indices in alike.values()]
+        if not links:
+            return views
+        return [part for view, indices in views for part in self._by_links(view, groups, indices)]
+
+    def _by_links(self, view: GroupView, groups: IntArray, indices: IntArray) -> list[tuple[GroupView, IntArray]]:
+        """Return the views of those of ``groups`` that look like ``view``, and have different links."""
+        alike: dict[Hashable, tuple[GroupView, list[int]]] = {}
+        for index in indices.tolist():
+            one = view if index == indices[0] else self.view(groups[index])
+            alike.setdefault(one.key_with_links, (one, []))[1].append(index)
+        return [(one, np.array(same)) for one, same in alike.values()]
 
     def with_defaults(self, *, name: str | None = None, router: Router | None = None) -> Fabric:
         """Return the same network under another name or with another router."""

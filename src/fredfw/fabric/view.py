@@ -1,8 +1,8 @@
-"""What a collective algorithm may know of the fabric: levels, coordinates, capabilities. Nothing else leaks."""
+"""What a collective algorithm may know of the fabric: levels, coordinates, capabilities, and links where it asks."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import Literal
 
@@ -10,6 +10,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw.errors import InputError
+from fredfw.fabric.links import GroupLinks
 from fredfw.typing import IntArray
 
 Kind = Literal["ring", "line", "fully-connected", "switch"]
@@ -83,6 +84,7 @@ class GroupView:
         capabilities: What the network can do for the group.
         independent: Whether the levels have links of their own, so that a rank can send along all of them at once; the
             tiers of a tree share the links of its NPUs.
+        find_links: Returns the links among the group; ``None`` where they are not known.
     """
 
     size: int
@@ -90,6 +92,7 @@ class GroupView:
     coordinates: IntArray | None = None
     capabilities: Capabilities = Capabilities()
     independent: bool = False
+    find_links: Callable[[], GroupLinks | None] | None = None
 
     @classmethod
     def of(
@@ -100,10 +103,11 @@ class GroupView:
         capabilities: Capabilities = Capabilities(),
         *,
         independent: bool = False,
+        find_links: Callable[[], GroupLinks | None] | None = None,
     ) -> GroupView:
         """Return the view of the NPUs ``members`` of a fabric with ``(NPUs, levels)`` ``coordinates``."""
         if coordinates is None or not levels:
-            return cls(len(members), (), None, capabilities)
+            return cls(len(members), (), None, capabilities, find_links=find_links)
         inverse = np.empty((len(members), len(levels)), dtype=np.intp)
         cut = []
         for column, level in enumerate(levels):
@@ -115,16 +119,34 @@ class GroupView:
         sizes = tuple(level.size for level in cut)
         product = int(np.prod(sizes))
         if product != len(members) or np.bincount(np.ravel_multi_index(tuple(inverse.T), sizes)).max() > 1:
-            return cls(len(members), (), None, capabilities)
+            return cls(len(members), (), None, capabilities, find_links=find_links)
         used = [column for column, one in enumerate(sizes) if one > 1]
         levels = tuple(cut[column] for column in used)
-        return cls(len(members), levels, inverse[:, used], capabilities, independent)
+        return cls(len(members), levels, inverse[:, used], capabilities, independent, find_links)
+
+    @cached_property
+    def links(self) -> GroupLinks | None:
+        """The links among the group, worked out at the first look; ``None`` where they are not known, or too many.
+
+        Only an algorithm that sets ``reads_links`` sees them: its schedules are not shared by groups with others.
+        """
+        return None if self.find_links is None else self.find_links()
+
+    @cached_property
+    def without_links(self) -> GroupView:
+        """The same view for an algorithm that does not ask for links."""
+        return self if self.find_links is None else evolve(self, find_links=None)
 
     @cached_property
     def key(self) -> Hashable:
-        """Equal for views that look the same to an algorithm."""
+        """Equal for views that look the same to an algorithm that does not ask for links."""
         place = None if self.coordinates is None else self.coordinates.tobytes()
         return self.size, self.levels, place, self.capabilities, self.independent
+
+    @cached_property
+    def key_with_links(self) -> Hashable:
+        """Equal for views that look the same, and have the same links."""
+        return self.key, None if self.links is None else self.links.key
 
     def require_levels(self) -> IntArray:
         """Return the coordinates.

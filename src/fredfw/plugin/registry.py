@@ -42,6 +42,7 @@ FIRST_PARTY = {
     ),
     "collective": (
         "bruck",
+        "forest",
         "h-ring",
         "hierarchical",
         "in-network",

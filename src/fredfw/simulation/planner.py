@@ -128,7 +128,12 @@ class Planner:
             awaited: Whether computation waits for it. If not, it runs beside other traffic: then a candidate that is at
                 most a thousandth slower than the fastest is preferred if it puts fewer flows on a link.
         """
-        return self._planned(request, groups, self._fabric.views(groups), 0.0 if awaited else _MARGIN)
+        links = self.reads_links(request.pattern)
+        return self._planned(request, groups, self._fabric.views(groups, links=links), 0.0 if awaited else _MARGIN)
+
+    def reads_links(self, pattern: Pattern) -> bool:
+        """Return whether a candidate for ``pattern`` looks at the links of a group."""
+        return any(one.reads_links for one in self._listed(pattern).values())
 
     def _planned(
         self,
@@ -139,14 +144,15 @@ class Planner:
     ) -> list[tuple[Plan, IntArray]]:
         if not self._fastest:
             return [(self._first(request, view), alike) for view, alike in views]
-        key = *_named(request), margin, self._place(groups)
+        links = tuple(view.key_with_links for view, _ in views) if self.reads_links(request.pattern) else ()
+        key = *_named(request), margin, self._place(groups), links
         if key not in self._plans:
             self._plans[key] = self._choose(request, groups, views, margin)
         return [(plan, alike) for plan, (_, alike) in zip(self._plans[key], views, strict=True)]
 
     def _first(self, request: CollectiveRequest, view: GroupView) -> Plan:
         """Return the plan by the first candidate that can serve ``request``."""
-        key = *_named(request), view.key
+        key = *_named(request), view.key_with_links if self.reads_links(request.pattern) else view.key
         if key not in self._plans:
             name, one = next(iter(self.able(request, view).items()))
             self._plans[key] = [self._sound(request, Plan(self._written(one, request, view), name))]
@@ -261,7 +267,7 @@ class Planner:
         tried = {name: one for name, one in able.items() if answers.worthwhile(one, view)}
         for name, one in (tried or able).items():
             simplest = answers.equivalent(one, view)
-            key = name if simplest is one else str(simplest), self._asked(simplest, request), view.key
+            key = name if simplest is one else str(simplest), self._asked(simplest, request), _look(simplest, view)
             if key not in self._drafts:
                 self._drafts[key] = self._draft(simplest, request, view)
             drafts[name] = self._drafts[key]
@@ -306,7 +312,7 @@ class Planner:
 
     def _written(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:
         """Return what ``algorithm`` writes, which is asked once."""
-        key = str(algorithm), _named(request), view.key
+        key = str(algorithm), _named(request), _look(algorithm, view)
         if key not in self._answers:
             self._answers[key] = self._interned(answers.schedule(algorithm, request, view))
         return self._answers[key]
@@ -355,6 +361,11 @@ def _unsure(request: CollectiveRequest, names: list[str]) -> str:
         f"{request.ranks} NPUs: {', '.join(names)} would take too long to simulate step by step, so their times are "
         "approximations; name an algorithm to be sure"
     )
+
+
+def _look(algorithm: CollectiveAlgorithm, view: GroupView) -> Hashable:
+    """Return what groups have in common that look the same to ``algorithm``."""
+    return view.key_with_links if algorithm.reads_links else view.key
 
 
 def _named(request: CollectiveRequest) -> tuple[Hashable, ...]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
-from fredfw.fabric import Capabilities, GroupView, Level
+from fredfw.fabric import Capabilities, Fabric, GroupLinks, GroupView, Level, NodeKind
 from fredfw.fabric.view import KINDS, Kind
 from fredfw.testing.fabrics import BANDWIDTH, LATENCY
+from fredfw.typing import IntArray
 
 _IN_NETWORK = Capabilities(reduces=True, multicasts=True)
 _LANES = 4
@@ -63,4 +65,34 @@ def _product(
         Level(size, kind if size > 2 or kind != "ring" else "line", BANDWIDTH / (place + 1), LATENCY, lanes=lanes)
         for place, (size, kind) in enumerate(zip(sizes, kinds, strict=True))
     )
-    return GroupView(ranks, levels, coordinates, _IN_NETWORK if "switch" in kinds else Capabilities())
+    offers = _IN_NETWORK if "switch" in kinds else Capabilities()
+    return GroupView(
+        ranks, levels, coordinates, offers, find_links=partial(_links, levels, coordinates, offers)
+    )
+
+
+def _links(levels: Sequence[Level], coordinates: IntArray, offers: Capabilities) -> GroupLinks | None:
+    """Return the links of a product: in each level, among those that differ in it alone."""
+    kinds = [NodeKind.NPU] * len(coordinates)
+    links: list[tuple[int, int, float]] = []
+    for place, level in enumerate(levels):
+        rest = np.delete(coordinates, place, axis=1)
+        _, line = np.unique(rest, axis=0, return_inverse=True)
+        for number in range(int(line.max()) + 1):
+            ranks = np.flatnonzero(line.ravel() == number)
+            ranks = ranks[np.argsort(coordinates[ranks, place])].tolist()
+            if level.kind == "switch":
+                kinds.append(NodeKind.SWITCH)
+                pairs = [(rank, len(kinds) - 1) for rank in ranks]
+            elif level.kind == "fully-connected":
+                pairs = [(one, other) for at, one in enumerate(ranks) for other in ranks[at + 1 :]]
+            else:
+                around = len(ranks) if level.kind == "ring" and len(ranks) > 2 else len(ranks) - 1
+                pairs = [(ranks[at], ranks[(at + 1) % len(ranks)]) for at in range(around)]
+            links += [(*pair, level.bandwidth) for one, other in pairs for pair in ((one, other), (other, one))]
+    sources, destinations, bandwidths = zip(*links, strict=True)
+    switch = np.array(kinds) == NodeKind.SWITCH
+    fabric = Fabric(
+        "product", kinds, sources, destinations, bandwidths, LATENCY, 0.0, offers=offers, copies=switch, reduces=switch
+    )
+    return fabric.view().links

@@ -1,0 +1,105 @@
+"""Trees that carry their data in pieces, all in lock step: at every step, each edge of every tree carries one piece.
+
+A tree that runs at its own pace gets what links share out among the trees that are on them at that moment, and its
+edges get different shares: it waits for its slowest edge, and leaves the others idle. In lock step every edge carries
+as many pieces as there are trees on it, and all links that are used equally are done at the same moment. Between the
+steps at which the first edges start and those at which they end, one phase repeats.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import Phase, in_series
+from fredfw.typing import BoolArray, FloatArray, IntArray
+
+_FILL = 0.005
+"""Share of the time that filling and draining may take where a step costs no time of its own."""
+_PIECES = 4096
+
+
+@frozen(eq=False)
+class Edges:
+    """Directed edges of trees.
+
+    Args:
+        source: ``(rows,)`` rank that sends.
+        destination: ``(rows,)`` rank that receives.
+        tree: ``(rows,)`` tree it belongs to.
+        start: ``(rows,)`` step at which it carries the first piece of its tree.
+        reduce: ``(rows,)`` whether what arrives is added.
+        link: ``(rows,)`` index of the link, or of what else takes the time.
+    """
+
+    source: IntArray
+    destination: IntArray
+    tree: IntArray
+    start: IntArray
+    reduce: BoolArray
+    link: IntArray
+
+    def loads(self, pieces: int) -> list[tuple[int, IntArray]]:
+        """Return, for each run of steps with the same edges, its steps and the rows that are active."""
+        times = np.unique(np.append(self.start, self.start + pieces))
+        return [
+            (int(end - begin), np.flatnonzero((self.start <= begin) & (begin < self.start + pieces)))
+            for begin, end in itertools.pairwise(times)
+        ]
+
+    def phases(self, pieces: int) -> tuple[Phase, ...]:
+        """Return the phases; the pieces of tree ``t`` are chunks ``t * pieces`` and on."""
+        begin, phases = 0, []
+        for steps, rows in self.loads(pieces):
+            phases.append(
+                Phase.of(
+                    self.source[rows],
+                    self.destination[rows],
+                    begin - self.start[rows],
+                    base=self.tree[rows] * pieces,
+                    stride=1,
+                    modulus=pieces,
+                    reduce=self.reduce[rows],
+                    repeat=steps,
+                )
+            )
+            begin += steps
+        return in_series(phases)
+
+    def pieces(self, size: float, bandwidths: FloatArray, latency: float) -> int:
+        """Return the number of pieces with which trees of ``size`` bytes each are done first.
+
+        With p pieces, a step of the steady state takes size / p x c seconds, c being the most seconds per byte of any
+        link for all edges on it, and there are about p such steps. The steps in which only a part of the edges is
+        active take f times as long as one of them; there are F of them more than pieces. The sum,
+        (p + f) size c / p + (p + F) latency, is least at p = sqrt(f size c / latency). Without latency it falls for
+        ever: then p = f / 0.005, so that no more than that share is lost.
+
+        Args:
+            size: Bytes of each tree.
+            bandwidths: Bytes per second, by link.
+            latency: Seconds that a step takes on top.
+        """
+        last = int(self.start.max())
+        steady = float((np.bincount(self.link, minlength=len(bandwidths)) / bandwidths).max())
+        partial = [
+            float((np.bincount(self.link[rows], minlength=len(bandwidths)) / bandwidths).max()) * steps
+            for steps, rows in self.loads(last + 1)
+            if len(rows) < len(self.start)
+        ]
+        fill = sum(partial) / steady - last
+        most = max(1, math.ceil(fill / _FILL))
+        if latency > 0:
+            most = min(most, max(1, round(math.sqrt(max(fill, 0.0) * size * steady / latency))))
+        # A piece has a byte or more.
+        return max(1, min(most, _PIECES, math.floor(size)))
+
+
+def joined(parts: Sequence[Edges]) -> Edges:
+    """Return the edges of all ``parts``."""
+    names = "source", "destination", "tree", "start", "reduce", "link"
+    return Edges(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, check
+from fredfw.errors import UnsupportedError
+from fredfw.simulation import lower_bound
+from fredfw.testing.views import views
+from fredfw_collective_forest import Forest, fredfw_collectives
+
+S = 1e9
+FRAMEWORK = Framework()
+
+
+def mesh(rows: int, columns: int, latency: str = "0 s") -> Fabric:
+    return FRAMEWORK.topology("mesh2d", rows=rows, columns=columns, link_latency=latency).build()
+
+
+def seconds(fabric: Fabric, size: float = S, **options: Any) -> float:
+    return FRAMEWORK.simulate_collective(fabric, "all-reduce", size=size, algorithm="forest", **options).duration
+
+
+def network(npus: int, links: list[tuple[int, int, float]], switches: int = 0) -> Fabric:
+    kinds = [NodeKind.NPU] * npus + [NodeKind.SWITCH] * switches
+    sources, destinations, bandwidths = zip(*links, strict=True)
+    return Fabric("network", kinds, sources, destinations, bandwidths, 0.0, 0.0)
+
+
+def both_ways(pairs: list[tuple[int, int, float]]) -> list[tuple[int, int, float]]:
+    return [link for one, other, rate in pairs for link in ((one, other, rate), (other, one, rate))]
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_collectives() == [Forest]
+
+
+@pytest.mark.parametrize(("rows", "columns", "bound"), [(4, 5, 817.2e-6), (4, 4, 833.3e-6), (8, 8, 750.0e-6)])
+def test_it_reaches_the_bound_of_a_mesh(rows: int, columns: int, bound: float) -> None:
+    # S (n - 1) / (E B) at 750 GB/s; half a percent goes into filling and draining the trees.
+    time = seconds(mesh(rows, columns))
+    assert bound * (1 - 1e-4) < time < bound * 1.01
+
+
+def test_pieces_are_the_best_with_latency() -> None:
+    fabric = mesh(4, 5, "20 ns")
+    chosen = seconds(fabric)
+    view = fabric.view()
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 20, S)
+    pieces = Forest().plan(request, view).chunks // 31
+    for other in (pieces // 2, pieces * 9 // 10, pieces * 11 // 10, pieces * 2):
+        assert chosen <= seconds(fabric, pieces=other)
+    assert chosen < 846.1e-6
+
+
+@pytest.mark.parametrize("ranks", [*range(2, 18), 32])
+def test_it_does_what_it_promises_for_all_factorisations(ranks: int) -> None:
+    request = CollectiveRequest(Pattern.ALL_REDUCE, ranks, 1e6)
+    served = 0
+    for _, view in views(ranks):
+        for algorithm in (Forest(pieces=1), Forest(pieces=4)):
+            if algorithm.refusal(request, view) is None:
+                check(algorithm.plan(request, view), request)
+                served += 1
+    assert served
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 11), (6, 7)])
+def test_one_period_does_what_it_promises_where_the_whole_is_too_large(rows: int, columns: int) -> None:
+    # The shortest pipeline that has a steady state: all edges are active once, and what repeats goes on like that.
+    view = mesh(rows, columns).view()
+    request = CollectiveRequest(Pattern.ALL_REDUCE, rows * columns, 1e6)
+    edges = 2 * (rows * columns - 1)
+    one = Forest(pieces=1).plan(request, view)
+    pieces = len(one.phases)
+    schedule = Forest(pieces=pieces).plan(request, view)
+    assert max(len(phase) for phase in schedule.phases) == edges * one.chunks
+    check(schedule, request)
+
+
+def test_links_of_different_bandwidth_are_used_in_proportion() -> None:
+    # A triangle of 1, 2 and 3 GB/s: 6 GB/s over two edges of a tree each, so that 3 GB/s of trees fit.
+    fabric = network(3, both_ways([(0, 1, 1e9), (1, 2, 2e9), (0, 2, 3e9)]))
+    assert seconds(fabric) == pytest.approx(1 / 3, rel=0.01)
+    bound = lower_bound(fabric, CollectiveRequest(Pattern.ALL_REDUCE, 3, S), np.arange(3)).seconds
+    assert seconds(fabric) >= bound
+
+
+def test_a_part_of_a_fabric_uses_the_links_among_its_members() -> None:
+    time = FRAMEWORK.simulate_collective(mesh(4, 5), "all-reduce", group=[0, 1, 5, 6], size=S, algorithm="forest")
+    # A ring of four: 3 / 4 of the bandwidth of a link.
+    assert time.duration == pytest.approx(S * 2 * 3 / 4 / (2 * 750e9), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("fabric", "group", "reason"),
+    [
+        (mesh(4, 5), [0, 2, 4], "not joined among themselves"),
+        (network(3, [(0, 1, 1.0), (1, 2, 1.0), (2, 0, 1.0)]), [0, 1, 2], "by links both ways"),
+        (network(2, both_ways([(0, 2, 1.0), (1, 2, 1.0)]), switches=1), [0, 1], "there are switches"),
+    ],
+)
+def test_it_says_why_it_cannot(fabric: Fabric, group: list[int], reason: str) -> None:
+    with pytest.raises(UnsupportedError, match=reason):
+        Forest().plan(CollectiveRequest(Pattern.ALL_REDUCE, len(group), S), fabric.view(group))
+
+
+def test_groups_with_other_links_have_schedules_of_their_own() -> None:
+    # Two groups of three that look alike, one a ring, the other a line of fast links.
+    ring, line = [(0, 1, 1e9), (1, 2, 1e9), (0, 2, 1e9)], [(3, 4, 9e9), (4, 5, 9e9), (3, 5, 1e6)]
+    fabric = network(6, both_ways([*ring, *line, (2, 3, 1e6)]))
+    groups = np.arange(6).reshape(2, 3)
+    assert [len(alike) for _, alike in fabric.views(groups)] == [2]
+    assert [len(alike) for _, alike in fabric.views(groups, links=True)] == [1, 1]
+    assert [len(alike) for _, alike in mesh(4, 5).views(np.arange(20).reshape(4, 5), links=True)] == [4]

@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import fredfw_collective_forest
+from fredfw.testing import CollectiveTests
+from fredfw_collective_forest import Forest
+
+
+class TestForest(CollectiveTests):
+    plugin = fredfw_collective_forest
+    algorithms = (Forest(),)
