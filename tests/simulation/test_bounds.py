@@ -315,3 +315,68 @@ def test_no_bound_is_above_its_ceiling(fabric: Fabric, pattern: Pattern, size: f
     request = CollectiveRequest(pattern, len(members), size)
     bounds = LowerBounds(fabric)
     assert bounds.of(request, members).seconds <= bounds.ceiling(request, members)
+
+
+@given(fabrics(switches=2), st.sampled_from(sorted({*Pattern} - {Pattern.ALL_TO_ALL, Pattern.SCATTER, Pattern.GATHER})))
+def test_the_thinnest_cut_and_the_weakest_partition_are_found(fabric: Fabric, pattern: Pattern) -> None:
+    npus = len(fabric.npus)
+    if pattern is Pattern.POINT_TO_POINT:
+        return
+    best = best_cut(fabric, needs(pattern, npus, 0), range(npus))
+    if pattern is Pattern.ALL_REDUCE and npus == len(fabric.kinds):
+        best = max(best, best_sum(fabric, 2))
+    found = bound(fabric, pattern)
+    assert max(found.injection, found.ejection, found.cut) >= best * (1 - 1e-9)
+
+
+def boxes(count: int) -> Fabric:
+    """Boxes of 8 GPUs, each with 300 GB/s to the switch of its box and 25 GB/s to a switch of all."""
+    gpus = np.arange(8 * count)
+    box, common = 8 * count + gpus // 8, np.full(8 * count, 9 * count)
+    pairs = [(gpus, box, 300.0)] + [(gpus, common, 25.0)] * (count > 1)
+    sources = np.concatenate([end for one, other, _ in pairs for end in (one, other)])
+    destinations = np.concatenate([end for one, other, _ in pairs for end in (other, one)])
+    bandwidths = np.concatenate([np.full(16 * count, rate) for _, _, rate in pairs])
+    kinds = [NodeKind.NPU] * (8 * count) + [NodeKind.SWITCH] * (count + 1)
+    return Fabric("boxes", kinds, sources, destinations, bandwidths, 0.0, 0.0)
+
+
+def grid(*sizes: int, rate: float, closed: bool = False) -> Fabric:
+    graph = nx.convert_node_labels_to_integers(nx.grid_graph(sizes, periodic=closed)).to_directed()
+    sources, destinations = np.array(graph.edges).T
+    return Fabric("grid", np.zeros(len(graph)), sources, destinations, rate, 0.0, 0.0)
+
+
+def dgx1() -> Fabric:
+    """The hybrid cube mesh: two fully connected quads, and a link between the two of a place; some links are double."""
+    single, double = [(0, 1), (0, 2), (1, 3), (2, 3)], [(0, 3), (1, 2)]
+    pairs = [(x + quad, y + quad, 25.0) for quad in (0, 4) for x, y in single]
+    pairs += [(x + quad, y + quad, 50.0) for quad in (0, 4) for x, y in double]
+    pairs += [(x, x + 4, 50.0) for x in range(4)]
+    sources, destinations, bandwidths = zip(*pairs, *((y, x, rate) for x, y, rate in pairs), strict=True)
+    return Fabric("DGX-1", np.zeros(8), sources, destinations, bandwidths, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("fabric", "rate"),
+    [
+        (grid(8, rate=50.0, closed=True), 114.286),
+        (grid(4, 5, rate=750.0), 1578.947),
+        (grid(3, 3, rate=750.0), 1687.5),
+        (grid(4, 4, rate=750.0), 1600.0),
+        (grid(4, 4, rate=50.0), 106.667),
+        (grid(8, 8, rate=750.0), 1523.81),
+        (grid(4, 4, rate=750.0, closed=True), 3200.0),
+        (grid(4, 4, rate=50.0, closed=True), 213.333),
+        (grid(8, 8, rate=750.0, closed=True), 3047.62),
+        (grid(4, 8, rate=50.0, closed=True), 206.452),
+        (dgx1(), 171.429),
+        (boxes(1), 342.857),
+        (boxes(2), 346.667),
+        (boxes(4), 266.667),
+    ],
+)
+def test_all_gathers_have_the_optimum_of_forestcoll(fabric: Fabric, rate: float) -> None:
+    # Computed with the authors' code (Zhao et al., "ForestColl", 2024): bytes of the whole buffer per second.
+    for pattern in (Pattern.ALL_GATHER, Pattern.REDUCE_SCATTER):
+        assert S / bound(fabric, pattern).seconds == pytest.approx(rate, rel=1e-5)

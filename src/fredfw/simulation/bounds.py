@@ -13,6 +13,11 @@ b S / n and a S / n for a scatter and a gather likewise (Chan, Heimlich, Purkaya
 communication: theory, practice, and experience", 2007, section 2, for cuts around one rank; Dally and Towles,
 "Principles and Practices of Interconnection Networks", 2004, section 3.3.1, for the bisection).
 
+**Thinnest cuts.** Of all cuts, the one that takes longest is found exactly, by maximum flows, for all patterns but
+those in which each pair or each rank has bytes of its own (all-to-all, scatter, gather): for an all-gather
+T >= S / n x max of a / C over all sets of nodes without one of the ranks, which spanning out-trees reach (Zhao et al.,
+"ForestColl", 2024), and for a reduce-scatter the same against all links. On large fabrics it is left out.
+
 **Sums over parts.** Let the ranks be divided into G parts, sets of nodes within which everything is free. An all-reduce
 is gossip: there must be a path in time from every part to every other. Before a first part knows all, the paths to it
 are a tree over all parts, whose every edge is a message received where it is combined: G - 1 of them; the other G - 1
@@ -21,7 +26,9 @@ Schwenk, "The communication problem on graphs and digraphs", 1974) and, time rev
 combines is one more part, which makes it no fewer messages. So T >= 2 (G - 1) S / (bandwidth into all parts), which for
 G = n equal ranks and a network that does not combine is the 2 (n - 1) / n x S / B of Patarasuk and Yuan, "Bandwidth
 optimal all-reduce algorithms for clusters of workstations", 2009. A reduce-scatter or a reduce receives (G - 1) S, an
-all-gather or a broadcast sends (G - 1) S, by the trees alone.
+all-gather or a broadcast sends (G - 1) S, by the trees alone. For an all-reduce among all nodes of a small fabric
+without switches the partition that takes longest is found exactly: packed spanning trees reach it (Nash-Williams and
+Tutte, 1961), and where it is the finest, that is S (n - 1) / (E B) with E links of bandwidth B both ways.
 
 **Latency.** Where a byte must get from rank x to rank y, T >= d(x, y), the least latency of all paths. A link that
 such a byte crosses is of use to it for T - d(x, y) at most, for it has to get there and away again. Hence
@@ -42,10 +49,13 @@ from fredfw.collectives import CollectiveRequest, Pattern
 from fredfw.fabric import Fabric
 from fredfw.fabric.routing import ranges
 from fredfw.simulation.cuts import Cuts, Halves, Parts, across
+from fredfw.simulation.thinnest import thinnest, weakest
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 PARTS = ("injection", "ejection", "cut", "latency")
 """What a bound is made of, by the names of its fields."""
+
+_EXACT = 1e-9  # relative; times that differ by less are equal
 
 _FROM_ROOT = (Pattern.BROADCAST, Pattern.SCATTER, Pattern.POINT_TO_POINT)
 _TO_ROOT = (Pattern.REDUCE, Pattern.GATHER)
@@ -54,6 +64,11 @@ _WHOLE = (Pattern.ALL_REDUCE, Pattern.BROADCAST, Pattern.REDUCE, Pattern.POINT_T
 # Sums over parts: how often (G - 1) S is received by parts, and sent by them.
 _RECEIVED = {Pattern.ALL_REDUCE: 2, Pattern.REDUCE_SCATTER: 1, Pattern.REDUCE: 1}
 _SENT = {Pattern.ALL_REDUCE: 2, Pattern.ALL_GATHER: 1, Pattern.BROADCAST: 1}
+# Thinnest cuts: who supplies what everyone needs, all ranks or one, with the links and against them.
+_SPREAD = {Pattern.ALL_GATHER: "all", Pattern.BROADCAST: "root", Pattern.ALL_REDUCE: "root"}
+_COLLECTED = {Pattern.REDUCE_SCATTER: "all", Pattern.REDUCE: "root", Pattern.ALL_REDUCE: "root"}
+# Links times ranks of the fabrics whose thinnest cuts and weakest partitions are looked for: some tenths of a second.
+_CUT, _DIVIDED = 500_000, 20_000
 
 
 @frozen
@@ -83,8 +98,9 @@ class Bound:
 def lower_bound(fabric: Fabric, request: CollectiveRequest, members: IntArray) -> Bound:
     """Return the least time that any algorithm needs for ``request`` among the NPUs numbered ``members``.
 
-    Cuts are tried, not searched for: around every rank, between positions of every level, between runs of NPU numbers.
-    Two ranks far from each other are found in two steps. Others than these could only raise the bound.
+    Cuts are tried around every rank, between positions of every level, between runs of NPU numbers; on fabrics of up to
+    some hundred NPUs the thinnest one is found. Two ranks far from each other are found in two steps. Others than these
+    could only raise the bound.
 
     Args:
         fabric: The network, otherwise idle.
@@ -108,6 +124,8 @@ class LowerBounds:
         self._fabric = fabric
         self._groups: dict[bytes, _Group] = {}
         self._latencies: dict[tuple[int, bool], FloatArray] = {}
+        self._thinnest: dict[tuple[bytes, Pattern, int, bool], float] = {}
+        self._weakest: float | None = None
 
     def of(self, request: CollectiveRequest, members: IntArray) -> Bound:
         """Return what ``lower_bound`` does."""
@@ -115,7 +133,7 @@ class LowerBounds:
         if start is None:
             return Bound()
         group = self._group(members)
-        injection, ejection, cut = _cut_times(request, group)
+        injection, ejection, cut = self._cut_times(request, members)
         source, destination, latency = self._far_pair(request, group.nodes, start)
         stream = float(_seconds(_bytes_between(request, source, destination), group.rate(source, destination)))
         seconds = max(max(injection, ejection, cut) + group.latency, stream + latency)
@@ -129,7 +147,7 @@ class LowerBounds:
         if _first_source(request) is None:
             return 0.0
         latency = len(self._fabric.kinds) * float(self._fabric.latencies.max(initial=0.0))
-        return max(_cut_times(request, self._group(members))) + latency
+        return max(self._cut_times(request, members)) + latency
 
     def rates(self, members: IntArray) -> tuple[FloatArray, FloatArray, float]:
         """Return what each of the NPUs ``members`` can send and can receive, and no more than any two's latency.
@@ -138,6 +156,56 @@ class LowerBounds:
         """
         group = self._group(members)
         return group.ends.leave[group.ends.part], group.ends.enter[group.ends.part], group.latency
+
+    def _cut_times(self, request: CollectiveRequest, members: IntArray) -> tuple[float, float, float]:
+        """Return the most seconds for what must leave ranks, what must enter them, and what must cross other cuts."""
+        injection, ejection, cut = _cut_times(request, self._group(members))
+        least = max(injection, ejection, cut)
+        found = least
+        for suppliers, against in ((_SPREAD, False), (_COLLECTED, True)):
+            if request.pattern in suppliers and 0 < least < np.inf:
+                found = max(found, self._thinnest_time(request, members, suppliers[request.pattern], against, least))
+        if request.pattern is Pattern.ALL_REDUCE and 0 < least < np.inf:
+            found = max(found, self._weakest_time(request, members, least))
+        # What is a cut around a rank anyway stays that.
+        return injection, ejection, found if found > least * (1 + _EXACT) else cut
+
+    def _thinnest_time(
+        self, request: CollectiveRequest, members: IntArray, who: str, against: bool, least: float
+    ) -> float:
+        """Return the seconds for the thinnest cut, or ``least`` if there is none or it is not looked for.
+
+        Args:
+            request: What is to be done.
+            members: Who does it.
+            who: Whether ``all`` ranks or one, the ``root``, have what all need.
+            against: Whether it goes against the links: what all have and these need.
+            least: What is known to be no more than that.
+        """
+        fabric = self._fabric
+        if len(members) * len(fabric.sources) > _CUT:
+            return least
+        key = members.tobytes(), request.pattern, request.root, against
+        unit = request.size / request.ranks if who == "all" else request.size
+        if key not in self._thinnest:
+            nodes = fabric.npus[members]
+            weights = np.zeros(len(fabric.kinds))
+            weights[nodes if who == "all" else nodes[request.root]] = 1.0
+            ways = (fabric.destinations, fabric.sources) if against else (fabric.sources, fabric.destinations)
+            self._thinnest[key] = thinnest(
+                len(weights), *ways, fabric.bandwidths, weights, nodes.tolist(), least / unit
+            )
+        return max(least, self._thinnest[key] * unit)
+
+    def _weakest_time(self, request: CollectiveRequest, members: IntArray, least: float) -> float:
+        """Return the seconds for the sum over the weakest partition, or ``least`` if it is not looked for."""
+        fabric, unit = self._fabric, 2 * request.size
+        nodes = len(fabric.kinds)
+        if len(members) < nodes or nodes * len(fabric.sources) > _DIVIDED:
+            return least
+        if self._weakest is None:
+            self._weakest = weakest(nodes, fabric.sources, fabric.destinations, fabric.bandwidths, least / unit)
+        return max(least, self._weakest * unit)
 
     @cached_property
     def _cuts(self) -> Cuts:

@@ -46,9 +46,8 @@ def all_reduce(network: Network) -> tuple[Edges, int]:
         for parent, child in order:
             begin[child] = begin[parent] + 1
             rows.append((parent, child, tree, begin[parent], False, link[parent, child]))
-    columns = list(zip(*rows, strict=True))
-    numbers = [np.array(column, dtype=np.intp) for column in columns]
-    return Edges(*numbers[:4], np.array(columns[4], dtype=bool), numbers[5]), len(found)
+    source, destination, tree_of, begins, reduce, used = (np.array(column) for column in zip(*rows, strict=True))
+    return Edges(source, destination, tree_of, begins, reduce, used), len(found)
 
 
 def _packed(nodes: int, ends: list[tuple[int, int]], capacities: list[int]) -> list[list[int]]:
