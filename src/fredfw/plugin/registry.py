@@ -48,6 +48,7 @@ FIRST_PARTY = {
         "in-network",
         "recursive-halving-doubling",
         "ring",
+        "swing",
         "themis",
         "torus-ring",
         "tree",

@@ -147,7 +147,7 @@ def _augment(
     forests: list[_Forest],
     holders: list[set[int]],
 ) -> list[int] | None:
-    """Put a copy of one of the ``spare`` edges into the forests; if there is no way, return the edges that were tried."""
+    """Put a copy of one of the ``spare`` edges into the forests; return what was tried if there is no way."""
     # How each edge was reached: the edge that takes its place, and in which forest.
     reached: dict[int, tuple[int, int]] = dict.fromkeys(spare, (-1, -1))
     queue = deque(spare)
@@ -204,6 +204,6 @@ def components(nodes: int, ends: Sequence[tuple[int, int]]) -> list[int]:
         return node
 
     for one, other in ends:
-        one, other = sorted((top(one), top(other)))
-        part[other] = one
+        low, high = sorted((top(one), top(other)))
+        part[high] = low
     return [top(node) for node in range(nodes)]

@@ -52,10 +52,11 @@ def all_reduce(network: Network) -> tuple[Edges, int]:
 
 def _packed(nodes: int, ends: list[tuple[int, int]], capacities: list[int]) -> list[list[int]]:
     """Return spanning trees that use each edge in proportion to its capacity, or less."""
-    # Partitions that may have the fewest trees: what faster edges join, each node by itself, a node against the others.
-    tried = [components(nodes, [])]
-    for capacity in sorted(set(capacities))[1:]:
-        tried.append(components(nodes, [one for one, each in zip(ends, capacities, strict=True) if each >= capacity]))
+    # Partitions that may have the fewest trees: what faster edges join (none: each node), a node against the others.
+    tried = [
+        components(nodes, [one for one, each in zip(ends, capacities, strict=True) if each > capacity])
+        for capacity in sorted(set(capacities))
+    ]
     tried += [[int(other == node) for other in range(nodes)] for node in range(nodes)]
     while True:
         bounds = [most(ends, capacities, parts) for parts in tried]
