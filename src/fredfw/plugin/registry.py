@@ -49,6 +49,7 @@ FIRST_PARTY = {
         "recursive-halving-doubling",
         "ring",
         "swing",
+        "tacos",
         "themis",
         "torus-ring",
         "tree",

@@ -1,0 +1,116 @@
+"""The collective algorithm ``tacos``: an all-gather synthesised for the links among a group."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from attrs import field, frozen
+
+from fredfw import (
+    CollectiveAlgorithm,
+    CollectiveRequest,
+    GroupView,
+    Pattern,
+    Schedule,
+    hookimpl,
+    limits,
+    sequence,
+    units,
+)
+from fredfw.typing import FloatArray
+from fredfw_collective_tacos.network import Ways
+from fredfw_collective_tacos.phases import gathered, scattered
+from fredfw_collective_tacos.synthesis import Synthesis, best
+
+__all__ = ["Tacos", "fredfw_collectives"]
+
+fredfw_contract = 1
+
+
+@frozen
+class Tacos(CollectiveAlgorithm):
+    """An all-gather synthesised for the links among a group, whatever they are: greedily, by chance, the best of some.
+
+    Each link takes one chunk at a time, latency and bytes, and the next when that has arrived. A reduce-scatter is an
+    all-gather against the links, backwards; an all-reduce is both. Over switches a chunk goes from rank to rank, by the
+    fewest links, and has them for itself. Links of different speed are used as they come (Won et al., "TACOS:
+    Topology-Aware Collective Algorithm Synthesizer for Distributed Machine Learning", MICRO 2024).
+    """
+
+    name: ClassVar[str] = "tacos"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
+    reads_links: ClassVar[bool] = True
+
+    chunks: int = units.option(1, validator=units.whole(1), help="chunks of each rank's block")
+    seeds: int = units.option(20, validator=units.whole(1), help="syntheses of which the best is taken")
+    largest: int = units.option(4096, validator=units.whole(1), help="ranks of the largest group that it is done for")
+
+    @classmethod
+    def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
+        """See ``CollectiveAlgorithm.variants``: what takes no more than some tenths of a second."""
+        del pattern
+        return [cls(seeds=4, largest=64)]
+
+    def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
+        """See ``CollectiveAlgorithm.refusal``."""
+        reason = super().refusal(request, view)
+        if reason is not None or request.ranks == 1:
+            return reason
+        if request.ranks > self.largest:
+            return f"the group is larger than the {self.largest} ranks that it is to be done for"
+        if view.links is None:
+            return "the links among the group are not known"
+        if not _ways(_Named(view.links.key, view)).joined:
+            return "the members of the group are not joined among themselves"
+        return limits.excess("transfers", request.ranks**2 * self.chunks)
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        """See ``CollectiveAlgorithm.schedule``."""
+        assert view.links is not None  # as was checked
+        named = _Named(view.links.key, view)
+        ways, size = _ways(named), request.size / request.ranks / self.chunks
+        seconds = ways.seconds(size)
+        asked = self.chunks, self.seeds, seconds.tobytes()
+        if request.pattern is Pattern.ALL_GATHER:
+            return gathered(ways, _synthesis(named, *asked, against=False), seconds, self.chunks, size)
+        first = scattered(ways, _synthesis(named, *asked, against=True), seconds, self.chunks, size)
+        if request.pattern is Pattern.REDUCE_SCATTER:
+            return first
+        second = gathered(ways, _synthesis(named, *asked, against=False), seconds, self.chunks, size)
+        return sequence(first, second, Pattern.ALL_REDUCE)
+
+
+@hookimpl
+def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
+    """Register ``tacos``."""
+    return [Tacos]
+
+
+@frozen
+class _Named:
+    """A group, known by its links.
+
+    Args:
+        key: Equal for equal links.
+        view: How it looks.
+    """
+
+    key: Hashable
+    view: GroupView = field(eq=False)
+
+
+@lru_cache(maxsize=64)
+def _ways(group: _Named) -> Ways:
+    assert group.view.links is not None  # as was checked
+    return Ways.of(group.view.links)
+
+
+@lru_cache(maxsize=16)
+def _synthesis(group: _Named, chunks: int, seeds: int, seconds: bytes, *, against: bool) -> Synthesis:
+    """Return the best of some syntheses; ``seconds`` of each way are those of a ``FloatArray``."""
+    ways = _ways(group)
+    took: FloatArray = np.frombuffer(seconds, dtype=np.float64)
+    return best(ways.reversed if against else ways, chunks, took, seeds, apart=against)

@@ -1,0 +1,156 @@
+"""The greedy synthesis of an all-gather: whenever a link is free, it takes a chunk that is wanted where it leads."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from random import Random
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.typing import FloatArray, IntArray
+from fredfw_collective_tacos.network import Ways
+
+_EXACT = 1e-9  # relative; sums of the same seconds
+
+
+@frozen(eq=False)
+class Synthesis:
+    """Chunks on their ways, in the order in which they start.
+
+    Args:
+        way: ``(transfers,)`` way that each takes.
+        chunk: ``(transfers,)`` which chunk; rank r has those from r c on, with c chunks for each rank.
+        start: ``(transfers,)`` seconds.
+        seconds: When the last has arrived.
+    """
+
+    way: IntArray
+    chunk: IntArray
+    start: FloatArray
+    seconds: float
+
+
+def best(ways: Ways, chunks: int, seconds: FloatArray, seeds: int, *, apart: bool = False) -> Synthesis:
+    """Return the synthesis that is done first, of up to ``seeds`` with different seeds; the first of equal ones.
+
+    No more are tried once one is as fast as any can be.
+    """
+    least = in_link_bound(ways, chunks, seconds) * (1 + _EXACT)
+    found = synthesise(ways, chunks, seconds, 0, apart=apart)
+    for seed in range(1, seeds):
+        if found.seconds <= least:
+            break
+        found = min(found, synthesise(ways, chunks, seconds, seed, apart=apart), key=lambda one: one.seconds)
+    return found
+
+
+def in_link_bound(ways: Ways, chunks: int, seconds: FloatArray) -> float:
+    """Return when the poorest rank has all chunks at the earliest, with every way to it in use all the time."""
+    wanted = (ways.ranks - 1) * chunks
+    most = 0.0
+    for rank in range(ways.ranks):
+        each = seconds[ways.destination == rank]
+        # The first to arrive on each way, the second, ...; no more than all over the fastest.
+        count = np.minimum(np.floor(each.min() * wanted / each) + 1, wanted).astype(np.intp)
+        arrivals = np.concatenate([one * np.arange(1, many + 1) for one, many in zip(each, count, strict=True)])
+        most = max(most, float(np.partition(arrivals, wanted - 1)[wanted - 1]))
+    return most
+
+
+def synthesise(ways: Ways, chunks: int, seconds: FloatArray, seed: int, *, apart: bool = False) -> Synthesis:
+    """Return an all-gather, matched link by link over time (Won et al., "TACOS", MICRO 2024).
+
+    At every moment at which chunks arrive, each rank looks at the chunks that it still wants and that one of the ranks
+    before it has, in an order by chance. Each takes, of the ways to the rank that are free and come from one that has
+    it, the one on which it is there first, and keeps it busy until then.
+
+    Chunks are bits of a whole number for each rank, so that many are looked at at once.
+
+    Args:
+        ways: Ways between ranks, over which all are joined.
+        chunks: Chunks for each rank.
+        seconds: ``(ways,)`` seconds that a chunk takes, above 0.
+        seed: Of the order.
+        apart: Whether what a rank sends of one chunk must start and end together, or not overlap at all. Backwards,
+            what arrives for one chunk is added: one after the other, or at once.
+    """
+    chance = Random(seed)
+    ranks, total = ways.ranks, ways.ranks * chunks
+    everything = (1 << total) - 1
+    has = [((1 << chunks) - 1) << rank * chunks for rank in range(ranks)]
+    wants = [everything & ~own for own in has]
+    links, took, source = ways.links, seconds.tolist(), ways.source.tolist()
+    into: list[list[int]] = [[] for _ in range(ranks)]
+    onward: list[set[int]] = [set() for _ in range(ranks)]
+    for way, (one, other) in enumerate(zip(source, ways.destination.tolist(), strict=True)):
+        into[other].append(way)
+        onward[one].add(other)
+    destination = ways.destination.tolist()
+    # What shares a link with others may be taken by another rank.
+    sharing: dict[int, set[int]] = {}
+    for way, path in enumerate(links):
+        for link in path:
+            sharing.setdefault(link, set()).add(destination[way])
+    busy = [False] * (1 + max((max(path) for path in links), default=0))
+    arrivals: list[tuple[float, int, int]] = []
+    found_way, found_chunk, found_start = [], [], []
+    # Chunks that a rank is sending, and those that it has begun to send at this moment, by the seconds that takes.
+    held = [0] * ranks
+    fresh: dict[tuple[int, float], int] = {}
+    now, ready = 0.0, set(range(ranks))
+    while True:
+        order = sorted(ready)
+        chance.shuffle(order)
+        for rank in order:
+            free = [way for way in into[rank] if not any(busy[link] for link in links[way])]
+            while free and wants[rank]:
+                here = 0
+                for way in free:
+                    here |= has[source[way]] & ~held[source[way]] | fresh.get((source[way], took[way]), 0)
+                here &= wants[rank]
+                if not here:
+                    break
+                # The next one that is there, from a place by chance on.
+                place = int(chance.random() * total)
+                rest = here >> place
+                chunk = place + (rest & -rest).bit_length() - 1 if rest else (here & -here).bit_length() - 1
+                able = [
+                    way
+                    for way in free
+                    if (has[source[way]] & ~held[source[way]] | fresh.get((source[way], took[way]), 0)) >> chunk & 1
+                ]
+                least = min(took[way] for way in able)
+                able = [way for way in able if took[way] == least]
+                way = able[int(chance.random() * len(able))] if len(able) > 1 else able[0]
+                wants[rank] ^= 1 << chunk
+                for link in links[way]:
+                    busy[link] = True
+                if apart:
+                    one = source[way]
+                    held[one] |= 1 << chunk
+                    fresh[one, took[way]] = fresh.get((one, took[way]), 0) | 1 << chunk
+                heappush(arrivals, (now + took[way], way, chunk))
+                found_way.append(way)
+                found_chunk.append(chunk)
+                found_start.append(now)
+                free = [other for other in free if not any(busy[link] for link in links[other])]
+        if not arrivals:
+            break
+        now, ready = arrivals[0][0], set()
+        fresh.clear()
+        while arrivals and arrivals[0][0] == now:
+            _, way, chunk = heappop(arrivals)
+            rank = destination[way]
+            has[rank] |= 1 << chunk
+            # Others that started with it end with it.
+            held[source[way]] &= ~(1 << chunk)
+            ready |= onward[rank]
+            if apart:
+                ready |= onward[source[way]]
+            for link in links[way]:
+                busy[link] = False
+                ready |= sharing[link]
+    return Synthesis(
+        np.array(found_way, dtype=np.intp), np.array(found_chunk, dtype=np.intp), np.array(found_start), now
+    )

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import time
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from fredfw import CollectiveRequest, Fabric, Framework, NodeKind, Pattern, check
+from fredfw.errors import UnsupportedError
+from fredfw.simulation import lower_bound
+from fredfw.testing.views import views
+from fredfw_collective_tacos import Tacos, fredfw_collectives
+from fredfw_collective_tacos.network import Ways
+from fredfw_collective_tacos.synthesis import best, in_link_bound
+
+FRAMEWORK = Framework()
+GIB, MIB = 2**30, 2**20
+
+
+def grid(*sizes: int, rate: float, latency: float, closed: bool = False) -> Fabric:
+    graph = nx.convert_node_labels_to_integers(nx.grid_graph(sizes, periodic=closed)).to_directed()
+    sources, destinations = np.array(graph.edges).T
+    return Fabric("grid", np.zeros(len(graph)), sources, destinations, rate, latency, 0.0)
+
+
+def mixed() -> Fabric:
+    """A mesh of 3 x 4 with rows four times as fast as columns, and latencies the other way round."""
+    fabric = FRAMEWORK.topology("torus", dimensions=[3, 4], link_bandwidth=[4e9, 1e9], link_latency=["2 us", "1 us"])
+    return fabric.build()
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_collectives() == [Tacos]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "closed", "rate", "latency", "buffer", "chunks", "microseconds"),
+    [
+        ((5, 5), False, 50, 0.5, 1024, 1, 9606.0),
+        ((10, 10), False, 100, 1.0, 1024, 2, 5049.0),
+        ((7, 12), False, 100, 1.0, 4096, 3, 19966.27),
+        ((3, 3, 3), False, 50, 0.5, 1024, 1, 6671.17),
+        ((3, 4, 5), False, 50, 0.5, 2048, 2, 13353.33),
+        ((3, 3, 3), True, 50, 0.5, 1024, 1, 3706.20),
+        ((3, 4, 5), True, 50, 0.5, 2048, 2, 6676.67),
+        ((4, 2, 3), True, 50, 0.5, 3072, 3, 11673.67),
+    ],
+)
+def test_it_is_as_fast_as_the_code_of_the_authors(
+    sizes: tuple[int, ...],
+    closed: bool,
+    rate: float,
+    latency: float,
+    buffer: int,
+    chunks: int,
+    microseconds: float,
+) -> None:
+    # Their regression values, the best of 20 seeds: GiB/s, microseconds, and MiB of the whole buffer.
+    fabric = grid(*sizes, rate=rate * GIB, latency=latency * 1e-6, closed=closed)
+    result = FRAMEWORK.simulate_collective(
+        fabric, "all-gather", size=buffer * MIB, algorithm="tacos", chunks=chunks, seeds=20
+    )
+    assert result.duration * 1e6 == pytest.approx(microseconds, rel=1e-5)
+    # Steps of all chunks over the fewest links into any rank.
+    wanted, poorest = (np.prod(sizes) - 1) * chunks, min(np.bincount(fabric.destinations))
+    step = latency * 1e-6 + buffer * MIB / np.prod(sizes) / chunks / (rate * GIB)
+    assert result.duration == pytest.approx(-(-wanted // poorest) * step, rel=1e-9)
+
+
+@pytest.mark.parametrize("pattern", sorted(Tacos.patterns))
+def test_the_simulated_time_is_the_synthesised_one_with_different_links(pattern: Pattern) -> None:
+    fabric = mixed()
+    view = fabric.view()
+    assert view.links is not None
+    ways = Ways.of(view.links)
+    seconds = ways.seconds(1e9 / 12 / 2)
+    gather, scatter = (best(one, 2, seconds, 3, apart=one is not ways).seconds for one in (ways, ways.reversed))
+    wanted = {Pattern.ALL_GATHER: gather, Pattern.REDUCE_SCATTER: scatter, Pattern.ALL_REDUCE: gather + scatter}
+    result = FRAMEWORK.simulate_collective(fabric, pattern, size=1e9, algorithm="tacos", chunks=2, seeds=3)
+    assert gather >= in_link_bound(ways, 2, seconds)
+    assert result.duration == pytest.approx(wanted[pattern], rel=1e-9)
+    bound = lower_bound(fabric, CollectiveRequest(pattern, 12, 1e9), np.arange(12)).seconds
+    assert result.duration >= bound
+
+
+@pytest.mark.parametrize("ranks", [*range(2, 10), 11, 13, 17, 33])
+@pytest.mark.parametrize("pattern", sorted(Tacos.patterns))
+def test_it_does_what_the_pattern_promises(pattern: Pattern, ranks: int) -> None:
+    request = CollectiveRequest(pattern, ranks, 1e6)
+    served = 0
+    for _, view in views(ranks):
+        algorithm = Tacos(seeds=1, chunks=2 if ranks < 8 else 1)
+        if algorithm.refusal(request, view) is None and (ranks < 10 or len(view.levels) == 1):
+            check(algorithm.plan(request, view), request)
+            served += 1
+    assert served
+
+
+@pytest.mark.parametrize("sizes", [(2, 5), (3, 4), (2, 7), (3, 5), (4, 4), (2, 2, 4), (4, 8), (2, 4, 4), (3, 11)])
+def test_it_does_what_the_pattern_promises_on_products(sizes: tuple[int, ...]) -> None:
+    view = grid(*sizes, rate=1e9, latency=1e-6, closed=True).view()
+    for pattern in sorted(Tacos.patterns):
+        request = CollectiveRequest(pattern, view.size, 1e6)
+        check(Tacos(seeds=1).plan(request, view), request)
+
+
+def test_switches_are_passed_one_chunk_at_a_time() -> None:
+    # Eight NPUs around a switch: 7 chunks into each, one after the other, if all are busy all the time.
+    fabric = FRAMEWORK.topology("switch", npus=8, link_bandwidth=1e9, link_latency=0.0).build()
+    duration = FRAMEWORK.simulate_collective(fabric, "all-gather", size=8e9, algorithm="tacos", seeds=20).duration
+    assert 7.0 <= duration <= 9.0
+
+
+def test_it_is_quick_for_128_npus() -> None:
+    fabric = FRAMEWORK.topology("torus", dimensions=[4, 4, 8]).build()
+    request = CollectiveRequest(Pattern.ALL_GATHER, 128, 1e9)
+    start = time.process_time()
+    Tacos(seeds=1).plan(request, fabric.view())
+    assert time.process_time() - start < 2.0  # six times what was measured
+
+
+def test_seeds_differ_and_more_are_no_worse() -> None:
+    view = mixed().view()
+    request = CollectiveRequest(Pattern.ALL_GATHER, 12, 1e9)
+    keys = {Tacos(seeds=seeds).plan(request, view).key for seeds in (1, 20)}
+    assert len(keys) == 2
+    assert view.links is not None
+    ways = Ways.of(view.links)
+    seconds = ways.seconds(1e9 / 12)
+    times = [best(ways, 1, seconds, seeds).seconds for seeds in (1, 5, 20)]
+    assert times == sorted(times, reverse=True)
+
+
+def test_it_says_why_it_cannot() -> None:
+    fabric = FRAMEWORK.topology("mesh2d", rows=4, columns=5).build()
+    kinds = [NodeKind.NPU] * 3
+    one_way = Fabric("line", kinds, [0, 1], [1, 2], 1.0, 0.0, 0.0)
+    for algorithm, view, reason in (
+        (Tacos(), fabric.view([0, 2]), "not joined among themselves"),
+        (Tacos(), one_way.view(), "not joined among themselves"),
+        (Tacos(largest=8), fabric.view(), "larger than the 8 ranks"),
+    ):
+        with pytest.raises(UnsupportedError, match=reason):
+            algorithm.plan(CollectiveRequest(Pattern.ALL_GATHER, view.size, 1.0), view)
