@@ -139,7 +139,13 @@ def test_it_says_why_it_cannot() -> None:
     for algorithm, view, reason in (
         (Tacos(), fabric.view([0, 2]), "not joined among themselves"),
         (Tacos(), one_way.view(), "not joined among themselves"),
-        (Tacos(largest=8), fabric.view(), "larger than the 8 ranks"),
+        (Tacos(effort="small"), grid(9, 9, rate=1.0, latency=0.0).view(), "groups of up to 64"),
+        (Tacos(effort="small"), FRAMEWORK.topology("switch", npus=4).build().view(), "not done over switches"),
+        (Tacos(effort="small"), mixed().view(), None),
     ):
+        request = CollectiveRequest(Pattern.ALL_GATHER, view.size, 1.0)
+        if reason is None:
+            assert algorithm.refusal(request, view) is None
+            continue
         with pytest.raises(UnsupportedError, match=reason):
-            algorithm.plan(CollectiveRequest(Pattern.ALL_GATHER, view.size, 1.0), view)
+            algorithm.plan(request, view)

@@ -12,7 +12,7 @@ from fredfw_collective_forest.graph import Network, centre, whole
 from fredfw_collective_forest.lockstep import Edges
 from fredfw_collective_forest.packing import TooManyError, components, most, pack
 
-MOST_RANKS = 512
+MOST_RANKS = 256
 # What finding trees may cost, in edges of all trees times those of the network: without a thought (a tenth of a second
 # to one), and where fewer trees would leave more than this share of the links idle (seconds).
 _CHEAP, _DEAR = 300_000, 3_000_000

@@ -29,6 +29,9 @@ __all__ = ["Tacos", "fredfw_collectives"]
 
 fredfw_contract = 1
 
+# Ranks of the largest groups for which little effort is enough; where links differ, each chunk is a phase.
+_SMALL, _SMALL_MIXED = 64, 16
+
 
 @frozen
 class Tacos(CollectiveAlgorithm):
@@ -46,26 +49,37 @@ class Tacos(CollectiveAlgorithm):
 
     chunks: int = units.option(1, validator=units.whole(1), help="chunks of each rank's block")
     seeds: int = units.option(20, validator=units.whole(1), help="syntheses of which the best is taken")
-    largest: int = units.option(4096, validator=units.whole(1), help="ranks of the largest group that it is done for")
+    effort: str = units.option(
+        "any",
+        validator=units.one_of("any", "small"),
+        help="small: only for groups for which a tenth of a second is enough; auto tries no others",
+    )
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """See ``CollectiveAlgorithm.variants``: what takes no more than some tenths of a second."""
+        """See ``CollectiveAlgorithm.variants``."""
         del pattern
-        return [cls(seeds=4, largest=64)]
+        return [cls(effort="small")]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """See ``CollectiveAlgorithm.refusal``."""
         reason = super().refusal(request, view)
         if reason is not None or request.ranks == 1:
             return reason
-        if request.ranks > self.largest:
-            return f"the group is larger than the {self.largest} ranks that it is to be done for"
+        excess = limits.excess("transfers", request.ranks**2 * self.chunks)
+        if excess is not None:
+            return excess
+        small = self.effort == "small"
+        if small and request.ranks > _SMALL:
+            return f"with little effort it is done for groups of up to {_SMALL}"
         if view.links is None:
             return "the links among the group are not known"
-        if not _ways(_Named(view.links.key, view)).joined:
-            return "the members of the group are not joined among themselves"
-        return limits.excess("transfers", request.ranks**2 * self.chunks)
+        if small and not view.links.direct:
+            return "with little effort it is not done over switches"
+        ways = _ways(_Named(view.links.key, view))
+        if small and request.ranks > _SMALL_MIXED and not ways.alike:
+            return f"with little effort it is done for up to {_SMALL_MIXED} where links differ"
+        return None if ways.joined else "the members of the group are not joined among themselves"
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""

@@ -74,6 +74,11 @@ class Ways:
         return seconds
 
     @property
+    def alike(self) -> bool:
+        """Whether a chunk takes as long on all of them, whatever its size."""
+        return len(set(self.latency.tolist())) <= 1 and len(set(self.rate.tolist())) <= 1
+
+    @property
     def joined(self) -> bool:
         """Whether there is a way, over other ranks if need be, from each rank to each other."""
         return all(
