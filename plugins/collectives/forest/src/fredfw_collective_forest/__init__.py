@@ -10,7 +10,8 @@ from attrs import evolve, frozen
 
 from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Schedule, hookimpl, units
 from fredfw_collective_forest.graph import Network, joined
-from fredfw_collective_forest.trees import MOST_RANKS, all_reduce
+from fredfw_collective_forest.lockstep import Edges
+from fredfw_collective_forest.trees import MOST_RANKS, MOST_ROOTS, MOST_SWITCHED, rooted, spanning
 
 fredfw_contract = 1
 
@@ -21,12 +22,16 @@ class Forest(CollectiveAlgorithm):
 
     An all-reduce among NPUs without switches goes up and down edge-disjoint spanning trees, with as many copies of each
     link as it takes for the trees to use all of them (matroid union). No schedule in which NPUs alone add is faster.
-    Each tree carries an equal share, in pieces, all trees in lock step. It supposes that NPUs add at line rate on all
-    links at once.
+    Everything else goes over out-trees, as many from each root, at the rate of the thinnest cut: switches are replaced
+    by links between their neighbours (Zhao et al., "ForestColl", 2024). An all-reduce over switches goes up the trees
+    to each root and down again. Each tree carries an equal share, in pieces, all trees in lock step. It supposes that
+    NPUs add at line rate on all links at once.
     """
 
     name: ClassVar[str] = "forest"
-    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE})
+    patterns: ClassVar[frozenset[Pattern]] = frozenset(
+        {Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER, Pattern.BROADCAST, Pattern.REDUCE}
+    )
     reads_links: ClassVar[bool] = True
 
     pieces: int = units.option(
@@ -47,21 +52,43 @@ class Forest(CollectiveAlgorithm):
         if view.links is None:
             return "the links among the group are not known"
         network = Network.of(view.links)
-        if not network.direct:
-            return "there are switches among the group"
-        one, other, _ = network.two_way()
-        if not joined(network.nodes, np.append(one, other), np.append(other, one)):
-            return "the members of the group are not joined among themselves by links both ways"
+        if request.pattern is Pattern.ALL_REDUCE and network.direct:
+            one, other, _ = network.two_way()
+            if not joined(network.nodes, np.append(one, other), np.append(other, one)):
+                return "the members of the group are not joined among themselves by links both ways"
+            return None
+        most = MOST_ROOTS if network.direct else MOST_SWITCHED
+        if request.ranks > most:
+            return f"it finds out-trees for groups of up to {most}{' with switches' * (not network.direct)}"
+        if not network.direct and not network.symmetric:
+            return "the links to or from a switch among the group are not the same both ways"
+        if not joined(network.nodes, network.sources, network.destinations) or not joined(
+            network.nodes, network.destinations, network.sources
+        ):
+            return "the members of the group are not joined among themselves"
         return None
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""
         assert view.links is not None  # as was checked
-        network = Network.of(view.links)
-        edges, trees = all_reduce(network)
-        share = request.size / trees
-        pieces = self.pieces or edges.pieces(share, network.bandwidths, network.latency)
-        return Schedule(request.pattern, request.ranks, share / pieces, trees * pieces, edges.phases(pieces))
+        network, pattern = Network.of(view.links), request.pattern
+        up, down = pattern in _UP, pattern in _DOWN
+        if pattern is Pattern.ALL_REDUCE and network.direct:
+            packing = spanning(network)
+        else:
+            root = request.root if pattern in (Pattern.BROADCAST, Pattern.REDUCE) else None
+            packing = rooted(network, root, against=not down)
+        edges, share = Edges.of(packing, up=up, down=down), request.size / len(packing.trees)
+        pieces = self.pieces or edges.pieces(share, np.array(list(packing.bandwidths.values())), network.latency)
+        owner = None
+        if pattern.owned:
+            owner = np.repeat([tree[0][0] for tree in packing.trees], pieces)
+        chunks = len(packing.trees) * pieces
+        return Schedule(pattern, request.ranks, share / pieces, chunks, edges.phases(pieces), owner, root=request.root)
+
+
+_UP = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.REDUCE})
+_DOWN = frozenset({Pattern.ALL_REDUCE, Pattern.ALL_GATHER, Pattern.BROADCAST})
 
 
 @hookimpl

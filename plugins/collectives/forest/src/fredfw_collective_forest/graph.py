@@ -30,7 +30,7 @@ class Network:
         sources: ``(pairs,)`` node that each pair leads from.
         destinations: ``(pairs,)`` node that it leads to; pairs come in the order of their ends.
         bandwidths: ``(pairs,)`` bytes per second.
-        latency: Seconds, the most of any link.
+        latency: Seconds from a rank to the next: the most of any link, twice that over switches.
     """
 
     key: Hashable
@@ -47,13 +47,24 @@ class Network:
         pair = links.sources * links.nodes + links.destinations
         last = np.append(pair[1:] != pair[:-1], True)[: len(pair)]  # the fastest comes last
         sources, destinations = np.divmod(pair[last], links.nodes)
-        latency = float(links.latencies.max(initial=0.0))
+        # There and back again is what most switches take.
+        latency = float(links.latencies.max(initial=0.0)) * (1 if links.direct else 2)
         return cls(links.key, links.ranks, links.nodes, sources, destinations, links.bandwidths[last], latency)
 
     @property
     def direct(self) -> bool:
         """Whether all nodes are ranks."""
         return self.nodes == self.ranks
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether all pairs are as fast the other way."""
+        order = np.lexsort((self.sources, self.destinations))
+        return (
+            np.array_equal(self.sources, self.destinations[order])
+            and np.array_equal(self.destinations, self.sources[order])
+            and np.array_equal(self.bandwidths, self.bandwidths[order])
+        )
 
     def two_way(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Return the pairs with links in both directions: their ends, the lower first, and the slower bandwidth."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from attrs import frozen
 
 from fredfw import Phase, in_series
 from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw_collective_forest.trees import Packing
 
 _FILL = 0.005
 """Share of the time that filling and draining may take where a step costs no time of its own."""
@@ -42,6 +42,27 @@ class Edges:
     start: IntArray
     reduce: BoolArray
     link: IntArray
+
+    @classmethod
+    def of(cls, packing: Packing, *, up: bool, down: bool) -> Edges:
+        """Return the edges of trees that carry data ``up`` to their roots, ``down`` from them, or up and down again."""
+        link = {pair: index for index, pair in enumerate(packing.bandwidths)}
+        rows = []
+        for tree, edges in enumerate(packing.trees):
+            root = edges[0][0]
+            ready = {root: 0}  # step at which a rank has the first piece of all that is below it
+            if up:
+                ready |= {child: 0 for _, child in edges}
+                for parent, child in reversed(edges):
+                    ready[parent] = max(ready[parent], ready[child] + 1)
+                rows += [(child, parent, tree, ready[child], True, link[child, parent]) for parent, child in edges]
+            if down:
+                begin = {root: ready[root]}
+                for parent, child in edges:
+                    begin[child] = begin[parent] + 1
+                    rows.append((parent, child, tree, begin[parent], False, link[parent, child]))
+        source, destination, number, start, reduce, used = (np.array(column) for column in zip(*rows, strict=True))
+        return cls(source, destination, number, start, reduce, used)
 
     def loads(self, pieces: int) -> list[tuple[int, IntArray]]:
         """Return, for each run of steps with the same edges, its steps and the rows that are active."""
@@ -97,9 +118,3 @@ class Edges:
             most = min(most, max(1, round(math.sqrt(max(fill, 0.0) * size * steady / latency))))
         # A piece has a byte or more.
         return max(1, min(most, _PIECES, math.floor(size)))
-
-
-def joined(parts: Sequence[Edges]) -> Edges:
-    """Return the edges of all ``parts``."""
-    names = "source", "destination", "tree", "start", "reduce", "link"
-    return Edges(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

@@ -1,18 +1,20 @@
-"""An all-reduce over spanning trees that share out all links among NPUs."""
+"""The trees of a network: spanning trees for an all-reduce among NPUs, and out-trees from roots."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from math import gcd
 
-import numpy as np
+from attrs import frozen
 
+from fredfw_collective_forest.arborescences import grow
 from fredfw_collective_forest.graph import Network, centre, whole
-from fredfw_collective_forest.lockstep import Edges
 from fredfw_collective_forest.packing import TooManyError, components, most, pack
 
-MOST_RANKS = 256
+# Largest groups: with spanning trees, with trees from each rank, and these where there are switches.
+MOST_RANKS, MOST_ROOTS, MOST_SWITCHED = 256, 24, 12
 # What finding trees may cost, in edges of all trees times those of the network: without a thought (a tenth of a second
 # to one), and where fewer trees would leave more than this share of the links idle (seconds).
 _CHEAP, _DEAR = 300_000, 3_000_000
@@ -20,9 +22,22 @@ _LOSS = 0.05
 _MOST = 512
 
 
+@frozen(eq=False)
+class Packing:
+    """Trees that share out links, all at the same rate.
+
+    Args:
+        trees: (parent, child) of the edges of each, from its root on.
+        bandwidths: By pair of ranks, what all trees on it have together; of out-trees also for their way back.
+    """
+
+    trees: tuple[tuple[tuple[int, int], ...], ...]
+    bandwidths: Mapping[tuple[int, int], float]
+
+
 @lru_cache(maxsize=64)
-def all_reduce(network: Network) -> tuple[Edges, int]:
-    """Return the edges of an all-reduce, each tree carrying an equal share up and down again, and how many trees.
+def spanning(network: Network) -> Packing:
+    """Return trees for an all-reduce, each of which carries an equal share to its root and back.
 
     Over n NPUs with E links of equal bandwidth B both ways, nothing takes less than S (n - 1) / (E B). Trees that use
     each link c times reach it if there are c E / (n - 1) of them: with c = (n - 1) / gcd(n - 1, E) a whole number.
@@ -30,24 +45,30 @@ def all_reduce(network: Network) -> tuple[Edges, int]:
     one, other, bandwidths = network.two_way()
     ends = list(zip(one.tolist(), other.tolist(), strict=True))
     found = _packed(network.ranks, ends, whole(bandwidths))
-    link = {
-        pair: index
-        for index, pair in enumerate(zip(network.sources.tolist(), network.destinations.tolist(), strict=True))
-    }
-    rows = []
-    for tree, edges in enumerate(found):
-        order = centre(network.ranks, [ends[edge] for edge in edges])
-        start = [0] * network.ranks  # step at which a rank has the first piece of all below it
-        for parent, child in reversed(order):
-            start[parent] = max(start[parent], start[child] + 1)
-        rows += [(child, parent, tree, start[child], True, link[child, parent]) for parent, child in order]
-        # A leaf gets the sum as far behind the root as it is away.
-        begin = {order[0][0]: start[order[0][0]]}
-        for parent, child in order:
-            begin[child] = begin[parent] + 1
-            rows.append((parent, child, tree, begin[parent], False, link[parent, child]))
-    source, destination, tree_of, begins, reduce, used = (np.array(column) for column in zip(*rows, strict=True))
-    return Edges(source, destination, tree_of, begins, reduce, used), len(found)
+    trees = (tuple(centre(network.ranks, [ends[edge] for edge in edges])) for edges in found)
+    rates = dict(zip(ends, bandwidths.tolist(), strict=True))
+    return Packing(tuple(trees), rates | {(high, low): rate for (low, high), rate in rates.items()})
+
+
+@lru_cache(maxsize=64)
+def rooted(network: Network, root: int | None, *, against: bool = False) -> Packing:
+    """Return as many trees from each rank to all others, in the order of their roots; ``root``: from that rank alone.
+
+    Args:
+        network: The links.
+        root: The only root, or ``None``.
+        against: Whether the trees are to be used against their direction: found for links the other way round.
+    """
+    sources, destinations = network.sources.tolist(), network.destinations.tolist()
+    pairs = list(zip(*((destinations, sources) if against else (sources, destinations)), strict=True))
+    numbers = whole(network.bandwidths)
+    roots = range(network.ranks) if root is None else [root]
+    grove = grow(network.nodes, network.ranks, dict(zip(pairs, numbers, strict=True)), roots)
+    rate = float(grove.rate) * float(network.bandwidths.min()) / min(numbers)
+    trees = tuple(one.edges for one in grove.trees)
+    rates = {pair: count * rate for pair, count in grove.capacities.items()}
+    back = {(other, one): each for (one, other), each in rates.items()}
+    return Packing(trees, rates | back if against else back | rates)
 
 
 def _packed(nodes: int, ends: list[tuple[int, int]], capacities: list[int]) -> list[list[int]]:

@@ -1,0 +1,228 @@
+"""Out-trees from roots to all ranks that share out the links of any network, switches included.
+
+The steps are those of ForestColl (Zhao et al., "ForestColl: Throughput-Optimal Collective Communications on
+Heterogeneous Network Fabrics", 2024): the rate from the thinnest cut, switches replaced by links between their
+neighbours, and trees grown link by link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import gcd
+
+from attrs import define, frozen
+
+from fredfw_collective_forest.flow import Capacities, Flow
+
+# A tree for each root loses some of the rate where more than so many would be needed.
+_TREES = 8
+
+
+@frozen(eq=False)
+class Tree:
+    """A tree from a root.
+
+    Args:
+        root: Rank.
+        edges: (parent, child) in the order in which the tree has grown.
+    """
+
+    root: int
+    edges: tuple[tuple[int, int], ...]
+
+
+@frozen(eq=False)
+class Grove:
+    """Trees that all run at the same rate.
+
+    Args:
+        trees: By root, as many for each.
+        capacities: Trees that fit on each pair of ranks, over a link or over switches.
+        rate: Of one tree, in units of the capacities of the network.
+    """
+
+    trees: tuple[Tree, ...]
+    capacities: Capacities
+    rate: Fraction
+
+
+def grow(nodes: int, ranks: int, capacities: Capacities, roots: Sequence[int]) -> Grove:
+    """Return trees from each of ``roots`` to all ranks, which are the first of the ``nodes``, at the best rate.
+
+    Args:
+        nodes: Ranks and switches.
+        ranks: How many of them are ranks.
+        capacities: Whole numbers, by pair of nodes; the same both ways where there are switches.
+        roots: Different ranks.
+    """
+    rate = _rate(nodes, ranks, capacities, roots)
+    # The largest rate of a tree that divides the rate of a root and all capacities.
+    common = gcd(*capacities.values())
+    tree = Fraction(gcd(common * rate.denominator, rate.numerator), rate.denominator)
+    count = int(rate / tree)
+    if len(roots) > 1 and count > _TREES:
+        count = _TREES
+        tree = rate / count
+        while True:
+            scaled = {pair: int(each / tree) for pair, each in capacities.items()}
+            if _reach(nodes, ranks, scaled, dict.fromkeys(roots, count)):
+                break
+            # The next lower rate at which one more tree fits on some link.
+            tree = max(each / Fraction(scaled[pair] + 1) for pair, each in capacities.items())
+    scaled = {pair: int(each / tree) for pair, each in capacities.items()}
+    supply = dict.fromkeys(roots, count)
+    direct = _without_switches(nodes, ranks, scaled, supply)
+    trees = _trees(ranks, dict(direct), supply)
+    return Grove(tuple(sorted(trees, key=lambda one: one.root)), direct, tree)
+
+
+def _rate(nodes: int, ranks: int, capacities: Capacities, roots: Sequence[int]) -> Fraction:
+    """Return the most that each root can send to all ranks while all others do (Dinkelbach's method)."""
+    rate = Fraction(sum(capacities.values()), len(roots))
+    for end in range(ranks):
+        while True:
+            scale = rate.denominator
+            flow = Flow(nodes + 1, {pair: each * scale for pair, each in capacities.items()})
+            for root in roots:
+                flow.add(nodes, root, rate.numerator)
+            wanted = rate.numerator * len(roots)
+            if flow.send(nodes, end, wanted) == wanted:
+                break
+            inside = flow.before_cut(nodes)
+            cut = sum(each for (one, other), each in capacities.items() if one in inside and other not in inside)
+            rate = Fraction(cut, sum(root in inside for root in roots))
+    return rate
+
+
+def _reach(nodes: int, ranks: int, capacities: Capacities, supply: dict[int, int]) -> bool:
+    """Return whether all that is supplied gets to every rank, each by itself.
+
+    A rank that it has got to is as good as a source of everything for those after it.
+    """
+    wanted = sum(supply.values())
+    done: list[int] = []
+    for end in range(ranks):
+        flow = Flow(nodes + 1, capacities)
+        for root, count in supply.items():
+            flow.add(nodes, root, count)
+        for one in done:
+            flow.add(nodes, one, wanted)
+        if flow.send(nodes, end, wanted) < wanted:
+            return False
+        done.append(end)
+    return True
+
+
+def _without_switches(
+    nodes: int, ranks: int, capacities: Capacities, supply: dict[int, int]
+) -> dict[tuple[int, int], int]:
+    """Return capacities between ranks alone: every way in of a switch joined with a way out, as far as trees allow.
+
+    There is always a way to join all of them (Mader, "A reduction method for edge-connectivity in graphs", 1978).
+    """
+    left = {pair: each for pair, each in capacities.items() if each}
+    for switch in range(nodes - 1, ranks - 1, -1):
+        near = sorted({one for one, other in left if other == switch} | {other for one, other in left if one == switch})
+        # Through a switch and back again leads nowhere, and is what may be left.
+        pairs = sorted(
+            ((one, other) for one in near for other in near),
+            key=lambda pair: (pair[0] == pair[1], (pair[1] - pair[0]) % nodes),
+        )
+        for one, other in pairs:
+            most = min(left.get((one, switch), 0), left.get((switch, other), 0))
+            low, high = 0, most
+            while low < high:
+                middle = most if high == most and low == 0 else (low + high + 1) // 2
+                if _reach(nodes, ranks, _split(left, one, switch, other, middle), supply):
+                    low = middle
+                else:
+                    high = middle - 1
+            if low:
+                left = _split(left, one, switch, other, low)
+        left = {pair: each for pair, each in left.items() if switch not in pair}
+    return left
+
+
+def _split(capacities: Capacities, one: int, switch: int, other: int, amount: int) -> dict[tuple[int, int], int]:
+    """Return capacities with ``amount`` that went over a switch going from neighbour to neighbour."""
+    split = dict(capacities)
+    for pair in ((one, switch), (switch, other)):
+        split[pair] -= amount
+        if not split[pair]:
+            del split[pair]
+    if one != other:
+        split[one, other] = split.get((one, other), 0) + amount
+    return split
+
+
+@define(eq=False)
+class _Batch:
+    """Equal trees, as far as they have grown.
+
+    Args:
+        root: Their root.
+        count: How many they are.
+        reached: The ranks in them, in the order in which they were reached.
+        edges: Their edges.
+    """
+
+    root: int
+    count: int
+    reached: list[int]
+    edges: list[tuple[int, int]]
+
+
+def _trees(ranks: int, free: dict[tuple[int, int], int], supply: dict[int, int]) -> list[Tree]:
+    """Return as many trees from each root as it supplies, each link in no more than fit on it.
+
+    Trees grow one root after the other. A link is taken as often as the others can still be grown: they can where, for
+    every set of ranks, the links into it are as many as the trees that have no rank in it (Berczi and Frank, "Packing
+    arborescences", 2010), which a flow from one of its ends to the other tells.
+    """
+    waiting = [_Batch(root, count, [root], []) for root, count in supply.items()]
+    near: list[list[int]] = [[] for _ in range(ranks)]
+    for one, other in sorted(free):
+        near[one].append(other)
+    trees = []
+    while waiting:
+        batch = waiting.pop(0)
+        while len(batch.reached) < ranks:
+            one, other, count = _next(ranks, free, batch, waiting, near)
+            if count < batch.count:
+                waiting.insert(0, _Batch(batch.root, batch.count - count, [*batch.reached], [*batch.edges]))
+                batch.count = count
+            free[one, other] -= count
+            batch.reached.append(other)
+            batch.edges.append((one, other))
+        trees += [Tree(batch.root, tuple(batch.edges))] * batch.count
+    return trees
+
+
+def _next(
+    ranks: int,
+    free: dict[tuple[int, int], int],
+    batch: _Batch,
+    waiting: Sequence[_Batch],
+    near: Sequence[Sequence[int]],
+) -> tuple[int, int, int]:
+    """Return a link by which ``batch`` grows, nearest to its root, and how many of its trees may take it."""
+    inside = set(batch.reached)
+    for one in batch.reached:
+        for other in near[one]:
+            most = min(batch.count, free[one, other])
+            if other in inside or not most:
+                continue
+            # What is in reach of another tree anyway gets what it has.
+            others = [each for each in waiting if other not in each.reached]
+            flow = Flow(ranks + len(others), free)
+            wanted = 0
+            for place, each in enumerate(others):
+                wanted += each.count
+                flow.add(one, ranks + place, each.count)
+                for rank in each.reached:
+                    flow.add(ranks + place, rank, each.count)
+            count = flow.send(one, other, wanted + most) - wanted
+            if count > 0:
+                return one, other, min(count, most)
+    raise AssertionError("links for all trees are there by the rate")
