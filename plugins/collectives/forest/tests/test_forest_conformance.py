@@ -8,3 +8,4 @@ from fredfw_collective_forest import Forest
 class TestForest(CollectiveTests):
     plugin = fredfw_collective_forest
     algorithms = (Forest(),)
+    ranks = (1, 2, 3, 4, 5, 6, 8)

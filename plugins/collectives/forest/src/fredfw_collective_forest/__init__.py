@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Schedule, hookimpl, units
 from fredfw_collective_forest.graph import Network, joined
 from fredfw_collective_forest.lockstep import Edges
-from fredfw_collective_forest.trees import MOST_RANKS, MOST_ROOTS, MOST_SWITCHED, rooted, spanning
+from fredfw_collective_forest.trees import MOST_ONE_ROOT, MOST_RANKS, MOST_ROOTS, MOST_SWITCHED, rooted, spanning
 
 fredfw_contract = 1
 
@@ -57,7 +57,8 @@ class Forest(CollectiveAlgorithm):
             if not joined(network.nodes, np.append(one, other), np.append(other, one)):
                 return "the members of the group are not joined among themselves by links both ways"
             return None
-        most = MOST_ROOTS if network.direct else MOST_SWITCHED
+        most = MOST_ONE_ROOT if request.pattern.rooted else MOST_ROOTS
+        most = most if network.direct else MOST_SWITCHED
         if request.ranks > most:
             return f"it finds out-trees for groups of up to {most}{' with switches' * (not network.direct)}"
         if not network.direct and not network.symmetric:

@@ -13,8 +13,8 @@ from fredfw_collective_forest.arborescences import grow
 from fredfw_collective_forest.graph import Network, centre, whole
 from fredfw_collective_forest.packing import TooManyError, components, most, pack
 
-# Largest groups: with spanning trees, with trees from each rank, and these where there are switches.
-MOST_RANKS, MOST_ROOTS, MOST_SWITCHED = 256, 24, 12
+# Largest groups: with spanning trees, with trees from one rank, from each rank, and these where there are switches.
+MOST_RANKS, MOST_ONE_ROOT, MOST_ROOTS, MOST_SWITCHED = 256, 128, 36, 16
 # What finding trees may cost, in edges of all trees times those of the network: without a thought (a tenth of a second
 # to one), and where fewer trees would leave more than this share of the links idle (seconds).
 _CHEAP, _DEAR = 300_000, 3_000_000

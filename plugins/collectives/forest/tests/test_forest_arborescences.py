@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from collections import Counter
+from itertools import permutations
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fredfw_collective_forest.arborescences import Grove, grow
+
+Capacities = dict[tuple[int, int], int]
+
+
+def proper(grove: Grove, ranks: int) -> bool:
+    """Return whether all trees span the ranks, and fit."""
+    used = Counter(edge for tree in grove.trees for edge in tree.edges)
+    fits = all(count <= grove.capacities[edge] for edge, count in used.items())
+    return fits and all(
+        nx.is_arborescence(graph) and len(graph) == ranks and graph.in_degree(tree.root) == 0
+        for tree in grove.trees
+        for graph in [nx.DiGraph(tree.edges)]
+    )
+
+
+def rate(grove: Grove) -> float:
+    return float(grove.rate * len(grove.trees))
+
+
+def grid(*sizes: int, closed: bool = False) -> Capacities:
+    graph = nx.convert_node_labels_to_integers(nx.grid_graph(sizes, periodic=closed)).to_directed()
+    return dict.fromkeys(graph.edges, 1)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "capacities", "unit", "published"),
+    [
+        (20, grid(4, 5), 750, 1578.947),
+        (9, grid(3, 3), 750, 1687.5),
+        (16, grid(4, 4, closed=True), 50, 213.333),
+        (8, grid(8, closed=True), 50, 114.286),
+    ],
+)
+def test_they_have_the_rate_of_the_authors_code(
+    ranks: int, capacities: Capacities, unit: float, published: float
+) -> None:
+    grove = grow(ranks, ranks, capacities, range(ranks))
+    assert proper(grove, ranks)
+    assert rate(grove) * unit == pytest.approx(published, rel=1e-5)
+
+
+@pytest.mark.parametrize(("boxes", "published", "within"), [(1, 342.857, 1e-5), (2, 346.667, 0.01)])
+def test_they_pass_the_switches_of_boxes(boxes: int, published: float, within: float) -> None:
+    # 300 GB/s to the switch of the box, 25 GB/s to a common one; no more than a few trees for each root.
+    gpus = range(8 * boxes)
+    pairs = {(gpu, 8 * boxes + gpu // 8): 12 for gpu in gpus}
+    pairs |= {(gpu, 9 * boxes): 1 for gpu in gpus if boxes > 1}
+    capacities = pairs | {(other, one): count for (one, other), count in pairs.items()}
+    grove = grow(9 * boxes + (boxes > 1), len(gpus), capacities, gpus)
+    assert proper(grove, len(gpus))
+    assert published * (1 - within) <= rate(grove) * 25 <= published * (1 + 1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 5), st.data())
+def test_a_broadcast_has_as_many_trees_as_the_thinnest_cut_allows(ranks: int, data: st.DataObject) -> None:
+    # Edmonds, "Edge-disjoint branchings", 1973: the least flow to any rank.
+    capacities = {
+        pair: data.draw(st.integers(1, 3)) for pair in permutations(range(ranks), 2) if data.draw(st.booleans())
+    }
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(ranks))
+    graph.add_edges_from((*pair, {"capacity": count}) for pair, count in capacities.items())
+    least = min(nx.maximum_flow_value(graph, 0, rank) for rank in range(1, ranks))
+    if least == 0 or not capacities:
+        return
+    grove = grow(ranks, ranks, capacities, [0])
+    assert proper(grove, ranks)
+    assert rate(grove) == least
