@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from attrs import frozen
 
-from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, check
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView
+from fredfw.testing.fabrics import grid
 
 
 @frozen
@@ -84,3 +85,22 @@ def test_a_root_is_refused_where_there_is_none() -> None:
     with pytest.raises(InputError, match="root 3 for all-reduce, which has no root"):
         CollectiveRequest(Pattern.ALL_REDUCE, 4, 1.0, root=3)
     assert CollectiveRequest(Pattern.BROADCAST, 4, 1.0, root=3).root == 3
+
+
+@frozen
+class Blind(Nothing):
+    def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
+        return "it sees no links" if view.links is None else "it sees links"
+
+
+@frozen
+class Seeing(Blind):
+    reads_links = True
+
+
+@pytest.mark.parametrize(("algorithm", "reason"), [(Blind(), "it sees no links"), (Seeing(), "it sees links")])
+def test_only_who_says_so_sees_links(algorithm: CollectiveAlgorithm, reason: str) -> None:
+    request, view = CollectiveRequest(Pattern.ALL_REDUCE, 3, 1.0), grid(3).view()
+    assert answers.refusal(algorithm, request, view) == reason
+    with pytest.raises(UnsupportedError, match=reason):
+        algorithm.plan(request, view)

@@ -352,3 +352,32 @@ def test_where_a_candidate_cannot_serve_some_groups_another_one_does() -> None:
     chosen = {int(alike[0]): plan.algorithm for plan, alike in plans.plans(request, groups)}
     assert chosen[1] == "direct"
     assert chosen[0] in ("adjacent", "direct")
+
+
+@frozen
+class ToTheMiddle(Neighbours):
+    """Adds up where most links of the group are, and sends the sum from there."""
+
+    name: ClassVar[str] = "to-the-middle"
+    reads_links: ClassVar[bool] = True
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        assert view.links is not None
+        middle = int(np.bincount(view.links.sources).argmax())
+        others = np.delete(np.arange(request.ranks), middle)
+        phases = [Phase.of(others, middle, 0, reduce=True), Phase.of(middle, others, 0, after=(0,))]
+        return Schedule(request.pattern, request.ranks, request.size, 1, phases)
+
+
+@pytest.mark.parametrize("fastest", [False, True])
+def test_groups_with_other_links_have_schedules_of_their_own(fastest: bool) -> None:
+    # All groups look alike. The second rank is the middle of the first two, the first one that of the last.
+    groups = np.array([[0, 1, 2], [3, 4, 5], [4, 3, 5]])
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 3, 1.0)
+    chooser = planner(ring(AlwaysStart, 6), ToTheMiddle(), fastest=fastest)
+    plans = [(int(plan.schedule.phases[1].source[0]), alike.tolist()) for plan, alike in chooser.plans(request, groups)]
+    assert plans == [(1, [0, 1]), (0, [2])]
+    # One after the other, they are not taken for each other either.
+    for group, middle in zip(groups, (1, 1, 0), strict=True):
+        assert chooser.plan(request, group).schedule.phases[1].source[0] == middle
+    assert len(planner(ring(AlwaysStart, 6), Neighbours()).plans(request, groups)) == 1
