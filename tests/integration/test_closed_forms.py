@@ -123,10 +123,17 @@ def test_point_to_point(algorithm: str) -> None:
 def test_auto_tries_the_variants_that_do_a_mesh_justice() -> None:
     # The balanced shares reach 1500 GB/s, FRED's value for its baseline.
     fabric = FRAMEWORK.topology("mesh2d", link_latency=0.0).build()
-    result = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=S)
+    result = FRAMEWORK.simulate_collective(fabric, "all-gather", size=S)
     assert result.algorithm.startswith("hierarchical(")
     assert "orders=opposite" in result.algorithm
     assert result.busbw == pytest.approx(1500e9, rel=1e-9)
+
+
+def test_auto_finds_the_trees_that_use_all_links_of_a_mesh() -> None:
+    # An all-reduce takes S (n - 1) / (E B), which is 2 E B / n of bus bandwidth: 20 NPUs, 31 links.
+    result = FRAMEWORK.simulate_collective(FRAMEWORK.topology("mesh2d", link_latency=0.0).build(), "all-reduce", size=S)
+    assert result.algorithm == "forest"
+    assert result.busbw == pytest.approx(2 * 31 * 750e9 / 20, rel=0.01)
 
 
 def test_auto_takes_the_fastest_and_says_what_it_simulated() -> None:
