@@ -390,7 +390,7 @@ def test_names_and_tables_that_are_not_there(text: str, key: str, message: str, 
             with_fabric('topology = "mesh2d"\ncollectives = { point-to-point = "ring" }'),
             "fabrics.mesh.collectives.point-to-point",
             "'ring' does not do point-to-point",
-            "direct, forest, in-network",
+            "direct, in-network",
         ),
         (
             with_fabric('topology = "mesh2d"\nrouter = "up-down"'),

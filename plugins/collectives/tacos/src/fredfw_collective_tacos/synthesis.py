@@ -80,19 +80,20 @@ def synthesise(ways: Ways, chunks: int, seconds: FloatArray, seed: int, *, apart
     everything = (1 << total) - 1
     has = [((1 << chunks) - 1) << rank * chunks for rank in range(ranks)]
     wants = [everything & ~own for own in has]
-    links, took, source = ways.links, seconds.tolist(), ways.source.tolist()
+    took, source = seconds.tolist(), ways.source.tolist()
     into: list[list[int]] = [[] for _ in range(ranks)]
     onward: list[set[int]] = [set() for _ in range(ranks)]
     for way, (one, other) in enumerate(zip(source, ways.destination.tolist(), strict=True)):
         into[other].append(way)
         onward[one].add(other)
     destination = ways.destination.tolist()
-    # What shares a link with others may be taken by another rank.
-    sharing: dict[int, set[int]] = {}
-    for way, path in enumerate(links):
+    # Ways that share a link cannot be taken at once, and not all of them lead to the same rank.
+    users: dict[int, list[int]] = {}
+    for way, path in enumerate(ways.links):
         for link in path:
-            sharing.setdefault(link, set()).add(destination[way])
-    busy = [False] * (1 + max((max(path) for path in links), default=0))
+            users.setdefault(link, []).append(way)
+    together = [[other for link in path for other in users[link]] for path in ways.links]
+    blocked = [0] * len(source)
     arrivals: list[tuple[float, int, int]] = []
     found_way, found_chunk, found_start = [], [], []
     # Chunks that a rank is sending, and those that it has begun to send at this moment, by the seconds that takes.
@@ -103,11 +104,17 @@ def synthesise(ways: Ways, chunks: int, seconds: FloatArray, seed: int, *, apart
         order = sorted(ready)
         chance.shuffle(order)
         for rank in order:
-            free = [way for way in into[rank] if not any(busy[link] for link in links[way])]
+            free = [way for way in into[rank] if not blocked[way]]
+            offers = {way: has[source[way]] for way in free}
             while free and wants[rank]:
+                if apart:
+                    offers = {
+                        way: has[source[way]] & ~held[source[way]] | fresh.get((source[way], took[way]), 0)
+                        for way in free
+                    }
                 here = 0
                 for way in free:
-                    here |= has[source[way]] & ~held[source[way]] | fresh.get((source[way], took[way]), 0)
+                    here |= offers[way]
                 here &= wants[rank]
                 if not here:
                     break
@@ -115,26 +122,23 @@ def synthesise(ways: Ways, chunks: int, seconds: FloatArray, seed: int, *, apart
                 place = int(chance.random() * total)
                 rest = here >> place
                 chunk = place + (rest & -rest).bit_length() - 1 if rest else (here & -here).bit_length() - 1
-                able = [
-                    way
-                    for way in free
-                    if (has[source[way]] & ~held[source[way]] | fresh.get((source[way], took[way]), 0)) >> chunk & 1
-                ]
+                bit = 1 << chunk
+                able = [way for way in free if offers[way] & bit]
                 least = min(took[way] for way in able)
                 able = [way for way in able if took[way] == least]
                 way = able[int(chance.random() * len(able))] if len(able) > 1 else able[0]
-                wants[rank] ^= 1 << chunk
-                for link in links[way]:
-                    busy[link] = True
+                wants[rank] ^= bit
+                for other in together[way]:
+                    blocked[other] += 1
                 if apart:
                     one = source[way]
-                    held[one] |= 1 << chunk
-                    fresh[one, took[way]] = fresh.get((one, took[way]), 0) | 1 << chunk
+                    held[one] |= bit
+                    fresh[one, took[way]] = fresh.get((one, took[way]), 0) | bit
                 heappush(arrivals, (now + took[way], way, chunk))
                 found_way.append(way)
                 found_chunk.append(chunk)
                 found_start.append(now)
-                free = [other for other in free if not any(busy[link] for link in links[other])]
+                free = [other for other in free if not blocked[other]]
         if not arrivals:
             break
         now, ready = arrivals[0][0], set()
@@ -143,14 +147,13 @@ def synthesise(ways: Ways, chunks: int, seconds: FloatArray, seed: int, *, apart
             _, way, chunk = heappop(arrivals)
             rank = destination[way]
             has[rank] |= 1 << chunk
-            # Others that started with it end with it.
-            held[source[way]] &= ~(1 << chunk)
             ready |= onward[rank]
             if apart:
+                held[source[way]] &= ~(1 << chunk)  # others that started with it end with it
                 ready |= onward[source[way]]
-            for link in links[way]:
-                busy[link] = False
-                ready |= sharing[link]
+            for other in together[way]:
+                blocked[other] -= 1
+                ready.add(destination[other])
     return Synthesis(
         np.array(found_way, dtype=np.intp), np.array(found_chunk, dtype=np.intp), np.array(found_start), now
     )
