@@ -22,9 +22,10 @@ def tree() -> Fabric:
     """Four leaves of two NPUs, two spines, and a switch that nothing hangs from."""
     npus, leaves, spines = np.arange(8), np.arange(8, 12), [12, 13]
     pairs = [(npu, 8 + npu // 2) for npu in npus] + [(leaf, spine) for leaf in leaves for spine in spines] + [(12, 14)]
-    ends = np.array(pairs + [(other, one) for one, other in pairs]).T
+    sources, destinations = np.array(pairs + [(other, one) for one, other in pairs]).T
     kinds = [NodeKind.NPU] * 8 + [NodeKind.SWITCH] * 7
-    return Fabric("tree", kinds, *ends, 1.0, 1.0, 0.0, offers=Capabilities(multicasts=True), copies=True, reduces=True)
+    offers = Capabilities(multicasts=True)
+    return Fabric("tree", kinds, sources, destinations, 1.0, 1.0, 0.0, offers=offers, copies=True, reduces=True)
 
 
 def test_members_are_numbered_in_the_order_of_the_group() -> None:

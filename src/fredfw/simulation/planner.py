@@ -33,6 +33,8 @@ _TICKS = 1000
 _MARGIN = 0.001
 # A candidate is simulated step by step where it has no more flows, the step of a group counted as so many more.
 _STEPWISE, _PER_STEP = 100_000, 100
+# Where the fastest is chosen for more groups, nobody looks at their links, which takes time for each.
+_COMPARED = 1024
 # What is replayed before it is used: schedules for so many ranks, of so many (phase, rank, chunk). That costs less than
 # a hundredth of a comparison; the time to replay more grows faster than that to simulate it.
 _REPLAYED_RANKS = 32
@@ -128,8 +130,12 @@ class Planner:
             awaited: Whether computation waits for it. If not, it runs beside other traffic: then a candidate that is at
                 most a thousandth slower than the fastest is preferred if it puts fewer flows on a link.
         """
+        margin = 0.0 if awaited else _MARGIN
         links = self.reads_links(request.pattern)
-        return self._planned(request, groups, self._fabric.views(groups, links=links), 0.0 if awaited else _MARGIN)
+        if links and self._fastest and len(groups) > _COMPARED:
+            views = [(view.without_links, alike) for view, alike in self._fabric.views(groups)]
+            return self._planned(request, groups, views, margin)
+        return self._planned(request, groups, self._fabric.views(groups, links=links), margin)
 
     def reads_links(self, pattern: Pattern) -> bool:
         """Return whether a candidate for ``pattern`` looks at the links of a group."""

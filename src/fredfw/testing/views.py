@@ -66,9 +66,7 @@ def _product(
         for place, (size, kind) in enumerate(zip(sizes, kinds, strict=True))
     )
     offers = _IN_NETWORK if "switch" in kinds else Capabilities()
-    return GroupView(
-        ranks, levels, coordinates, offers, find_links=partial(_links, levels, coordinates, offers)
-    )
+    return GroupView(ranks, levels, coordinates, offers, find_links=partial(_links, levels, coordinates, offers))
 
 
 def _links(levels: Sequence[Level], coordinates: IntArray, offers: Capabilities) -> GroupLinks | None:
