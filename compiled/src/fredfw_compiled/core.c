@@ -1,5 +1,5 @@
-/* The hot loops of fredfw's flow table: max-min fair rates, of everything or of the piece that a change disturbs, and a
- * heap of finish times.
+/* The hot loops of fredfw's flow table: max-min fair rates, of everything or of the piece that a change disturbs, a heap
+ * of finish times, and the steps from moment to moment.
  *
  * fredfw/simulation/core/pure.py does the same in Python, with the same operations on the same doubles in the same order,
  * so that results are the same to the last bit; the build forbids fused operations. All that lasts is in arrays that
@@ -11,7 +11,8 @@
 #include <stdlib.h>
 
 #define NO_MEMORY (-2)
-#define ABI 3
+#define NO_ROOM (-3)
+#define ABI 4
 
 /* Fair shares that differ by less, relative, are the same. */
 #define SAME 1e-12
@@ -47,6 +48,20 @@ typedef struct {
     int64_t gone;    /* flows that have left since */
     int64_t related; /* whether bottlenecks, chains and heap are those of the flows that drain */
     int64_t everything; /* whether all flows have to be solved */
+    int64_t pairs;      /* used, like slots */
+    int64_t room, pair_room, delivery_room; /* for so many slots, pairs and deliveries */
+    int64_t messages;   /* flows that drain and are messages */
+    int64_t deliveries; /* of messages that are drained */
+    int64_t sequence;   /* of the last event that became known */
+    int64_t stepping;   /* whether what is due now belongs to a moment that has been counted */
+    int64_t ticket;     /* of the message that a step has delivered */
+    int64_t drained;    /* flows that a step has found */
+    /* What Python has not counted yet. */
+    int64_t events, sent, solves, solved, all_passes, most_passes;
+    /* Times. */
+    double now;
+    double first_done;     /* when the first flow is drained; NaN where that is not known */
+    double first_delivery; /* of a message that is drained */
     /* Of each slot. */
     double *volume, *remaining, *since, *rate, *finish, *cap;
     int64_t *start;      /* first pair */
@@ -67,7 +82,26 @@ typedef struct {
     uint8_t *is_loose;
     int32_t *loose_links;
     int32_t *heap; /* slots */
+    /* Of each slot: the number of a message, 0 for other flows, and the seconds from its last byte's departure to its
+     * delivery. */
+    int64_t *ticket_of;
+    double *latency;
+    int32_t *found; /* slots that a step has found drained */
+    struct Delivery *delivery; /* a heap */
 } Table;
+
+typedef struct Delivery {
+    double time;
+    int64_t order, ticket;
+} Delivery;
+
+/* The links of a message. */
+typedef struct {
+    const int64_t *link;
+    int64_t count;
+    const double *coefficient; /* NULL where all are 1 */
+    double latency;
+} Way;
 
 static double weight_of(const Table *t, int64_t pair) { return t->coefficient ? t->coefficient[pair] : 1.0; }
 
@@ -851,6 +885,7 @@ int64_t fredfw_drop(Table *t, const int32_t *slots, int64_t count) {
     for (int64_t one = 0; one < count; one++) {
         const int32_t slot = slots[one];
         t->draining[slot] = 0;
+        t->messages -= t->ticket_of[slot] != 0;
         if (t->related && slot < t->linked) {
             if (t->place[slot] >= 0) leave_heap(t, slot);
             leave_links(t, slot);
@@ -863,6 +898,130 @@ int64_t fredfw_drop(Table *t, const int32_t *slots, int64_t count) {
 /* Take out the flows that are drained at `time`, when the first is; write their slots in order and return how many. */
 int64_t fredfw_take(Table *t, double time, int32_t *drained) {
     return fredfw_drop(t, drained, find_drained(t, time, drained));
+}
+
+/* --- messages: single flows of which no more is of interest than when they are delivered */
+
+/* Put a message on its links; return its slot, NO_ROOM where there is none. */
+int64_t fredfw_put(Table *t, const Way *way, int64_t ticket, double volume) {
+    if (!t->active) t->slots = t->linked = t->pairs = t->fresh = 0;
+    const int64_t slot = t->slots, first = t->pairs;
+    if (slot == t->room || first + way->count > t->pair_room || t->deliveries + t->messages >= t->delivery_room ||
+        (way->coefficient && !t->coefficient))
+        return NO_ROOM;
+    t->volume[slot] = t->remaining[slot] = volume;
+    t->since[slot] = t->now;
+    t->rate[slot] = 0.0;
+    t->finish[slot] = t->cap[slot] = INFINITY;
+    t->start[slot] = first;
+    t->length[slot] = (int32_t)way->count;
+    t->draining[slot] = 1;
+    t->ticket_of[slot] = ticket;
+    t->latency[slot] = way->latency;
+    for (int64_t one = 0; one < way->count; one++) {
+        t->link[first + one] = (int32_t)way->link[one];
+        if (t->coefficient) t->coefficient[first + one] = way->coefficient ? way->coefficient[one] : 1.0;
+    }
+    t->slots++, t->active++, t->messages++, t->sent++;
+    t->pairs += way->count;
+    t->first_done = NAN;
+    return slot;
+}
+
+static int sooner(const Delivery *one, const Delivery *other) {
+    return one->time < other->time || (one->time == other->time && one->order < other->order);
+}
+
+/* Have the message of a slot, which is drained now, delivered. */
+void fredfw_deliver(Table *t, int64_t slot, int64_t order) {
+    const Delivery one = {t->now + t->latency[slot], order, t->ticket_of[slot]};
+    int64_t place = t->deliveries++;
+    while (place > 0 && sooner(&one, &t->delivery[(place - 1) / 2])) {
+        t->delivery[place] = t->delivery[(place - 1) / 2];
+        place = (place - 1) / 2;
+    }
+    t->delivery[place] = one;
+    t->first_delivery = t->delivery->time;
+}
+
+static void drop_delivery(Table *t) {
+    const Delivery last = t->delivery[--t->deliveries];
+    int64_t place = 0;
+    for (;;) {
+        int64_t child = 2 * place + 1;
+        if (child >= t->deliveries) break;
+        if (child + 1 < t->deliveries) child += sooner(&t->delivery[child + 1], &t->delivery[child]);
+        if (!sooner(&t->delivery[child], &last)) break;
+        t->delivery[place] = t->delivery[child];
+        place = child;
+    }
+    t->delivery[place] = last;
+    t->first_delivery = t->deliveries ? t->delivery->time : INFINITY;
+}
+
+/* --- from moment to moment */
+
+/* What a step has come to: nothing is due, the first event of the calendar is, a message is delivered, flows are drained
+ * of which not all are messages, or rates have to be solved. */
+enum { NOTHING_DUE, CALENDAR, DELIVERY, FLOWS_DRAINED, RATES_UNKNOWN, GOES_ON };
+
+/* Have rates and the end of the first flow known. */
+static int64_t know_first(Table *t) {
+    if (!isnan(t->first_done)) return GOES_ON;
+    if (!t->active) {
+        t->first_done = fredfw_assign(t, t->now, NULL);
+        return GOES_ON;
+    }
+    const double first = fredfw_settle(t, t->now);
+    if (isnan(first)) return RATES_UNKNOWN;
+    if (first == NO_MEMORY) return NO_MEMORY;
+    t->first_done = first;
+    t->solves++;
+    t->solved += t->touched, t->all_passes += t->passes;
+    if (t->passes > t->most_passes) t->most_passes = t->passes;
+    return GOES_ON;
+}
+
+/* Take out what is drained now, if that is messages alone. */
+static int64_t take_messages(Table *t) {
+    t->drained = find_drained(t, t->now, t->found);
+    for (int64_t one = 0; one < t->drained; one++)
+        if (!t->ticket_of[t->found[one]]) return FLOWS_DRAINED;
+    if (fredfw_drop(t, t->found, t->drained) < 0) return NO_MEMORY;
+    for (int64_t one = 0; one < t->drained; one++) fredfw_deliver(t, t->found[one], ++t->sequence);
+    t->first_done = NAN;
+    return GOES_ON;
+}
+
+/* Go on, at most to `until`, until there is something to do in Python; return what. The first event of the calendar is
+ * due at `time`, and has a place in the order of what is due then; `sequence` numbers the last that became known. */
+int64_t fredfw_step(Table *t, double until, double time, int64_t order, int64_t sequence) {
+    t->sequence = sequence;
+    for (;;) {
+        const Delivery calendar = {time, order, 0};
+        const int delivers = t->deliveries && sooner(t->delivery, &calendar);
+        const double due = delivers ? t->first_delivery : time;
+        if (t->stepping && due <= t->now) {
+            if (!delivers) return CALENDAR;
+            t->ticket = t->delivery->ticket;
+            drop_delivery(t);
+            return DELIVERY;
+        }
+        int64_t what = GOES_ON;
+        double moment = t->now;
+        t->stepping = 0;
+        if (due > moment) {
+            what = know_first(t);
+            if (what != GOES_ON) return what;
+            moment = due < t->first_done ? due : t->first_done;
+        }
+        if (!(moment <= until) || moment == INFINITY) return NOTHING_DUE;
+        t->events++;
+        t->now = moment;
+        t->stepping = 1;
+        if (moment >= t->first_done) what = take_messages(t);
+        if (what != GOES_ON) return what;
+    }
 }
 
 int64_t fredfw_abi(void) { return ABI; }

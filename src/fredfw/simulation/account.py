@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from fredfw.fabric import Routes
+from fredfw.simulation.core.ways import Way, Ways
 from fredfw.typing import FloatArray
 
 # Numbers of 8 bytes that routes and their bytes may have together: so many, and so many times those of the largest, so
 # that a schedule's phases, which come again, are all there. And what one entry takes beside its arrays.
 _ROOM, _TIMES, _OVERHEAD = 2**22, 16, 64
+# How many ways of messages are remembered.
+_WAYS = 2**17
 
 
 class Account:
@@ -28,6 +31,21 @@ class Account:
         self._moved: dict[tuple[int, str], tuple[Routes, FloatArray]] = {}
         self._held = self._largest = 0
         self._by_link: dict[str, FloatArray] = {}
+        self._sent: dict[str, dict[Way, float]] = {}  # by messages
+
+    def add_message(self, label: str, way: Way, volume: float) -> None:
+        """Note that a message of ``volume`` bytes has gone its ``way``."""
+        sent = self._sent.get(label)
+        if sent is None:
+            sent = self._sent[label] = {}
+        elif len(sent) >= _WAYS:
+            self._add_up()
+            sent = self._sent[label] = {}
+        sent[way] = sent.get(way, 0.0) + volume
+
+    def _add_up(self) -> None:
+        """Remember no ways of messages, but what has crossed the links."""
+        self._by_link, self._sent, self._moved, self._held = self.by_link([]), {}, {}, 0
 
     def add(self, label: str, routes: Routes, volumes: FloatArray) -> None:
         """Note that ``(F,)`` ``volumes`` have gone over ``routes``."""
@@ -38,7 +56,8 @@ class Account:
             self._held += size
             self._largest = max(self._largest, size)
             if self._held > _ROOM + _TIMES * self._largest:
-                self._by_link, self._moved, self._held = self.by_link([]), {}, size
+                self._add_up()
+                self._held = size
         self._moved[key] = routes, volumes if before is None else before[1] + volumes
 
     def by_link(self, more: Iterable[tuple[str, Routes, FloatArray]]) -> dict[str, FloatArray]:
@@ -49,7 +68,7 @@ class Account:
         """
         moved = [(label, routes, volumes) for (_, label), (routes, volumes) in self._moved.items()]
         totals = {label: load.copy() for label, load in self._by_link.items()}
-        for label, routes, volumes in [*moved, *more]:
+        for label, routes, volumes in [*moved, *self._messages(), *more]:
             weights = np.repeat(volumes, np.diff(routes.offsets))
             if routes.coefficients is not None:
                 weights = weights * routes.coefficients
@@ -61,7 +80,20 @@ class Account:
                 totals[label] += np.bincount(routes.links, weights=weights, minlength=self._links)
         return totals
 
+    def _messages(self) -> Iterator[tuple[str, Routes, FloatArray]]:
+        """Yield label, routes and bytes of messages, those together whose ways are."""
+        for label, sent in self._sent.items():
+            together: dict[Ways, tuple[list[int], list[float]]] = {}
+            for way, volume in sent.items():
+                places, volumes = together.setdefault(way.ways, ([], []))
+                places.append(way.place)
+                volumes.append(volume)
+            for ways, (places, volumes) in together.items():
+                yield label, ways.routes, np.bincount(places, volumes, len(ways.routes))
+
     def __getstate__(self) -> dict[str, Any]:
+        if self._sent:  # ways are of this process
+            self._add_up()
         return {**self.__dict__, "_moved": list(self._moved.items())}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

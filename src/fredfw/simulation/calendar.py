@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 # So many events that were taken back may stay in the heap; it is not worth while to look for fewer.
 _FEW = 64
+# A place behind all others.
+_LAST = 2**63 - 1
 
 # Time, priority, sequence, callback, and what it belongs to; the sequence is unique, so no more is compared.
 Event = tuple[float, int, int, Callable[[], object], object]
@@ -18,19 +20,29 @@ class Calendar:
 
     Attributes:
         now: Seconds since the simulation began.
+        sequence: Number of the last event that became known.
     """
 
     def __init__(self) -> None:
         self.now = 0.0
         self._events: list[Event] = []
         self._withdrawn: set[int] = set()  # events that will not happen
-        self._sequence = 0
+        self.sequence = 0
+
+    def number(self) -> int:
+        """Return the number of an event that becomes known now."""
+        self.sequence += 1
+        return self.sequence
 
     def push(self, time: float, callback: Callable[[], object], owner: object = None, priority: int = 0) -> int:
         """Have ``callback`` called at ``time``, unless ``owner`` drops it; return a number to withdraw it with."""
-        self._sequence = sequence = self._sequence + 1
+        self.sequence = sequence = self.sequence + 1
         heapq.heappush(self._events, (time, priority, sequence, callback, owner))
         return sequence
+
+    def place(self, time: float, number: int, callback: Callable[[], object], owner: object) -> None:
+        """Have ``callback`` called at ``time`` as the event of a ``number`` that it has already."""
+        heapq.heappush(self._events, (time, 0, number, callback, owner))
 
     def withdraw(self, event: int) -> None:
         """Take back an event that has not happened."""
@@ -55,7 +67,14 @@ class Calendar:
                 self._withdrawn.remove(heapq.heappop(events)[2])
         return events[0][0] if events else math.inf
 
-    def run_due(self) -> None:
-        """Let all happen that is due by now, and what that makes due."""
-        while self.first <= self.now:
-            heapq.heappop(self._events)[3]()
+    def head(self) -> tuple[float, int]:
+        """Return when the first event is due, and its place among those of priority 0 that are due then."""
+        events = self._events
+        if not events or (self._withdrawn and self.first == math.inf):
+            return math.inf, 0
+        time, priority, sequence = self._events[0][:3]
+        return time, (_LAST if priority > 0 else -1) if priority else sequence
+
+    def run_first(self) -> None:
+        """Let the first event happen."""
+        heapq.heappop(self._events)[3]()

@@ -165,6 +165,23 @@ class Carrier:
         else:
             self._begin(batch)
 
+    def adopt(self, request: Request, since: float) -> Batch:
+        """Take over the flow of ``request``, which has been let in at ``since`` as a message, and counted."""
+        flows = request.flows
+        stay = self.meetings.enter(flows, since, 0.0, 0.0)
+        batch = Batch(request, stay, 0.0, None, flows.routes, flows.activities, since, since)
+        self.batches[batch] = flows
+        load = BatchLoad(routes=flows.routes, volumes=flows.volumes, caps=None, priority=flows.priority, batch=batch)
+        batch.loads.append(load)
+        return batch
+
+    def await_end(self, batch: Batch, time: float, number: int) -> None:
+        """Note that a flow that was adopted is drained, and delivered at ``time``, as event ``number``."""
+        (load,) = batch.loads
+        load.take(None)
+        batch.drained, batch.last = True, time
+        self.calendar.place(time, number, partial(self._complete, batch, everybody(1)), batch)
+
     def _begin(self, batch: Batch) -> None:
         """Put the flows of ``batch`` on the links; what has no flows ends at once."""
         batch.since = batch.last = self.calendar.now
@@ -239,7 +256,11 @@ class Carrier:
 
     def finish_first(self) -> None:
         """Note when the flows that are drained now, before all others, will be delivered."""
-        for load, drained in self.table.take_first():
+        for taken in self.table.take_found():
+            if isinstance(taken, int):
+                self.table.deliver(taken, self.calendar.number())
+                continue
+            load, drained = taken
             assert isinstance(load, BatchLoad)
             batch, flows = load.batch, load.batch.request.flows
             # All flows at once, over the routes whose latencies are known, or else activity by activity.

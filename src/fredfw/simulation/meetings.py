@@ -57,6 +57,11 @@ class Meetings:
         self._here: dict[Stay, None] = {}
         self._compressed: dict[Stay, None] = {}
 
+    @property
+    def compressed(self) -> bool:
+        """Whether repetitions are here that are simulated as one."""
+        return bool(self._compressed)
+
     def enter(self, flows: FlowSet, now: float, setup: float, again: float) -> Stay:
         """Note that ``flows`` are let in ``now``, and pay ``setup`` seconds first and ``again`` at each repetition."""
         stay = Stay(flows, (now, setup, again))

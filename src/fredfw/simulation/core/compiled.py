@@ -17,7 +17,7 @@ import numpy as np
 from fredfw.typing import FloatArray, IntArray
 
 # What the C code and this module have agreed on; a library that says otherwise is of another version.
-ABI = 3
+ABI = 4
 _NO_MEMORY = -2
 
 
@@ -47,6 +47,9 @@ class Library:
         self.settle = _function(code.fredfw_settle, real, table, real)
         self.take = _function(code.fredfw_take, number, table, real, array)
         self.drop = _function(code.fredfw_drop, number, table, array, number)
+        self.put = _function(code.fredfw_put, number, table, array, number, real)
+        self.deliver = _function(code.fredfw_deliver, None, table, number, number)
+        self.step = _function(code.fredfw_step, number, table, real, real, number, number)
 
     def max_min(
         self,

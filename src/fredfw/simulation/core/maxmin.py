@@ -11,6 +11,7 @@ solved instead, and bottlenecks, chains and heap are made anew when little chang
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,16 +29,19 @@ _NONE = np.zeros(0)
 class MaxMinTable(FlowTable):
     """A table whose flows share links max-min fair; see ``FlowTable``."""
 
+    serves_messages: ClassVar[bool] = True
+
     def _settle(self) -> float:
-        first = self._slots.settle(self._now)
+        slots = self._slots
+        first = slots.settle(slots.now)
         if math.isnan(first):
-            return self._slots.assign(self._now, self._solve_all())
-        self._statistics.count_solve(self._slots.touched, self._slots.passes)
+            return slots.assign(slots.now, self._solve_all())
+        self._statistics.count_solve(slots.touched, slots.passes)
         return first
 
     def _solve_all(self) -> FloatArray:
         """Return the rates of all flows."""
-        if len(self.loads) <= _LOADS:
+        if len(self.loads) <= _LOADS and not self._slots.messages:
             return self._all_rates() if self.loads else _NONE
         rates, passes = self._slots.solve()
         self._statistics.count_solve(len(rates), passes)

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from fredfw.simulation.core.compiled import checked, library
 from fredfw.simulation.core.slots import ARRAYS, Places, Slots
+from fredfw.simulation.core.ways import Way
 from fredfw.typing import FloatArray
+
+_DELIVERY = np.dtype([("time", np.float64), ("order", np.int64), ("ticket", np.int64)])
 
 
 class NativeSlots(Slots):
     """See ``Slots``; needs the package ``fredfw-compiled``."""
 
+    # A heap, as far as ``deliveries`` says.
+    _deliveries = np.empty(0, dtype=_DELIVERY)
+
     def bind(self) -> None:
         """See ``Slots.bind``."""
         super().bind()
-        arrays = (getattr(self, name) for name in ARRAYS)
-        self.table[-len(ARRAYS) :] = [0 if array is None else array.ctypes.data for array in arrays]
-        self._address = self.table.ctypes.data
         self._found = np.empty(len(self.volume), dtype=np.int32)
         self._found_address = self._found.ctypes.data
+        # Each message that drains is going to be delivered, and others drain before it is.
+        more = np.empty(2 * (self.deliveries + len(self.volume)), dtype=_DELIVERY)
+        more[: self.deliveries] = self._deliveries[: self.deliveries]
+        self._deliveries, self.delivery_room = more, len(more)
+        arrays = [*(getattr(self, name) for name in ARRAYS), self._found, self._deliveries]
+        self.table[-len(arrays) :] = [0 if array is None else array.ctypes.data for array in arrays]
+        self._address = self.table.ctypes.data
         self._rates = np.empty(len(self.volume))
         self._rates_address = self._rates.ctypes.data
         code = library()
@@ -59,7 +70,31 @@ class NativeSlots(Slots):
         self._found[: len(slots)] = slots
         checked(self._code.drop(self._address, self._found_address, len(slots)))
 
+    def put(self, way: Way, ticket: int, volume: float) -> bool:
+        """See ``Slots.put``."""
+        there: bool = self._code.put(self._address, way.address, ticket, volume) >= 0
+        return there
+
+    def step(self, until: float, time: float, order: int, sequence: int) -> int:
+        """See ``Slots.step``."""
+        what: int = self._code.step(self._address, until, time, order, sequence)
+        return checked(what)
+
+    def found(self) -> Places:
+        """See ``Slots.found``."""
+        return self._found[: self.drained].copy()
+
+    def deliver(self, slot: int, order: int) -> None:
+        """See ``Slots.deliver``."""
+        self._code.deliver(self._address, slot, order)
+
+    def withdraw_deliveries(self) -> list[tuple[float, int, int]]:
+        """See ``Slots.withdraw_deliveries``."""
+        taken: list[tuple[float, int, int]] = self._deliveries[: self.deliveries].tolist()
+        self.deliveries, self.first_delivery = 0, math.inf
+        return taken
+
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        rebound = ("_address", "_code", "_found", "_found_address", "_rates", "_rates_address")
+        rebound = ("_address", "_code", "_deliveries", "_found", "_found_address", "_rates", "_rates_address")
         return {name: value for name, value in state.items() if name not in rebound}

@@ -32,7 +32,7 @@ class PolicyTable(FlowTable):
     def _settle(self) -> float:
         if not self.loads:
             return math.inf
-        first = self._slots.assign(self._now, self._all_rates())
+        first = self._slots.assign(self._slots.now, self._all_rates())
         self._slots.everything = 1  # for nothing is known of bottlenecks
         self._everything, self._left = False, []
         return first

@@ -15,7 +15,16 @@ from attrs import define
 
 from fredfw.simulation.core.fill import NOTHING, by_passes
 from fredfw.simulation.core.loads import LEAST
-from fredfw.simulation.core.slots import Places, Slots
+from fredfw.simulation.core.slots import (
+    CALENDAR,
+    DELIVERY,
+    FLOWS_DRAINED,
+    NOTHING_DUE,
+    RATES_UNKNOWN,
+    Places,
+    Slots,
+)
+from fredfw.simulation.core.ways import Way
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 # A link that carries this share of its capacity is saturated, and a flow this close to the fastest is one of them.
@@ -30,6 +39,10 @@ TICKS = 1e-15
 FEW = 2
 # The neck of a flow whose rate is not known.
 OPEN = -2
+_NOBODY: Places = np.zeros(0, dtype=np.intp)
+_NO_RATES = np.zeros(0)
+# What is not part of a copy; a table with deliveries is not copied.
+_REBOUND = ("_coefficients", "_due", "_found", "_deliveries")
 
 
 @define
@@ -66,6 +79,8 @@ class PureSlots(Slots):
         # When each flow is drained, and its slot; those that are not true any more are passed over.
         self._due: list[tuple[float, int]] = []
         self._heapify()
+        self._found: Places = _NOBODY
+        self._deliveries: list[tuple[float, int, int]] = getattr(self, "_deliveries", [])
 
     @property
     def first(self) -> float:
@@ -200,6 +215,7 @@ class PureSlots(Slots):
 
     def drop(self, slots: Places) -> None:
         """See ``Slots.drop``."""
+        self.messages -= int(np.count_nonzero(self.tickets[slots]))
         if len(slots) and slots[0] < self.fresh:
             self.gone += len(slots)
             if not self.related and not self.everything:
@@ -212,6 +228,100 @@ class PureSlots(Slots):
                 self._leave_links(slot)
         self.draining[slots] = 0
         self.active -= len(slots)
+
+    def put(self, way: Way, ticket: int, volume: float) -> bool:
+        """See ``Slots.put``."""
+        if not self.active:
+            self.clear()
+        slot, first, end, routes = self.slots, self.pairs, self.pairs + way.length, way.routes
+        if slot == self.room or end > self.pair_room or (routes.coefficients is not None and self.coefficient is None):
+            return False
+        view = self.view
+        self._append_one(routes, volume, math.inf, self.now)
+        view["tickets"][slot], view["latency"][slot] = ticket, routes.slowest
+        self.link[first:end] = routes.links
+        if self.coefficient is not None:
+            self.coefficient[first:end] = 1.0 if routes.coefficients is None else routes.coefficients
+        self.slots, self.pairs = slot + 1, end
+        self.active += 1
+        self.messages += 1
+        self._sent += 1
+        self.first_done = math.nan
+        return True
+
+    def deliver(self, slot: int, order: int) -> None:
+        """See ``Slots.deliver``."""
+        view = self.view
+        heapq.heappush(self._deliveries, (self.now + view["latency"][slot], order, view["tickets"][slot]))
+        self._know_delivery()
+
+    def withdraw_deliveries(self) -> list[tuple[float, int, int]]:
+        """See ``Slots.withdraw_deliveries``."""
+        taken, self._deliveries = self._deliveries, []
+        self._know_delivery()
+        return taken
+
+    def _know_delivery(self) -> None:
+        self.deliveries = len(self._deliveries)
+        self.first_delivery = self._deliveries[0][0] if self._deliveries else math.inf
+
+    def step(self, until: float, time: float, order: int, sequence: int) -> int:
+        """See ``Slots.step``."""
+        self.sequence = sequence
+        while True:
+            delivers = bool(self._deliveries) and self._deliveries[0][:2] < (time, order)
+            due = self.first_delivery if delivers else time
+            if self.stepping and due <= self.now:
+                if not delivers:
+                    return CALENDAR
+                self.ticket = heapq.heappop(self._deliveries)[2]
+                self._know_delivery()
+                return DELIVERY
+            moment = self.now
+            self.stepping = 0
+            if due > moment:
+                if not self._know_first():
+                    return RATES_UNKNOWN
+                moment = min(due, self.first_done)
+            if not moment <= until or moment == math.inf:
+                return NOTHING_DUE
+            self._events += 1
+            self.now = moment
+            self.stepping = 1
+            if moment >= self.first_done and not self._take_messages():
+                return FLOWS_DRAINED
+
+    def found(self) -> Places:
+        """See ``Slots.found``."""
+        return self._found
+
+    def _know_first(self) -> bool:
+        """Have rates and the end of the first flow known; return whether they are."""
+        if not math.isnan(self.first_done):
+            return True
+        if not self.active:
+            self.first_done = self.assign(self.now, _NO_RATES)
+            return True
+        self.first_done = self.settle(self.now)
+        if math.isnan(self.first_done):
+            return False
+        self._solves += 1
+        self._solved += self.touched
+        self._all_passes += self.passes
+        self._most_passes = max(self._most_passes, self.passes)
+        return True
+
+    def _take_messages(self) -> bool:
+        """Take out what is drained now, if that is messages alone; return whether it is."""
+        found = self._found = self._drained(self.now)
+        if not self.tickets[found].all():
+            return False
+        self.drop(found)
+        for slot in found.tolist():
+            self.sequence += 1
+            self.deliver(slot, self.sequence)
+        self.first_done = math.nan
+        return True
 
     def _drained(self, time: float) -> Places:
         """Return the slots of the flows that are drained at ``time``, when the first is; they leave the heap."""
@@ -303,7 +413,7 @@ class PureSlots(Slots):
         self.loose = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name not in ("_coefficients", "_due")}
+        return {name: value for name, value in super().__getstate__().items() if name not in _REBOUND}
 
 
 class _Piece:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from fredfw.fabric import Routes
 from fredfw.simulation.core import compiled
+from fredfw.simulation.core.loads import Statistics
+from fredfw.simulation.core.ways import Way
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 _Small = NDArray[np.int32]
@@ -27,8 +29,14 @@ ARRAYS = (
     *("volume", "remaining", "since", "rate", "finish", "cap", "start", "length", "bottleneck", "place", "mark"),
     *("draining", "link", "owner", "next", "previous", "coefficient"),
     *("capacity", "load", "head", "tail", "resting", "local", "is_loose", "loose_links", "heap"),
+    *("tickets", "latency"),
 )
-_COUNTS = 12
+_COUNTS, _TIMES = 28, 3
+# So many arrays more have the loops in C.
+OWN = 2
+# What a step has come to: nothing is due, the first event of the calendar is, a message is delivered (``ticket``), flows
+# are drained of which not all are messages (``found``), or all flows have to be solved.
+NOTHING_DUE, CALENDAR, DELIVERY, FLOWS_DRAINED, RATES_UNKNOWN = range(5)
 # What a slot has before it is taken, where that is not 0.
 _UNUSED = {"mark": -1}
 # Pairs are numbered with 32 bits.
@@ -49,6 +57,19 @@ class _Count:
         slots.counts[self._place] = value
 
 
+class _Time:
+    """A time that the loops change too; it stands behind the numbers."""
+
+    def __init__(self, place: int) -> None:
+        self._place = _COUNTS + place
+
+    def __get__(self, slots: Slots, owner: type) -> float:
+        return slots.times[self._place]
+
+    def __set__(self, slots: Slots, value: float) -> None:
+        slots.times[self._place] = value
+
+
 class Slots(ABC):
     """The state of a table, and what is done with it.
 
@@ -67,8 +88,22 @@ class Slots(ABC):
         gone: How many flows have left since.
         related: 1 while bottlenecks, chains and heap are those of the flows that drain.
         everything: 1 where all flows have to be solved.
-        table: Those numbers, and behind them room for the addresses of the arrays.
+        pairs: How many pairs are taken, like slots.
+        room: For how many slots there is room.
+        pair_room: For how many pairs.
+        delivery_room: For how many deliveries.
+        messages: How many of the flows that drain are messages.
+        deliveries: How many messages are drained and not delivered.
+        sequence: Number of the last event that became known.
+        stepping: 1 while what is due now belongs to a moment that has been counted.
+        ticket: The message that the last step has delivered.
+        drained: How many flows the last step has found.
+        now: Seconds since the simulation began.
+        first_done: When the first flow is drained, infinite if none will be; NaN where that is not known.
+        first_delivery: When the first message is delivered, of those that are drained.
+        table: Those numbers and times, and behind them room for the addresses of the arrays.
         counts: The same memory, to be read one by one.
+        times: The same memory again, as times.
         view: The memory of the arrays by name, to be read and written one by one; without ``coefficient``.
         volume: ``(N,)`` bytes of each flow at the beginning.
         remaining: ``(N,)`` bytes that it had left at ``since``.
@@ -82,6 +117,8 @@ class Slots(ABC):
         place: ``(N,)`` where it is in the heap, -1 where it is not.
         mark: ``(N,)`` -1 between calls.
         member: ``(N,)`` its index in its load.
+        tickets: ``(N,)`` number of a message, 0 for other flows.
+        latency: ``(N,)`` seconds from the last byte's departure to its delivery, of a message.
         draining: ``(N,)`` 1 while it drains.
         heap: ``(N,)`` slots; the flow that is drained first is at the top.
         link: ``(P,)`` link of each pair.
@@ -111,6 +148,25 @@ class Slots(ABC):
     gone = _Count(9)
     related = _Count(10)
     everything = _Count(11)
+    pairs = _Count(12)
+    room = _Count(13)
+    pair_room = _Count(14)
+    delivery_room = _Count(15)
+    messages = _Count(16)
+    deliveries = _Count(17)
+    sequence = _Count(18)
+    stepping = _Count(19)
+    ticket = _Count(20)
+    drained = _Count(21)
+    _events = _Count(22)
+    _sent = _Count(23)
+    _solves = _Count(24)
+    _solved = _Count(25)
+    _all_passes = _Count(26)
+    _most_passes = _Count(27)
+    now = _Time(0)
+    first_done = _Time(1)
+    first_delivery = _Time(2)
 
     view: dict[str, memoryview[Any]]
     volume: FloatArray
@@ -125,6 +181,8 @@ class Slots(ABC):
     place: _Small
     mark: _Small
     member: _Small
+    tickets: NDArray[np.int64]
+    latency: FloatArray
     draining: NDArray[np.uint8]
     heap: _Small
     link: _Small
@@ -142,19 +200,19 @@ class Slots(ABC):
     loose_links: _Small
 
     _OF_SLOTS: ClassVar[dict[str, type]] = {
-        **dict.fromkeys(("volume", "remaining", "since", "rate", "finish", "cap"), np.float64),
-        "start": np.int64,
+        **dict.fromkeys(("volume", "remaining", "since", "rate", "finish", "cap", "latency"), np.float64),
+        **dict.fromkeys(("start", "tickets"), np.int64),
         **dict.fromkeys(("length", "bottleneck", "place", "mark", "member", "heap"), np.int32),
         "draining": np.uint8,
     }
     _OF_PAIRS = ("link", "owner", "next", "previous")
 
     def __init__(self, capacity: FloatArray) -> None:
-        self.table = np.zeros(_COUNTS + len(ARRAYS), dtype=np.int64)
-        self.counts: memoryview[int] = self.table.data
+        self.table = np.zeros(_COUNTS + _TIMES + len(ARRAYS) + OWN, dtype=np.int64)
+        self._read_table()
         self.links = len(capacity)
         self.everything = 1
-        self._pairs = 0
+        self.first_done = self.first_delivery = math.inf
         for name, kind in self._OF_SLOTS.items():
             setattr(self, name, np.full(_LEAST_ROOM, _UNUSED.get(name, 0), dtype=kind))
         for name in self._OF_PAIRS:
@@ -174,8 +232,13 @@ class Slots(ABC):
 
     def bind(self) -> None:
         """Take note that arrays have been replaced."""
+        self.room, self.pair_room = len(self.volume), len(self.link)
         names = [*ARRAYS, "member"]
         self.view = {name: getattr(self, name).data for name in names if name != "coefficient"}
+
+    def _read_table(self) -> None:
+        self.counts: memoryview[int] = self.table.data
+        self.times: memoryview[float] = self.table.view(np.float64).data
 
     @property
     def first(self) -> float:
@@ -211,12 +274,54 @@ class Slots(ABC):
     def drop(self, slots: Places) -> None:
         """Take the flows of ``slots``, in order, out."""
 
+    @abstractmethod
+    def step(self, until: float, time: float, order: int, sequence: int) -> int:
+        """Go on, at most to ``until``, until there is something to do elsewhere; return what.
+
+        Args:
+            until: Seconds since the simulation began.
+            time: When the first event of the calendar is due, infinite if there is none.
+            order: Its place among what is due then.
+            sequence: Number of the last event that became known.
+        """
+
+    @abstractmethod
+    def found(self) -> Places:
+        """Return the slots, in order, of the flows that the last step has found drained."""
+
+    @abstractmethod
+    def deliver(self, slot: int, order: int) -> None:
+        """Have the message of ``slot``, which is drained now, delivered; ``order`` is the number of that event."""
+
+    @abstractmethod
+    def withdraw_deliveries(self) -> list[tuple[float, int, int]]:
+        """Take back all deliveries; return time, number of the event, and message of each."""
+
+    @abstractmethod
+    def put(self, way: Way, ticket: int, volume: float) -> bool:
+        """Let a message in that has no rate yet, if there is room for it; return whether there is."""
+
+    def make_room(self, way: Way) -> None:
+        """Have room for a message."""
+        if way.ways.routes.coefficients is not None:
+            self._have_coefficients()
+        self._grow(self.slots + 1, self.pairs + way.length)
+
+    def count(self, statistics: Statistics) -> None:
+        """Count what has happened in steps and has not been counted yet."""
+        statistics.events += self._events
+        statistics.batches += self._sent
+        statistics.flows += self._sent
+        statistics.solves += self._solves
+        statistics.solved += self._solved
+        statistics.passes += self._all_passes
+        statistics.most_passes = max(statistics.most_passes, self._most_passes)
+        self._events = self._sent = self._solves = self._solved = self._all_passes = self._most_passes = 0
+
     def append(self, routes: Routes, volumes: FloatArray, caps: FloatArray | None, now: float) -> int:
         """Let flows in that have no rate yet; return the slot of the first."""
-        first, pairs = self.slots, self._pairs
+        first, pairs = self.slots, self.pairs
         end, last = first + len(volumes), pairs + len(routes.links)
-        if last > _MOST_PAIRS:
-            raise MemoryError(f"{last} pairs of a flow and a link at once; there is room for {_MOST_PAIRS}")
         if end > len(self.volume) or last > len(self.link):
             self._grow(end, last)
         if end == first + 1:
@@ -225,15 +330,18 @@ class Slots(ABC):
             self._append_all(routes, volumes, caps, now)
         self.link[pairs:last] = routes.links
         if routes.coefficients is not None:
-            if self.coefficient is None:
-                self.coefficient = np.ones(len(self.link))
-                self.bind()
-            self.coefficient[pairs:last] = routes.coefficients
+            self._have_coefficients()[pairs:last] = routes.coefficients
         elif self.coefficient is not None:
             self.coefficient[pairs:last] = 1.0
-        self.slots, self._pairs = end, last
+        self.slots, self.pairs = end, last
         self.active += end - first
         return first
+
+    def _have_coefficients(self) -> FloatArray:
+        if self.coefficient is None:
+            self.coefficient = np.ones(len(self.link))
+            self.bind()
+        return self.coefficient
 
     def _append_one(self, routes: Routes, volume: float, cap: float, now: float) -> None:
         """Fill the next slot; through memory views, for to set one entry of an array takes longer."""
@@ -243,14 +351,15 @@ class Slots(ABC):
         view["rate"][slot] = 0.0
         view["finish"][slot] = math.inf
         view["cap"][slot] = cap
-        view["start"][slot] = self._pairs
+        view["start"][slot] = self.pairs
         view["length"][slot] = len(routes.links)
         view["draining"][slot] = 1
         view["member"][slot] = 0
+        view["tickets"][slot] = 0
 
     def _append_all(self, routes: Routes, volumes: FloatArray, caps: FloatArray | None, now: float) -> None:
         """Fill the next slots."""
-        first, pairs = self.slots, self._pairs
+        first, pairs = self.slots, self.pairs
         mine = slice(first, first + len(volumes))
         self.volume[mine] = self.remaining[mine] = volumes
         self.since[mine] = now
@@ -261,6 +370,7 @@ class Slots(ABC):
         np.subtract(routes.offsets[1:], routes.offsets[:-1], out=self.length[mine], casting="same_kind")
         self.draining[mine] = 1
         self.member[mine] = np.arange(len(volumes))
+        self.tickets[mine] = 0
 
     def taken(self) -> IntArray:
         """Return the slots of the flows that drain, in order."""
@@ -279,7 +389,7 @@ class Slots(ABC):
 
     def clear(self) -> None:
         """Free all slots, when no flow drains."""
-        self.slots = self.linked = self._pairs = self.fresh = 0
+        self.slots = self.linked = self.pairs = self.fresh = 0
 
     def crowded(self, flows: int) -> bool:
         """Return whether so many more flows find no room, and most slots are of flows that are gone."""
@@ -295,13 +405,13 @@ class Slots(ABC):
                 array = getattr(self, name)
                 array[:count] = array[: self.slots][kept]
         self.draining[count : self.slots] = 0
-        self.link[:total] = self.link[: self._pairs][pairs]
+        self.link[:total] = self.link[: self.pairs][pairs]
         if self.coefficient is not None:
-            self.coefficient[:total] = self.coefficient[: self._pairs][pairs]
+            self.coefficient[:total] = self.coefficient[: self.pairs][pairs]
         np.cumsum(self.length[: max(count - 1, 0)], out=self.start[1:count])
         self.start[:1] = 0
         linked, self.fresh = int(kept[: self.linked].sum()), int(kept[: self.fresh].sum())
-        self.slots, self._pairs = count, total
+        self.slots, self.pairs = count, total
         if self.related:
             self.slots = linked  # those that came since are not in the chains yet
             self.index()
@@ -312,22 +422,24 @@ class Slots(ABC):
         return _restored, (self.__getstate__(),)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("counts", "view")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("counts", "times", "view")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.counts = self.table.data
+        self._read_table()
         self.bind()
 
     def _grow(self, slots: int, pairs: int) -> None:
+        if pairs > _MOST_PAIRS:
+            raise MemoryError(f"{pairs} pairs of a flow and a link at once; there is room for {_MOST_PAIRS}")
         if slots > len(self.volume):
             for name in self._OF_SLOTS:
                 setattr(self, name, _longer(getattr(self, name), self.slots, slots, _UNUSED.get(name, 0)))
         if pairs > len(self.link):
             for name in self._OF_PAIRS:
-                setattr(self, name, _longer(getattr(self, name), self._pairs, pairs, 0))
+                setattr(self, name, _longer(getattr(self, name), self.pairs, pairs, 0))
             if self.coefficient is not None:
-                self.coefficient = _longer(self.coefficient, self._pairs, pairs, 0)
+                self.coefficient = _longer(self.coefficient, self.pairs, pairs, 0)
         self.bind()
 
 

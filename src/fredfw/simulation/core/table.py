@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right
+from collections.abc import Iterator
 from hashlib import blake2b
+from typing import ClassVar
 
 import numpy as np
 
+from fredfw.simulation.calendar import Calendar
 from fredfw.simulation.core.loads import Load, Statistics
 from fredfw.simulation.core.slots import Places, slots_class
+from fredfw.simulation.core.ways import Way
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.sharing import Effort, Incidence
 from fredfw.typing import FloatArray, IntArray
@@ -36,9 +40,10 @@ class FlowTable(ABC):
     Attributes:
         loads: Those with flows that drain, in the order in which they came.
         bandwidths: ``(links,)`` bytes per second; 0 for a link that is closed.
-        first_done: When the first flow is drained, infinite if none will be; NaN where that is not known because flows
-            have come or gone.
+        serves_messages: Whether single flows may be messages, which have no load.
     """
+
+    serves_messages: ClassVar[bool] = False
 
     def __init__(self, solver: RateSolver, statistics: Statistics) -> None:
         self._solver = solver
@@ -47,9 +52,22 @@ class FlowTable(ABC):
         self._setting = b""  # names the bandwidths, where they are not the fabric's
         self.loads: list[Load] = []
         self._firsts: list[int] = []  # where the flows of each load begin
-        self.first_done = math.inf
         self._slots = slots_class()(self.bandwidths)
-        self._now = 0.0
+
+    @property
+    def first_done(self) -> float:
+        """When the first flow is drained, infinite if none will be; NaN where flows have come or gone since."""
+        return self._slots.first_done
+
+    @property
+    def first_delivery(self) -> float:
+        """When the first message is delivered, of those that are drained; infinite if there are none."""
+        return self._slots.first_delivery
+
+    @property
+    def ticket(self) -> int:
+        """The message that the last step has delivered."""
+        return self._slots.ticket
 
     def __len__(self) -> int:
         """Return how many flows drain."""
@@ -62,20 +80,45 @@ class FlowTable(ABC):
             slots.clear()
         elif slots.crowded(len(load.volumes)):
             self._compact()
-        self._now = now
+        slots.now = now
         load.first = slots.append(load.routes, load.volumes, load.caps, now)
         self.loads.append(load)
         self._firsts.append(load.first)
-        self.first_done = math.nan
+        slots.first_done = math.nan
+
+    def send(self, way: Way, ticket: int, volume: float) -> None:
+        """Put a message on its links now; only a table that serves messages can."""
+        slots = self._slots
+        while not slots.put(way, ticket, volume):
+            if slots.crowded(1):
+                self._compact()
+            else:
+                slots.make_room(way)
 
     def pass_time(self, now: float) -> None:
         """Let time pass in which no flow is drained."""
-        self._now = now
+        self._slots.now = now
+
+    def begin(self) -> None:
+        """Count what is due now as a moment of its own."""
+        self._slots.stepping = 0
+
+    def step(self, until: float, calendar: Calendar) -> int:
+        """Go on, at most to ``until``, until there is something to do elsewhere; return what, as ``Slots.step`` does."""
+        slots = self._slots
+        time, order = calendar.head()
+        what = slots.step(until, time, order, calendar.sequence)
+        calendar.now, calendar.sequence = slots.now, slots.sequence
+        return what
 
     def settle(self) -> float:
         """Give all flows their rates; return when the first is drained, infinite if none will be."""
-        self.first_done = self._settle()
-        return self.first_done
+        first = self._slots.first_done = self._settle()
+        return first
+
+    def count(self) -> None:
+        """Count what has happened in steps."""
+        self._slots.count(self._statistics)
 
     @abstractmethod
     def _settle(self) -> float:
@@ -87,8 +130,51 @@ class FlowTable(ABC):
         Returns:
             The loads that they are of, with the ``(k,)`` indices into each; ``None`` for all of its flows.
         """
-        self._now = self.first_done
-        return self._taken(self._slots.take(self._now))
+        slots = self._slots
+        slots.now = slots.first_done
+        return self._taken(slots.take(slots.now))
+
+    def take_found(self) -> Iterator[Taken | int]:
+        """Take off the links what the last step has found drained: parts of loads, and slots of messages, in order."""
+        slots = self._slots
+        gone, messages = slots.found(), slots.messages
+        slots.drop(gone)
+        if not messages:
+            yield from self._taken(gone)
+            return
+        ends = np.flatnonzero(slots.tickets[gone])
+        begin = 0
+        for end in [*ends.tolist(), len(gone)]:
+            yield from self._taken(gone[begin:end])
+            if end < len(gone):
+                yield int(gone[end])
+            begin = end + 1
+
+    def deliver(self, slot: int, order: int) -> None:
+        """Have the message of ``slot``, which is drained now, delivered; ``order`` is the number of that event."""
+        self._slots.deliver(slot, order)
+
+    def loads_of_messages(self) -> list[tuple[int, int]]:
+        """Have messages that drain no more; return slot and number of each, for loads that take their place."""
+        slots = self._slots
+        mine = slots.taken()
+        mine = mine[slots.tickets[mine] > 0]
+        found = list(zip(mine.tolist(), slots.tickets[mine].tolist(), strict=True))
+        slots.tickets[mine] = 0
+        slots.member[mine] = 0
+        slots.messages = 0
+        return found
+
+    def adopt(self, load: Load, slot: int) -> None:
+        """Have the flow at ``slot``, which was a message, be that of ``load``."""
+        load.first = slot
+        place = bisect_right(self._firsts, slot)
+        self.loads.insert(place, load)
+        self._firsts.insert(place, slot)
+
+    def withdraw_deliveries(self) -> list[tuple[float, int, int]]:
+        """Take back the deliveries of messages; return time, number of the event, and message of each."""
+        return self._slots.withdraw_deliveries()
 
     def drop(self, load: Load, flows: IntArray) -> None:
         """Take the ``flows`` of ``load`` that are still on the links off them."""
@@ -118,13 +204,13 @@ class FlowTable(ABC):
         self._setting = b"" if same else blake2b(bandwidths.tobytes()).digest()
         self._slots.set_capacity(bandwidths)
         self._slots.everything = 1
-        self.first_done = math.nan
+        self._slots.first_done = math.nan
 
     def _taken(self, gone: Places) -> list[Taken]:
         """Note which flows of which load have been taken out of slots ``gone``, in order."""
         if not len(gone):
             return []
-        self.first_done = math.nan
+        self._slots.first_done = math.nan
         taken: list[Taken] = []
         low, count = 0, len(gone)
         while low < count:
