@@ -54,7 +54,6 @@ typedef struct {
     int64_t deliveries; /* of messages that are drained */
     int64_t sequence;   /* of the last event that became known */
     int64_t stepping;   /* whether what is due now belongs to a moment that has been counted */
-    int64_t ticket;     /* of the message that a step has delivered */
     int64_t drained;    /* flows that a step has found */
     /* What Python has not counted yet. */
     int64_t events, sent, solves, solved, all_passes, most_passes;
@@ -961,9 +960,9 @@ static void drop_delivery(Table *t) {
 
 /* --- from moment to moment */
 
-/* What a step has come to: nothing is due, the first event of the calendar is, a message is delivered, flows are drained
- * of which not all are messages, or rates have to be solved. */
-enum { NOTHING_DUE, CALENDAR, DELIVERY, FLOWS_DRAINED, RATES_UNKNOWN, GOES_ON };
+/* What a step has come to, where it has not delivered a message: nothing is due, the first event of the calendar is,
+ * flows are drained of which not all are messages, or rates have to be solved. */
+enum { NOTHING_DUE = 0, CALENDAR = -4, FLOWS_DRAINED = -5, RATES_UNKNOWN = -6, GOES_ON = 1 };
 
 /* Have rates and the end of the first flow known. */
 static int64_t know_first(Table *t) {
@@ -993,8 +992,9 @@ static int64_t take_messages(Table *t) {
     return GOES_ON;
 }
 
-/* Go on, at most to `until`, until there is something to do in Python; return what. The first event of the calendar is
- * due at `time`, and has a place in the order of what is due then; `sequence` numbers the last that became known. */
+/* Go on, at most to `until`, until there is something to do in Python; return what, or the number of the message that is
+ * delivered. The first event of the calendar is due at `time`, and has a place in the order of what is due then;
+ * `sequence` numbers the last that became known. */
 int64_t fredfw_step(Table *t, double until, double time, int64_t order, int64_t sequence) {
     t->sequence = sequence;
     for (;;) {
@@ -1003,9 +1003,9 @@ int64_t fredfw_step(Table *t, double until, double time, int64_t order, int64_t 
         const double due = delivers ? t->first_delivery : time;
         if (t->stepping && due <= t->now) {
             if (!delivers) return CALENDAR;
-            t->ticket = t->delivery->ticket;
+            const int64_t ticket = t->delivery->ticket;
             drop_delivery(t);
-            return DELIVERY;
+            return ticket;
         }
         int64_t what = GOES_ON;
         double moment = t->now;

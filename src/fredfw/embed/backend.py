@@ -8,14 +8,15 @@ from functools import cached_property, partial
 from typing import Any, NewType, TypeGuard, TypeVar
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import define
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.collectives.answers import variants
 from fredfw.embed.callbacks import check_picklable
 from fredfw.embed.matching import Matching
+from fredfw.embed.paths import Paths
 from fredfw.errors import DeadlockError, InputError, UnknownNameError, nearest
-from fredfw.fabric import AlwaysStart, Fabric, FlowSet, LiveRouter, NodeKind, Router, Routes, answers
+from fredfw.fabric import AlwaysStart, Fabric, LiveRouter, NodeKind, Router
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.registry import Registry
@@ -38,12 +39,9 @@ T = TypeVar("T")
 _LISTED = 10
 # Priorities are kept as numbers of 64 bits, which is more than enough.
 _CLASSES = 2**31
-# Of how many pairs the routes are kept: some 50 MB.
-_REMEMBERED = 2**16
-_ALONE = np.zeros(1, dtype=np.intp)
 
 
-@frozen(eq=False)
+@define(eq=False)
 class _Operation:
     """Something under way.
 
@@ -63,6 +61,40 @@ class _Operation:
     def what(self) -> str:
         """What it is; put together when somebody asks."""
         return self.text.format(*self.facts)
+
+
+@define(eq=False)
+class _Sending:
+    """A message under way.
+
+    Args:
+        handle: Its name.
+        src: End point.
+        dst: End point.
+        size: Its bytes.
+        tag: What ``receive`` asks for.
+        on_complete: Called when it is delivered.
+        network: Carries it.
+        ticket: What that calls it.
+    """
+
+    handle: Handle
+    src: int | str
+    dst: int | str
+    size: float
+    tag: Hashable
+    on_complete: Callback | None
+    network: FlowNetwork
+    ticket: int
+
+    @property
+    def what(self) -> str:
+        """What it is."""
+        return f"send {self.handle} from {self.src!r} to {self.dst!r}, {self.size:g} bytes{_tagged(self.tag)}"
+
+    def stop(self) -> None:
+        """Take it off the network."""
+        self.network.cancel(self.ticket)
 
 
 class NetworkBackend:
@@ -126,9 +158,9 @@ class NetworkBackend:
         self._lowering = Lowering(fabric)
         self._planners: dict[Hashable, Planner] = {}
         self._handles = 0
-        self._operations: dict[Handle, _Operation] = {}
+        self._operations: dict[Handle, _Operation | _Sending] = {}
         self._matching = Matching()
-        self._routes: dict[tuple[int, int], Routes] = {}
+        self._paths = Paths(fabric, fabric.router)
         self._bandwidths = fabric.bandwidths.copy()  # of failed links what they will have again
         self._live = np.ones(len(fabric.bandwidths), dtype=bool)
         self._router = fabric.router
@@ -169,24 +201,16 @@ class NetworkBackend:
         """
         source, destination = self._end_point(src, "src"), self._end_point(dst, "dst")
         size = _quantity(bytes, Unit.BYTES, "bytes")
-        _check_tag(tag)
+        if tag is not None:
+            _check_tag(tag)
         _check_callback(on_complete)
         _check_label(label)
         priority = _class(priority)
-        flows = FlowSet(
-            routes=self._path(source, destination),
-            volumes=np.array([size]),
-            activity=_ALONE,
-            activities=1,
-            priority=priority,
-            label=label,
-            again=partial(_path, self.fabric, source, destination),
-        )
+        way = self._paths.way(source, destination)
         handle = self._next_handle()
-        ended = self._arrived if tag is None else self._delivered
-        ticket = self._network.start(flows, partial(ended, handle))
-        text, facts = "send {} from {!r} to {!r}, {:g} bytes{}", (handle, src, dst, size, _tagged(tag))
-        self._operations[handle] = _Operation(text, facts, on_complete, partial(self._network.cancel, ticket))
+        ended = partial(self._end if tag is None else self._delivered, handle)
+        ticket = self._network.send(way, size, ended, priority, label)
+        self._operations[handle] = _Sending(handle, src, dst, size, tag, on_complete, self._network, ticket)
         if tag is not None:
             self._matching.send(handle, (source, destination, tag))
         return handle
@@ -257,7 +281,7 @@ class NetworkBackend:
             self._lowering,
             plan.schedule,
             self.fabric.npus[members][None, :],
-            partial(self._arrived, handle),
+            partial(self._end, handle),
             priority=priority,
             label=label,
         )
@@ -419,9 +443,6 @@ class NetworkBackend:
 
     # --- callbacks of the engine
 
-    def _arrived(self, handle: Handle, _ended: IntArray) -> None:
-        self._end(handle)
-
     def _delivered(self, handle: Handle, _ended: IntArray) -> None:
         # Events of their own, so that a callback that raises does not cost another.
         self._serve(self._matching.deliver(handle))
@@ -430,9 +451,11 @@ class NetworkBackend:
     def _serve(self, receives: list[int]) -> None:
         for receive in map(Handle, receives):
             event = self._network.schedule(0.0, partial(self._end, receive))
-            self._operations[receive] = evolve(self._operations[receive], stop=partial(self._network.unschedule, event))
+            operation = self._operations[receive]
+            assert isinstance(operation, _Operation)  # a receive
+            operation.stop = partial(self._network.unschedule, event)
 
-    def _end(self, handle: Handle) -> None:
+    def _end(self, handle: Handle, _ended: IntArray | None = None) -> None:
         operation = self._operations.pop(handle, None)  # it may have been cancelled at this very moment
         if operation is not None and operation.on_complete is not None:
             operation.on_complete()
@@ -456,22 +479,14 @@ class NetworkBackend:
 
     def _end_point(self, end: int | str, key: str) -> int:
         npus = self.fabric.npus
-        if _is_number(end) and 0 <= end < len(npus):
+        # An int is what it mostly is, and to see that is the cheapest.
+        if (type(end) is int or _is_number(end)) and 0 <= end < len(npus):
             return npus.item(end)
         node = self._nodes.get(end) if isinstance(end, str) else None
         if node is None or self.fabric.kinds[node] == NodeKind.SWITCH:
             accepted = f"an NPU from 0 to {len(npus) - 1}, or the name of an NPU or I/O controller"
             raise InputError(f"{end!r} is not an end point of {self.fabric.name!r}", key=key, accepted=accepted)
         return node
-
-    def _path(self, source: int, destination: int) -> Routes:
-        ends = source, destination
-        routes = self._routes.get(ends)
-        if routes is None:
-            if len(self._routes) == _REMEMBERED:
-                del self._routes[next(iter(self._routes))]
-            routes = self._routes[ends] = answers.path(self._router, self.fabric, source, destination)
-        return routes
 
     def _members(self, request: CollectiveRequest, group: object) -> IntArray:
         if group is None:
@@ -541,7 +556,7 @@ class NetworkBackend:
             self._left += self._router.left
         rule = self.fabric.router
         self._router = rule if self._live.all() else LiveRouter(rule, self._live.copy())
-        self._routes.clear()
+        self._paths.use(self._router)
         self._network.set_bandwidths(np.array([link]), np.array([bandwidth]))
         rerouting = self._network.reroute(self._router)
         note = f"{self.now:g} s: link {self.fabric.link_name(link)} {what}"
@@ -563,17 +578,12 @@ class NetworkBackend:
         return self.__dict__.copy()
 
 
-def _path(fabric: Fabric, source: int, destination: int, router: Router) -> Routes:
-    return answers.path(router, fabric, source, destination)
-
-
 def _nothing() -> None:
     pass
 
 
 def _is_number(value: object) -> TypeGuard[int]:
-    # An int is what it mostly is, and to see that is the cheapest.
-    return type(value) is int or (isinstance(value, int | np.integer) and not isinstance(value, bool))
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _configured(given: T | str, registry: Registry[T], interface: type[Any], key: str) -> T:
@@ -609,7 +619,7 @@ def _quantity(value: object, unit: Unit, key: str) -> float:
 
 
 def _class(priority: int) -> int:
-    if not _is_number(priority) or not 0 <= priority < _CLASSES:
+    if not (type(priority) is int or _is_number(priority)) or not 0 <= priority < _CLASSES:
         accepted = f"0 for the highest, 1, 2, ... to {_CLASSES - 1}"
         raise InputError(f"{priority!r} is not a class", key="priority", accepted=accepted)
     return int(priority)

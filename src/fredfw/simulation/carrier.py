@@ -218,7 +218,7 @@ class Carrier:
 
     def _put(self, load: BatchLoad, free: BoolArray | None) -> None:
         """Put ``load`` on the links; those with nothing to wait for, which are among ``free``, are drained at once."""
-        if self.claims:
+        if self.claims.held:
             self.claims.yield_links(load.routes.links)
         load.batch.loads.append(load)
         self.table.put(load, self.calendar.now)

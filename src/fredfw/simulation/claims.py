@@ -27,33 +27,34 @@ class Claim(ABC):
 
 
 class Claims:
-    """The claims of one simulation, which share no links."""
+    """The claims of one simulation, which share no links.
+
+    Attributes:
+        held: Those, each with the label that its bytes are accounted to.
+    """
 
     def __init__(self) -> None:
-        self._claims: list[tuple[Claim, str]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._claims)
+        self.held: list[tuple[Claim, str]] = []
 
     def add(self, claim: Claim, label: str) -> bool:
         """Add ``claim``, whose bytes are accounted to ``label``, unless it shares links with another."""
-        if any((claim.links & other.links).any() for other, _ in self._claims):
+        if any((claim.links & other.links).any() for other, _ in self.held):
             return False
-        self._claims.append((claim, label))
+        self.held.append((claim, label))
         return True
 
     def remove(self, claim: Claim) -> str:
         """Remove ``claim``; return its label."""
-        (found,) = [one for one in self._claims if one[0] is claim]
-        self._claims.remove(found)
+        (found,) = [one for one in self.held if one[0] is claim]
+        self.held.remove(found)
         return found[1]
 
     def yield_links(self, links: IntArray | None = None) -> None:
         """Have those give up that use any of ``(k,)`` ``links``, or all."""
-        for claim, _ in list(self._claims):
+        for claim, _ in list(self.held):
             if links is None or claim.links[links].any():
                 claim.give_up()
 
     def moved(self) -> list[tuple[str, Routes, FloatArray]]:
         """Return label, routes and bytes of what has left its source until now."""
-        return [(label, *one) for claim, label in self._claims for one in claim.moved()]
+        return [(label, *one) for claim, label in self.held for one in claim.moved()]

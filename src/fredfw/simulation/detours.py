@@ -18,10 +18,12 @@ class Detours:
 
     Attributes:
         router: Routes flows again; ``None`` until one is given.
+        closed: Whether any link is closed.
     """
 
     def __init__(self) -> None:
         self.router: Router | None = None
+        self.closed = False
         self._closed: BoolArray | None = None  # of links, where any is
         self._forget()
 
@@ -32,13 +34,9 @@ class Detours:
 
     def close(self, closed: BoolArray) -> None:
         """Note the ``(links,)`` mask of those that are closed now."""
-        self._closed = closed if closed.any() else None
+        self.closed = bool(closed.any())
+        self._closed = closed if self.closed else None
         self._forget()
-
-    @property
-    def closed(self) -> bool:
-        """Whether any link is closed."""
-        return self._closed is not None
 
     def crossing(self, routes: Routes) -> BoolArray:
         """Return the ``(F,)`` mask of ``routes`` with links that are closed."""
@@ -73,7 +71,7 @@ class Detours:
         self._detoured: dict[int, tuple[FlowSet, FlowSet]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"router": self.router, "_closed": self._closed}
+        return {"router": self.router, "closed": self.closed, "_closed": self._closed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

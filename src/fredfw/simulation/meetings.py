@@ -48,6 +48,9 @@ class Meetings:
     Args:
         solver: Knows fabric and sharing policy.
         statistics: Counts.
+
+    Attributes:
+        compressed: Repetitions that are here and simulated as one.
     """
 
     def __init__(self, solver: RateSolver, statistics: Statistics) -> None:
@@ -55,17 +58,12 @@ class Meetings:
         self._local = solver.sharing.local
         self._statistics = statistics
         self._here: dict[Stay, None] = {}
-        self._compressed: dict[Stay, None] = {}
-
-    @property
-    def compressed(self) -> bool:
-        """Whether repetitions are here that are simulated as one."""
-        return bool(self._compressed)
+        self.compressed: dict[Stay, None] = {}
 
     def enter(self, flows: FlowSet, now: float, setup: float, again: float) -> Stay:
         """Note that ``flows`` are let in ``now``, and pay ``setup`` seconds first and ``again`` at each repetition."""
         stay = Stay(flows, (now, setup, again))
-        for other in self._met(flows) if self._compressed or flows.repeat > 1 else ():
+        for other in self._met(flows) if self.compressed or flows.repeat > 1 else ():
             turns = flows.takes_turns or other.flows.takes_turns
             if stay.pace == other.pace and flows.repeat == other.flows.repeat and not turns:
                 partner: list[tuple[float, float]] = []
@@ -78,13 +76,13 @@ class Meetings:
                 other.latest, other.guests = now, 1
         self._here[stay] = None
         if flows.repeat > 1:
-            self._compressed[stay] = None
+            self.compressed[stay] = None
         return stay
 
     def leave(self, stay: Stay, when: Callable[[], FloatArray]) -> None:
         """Note that a flow set has ended; ``when`` returns the ``(activities,)`` ends of its activities."""
         del self._here[stay]
-        self._compressed.pop(stay, None)
+        self.compressed.pop(stay, None)
         if stay.flows.repeat == 1 and not stay.guests and not stay.partners:
             return  # it has met nothing that matters
         if not len(stay.flows.volumes):
@@ -104,11 +102,11 @@ class Meetings:
 
     def wait(self, flows: FlowSet) -> None:
         """Note that ``flows`` have to wait; between two repetitions they might not have had to."""
-        self._statistics.met += flows.repeat > 1 or bool(self._compressed)
+        self._statistics.met += flows.repeat > 1 or bool(self.compressed)
 
     def _met(self, flows: FlowSet) -> Iterator[Stay]:
         """Yield those here that ``flows`` meet, if one of the two is repeated."""
-        others = self._here if flows.repeat > 1 else self._compressed
+        others = self._here if flows.repeat > 1 else self.compressed
         used = np.zeros(self._links, dtype=bool)
         used[flows.routes.links] = True
         for other in others:

@@ -7,10 +7,8 @@ to the same ends.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
-from attrs import define
 
 from fredfw.fabric import FlowSet
 from fredfw.simulation.carrier import Carrier, everybody
@@ -20,33 +18,13 @@ from fredfw.simulation.requests import Completion, Request
 _ALONE = everybody(1)
 
 
-@define(eq=False)
-class Message:
-    """A single flow.
-
-    Args:
-        way: Its links.
-        volume: Its bytes.
-        on_complete: Called when it is delivered, with the number of its only activity.
-        priority: Its class.
-        label: What its bytes are accounted to.
-        since: When it was put on the links.
-    """
-
-    way: Way
-    volume: float
-    on_complete: Completion
-    priority: int
-    label: str
-    since: float
-
-    def flows(self) -> FlowSet:
-        """Return the flow set that is the same."""
-        return flows_of(self.way, self.volume, self.priority, self.label)
+# Its way, its bytes, what is called when it is delivered, its class, what its bytes are accounted to, and when it was put
+# on the links.
+Message = tuple[Way, float, Completion, int, str, float]
 
 
 def flows_of(way: Way, volume: float, priority: int, label: str) -> FlowSet:
-    """Return the flow set of one message."""
+    """Return the flow set of a message."""
     return FlowSet(
         routes=way.routes,
         volumes=np.array([volume]),
@@ -71,25 +49,27 @@ class Messages:
         self._always = always and carrier.table.serves_messages
         self._under_way: dict[int, Message] = {}
 
-    def serve(self, way: Way, volume: float) -> bool:
-        """Return whether a flow may be a message now: it has something to send, and nothing but a link may hinder it."""
-        carrier = self._carrier
-        if not self._always:
-            return False
-        if carrier.claims:  # what they let go of may be repetitions
-            carrier.claims.yield_links(way.routes.links)
-        return volume > 0 and way.length > 0 and not carrier.detours.closed and not carrier.meetings.compressed
+    def send(
+        self, ticket: int, way: Way, volume: float, on_complete: Completion, priority: int, label: str
+    ) -> bool:
+        """Put a message on its links, if it has something to send and nothing but a link may hinder it.
 
-    def send(self, ticket: int, message: Message) -> None:
-        """Put ``message`` on its links."""
-        self._under_way[ticket] = message
-        self._carrier.table.send(message.way, ticket, message.volume)
+        Return whether it is there; else a flow set has to start in its place.
+        """
+        if not (self._always and volume > 0 and way.length):
+            return False
+        carrier = self._carrier
+        if carrier.detours.closed or carrier.meetings.compressed:
+            return False
+        self._under_way[ticket] = way, volume, on_complete, priority, label, carrier.calendar.now
+        carrier.table.send(way, ticket, volume)
+        return True
 
     def deliver(self, ticket: int) -> None:
         """Note that a message is delivered."""
-        message = self._under_way.pop(ticket)
-        self._carrier.account.add_message(message.label, message.way, message.volume)
-        message.on_complete(_ALONE)
+        way, volume, on_complete, _, label, _ = self._under_way.pop(ticket)
+        self._carrier.account.add_message(label, way, volume)
+        on_complete(_ALONE)
 
     def unfold(self, report: Callable[[int, Completion], Completion]) -> list[int]:
         """Make flow sets of all messages that are under way; return their numbers.
@@ -102,9 +82,9 @@ class Messages:
             return []
         self._under_way = {}
         batches = {}
-        for ticket, message in messages.items():
-            request = Request(ticket, message.flows(), report(ticket, message.on_complete), None)
-            batches[ticket] = carrier.adopt(request, message.since)
+        for ticket, (way, volume, on_complete, priority, label, since) in messages.items():
+            request = Request(ticket, flows_of(way, volume, priority, label), report(ticket, on_complete), None)
+            batches[ticket] = carrier.adopt(request, since)
         for slot, ticket in carrier.table.loads_of_messages():
             carrier.table.adopt(batches[ticket].loads[0], slot)
         for time, number, ticket in carrier.table.withdraw_deliveries():

@@ -21,11 +21,11 @@ from fredfw.simulation.calendar import Calendar
 from fredfw.simulation.carrier import BatchLoad, Carrier
 from fredfw.simulation.claims import Claim
 from fredfw.simulation.core.loads import Load, Statistics
-from fredfw.simulation.core.slots import CALENDAR, DELIVERY, FLOWS_DRAINED
+from fredfw.simulation.core.slots import CALENDAR, FLOWS_DRAINED
 from fredfw.simulation.core.ways import Way
 from fredfw.simulation.desk import Desk
 from fredfw.simulation.memory import keep_freed_memory
-from fredfw.simulation.messages import Message, Messages, flows_of
+from fredfw.simulation.messages import Messages, flows_of
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.requests import Completion, Request, Unicasts
 from fredfw.simulation.rerouting import Rerouting
@@ -106,11 +106,12 @@ class FlowNetwork:
         """
         if not until >= self.now:
             raise InputError(f"cannot advance from {self.now!r} to {until!r}", key="until", accepted="not in the past")
-        calendar, carrier, table, messages = self._calendar, self._carrier, self._carrier.table, self._messages
+        calendar, carrier, messages = self._calendar, self._carrier, self._messages
+        table = carrier.table
         table.begin()
         while what := table.step(until, calendar):
-            if what == DELIVERY:
-                messages.deliver(table.ticket)
+            if what > 0:
+                messages.deliver(what)
             elif what == CALENDAR:
                 calendar.run_first()
             elif what == FLOWS_DRAINED:
@@ -164,13 +165,15 @@ class FlowNetwork:
             raise
         return ticket
 
-    def send(self, way: Way, volume: float, on_complete: Completion, *, priority: int = 0, label: str = "") -> int:
+    def send(self, way: Way, volume: float, on_complete: Completion, priority: int = 0, label: str = "") -> int:
         """Do what ``start`` does for a single flow of ``volume`` bytes, at less cost where nothing hinders it."""
-        if not self._messages.serve(way, volume):
-            return self.start(flows_of(way, volume, priority, label), on_complete)
+        claims = self._carrier.claims
+        if claims.held:  # what they let go of may be repetitions
+            claims.yield_links(way.routes.links)
         self._tickets = ticket = self._tickets + 1
-        self._messages.send(ticket, Message(way, volume, on_complete, priority, label, self._calendar.now))
-        return ticket
+        if self._messages.send(ticket, way, volume, on_complete, priority, label):
+            return ticket
+        return self.start(flows_of(way, volume, priority, label), on_complete)
 
     def _unfold(self) -> None:
         """Make flow sets of the messages that are under way."""

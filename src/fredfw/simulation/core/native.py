@@ -37,7 +37,7 @@ class NativeSlots(Slots):
         self._rates_address = self._rates.ctypes.data
         code = library()
         assert code is not None  # else there are other slots
-        self._code = code
+        self._code, self._put, self._step = code, code.put, code.step
 
     def index(self) -> None:
         """See ``Slots.index``."""
@@ -72,13 +72,13 @@ class NativeSlots(Slots):
 
     def put(self, way: Way, ticket: int, volume: float) -> bool:
         """See ``Slots.put``."""
-        there: bool = self._code.put(self._address, way.address, ticket, volume) >= 0
+        there: bool = self._put(self._address, way.address, ticket, volume) >= 0
         return there
 
     def step(self, until: float, time: float, order: int, sequence: int) -> int:
         """See ``Slots.step``."""
-        what: int = self._code.step(self._address, until, time, order, sequence)
-        return checked(what)
+        what: int = self._step(self._address, until, time, order, sequence)
+        return what if what >= 0 else checked(what)
 
     def found(self) -> Places:
         """See ``Slots.found``."""
@@ -96,5 +96,5 @@ class NativeSlots(Slots):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        rebound = ("_address", "_code", "_deliveries", "_found", "_found_address", "_rates", "_rates_address")
+        rebound = ("_address", "_code", "_deliveries", "_found", "_found_address", "_put", "_rates", "_rates_address", "_step")
         return {name: value for name, value in state.items() if name not in rebound}

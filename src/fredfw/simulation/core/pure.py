@@ -17,7 +17,6 @@ from fredfw.simulation.core.fill import NOTHING, by_passes
 from fredfw.simulation.core.loads import LEAST
 from fredfw.simulation.core.slots import (
     CALENDAR,
-    DELIVERY,
     FLOWS_DRAINED,
     NOTHING_DUE,
     RATES_UNKNOWN,
@@ -274,9 +273,9 @@ class PureSlots(Slots):
             if self.stepping and due <= self.now:
                 if not delivers:
                     return CALENDAR
-                self.ticket = heapq.heappop(self._deliveries)[2]
+                ticket = heapq.heappop(self._deliveries)[2]
                 self._know_delivery()
-                return DELIVERY
+                return ticket
             moment = self.now
             self.stepping = 0
             if due > moment:

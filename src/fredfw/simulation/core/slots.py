@@ -31,12 +31,14 @@ ARRAYS = (
     *("capacity", "load", "head", "tail", "resting", "local", "is_loose", "loose_links", "heap"),
     *("tickets", "latency"),
 )
-_COUNTS, _TIMES = 28, 3
+_COUNTS, _TIMES = 27, 3
+# The places of two, which each step looks at.
+SEQUENCE, NOW = 18, _COUNTS
 # So many arrays more have the loops in C.
 OWN = 2
-# What a step has come to: nothing is due, the first event of the calendar is, a message is delivered (``ticket``), flows
+# What a step has come to, where it has not delivered a message: nothing is due, the first event of the calendar is, flows
 # are drained of which not all are messages (``found``), or all flows have to be solved.
-NOTHING_DUE, CALENDAR, DELIVERY, FLOWS_DRAINED, RATES_UNKNOWN = range(5)
+NOTHING_DUE, CALENDAR, FLOWS_DRAINED, RATES_UNKNOWN = 0, -4, -5, -6
 # What a slot has before it is taken, where that is not 0.
 _UNUSED = {"mark": -1}
 # Pairs are numbered with 32 bits.
@@ -61,7 +63,7 @@ class _Time:
     """A time that the loops change too; it stands behind the numbers."""
 
     def __init__(self, place: int) -> None:
-        self._place = _COUNTS + place
+        self._place = place
 
     def __get__(self, slots: Slots, owner: type) -> float:
         return slots.times[self._place]
@@ -96,7 +98,6 @@ class Slots(ABC):
         deliveries: How many messages are drained and not delivered.
         sequence: Number of the last event that became known.
         stepping: 1 while what is due now belongs to a moment that has been counted.
-        ticket: The message that the last step has delivered.
         drained: How many flows the last step has found.
         now: Seconds since the simulation began.
         first_done: When the first flow is drained, infinite if none will be; NaN where that is not known.
@@ -154,19 +155,18 @@ class Slots(ABC):
     delivery_room = _Count(15)
     messages = _Count(16)
     deliveries = _Count(17)
-    sequence = _Count(18)
+    sequence = _Count(SEQUENCE)
     stepping = _Count(19)
-    ticket = _Count(20)
-    drained = _Count(21)
-    _events = _Count(22)
-    _sent = _Count(23)
-    _solves = _Count(24)
-    _solved = _Count(25)
-    _all_passes = _Count(26)
-    _most_passes = _Count(27)
-    now = _Time(0)
-    first_done = _Time(1)
-    first_delivery = _Time(2)
+    drained = _Count(20)
+    _events = _Count(21)
+    _sent = _Count(22)
+    _solves = _Count(23)
+    _solved = _Count(24)
+    _all_passes = _Count(25)
+    _most_passes = _Count(26)
+    now = _Time(NOW)
+    first_done = _Time(NOW + 1)
+    first_delivery = _Time(NOW + 2)
 
     view: dict[str, memoryview[Any]]
     volume: FloatArray
@@ -276,7 +276,9 @@ class Slots(ABC):
 
     @abstractmethod
     def step(self, until: float, time: float, order: int, sequence: int) -> int:
-        """Go on, at most to ``until``, until there is something to do elsewhere; return what.
+        """Go on, at most to ``until``, until there is something to do elsewhere.
+
+        Return what, or the number of the message that is delivered. What becomes due is counted on from ``sequence``.
 
         Args:
             until: Seconds since the simulation began.

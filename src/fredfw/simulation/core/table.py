@@ -13,7 +13,7 @@ import numpy as np
 
 from fredfw.simulation.calendar import Calendar
 from fredfw.simulation.core.loads import Load, Statistics
-from fredfw.simulation.core.slots import Places, slots_class
+from fredfw.simulation.core.slots import NOW, SEQUENCE, Places, slots_class
 from fredfw.simulation.core.ways import Way
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.sharing import Effort, Incidence
@@ -64,11 +64,6 @@ class FlowTable(ABC):
         """When the first message is delivered, of those that are drained; infinite if there are none."""
         return self._slots.first_delivery
 
-    @property
-    def ticket(self) -> int:
-        """The message that the last step has delivered."""
-        return self._slots.ticket
-
     def __len__(self) -> int:
         """Return how many flows drain."""
         return self._slots.active
@@ -108,7 +103,7 @@ class FlowTable(ABC):
         slots = self._slots
         time, order = calendar.head()
         what = slots.step(until, time, order, calendar.sequence)
-        calendar.now, calendar.sequence = slots.now, slots.sequence
+        calendar.now, calendar.sequence = slots.times[NOW], slots.counts[SEQUENCE]
         return what
 
     def settle(self) -> float:
