@@ -57,12 +57,19 @@ typedef struct {
     int64_t drained;    /* flows that a step has found */
     /* What Python has not counted yet. */
     int64_t events, sent, solves, solved, all_passes, most_passes;
+    /* What functions are asked for; an argument of theirs would cost more than all the work of some. */
+    int64_t order;         /* place of the first event of the calendar among what is due then */
+    int64_t ticket;        /* of the message that is put */
+    const struct Way *way; /* that it takes */
+    double volume;         /* that it has */
+    double until;          /* where a step stops at the latest */
+    double due;            /* when the first event of the calendar is */
     /* Times. */
     double now;
     double first_done;     /* when the first flow is drained; NaN where that is not known */
     double first_delivery; /* of a message that is drained */
     /* Of each slot. */
-    double *volume, *remaining, *since, *rate, *finish, *cap;
+    double *bytes, *remaining, *since, *rate, *finish, *cap;
     int64_t *start;      /* first pair */
     int32_t *length;     /* pairs */
     int32_t *bottleneck; /* link that limits it, -1 for its cap */
@@ -95,7 +102,7 @@ typedef struct Delivery {
 } Delivery;
 
 /* The links of a message. */
-typedef struct {
+typedef struct Way {
     const int64_t *link;
     int64_t count;
     const double *coefficient; /* NULL where all are 1 */
@@ -847,7 +854,7 @@ static int by_number(const void *one, const void *other) {
 
 static int is_drained(const Table *t, int32_t slot, double time) {
     const double late = t->finish[slot] - time;
-    return late <= TICKS * time || late * t->rate[slot] <= DRAINED * t->volume[slot];
+    return late <= TICKS * time || late * t->rate[slot] <= DRAINED * t->bytes[slot];
 }
 
 /* Find the flows that are drained at `time`, when the first is; write their slots in order and return how many. They
@@ -901,21 +908,23 @@ int64_t fredfw_take(Table *t, double time, int32_t *drained) {
 
 /* --- messages: single flows of which no more is of interest than when they are delivered */
 
-/* Put a message on its links; return its slot, NO_ROOM where there is none. */
-int64_t fredfw_put(Table *t, const Way *way, int64_t ticket, double volume) {
+/* Put a message of `volume` bytes and number `ticket` on the links of `way`; return its slot, NO_ROOM where there is
+ * none. */
+int64_t fredfw_put(Table *t) {
+    const Way *way = t->way;
     if (!t->active) t->slots = t->linked = t->pairs = t->fresh = 0;
     const int64_t slot = t->slots, first = t->pairs;
     if (slot == t->room || first + way->count > t->pair_room || t->deliveries + t->messages >= t->delivery_room ||
         (way->coefficient && !t->coefficient))
         return NO_ROOM;
-    t->volume[slot] = t->remaining[slot] = volume;
+    t->bytes[slot] = t->remaining[slot] = t->volume;
     t->since[slot] = t->now;
     t->rate[slot] = 0.0;
     t->finish[slot] = t->cap[slot] = INFINITY;
     t->start[slot] = first;
     t->length[slot] = (int32_t)way->count;
     t->draining[slot] = 1;
-    t->ticket_of[slot] = ticket;
+    t->ticket_of[slot] = t->ticket;
     t->latency[slot] = way->latency;
     for (int64_t one = 0; one < way->count; one++) {
         t->link[first + one] = (int32_t)way->link[one];
@@ -993,14 +1002,12 @@ static int64_t take_messages(Table *t) {
 }
 
 /* Go on, at most to `until`, until there is something to do in Python; return what, or the number of the message that is
- * delivered. The first event of the calendar is due at `time`, and has a place in the order of what is due then;
- * `sequence` numbers the last that became known. */
-int64_t fredfw_step(Table *t, double until, double time, int64_t order, int64_t sequence) {
-    t->sequence = sequence;
+ * delivered. */
+int64_t fredfw_step(Table *t) {
+    const Delivery calendar = {t->due, t->order, 0};
     for (;;) {
-        const Delivery calendar = {time, order, 0};
         const int delivers = t->deliveries && sooner(t->delivery, &calendar);
-        const double due = delivers ? t->first_delivery : time;
+        const double due = delivers ? t->first_delivery : t->due;
         if (t->stepping && due <= t->now) {
             if (!delivers) return CALENDAR;
             const int64_t ticket = t->delivery->ticket;
@@ -1015,7 +1022,7 @@ int64_t fredfw_step(Table *t, double until, double time, int64_t order, int64_t 
             if (what != GOES_ON) return what;
             moment = due < t->first_done ? due : t->first_done;
         }
-        if (!(moment <= until) || moment == INFINITY) return NOTHING_DUE;
+        if (!(moment <= t->until) || moment == INFINITY) return NOTHING_DUE;
         t->events++;
         t->now = moment;
         t->stepping = 1;

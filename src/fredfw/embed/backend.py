@@ -207,7 +207,7 @@ class NetworkBackend:
         _check_label(label)
         priority = _class(priority)
         way = self._paths.way(source, destination)
-        handle = self._next_handle()
+        self._handles = handle = Handle(self._handles + 1)
         ended = partial(self._end if tag is None else self._delivered, handle)
         ticket = self._network.send(way, size, ended, priority, label)
         self._operations[handle] = _Sending(handle, src, dst, size, tag, on_complete, self._network, ticket)

@@ -37,37 +37,22 @@ def flows_of(way: Way, volume: float, priority: int, label: str) -> FlowSet:
 
 
 class Messages:
-    """The messages that are under way, by number.
+    """The messages that are under way.
 
     Args:
         carrier: Has them on its links.
-        always: Whether everything starts at once, so that there is no admission to ask.
+
+    Attributes:
+        under_way: By number.
     """
 
-    def __init__(self, carrier: Carrier, *, always: bool) -> None:
+    def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier
-        self._always = always and carrier.table.serves_messages
-        self._under_way: dict[int, Message] = {}
-
-    def send(
-        self, ticket: int, way: Way, volume: float, on_complete: Completion, priority: int, label: str
-    ) -> bool:
-        """Put a message on its links, if it has something to send and nothing but a link may hinder it.
-
-        Return whether it is there; else a flow set has to start in its place.
-        """
-        if not (self._always and volume > 0 and way.length):
-            return False
-        carrier = self._carrier
-        if carrier.detours.closed or carrier.meetings.compressed:
-            return False
-        self._under_way[ticket] = way, volume, on_complete, priority, label, carrier.calendar.now
-        carrier.table.send(way, ticket, volume)
-        return True
+        self.under_way: dict[int, Message] = {}
 
     def deliver(self, ticket: int) -> None:
         """Note that a message is delivered."""
-        way, volume, on_complete, _, label, _ = self._under_way.pop(ticket)
+        way, volume, on_complete, _, label, _ = self.under_way.pop(ticket)
         self._carrier.account.add_message(label, way, volume)
         on_complete(_ALONE)
 
@@ -77,10 +62,10 @@ class Messages:
         Args:
             report: Returns what is called at the end of the one of a number, in place of what was to be called.
         """
-        carrier, messages = self._carrier, self._under_way
+        carrier, messages = self._carrier, self.under_way
         if not messages:
             return []
-        self._under_way = {}
+        self.under_way = {}
         batches = {}
         for ticket, (way, volume, on_complete, priority, label, since) in messages.items():
             request = Request(ticket, flows_of(way, volume, priority, label), report(ticket, on_complete), None)

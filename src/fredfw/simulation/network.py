@@ -53,7 +53,9 @@ class FlowNetwork:
         self._calendar = Calendar()
         self._carrier = Carrier(solver or RateSolver(fabric, sharing), self._statistics, self._calendar)
         self._desk = Desk(self.admission, self._carrier, fabric.name, self._statistics)
-        self._messages = Messages(self._carrier, always=type(self.admission) is AlwaysStart)
+        self._messages = Messages(self._carrier)
+        # Whether a flow need not be a flow set: nobody has a say in it.
+        self._plain = type(self.admission) is AlwaysStart and self._carrier.table.serves_messages
         self._tickets = 0
         self._open: dict[int, int] = {}  # activities that have not ended, by ticket
 
@@ -167,13 +169,15 @@ class FlowNetwork:
 
     def send(self, way: Way, volume: float, on_complete: Completion, priority: int = 0, label: str = "") -> int:
         """Do what ``start`` does for a single flow of ``volume`` bytes, at less cost where nothing hinders it."""
-        claims = self._carrier.claims
-        if claims.held:  # what they let go of may be repetitions
-            claims.yield_links(way.routes.links)
+        carrier = self._carrier
+        if carrier.claims.held:  # what they let go of may be repetitions
+            carrier.claims.yield_links(way.routes.links)
+        if carrier.detours.closed or carrier.meetings.compressed or not (self._plain and volume > 0 and way.length):
+            return self.start(flows_of(way, volume, priority, label), on_complete)
         self._tickets = ticket = self._tickets + 1
-        if self._messages.send(ticket, way, volume, on_complete, priority, label):
-            return ticket
-        return self.start(flows_of(way, volume, priority, label), on_complete)
+        self._messages.under_way[ticket] = way, volume, on_complete, priority, label, self._calendar.now
+        carrier.table.send(way, ticket, volume)
+        return ticket
 
     def _unfold(self) -> None:
         """Make flow sets of the messages that are under way."""

@@ -47,9 +47,9 @@ class Library:
         self.settle = _function(code.fredfw_settle, real, table, real)
         self.take = _function(code.fredfw_take, number, table, real, array)
         self.drop = _function(code.fredfw_drop, number, table, array, number)
-        self.put = _function(code.fredfw_put, number, table, array, number, real)
+        self.put = _function(code.fredfw_put, number, table)
         self.deliver = _function(code.fredfw_deliver, None, table, number, number)
-        self.step = _function(code.fredfw_step, number, table, real, real, number, number)
+        self.step = _function(code.fredfw_step, number, table)
 
     def max_min(
         self,

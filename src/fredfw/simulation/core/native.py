@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from fredfw.simulation.core.compiled import checked, library
-from fredfw.simulation.core.slots import ARRAYS, Places, Slots
+from fredfw.simulation.core.slots import ARRAYS, ASKED, SEQUENCE, Places, Slots
 from fredfw.simulation.core.ways import Way
 from fredfw.typing import FloatArray
 
+# What the functions for messages and steps are asked for stands in the table: to write it there takes less than to give
+# it as an argument.
+_ORDER, _TICKET, _WAY, _VOLUME, _UNTIL, _DUE = range(ASKED, ASKED + 6)
 _DELIVERY = np.dtype([("time", np.float64), ("order", np.int64), ("ticket", np.int64)])
 
 
@@ -72,12 +75,15 @@ class NativeSlots(Slots):
 
     def put(self, way: Way, ticket: int, volume: float) -> bool:
         """See ``Slots.put``."""
-        there: bool = self._put(self._address, way.address, ticket, volume) >= 0
+        self.counts[_TICKET], self.counts[_WAY], self.times[_VOLUME] = ticket, way.address, volume
+        there: bool = self._put(self._address) >= 0
         return there
 
     def step(self, until: float, time: float, order: int, sequence: int) -> int:
         """See ``Slots.step``."""
-        what: int = self._step(self._address, until, time, order, sequence)
+        counts, times = self.counts, self.times
+        counts[_ORDER], counts[SEQUENCE], times[_UNTIL], times[_DUE] = order, sequence, until, time
+        what: int = self._step(self._address)
         return what if what >= 0 else checked(what)
 
     def found(self) -> Places:

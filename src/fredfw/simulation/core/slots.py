@@ -31,9 +31,11 @@ ARRAYS = (
     *("capacity", "load", "head", "tail", "resting", "local", "is_loose", "loose_links", "heap"),
     *("tickets", "latency"),
 )
-_COUNTS, _TIMES = 27, 3
+_COUNTS, _ASKED, _TIMES = 27, 6, 3
 # The places of two, which each step looks at.
-SEQUENCE, NOW = 18, _COUNTS
+SEQUENCE, NOW = 18, _COUNTS + _ASKED
+# The place of what the loops in C are asked for.
+ASKED = _COUNTS
 # So many arrays more have the loops in C.
 OWN = 2
 # What a step has come to, where it has not delivered a message: nothing is due, the first event of the calendar is, flows
@@ -208,7 +210,7 @@ class Slots(ABC):
     _OF_PAIRS = ("link", "owner", "next", "previous")
 
     def __init__(self, capacity: FloatArray) -> None:
-        self.table = np.zeros(_COUNTS + _TIMES + len(ARRAYS) + OWN, dtype=np.int64)
+        self.table = np.zeros(_COUNTS + _ASKED + _TIMES + len(ARRAYS) + OWN, dtype=np.int64)
         self._read_table()
         self.links = len(capacity)
         self.everything = 1

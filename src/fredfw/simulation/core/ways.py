@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 from numpy.typing import NDArray
 
 from fredfw.fabric import Router, Routes
 
 # Addresses of links and coefficients, and numbers, as the loops in C know them.
-_ROW = np.dtype([("links", np.intp), ("count", np.int64), ("coefficients", np.intp), ("latency", np.float64)])
+_ROW = np.dtype([("links", np.int64), ("count", np.int64), ("coefficients", np.int64), ("latency", np.float64)])
 
 
 class Ways:
@@ -21,10 +20,12 @@ class Ways:
 
     Args:
         routes: Those.
+        again: Returns the route of the flow of a number by another router, where links are closed.
     """
 
-    def __init__(self, routes: Routes) -> None:
+    def __init__(self, routes: Routes, again: Callable[[int, Router], Routes]) -> None:
         self.routes = routes
+        self.again = again
         self._links = np.ascontiguousarray(routes.links, dtype=np.int64)
         self._shares = None if routes.coefficients is None else np.ascontiguousarray(routes.coefficients, dtype=float)
         begins = routes.offsets[:-1] * 8  # bytes of a number
@@ -33,15 +34,14 @@ class Ways:
         self._rows["count"] = np.diff(routes.offsets)
         self._rows["coefficients"] = 0 if self._shares is None else self._shares.ctypes.data + begins
         self._rows["latency"] = routes.latencies
-        self._address = self._rows.ctypes.data
-        self._counts = self._rows["count"].tolist()
+        self._address: int = self._rows.ctypes.data
+        self._counts: list[int] = self._rows["count"].tolist()
 
-    def way(self, flow: int, again: Callable[[Router], Routes] | None = None) -> Way:
-        """Return the way of ``flow``; ``again`` as in ``FlowSet``."""
-        return Way(self, flow, self._counts[flow], self._address + flow * _ROW.itemsize, again)
+    def way(self, flow: int) -> Way:
+        """Return the way of ``flow``."""
+        return Way(self, flow, self._counts[flow], self._address + flow * _ROW.itemsize)
 
 
-@frozen(eq=False)
 class Way:
     """The links of a single flow.
 
@@ -50,25 +50,26 @@ class Way:
         place: Which of those.
         length: How many links it has.
         address: Of what the loops in C read; valid as long as ``ways``, and in this process.
-        again: Returns the route by another router, where links are closed.
     """
 
-    ways: Ways
-    place: int
-    length: int
-    address: int
-    again: Callable[[Router], Routes] | None
+    __slots__ = ("address", "length", "place", "ways")
 
-    @cached_property
+    def __init__(self, ways: Ways, place: int, length: int, address: int) -> None:
+        self.ways = ways
+        self.place = place
+        self.length = length
+        self.address = address
+
+    @property
     def routes(self) -> Routes:
         """The route of that flow alone."""
         routes = self.ways.routes
         return routes if len(routes) == 1 else routes.select(np.array([self.place]))
 
-    def __reduce__(self) -> tuple[Callable[[Routes, Callable[[Router], Routes] | None], Way], tuple[Any, ...]]:
-        return way_of, (self.routes, self.again)
+    @property
+    def again(self) -> Callable[[Router], Routes]:
+        """Returns its route by another router; see ``FlowSet``."""
+        return partial(self.ways.again, self.place)
 
-
-def way_of(routes: Routes, again: Callable[[Router], Routes] | None = None) -> Way:
-    """Return the way of the only flow of ``routes``; ``again`` as in ``FlowSet``."""
-    return Ways(routes).way(0, again)
+    def __getstate__(self) -> None:
+        raise TypeError("a way is of one process")

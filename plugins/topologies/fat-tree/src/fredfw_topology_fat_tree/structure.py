@@ -125,14 +125,17 @@ class XGFT:
             UnsupportedError: A node that is not a host.
         """
         self._require_hosts(max(sources.max(initial=0), destinations.max(initial=0)))
-        places, width = np.array(self.below[:-1]), np.array(self.width[1:])
-        start, end = sources[:, None] // places, destinations[:, None] // places
-        top = self.first_links[:-1] + path[:, None] // (self.width[-1] // width)
-        climbs = start != end
-        return (
-            np.hstack([start * width + top, (self.first_links[-1] + end * width + top)[:, ::-1]]),
-            np.hstack([climbs, climbs[:, ::-1]]),
-        )
+        links = np.empty((len(sources), 2 * self.height), dtype=np.intp)
+        used = np.empty(links.shape, dtype=bool)
+        # Level by level, for arrays whose rows are short take far longer.
+        for level, places in enumerate(self.below[:-1]):
+            width = self.width[level + 1]
+            start, end = sources // places, destinations // places
+            top = self.first_links[level] + path // (self.width[-1] // width)
+            links[:, level] = start * width + top
+            links[:, -1 - level] = self.first_links[-1] + end * width + top
+            used[:, level] = used[:, -1 - level] = start != end
+        return links, used
 
     def climb(self, source: int, destination: int, path: int) -> list[int]:
         """Return the links of one shortest path, as ``walk`` does for many.
