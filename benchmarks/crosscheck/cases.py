@@ -7,14 +7,14 @@ precisions mean nothing. Bytes are whole, for SimGrid counts them so.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import Any, TextIO
 
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw import CollectiveRequest, Fabric, FlowNetwork, FlowSet, Framework, Pattern, Routes, Schedule
+from fredfw import CollectiveRequest, Fabric, FlowNetwork, Framework, Pattern, Schedule
 from fredfw.embed import NetworkBackend
 from fredfw.simulation import Lowering, MaxMin
 from fredfw.simulation.fidelity import run_of
@@ -227,20 +227,22 @@ class Flows(Case):
             yield start, [Step(1, self.sources[one], self.destinations[one], self.volumes[one])]
 
     def ends(self, fidelity: str = "stepwise") -> FloatArray:
-        """See ``Case.ends``; a flow has but one step."""
+        """See ``Case.ends``; a flow has but one step, and is a message."""
         del fidelity
-        network = FlowNetwork(self.fabric, MaxMin())
-        routes = self.fabric.router.route(self.fabric, self.sources, self.destinations)
-        ends = np.full(len(self.starts), np.nan)
+        backend = NetworkBackend(self.fabric, plugins=FRAMEWORK.plugins)
+        number = {node: npu for npu, node in enumerate(self.fabric.npus.tolist())}
+        ends = [0.0] * len(self.starts)
 
         def ended(flow: int) -> None:
-            ends[flow] = network.now
+            ends[flow] = backend.now
 
-        for flow, start in enumerate(self.starts.tolist()):
-            route = routes.select(np.array([flow]))
-            _send(network, start, route, float(self.volumes[flow]), partial(ended, flow))
-        network.advance()
-        return ends
+        flows = zip(self.starts.tolist(), self.sources.tolist(), self.destinations.tolist(), self.volumes, strict=True)
+        # They are in the order of their starts.
+        for flow, (start, source, destination, volume) in enumerate(flows):
+            backend.advance(start)
+            backend.send(number[source], number[destination], float(volume), on_complete=partial(ended, flow))
+        backend.run_until_idle()
+        return np.array(ends)
 
 
 @frozen(eq=False)
@@ -298,16 +300,6 @@ class Messages(Case):
             enter(npu)
         backend.run_until_idle()
         return np.array([last])
-
-
-def _send(network: FlowNetwork, start: float, route: Routes, volume: float, on_complete: Callable[[], None]) -> None:
-    """Send ``volume`` bytes over ``route`` in ``start`` seconds."""
-    flows = FlowSet(route, np.array([volume]), np.zeros(1, dtype=np.intp), activities=1)
-
-    def begin() -> None:
-        network.start(flows, lambda _: on_complete())
-
-    network.schedule(start, begin)
 
 
 def fabric(topology: str, latency: float = 0.0, **fields: Any) -> Fabric:

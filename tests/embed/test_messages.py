@@ -138,14 +138,14 @@ def run(case: Case, *, plain: bool) -> Program:
 def test_messages_end_as_flow_sets_do(case: Case) -> None:
     program, expected = run(case, plain=True), run(case, plain=False)
     assert program.seen == expected.seen  # to the last bit, and in this order
-    for mine, others in zip(program.links, expected.links, strict=True):
-        np.testing.assert_allclose(mine, others, rtol=1e-12)
-    mine, others = program.network.statistics(), expected.network.statistics()
+    for mine, theirs in zip(program.links, expected.links, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+    counts, others = program.network.statistics(), expected.network.statistics()
     for name in ("events", "batches", "flows", "met", "waits"):
-        assert mine[name] == others[name]
+        assert counts[name] == others[name]
     # A set of messages is not remembered.
-    assert mine["solves"] >= others["solves"]
-    assert mine["solves"] + mine["cached"] == others["solves"] + others["cached"]
+    assert counts["solves"] >= others["solves"]
+    assert counts["solves"] + counts["cached"] == others["solves"] + others["cached"]
 
 
 @settings(max_examples=50, deadline=None)
@@ -216,13 +216,15 @@ def test_a_program_that_sends_much_has_routes_found_together() -> None:
     for source in range(64):
         for destination in range(64):
             routes = paths.way(source, destination).routes
-            alone = answers.path(fabric.router, fabric, source, destination)
-            assert routes.links.tolist() == alone.links.tolist()
-            assert routes.latencies.tolist() == alone.latencies.tolist()
+            expected = answers.path(fabric.router, fabric, source, destination)
+            assert routes.links.tolist() == expected.links.tolist()
+            assert routes.latencies.tolist() == expected.latencies.tolist()
             assert paths.way(source, destination) is paths.way(source, destination)
-    assert router.asked[:8] == [1] * 8
-    assert len(router.asked) < 20
-    assert sum(router.asked) == 8 + 64 * 64
+    alone = [asked for asked in router.asked if asked == 1]
+    assert len(alone) < 40
+    assert len(router.asked) - len(alone) < 10
+    assert sum(router.asked) == len(alone) + 64 * 64
+    assert max(router.asked) <= 1024 * len(alone)
 
 
 class Broken(Counting):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from attrs import evolve, frozen
 
-from fredfw.embed import NetworkBackend, backend
+from fredfw.embed import NetworkBackend, paths
 from fredfw.errors import PluginError
 from fredfw.fabric import Fabric, LiveRouter, Routes, ShortestPathRouter, answers
 from fredfw.typing import IntArray
@@ -125,11 +125,11 @@ def test_a_path_over_a_failed_link_goes_another_way() -> None:
 
 
 def test_a_backend_keeps_the_routes_of_so_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "_REMEMBERED", 2)
+    monkeypatch.setattr(paths, "_ALONE", 2)
     network, ends = NetworkBackend(RING.with_defaults(router=Onward())), []
     for destination in (1, 2, 3, 1, 2):
         network.send(0, destination, 1.0, on_complete=lambda: ends.append(network.now))
         network.run_until_idle()
     # A second for each, and a tenth for each link.
     assert ends == pytest.approx([1.1, 2.3, 3.6, 4.7, 5.9])
-    assert list(network._routes) == [(0, 1), (0, 2)]
+    assert list(network._paths._ways) == [(0, 1), (0, 2)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+import math
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any, NewType, TypeGuard, TypeVar
 
@@ -201,11 +202,15 @@ class NetworkBackend:
         """
         source, destination = self._end_point(src, "src"), self._end_point(dst, "dst")
         size = _quantity(bytes, Unit.BYTES, "bytes")
+        # What is as it mostly is need not be looked at in functions of its own, which take longer than what they do.
         if tag is not None:
             _check_tag(tag)
-        _check_callback(on_complete)
-        _check_label(label)
-        priority = _class(priority)
+        if not callable(on_complete):
+            _check_callback(on_complete)
+        if type(label) is not str:
+            _check_label(label)
+        if type(priority) is not int or priority:
+            priority = _class(priority)
         way = self._paths.way(source, destination)
         self._handles = handle = Handle(self._handles + 1)
         ended = partial(self._end if tag is None else self._delivered, handle)
@@ -341,9 +346,7 @@ class NetworkBackend:
         Raises:
             InputError: ``until`` lies in the past or is not finite, or this is called in a callback.
         """
-        time = _quantity(until, Unit.SECONDS, "until")
-        with self._step():
-            self._network.advance(time)
+        self._advance(_quantity(until, Unit.SECONDS, "until"))
 
     def run_until_idle(self) -> None:
         """Let everything happen, and stop at the last event.
@@ -352,8 +355,7 @@ class NetworkBackend:
             DeadlockError: Something under way can never end; names it.
             InputError: This is called in a callback.
         """
-        with self._step():
-            self._network.advance()
+        self._advance(math.inf)
         if self._operations:
             waiting = [operation.what for operation in self._operations.values()]
             lines = waiting[:_LISTED]
@@ -466,14 +468,13 @@ class NetworkBackend:
         self._handles += 1
         return Handle(self._handles)
 
-    @contextmanager
-    def _step(self) -> Iterator[None]:
+    def _advance(self, until: float) -> None:
         if self._stepping:
             accepted = "one step at a time: after the callback has returned, and in one thread"
             raise InputError("the network is already in a step", key="advance", accepted=accepted)
         self._stepping = True
         try:
-            yield
+            self._network.advance(until)
         finally:
             self._stepping = False
 
@@ -619,7 +620,7 @@ def _quantity(value: object, unit: Unit, key: str) -> float:
 
 
 def _class(priority: int) -> int:
-    if not (type(priority) is int or _is_number(priority)) or not 0 <= priority < _CLASSES:
+    if not _is_number(priority) or not 0 <= priority < _CLASSES:
         accepted = f"0 for the highest, 1, 2, ... to {_CLASSES - 1}"
         raise InputError(f"{priority!r} is not a class", key="priority", accepted=accepted)
     return int(priority)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 from attrs import frozen
@@ -12,13 +13,11 @@ from fredfw.fabric import Fabric, LiveRouter, Router, Routes, answers
 from fredfw.simulation.core.ways import Way, Ways
 from fredfw.typing import IntArray
 
-# Of how many pairs the routes are kept: some 50 MB where they are asked for one by one.
-_REMEMBERED = 2**16
-# After so many pairs, the routes of so many times as many as have been asked for are asked for together, which takes as
-# long as the others took; but never more than so many at once.
-_ONE_BY_ONE, _TIMES, _TOGETHER = 8, 256, 2**14
-# On a fabric of more NPUs a program is not expected to send from one to all.
-_NPUS = 4096
+# Of how many pairs the routes are kept that were asked for alone, and of how many others: some 50 MB each.
+_ALONE, _TOGETHER = 2**16, 2**19
+# A program that has asked for so many pairs, one by one, may ask for more. For each of them, routes of so many others
+# are found together: from some sources to all NPUs, and each time from half as many more.
+_FEW, _EACH, _MORE = 8, 1024, 0.5
 
 
 class Paths:
@@ -37,9 +36,10 @@ class Paths:
         """Ask ``router`` from now on."""
         self._router = router
         # A router around failed links counts what it is asked for.
-        self._together = len(self._fabric.npus) <= _NPUS and not isinstance(router, LiveRouter)
-        self._asked = 0
-        self._forget()
+        self._together = not isinstance(router, LiveRouter)
+        self._alone = 0  # how many pairs were asked for alone
+        self._ways: dict[tuple[int, int], Way] = {}
+        self._rows: dict[int, tuple[Ways, int]] = {}
 
     def way(self, source: int, destination: int) -> Way:
         """Return the way from one node to another.
@@ -51,8 +51,8 @@ class Paths:
         ends = source, destination
         way = self._ways.get(ends)
         if way is None:
-            if len(self._ways) >= _REMEMBERED:
-                self._forget()
+            if len(self._ways) == _ALONE:
+                del self._ways[next(iter(self._ways))]
             way = self._ways[ends] = self._find(source, destination)
         return way
 
@@ -61,22 +61,23 @@ class Paths:
         place = -1 if row is None else self._numbers.item(destination)
         if row is not None and place >= 0:
             return row[0].way(row[1] + place)
+        self._alone += 1
         routes = answers.path(self._router, self._fabric, source, destination)
         return Ways(routes, _Again(self._fabric, np.array([source]), np.array([destination]))).way(0)
 
     def _row(self, source: int) -> tuple[Ways, int] | None:
         """Return the ways from ``source`` to all NPUs, which begin with the flow of a number.
 
-        It is ``None`` where it is too early for that.
+        It is ``None`` where it is not time to look for them.
         """
-        self._asked += 1
+        npus, rows = self._fabric.npus, len(self._rows)
+        count = min(_EACH * self._alone, _TOGETHER) // len(npus) - rows
         first = self._numbers.item(source)
-        if self._asked <= _ONE_BY_ONE or not self._together or first < 0:
+        if not self._together or self._alone < _FEW or count < max(1, _MORE * rows) or first < 0:
             return None
-        npus = self._fabric.npus
-        # With those of the next, which a program that sends from all will need.
-        last = first + max(1, min(_TIMES * self._asked, _TOGETHER) // len(npus))
-        senders = [node for node in npus[first:last].tolist() if node not in self._rows]
+        # From the next ones, too, which a program that sends from all will need.
+        following = np.concatenate([npus[first:], npus[:first]]).tolist()
+        senders = list(islice((node for node in following if node not in self._rows), count))
         sources, destinations = np.repeat(senders, len(npus)), np.tile(npus, len(senders))
         try:
             routes = answers.route(self._router, self._fabric, sources, destinations)
@@ -93,10 +94,6 @@ class Paths:
         numbers = np.full(len(self._fabric.kinds), -1)
         numbers[self._fabric.npus] = np.arange(len(self._fabric.npus))
         return numbers
-
-    def _forget(self) -> None:
-        self._ways: dict[tuple[int, int], Way] = {}
-        self._rows: dict[int, tuple[Ways, int]] = {}
 
     def __getstate__(self) -> tuple[Fabric, Router]:
         return self._fabric, self._router

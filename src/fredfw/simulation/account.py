@@ -89,7 +89,7 @@ class Account:
                 places.append(way.place)
                 volumes.append(volume)
             for ways, (places, volumes) in together.items():
-                yield label, ways.routes, np.bincount(places, volumes, len(ways.routes))
+                yield label, ways.routes, np.bincount(places, volumes, len(ways.routes)).astype(float)
 
     def __getstate__(self) -> dict[str, Any]:
         if self._sent:  # ways are of this process

@@ -18,8 +18,8 @@ from fredfw.simulation.requests import Completion, Request
 _ALONE = everybody(1)
 
 
-# Its way, its bytes, what is called when it is delivered, its class, what its bytes are accounted to, and when it was put
-# on the links.
+# Its way, its bytes, what is called when it is delivered, its class, what its bytes are accounted to, and when it was
+# put on the links.
 Message = tuple[Way, float, Completion, int, str, float]
 
 

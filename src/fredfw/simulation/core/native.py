@@ -102,5 +102,5 @@ class NativeSlots(Slots):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        rebound = ("_address", "_code", "_deliveries", "_found", "_found_address", "_put", "_rates", "_rates_address", "_step")
+        rebound = {name for name in state if name.startswith("_")}  # addresses, and memory of the loops in C alone
         return {name: value for name, value in state.items() if name not in rebound}

@@ -38,8 +38,8 @@ SEQUENCE, NOW = 18, _COUNTS + _ASKED
 ASKED = _COUNTS
 # So many arrays more have the loops in C.
 OWN = 2
-# What a step has come to, where it has not delivered a message: nothing is due, the first event of the calendar is, flows
-# are drained of which not all are messages (``found``), or all flows have to be solved.
+# What a step has come to, where it has not delivered a message: nothing is due, the first event of the calendar is,
+# flows are drained of which not all are messages (``found``), or all flows have to be solved.
 NOTHING_DUE, CALENDAR, FLOWS_DRAINED, RATES_UNKNOWN = 0, -4, -5, -6
 # What a slot has before it is taken, where that is not 0.
 _UNUSED = {"mark": -1}
@@ -239,8 +239,8 @@ class Slots(ABC):
         self.view = {name: getattr(self, name).data for name in names if name != "coefficient"}
 
     def _read_table(self) -> None:
-        self.counts: memoryview[int] = self.table.data
-        self.times: memoryview[float] = self.table.view(np.float64).data
+        self.counts = self.table.data
+        self.times = self.table.data.cast("B").cast("d")
 
     @property
     def first(self) -> float:

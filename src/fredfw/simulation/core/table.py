@@ -99,11 +99,11 @@ class FlowTable(ABC):
         self._slots.stepping = 0
 
     def step(self, until: float, calendar: Calendar) -> int:
-        """Go on, at most to ``until``, until there is something to do elsewhere; return what, as ``Slots.step`` does."""
-        slots, times = self._slots, self._slots.times
+        """Go on, at most to ``until``, until there is something to do elsewhere; return what ``Slots.step`` does."""
+        slots = self._slots
         time, order = calendar.head()
         what = slots.step(until, time, order, calendar.sequence)
-        calendar.now, calendar.sequence = times[NOW], slots.counts[SEQUENCE]
+        calendar.now, calendar.sequence = slots.times[NOW], slots.counts[SEQUENCE]
         return what
 
     def settle(self) -> float:
