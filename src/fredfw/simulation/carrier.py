@@ -256,11 +256,11 @@ class Carrier:
 
     def finish_first(self) -> None:
         """Note when the flows that are drained now, before all others, will be delivered."""
-        for taken in self.table.take_found():
-            if isinstance(taken, int):
-                self.table.deliver(taken, self.calendar.number())
+        for load, drained in self.table.take_found():
+            if load is None:
+                assert drained is not None  # it is the slot of a message
+                self.table.deliver(drained.item(), self.calendar.number())
                 continue
-            load, drained = taken
             assert isinstance(load, BatchLoad)
             batch, flows = load.batch, load.batch.request.flows
             # All flows at once, over the routes whose latencies are known, or else activity by activity.

@@ -116,6 +116,9 @@ class FlowNetwork:
                 messages.deliver(what)
             elif what == CALENDAR:
                 calendar.run_first()
+                # Messages are drained in steps alone, so that no delivery comes between.
+                while calendar.first <= calendar.now < table.first_delivery:
+                    calendar.run_first()
             elif what == FLOWS_DRAINED:
                 carrier.finish_first()
             else:

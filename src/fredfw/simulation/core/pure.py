@@ -236,7 +236,7 @@ class PureSlots(Slots):
         if slot == self.room or end > self.pair_room or (routes.coefficients is not None and self.coefficient is None):
             return False
         view = self.view
-        self._append_one(routes, volume, math.inf, self.now)
+        self._append_one(0, first, way.length, volume, math.inf, self.now)
         view["tickets"][slot], view["latency"][slot] = ticket, routes.slowest
         self.link[first:end] = routes.links
         if self.coefficient is not None:

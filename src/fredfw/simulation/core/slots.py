@@ -32,8 +32,8 @@ ARRAYS = (
     *("tickets", "latency"),
 )
 _COUNTS, _ASKED, _TIMES = 27, 6, 3
-# The places of two, which each step looks at.
-SEQUENCE, NOW = 18, _COUNTS + _ASKED
+# The places of those that each step looks at.
+SEQUENCE, NOW, FIRST_DONE = 18, _COUNTS + _ASKED, _COUNTS + _ASKED + 1
 # The place of what the loops in C are asked for.
 ASKED = _COUNTS
 # So many arrays more have the loops in C.
@@ -43,6 +43,8 @@ OWN = 2
 NOTHING_DUE, CALENDAR, FLOWS_DRAINED, RATES_UNKNOWN = 0, -4, -5, -6
 # What a slot has before it is taken, where that is not 0.
 _UNUSED = {"mark": -1}
+# So few flows are written one by one.
+_SMALL = 4
 # Pairs are numbered with 32 bits.
 _MOST_PAIRS = 2**31 - 1
 _LEAST_ROOM = 64
@@ -167,7 +169,7 @@ class Slots(ABC):
     _all_passes = _Count(25)
     _most_passes = _Count(26)
     now = _Time(NOW)
-    first_done = _Time(NOW + 1)
+    first_done = _Time(FIRST_DONE)
     first_delivery = _Time(NOW + 2)
 
     view: dict[str, memoryview[Any]]
@@ -328,8 +330,11 @@ class Slots(ABC):
         end, last = first + len(volumes), pairs + len(routes.links)
         if end > len(self.volume) or last > len(self.link):
             self._grow(end, last)
-        if end == first + 1:
-            self._append_one(routes, float(volumes[0]), math.inf if caps is None else float(caps[0]), now)
+        if end <= first + _SMALL:
+            limits = [math.inf] * len(volumes) if caps is None else caps.tolist()
+            bounds = routes.offsets.tolist()
+            for flow, (volume, cap) in enumerate(zip(volumes.tolist(), limits, strict=True)):
+                self._append_one(flow, pairs + bounds[flow], bounds[flow + 1] - bounds[flow], volume, cap, now)
         else:
             self._append_all(routes, volumes, caps, now)
         self.link[pairs:last] = routes.links
@@ -347,18 +352,18 @@ class Slots(ABC):
             self.bind()
         return self.coefficient
 
-    def _append_one(self, routes: Routes, volume: float, cap: float, now: float) -> None:
-        """Fill the next slot; through memory views, for to set one entry of an array takes longer."""
-        slot, view = self.slots, self.view
+    def _append_one(self, member: int, start: int, length: int, volume: float, cap: float, now: float) -> None:
+        """Fill a slot; through memory views, for to set one entry of an array takes longer."""
+        slot, view = self.slots + member, self.view
         view["volume"][slot] = view["remaining"][slot] = volume
         view["since"][slot] = now
         view["rate"][slot] = 0.0
         view["finish"][slot] = math.inf
         view["cap"][slot] = cap
-        view["start"][slot] = self.pairs
-        view["length"][slot] = len(routes.links)
+        view["start"][slot] = start
+        view["length"][slot] = length
         view["draining"][slot] = 1
-        view["member"][slot] = 0
+        view["member"][slot] = member
         view["tickets"][slot] = 0
 
     def _append_all(self, routes: Routes, volumes: FloatArray, caps: FloatArray | None, now: float) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator
 from hashlib import blake2b
 from typing import ClassVar
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from fredfw.simulation.calendar import Calendar
 from fredfw.simulation.core.loads import Load, Statistics
-from fredfw.simulation.core.slots import NOW, SEQUENCE, Places, slots_class
+from fredfw.simulation.core.slots import FIRST_DONE, NOW, SEQUENCE, Places, slots_class
 from fredfw.simulation.core.ways import Way
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.sharing import Effort, Incidence
@@ -100,10 +99,12 @@ class FlowTable(ABC):
 
     def step(self, until: float, calendar: Calendar) -> int:
         """Go on, at most to ``until``, until there is something to do elsewhere; return what ``Slots.step`` does."""
-        slots = self._slots
+        slots, times = self._slots, self._slots.times
         time, order = calendar.head()
+        if not self.serves_messages and time > times[NOW] and math.isnan(times[FIRST_DONE]):
+            self.settle()  # which the slots would come back for
         what = slots.step(until, time, order, calendar.sequence)
-        calendar.now, calendar.sequence = slots.times[NOW], slots.counts[SEQUENCE]
+        calendar.now, calendar.sequence = times[NOW], slots.counts[SEQUENCE]
         return what
 
     def settle(self) -> float:
@@ -129,21 +130,25 @@ class FlowTable(ABC):
         slots.now = slots.first_done
         return self._taken(slots.take(slots.now))
 
-    def take_found(self) -> Iterator[Taken | int]:
-        """Take off the links what the last step has found drained: parts of loads, and slots of messages, in order."""
+    def take_found(self) -> list[tuple[Load | None, IntArray | None]]:
+        """Take off the links what the last step has found drained, which is part of loads, or messages.
+
+        Returns:
+            In the order of slots, the loads with what ``take_first`` says; of a message, which has none, its slot.
+        """
         slots = self._slots
         gone, messages = slots.found(), slots.messages
         slots.drop(gone)
         if not messages:
-            yield from self._taken(gone)
-            return
-        ends = np.flatnonzero(slots.tickets[gone])
+            return [*self._taken(gone)]
+        found: list[tuple[Load | None, IntArray | None]] = []
         begin = 0
-        for end in [*ends.tolist(), len(gone)]:
-            yield from self._taken(gone[begin:end])
+        for end in [*np.flatnonzero(slots.tickets[gone]).tolist(), len(gone)]:
+            found += self._taken(gone[begin:end])
             if end < len(gone):
-                yield int(gone[end])
+                found.append((None, gone[end : end + 1].astype(np.intp)))
             begin = end + 1
+        return found
 
     def deliver(self, slot: int, order: int) -> None:
         """Have the message of ``slot``, which is drained now, delivered; ``order`` is the number of that event."""
