@@ -2,6 +2,7 @@ import gc
 import math
 import weakref
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from fredfw.collectives.schedule import POLICIES
 from fredfw.errors import InputError, SimulationError
 from fredfw.fabric import Admission, Decision, Fabric, FlowSet, Refuse, Routes, Start, Wait
 from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
+from fredfw.simulation.core import compiled
+from fredfw.simulation.core.ways import Ways
 from fredfw.typing import IntArray
 
 
@@ -158,6 +161,35 @@ def test_flows_that_have_ended_are_forgotten_without_a_search_for_rings_of_refer
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("kind", ["c", "python"])
+def test_single_flows_and_flow_sets_that_end_together_end_as_they_came(
+    kind: str, first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "python":
+        monkeypatch.setattr(compiled, "library", lambda: None)
+    on, seen = FlowNetwork(pipe(1.0), MaxMin()), list[tuple[str, float]]()
+
+    def note(name: str, _: object) -> None:
+        seen.append((name, on.now))
+
+    routes = flows([1.0], latency=0.0).routes
+    way = Ways(routes, lambda flow, router: routes).way(0)
+    on.schedule(4.0, partial(note, "timer", None))
+    if first:
+        on.send(way, 1.0, partial(note, "single"))
+    on.start(flows([1.0, 1.0], latency=0.0), partial(note, "set"))
+    if not first:
+        on.send(way, 1.0, partial(note, "single"))
+    on.send(way, 1.0, partial(note, "last"))
+    on.advance()
+    # Four of a byte share a byte per second; what they end with becomes known later than the timer.
+    names = ["single", "set"] if first else ["set", "single"]
+    assert seen == [(name, 4.0) for name in ("timer", *names, "last")]
+    assert on.statistics.events == 1
+    assert on.link_bytes()[""].tolist() == [4.0]
 
 
 def test_past_and_nonsense_times_are_refused() -> None:

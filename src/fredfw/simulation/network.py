@@ -171,7 +171,21 @@ class FlowNetwork:
         return ticket
 
     def send(self, way: Way, volume: float, on_complete: Completion, priority: int = 0, label: str = "") -> int:
-        """Do what ``start`` does for a single flow of ``volume`` bytes, at less cost where nothing hinders it."""
+        """Start a single flow now, or as the fabric's admission decides; return a ticket to cancel it with.
+
+        It does what ``start`` does with a flow set of that flow, at less cost where nothing but links can hinder it.
+
+        Args:
+            way: Its links.
+            volume: Its bytes.
+            on_complete: Gets the number of the only activity when it ends.
+            priority: Its class for the sharing policy.
+            label: What its bytes are accounted to.
+
+        Raises:
+            RefusedError: The admission refuses it.
+            PluginError: It fails, or returns what cannot be done.
+        """
         carrier = self._carrier
         if carrier.claims.held:  # what they let go of may be repetitions
             carrier.claims.yield_links(way.routes.links)
