@@ -80,3 +80,21 @@ def test_bytes_by_label_add_up_to_those_of_the_link() -> None:
     assert {label: float(moved.sum()) for label, moved in result.link_bytes_by_label.items()} == pytest.approx(
         result.bytes_by_cause
     )
+
+
+def test_switches_of_a_dimension_are_one_tier() -> None:
+    topology = {
+        "name": "multi-dimensional",
+        "dimensions": ["ring 4", "switch 2", "switch 3"],
+        "bandwidths": ["4 GB/s", "1 GB/s", "1 GB/s"],
+        "latencies": ["0 s"],
+        "names": ["package", "node", "pod"],
+    }
+    found = {tier.name: tier.links for tier in tier_loads(run_on({"topology": topology}))}
+    assert found == {
+        "npu -> npu, dimension 0": 48,
+        "npu -> node": 24,
+        "node -> npu": 24,
+        "npu -> pod": 24,
+        "pod -> npu": 24,
+    }

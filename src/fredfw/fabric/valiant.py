@@ -21,9 +21,10 @@ from fredfw.typing import IntArray
 class ValiantRouter(Router):
     """Routes each pair over an NPU that a hash of the two and ``seed`` chooses. Fits every fabric.
 
-    A path leads to that NPU and on from there, along dimensions where the fabric is a product of them and over the
-    fewest hops elsewhere. Where it comes back to a node, the circle is left out (Valiant and Brebner, "Universal
-    schemes for parallel communication", STOC 1981). A pair keeps to its path. Trees are those without the detour.
+    A path leads to that NPU and on from there, along dimensions where the fabric is a product of them. Elsewhere it
+    goes over the fewest hops, and ties go to the lowest-numbered links, so that some carry more. Where it comes back to
+    a node, the circle is left out (Valiant and Brebner, "Universal schemes for parallel communication", STOC 1981). A
+    pair keeps to its path. Trees are those without the detour.
     """
 
     name: ClassVar[str] = "valiant"

@@ -12,8 +12,9 @@ from fredfw.fabric import Fabric, NodeKind
 from fredfw.report.data import LinkLoad, link_loads
 from fredfw.typing import IntArray
 
-# The number at the end of a node's name, and of what it is part of: npu3, L1.2, node4.npu3.
-_NUMBER = re.compile(r"[ ._-]?\d+$|\d+(?=\.[a-zA-Z])")
+# The number or place at the end of a node's name, and the number of what it is part of: npu3, L1.2, node4.npu3,
+# pod(0,3,*).
+_NUMBER = re.compile(r"[ ._-]?\d+$|\([^()]*\)$|\d+(?=\.[a-zA-Z])")
 _NO_DIMENSION = -1
 
 

@@ -234,13 +234,13 @@ class Floors:
         routes = self._routes(sketch, members[None, :])
         if routes is None:
             return self.unrouted(sketch, members)
-        used, place = np.unique(routes.links, return_inverse=True)
-        width, capacity = len(used), capacities[used]
-        busiest = float((_sums(routes, sketch.totals, place, width) / capacity).max(initial=0.0))
+        used = np.zeros(len(capacities), dtype=bool)
+        used[routes.links] = True
+        width, capacity = int(used.sum()), capacities[used]
+        cells = np.cumsum(used) - 1
+        busiest = float((_sums(routes, sketch.totals, cells[routes.links], width) / capacity).max(initial=0.0))
         per_byte, crowd = np.zeros(count), 0
         if 0 < count * width <= _CELLS:
-            cells = np.zeros(len(capacities), dtype=np.intp)
-            cells[used] = np.arange(width)
             mine = routes.select(sketch.pair)
             cell = np.repeat(sketch.phase, np.diff(mine.offsets)) * width + cells[mine.links]
             per_byte = (_sums(mine, sketch.volume, cell, count * width).reshape(count, width) / capacity).max(axis=1)

@@ -54,9 +54,9 @@ class Themis(CollectiveAlgorithm):
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """See ``CollectiveAlgorithm.variants``: as many chunks as come close to the bound in little time."""
+        """See ``CollectiveAlgorithm.variants``: as many chunks as are published, and half of them."""
         del pattern
-        return [cls(chunks=chunks) for chunks in (32,)]
+        return [cls(chunks=chunks) for chunks in (32, 64)]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """See ``CollectiveAlgorithm.refusal``."""

@@ -37,8 +37,8 @@ class TorusRing(CollectiveAlgorithm):
     large MPI collectives on torus interconnects", ICS 2010). Where they differ, parts wait for each other, and a
     pipeline of more ``chunks`` comes closer to the bound.
 
-    Fits groups that are a full product of closed rings, switches and pairs. Both ways are used where all rings allow
-    it; the two ways round a pair or a switch are the same links.
+    Fits groups that are a full product of closed rings, switches, fully connected levels and pairs. Both ways are used
+    where all rings allow it; the two ways round a pair or a switch are the same links.
     """
 
     name: ClassVar[str] = "torus-ring"
