@@ -41,7 +41,7 @@ def test_every_preset_is_complete(name: str) -> None:
 
 
 def test_the_page_lists_the_table() -> None:
-    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", PAGE.read_text("utf-8"), re.M)
+    rows = re.findall(r"^\| ([\w-]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", PAGE.read_text("utf-8"), re.M)
     listed = {name: [one.strip() for one in cells] for name, *cells in rows if name in table()}
     assert list(listed) == list(table())
     for name, cells in listed.items():
