@@ -83,3 +83,30 @@ def test_mistakes_in_python() -> None:
         Npu.of("v1000")
     with pytest.raises(InputError, match="precision: 'h100' has no rate for 'memory'"):
         Npu.of("h100", "memory")
+
+
+def test_a_fabric_may_have_npus_of_its_own() -> None:
+    fabrics = {
+        "slow": {"topology": {"name": "switch", "npus": 4}, "npu": {"preset": "a100"}},
+        "lazy": {"topology": {"name": "switch", "npus": 4}, "npu": {"preset": "h100", "efficiency": 0.5}},
+        "own": {"topology": {"name": "switch", "npus": 4}},
+    }
+    workload = {"name": "transformer", "model": "gpt-3", "dp": 4, "layers": 2, "hidden": 1024, "heads": 16}
+    tables = {"fabrics": fabrics, "workloads": {"w": {"workload": workload}}, "npu": {"preset": "h100"}}
+    framework = Framework()
+    compute = {}
+    for name, npu in (("slow", Npu.of("a100")), ("lazy", Npu.of("h100", efficiency=0.5)), ("own", Npu.of("h100"))):
+        result = framework.run(framework.load_experiment(tables), fabric=name)
+        compute[name] = result.breakdown["compute"]
+        assert result.provenance["npu"]["peak"] == npu.peak
+    assert compute["slow"] > compute["own"]
+    assert compute["own"] < compute["lazy"] < 2 * compute["own"]  # what memory limits takes no longer
+    rows = {row.fabric: row for row in framework.compare(framework.load_experiment({**tables, "baseline": "own"})).rows}
+    assert any("other NPUs than the baseline's compute" in note for note in rows["slow"].notes)
+    assert not rows["own"].notes
+
+
+def test_mistakes_in_the_npus_of_a_fabric() -> None:
+    fabrics = {"f": {"topology": "mesh2d", "npu": {"preset": "h10"}}}
+    with pytest.raises(InputError, match=re.escape("fabrics.f.npu.preset: no NPU 'h10'; did you mean 'h100'")):
+        Framework().outline({"fabrics": fabrics, "workloads": {"w": {"workload": "microbenchmark"}}})

@@ -168,6 +168,8 @@ def _plugins_at(experiment: Experiment, parts: tuple[str, ...]) -> list[object]:
     match parts:
         case ("npu",):
             return [experiment.npu]
+        case ("fabrics", name, "npu"):
+            return [one.npu for one in experiment.fabrics if one.template == name and one.npu]
         case ("fabrics", name, "topology" | "sweep"):
             return [one.topology for one in experiment.fabrics if one.template == name]
         case ("fabrics", name, "topology", *fields):

@@ -220,7 +220,7 @@ def assemble(
                     cell.work,
                     cell.seconds,
                     npus=len(cell.placement),
-                    peak=outline.npu.peak,
+                    peak=outline.npu_of(fabric).peak,
                     compute_scale=workload.compute_scale,
                 ),
                 baseline_workload=baseline.workload,
@@ -279,6 +279,8 @@ def _unlike(cell: Cell, baseline: Cell) -> tuple[str, ...]:
         notes.append(
             f"an NPU can send {ratio:.3g} times the baseline's bandwidth: the links differ, not only the topology"
         )
+    if cell.provenance.get("npu") != baseline.provenance.get("npu"):
+        notes.append("other NPUs than the baseline's compute: computation differs, not only the network")
     return tuple(notes)
 
 

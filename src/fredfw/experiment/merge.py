@@ -53,7 +53,7 @@ def _expected(outline: AnyOutline, workload: str, fabric: str) -> dict[str, Any]
     row, column = outline.workload(workload), outline.fabric(fabric)
     return {
         "written": {"fabric": column.written, "workload": row.written},
-        "npu": configure.unstructure(outline.npu),
+        "npu": configure.unstructure(outline.npu_of(column)),
         "compute_scale": row.compute_scale,
         "priorities": list(outline.priorities),
         "fidelity": outline.fidelity_of(row, column),

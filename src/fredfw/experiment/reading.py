@@ -174,7 +174,7 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         fabrics=tuple(_fabric(*section, baseline) for section in sections["fabrics"]),
         workloads=_scaled([_workload(*section) for section in sections["workloads"]]),
         baseline=baseline,
-        npu=_npu(_table(content.get("npu", {}), "npu")),
+        npu=_npu(_table(content.get("npu", {}), "npu"), "npu"),
         priorities=_texts(content.get("priorities", list(PRIORITIES)), "priorities"),
         fidelity=_choice(content.get("fidelity", COMPRESSED), FIDELITIES, "fidelity"),
         references=_listed(content, "references", Reference),
@@ -184,28 +184,30 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
     )
 
 
-def _npu(table: Mapping[str, Any]) -> Npu:
+def _npu(table: Mapping[str, Any], key: str) -> Npu:
     """Return what computes: an accelerator by name, with what is given in place of its values."""
     own = ("preset", "precision")
-    _check_keys(table, (*own, *schema.settings(Npu)), "npu")
+    _check_keys(table, (*own, *schema.settings(Npu)), key)
     given = {key: value for key, value in table.items() if key not in own}
     if "preset" in table:
-        preset = _text(table["preset"], "npu.preset")
-        precision = _choice(table.get("precision", npus.PRECISIONS[0]), npus.PRECISIONS, "npu.precision")
+        preset = _text(table["preset"], f"{key}.preset")
+        precision = _choice(table.get("precision", npus.PRECISIONS[0]), npus.PRECISIONS, f"{key}.precision")
         try:
             given = {**npus.values(preset, precision), **given}
         except InputError as error:
-            raise error.at(key="npu") from None
+            raise error.at(key=key) from None
     elif "precision" in table:
-        raise InputError("there is no preset whose rate it chooses", key="npu.precision", accepted="with npu.preset")
-    return configure.build(Npu, given, key_prefix="npu")
+        raise InputError(
+            "there is no preset whose rate it chooses", key=f"{key}.precision", accepted=f"with {key}.preset"
+        )
+    return configure.build(Npu, given, key_prefix=key)
 
 
 def _fabric(
     name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any], baseline: str
 ) -> FabricSection:
     key = f"fabrics.{name}"
-    _check_keys(table, (*FabricSection.PLUGINS, "baseline", "fidelity", "sweep"), key, plugin="topology")
+    _check_keys(table, (*FabricSection.PLUGINS, "baseline", "fidelity", "npu", "sweep"), key, plugin="topology")
     if "topology" not in table:
         raise InputError("the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }")
     own = _text(table.get("baseline", baseline), f"{key}.baseline")
@@ -216,6 +218,7 @@ def _fabric(
         table=table,
         baseline=fill(own, settings),
         fidelity=_choice(table["fidelity"], FIDELITIES, f"{key}.fidelity") if "fidelity" in table else None,
+        npu=_npu(_table(table["npu"], f"{key}.npu"), f"{key}.npu") if "npu" in table else None,
     )
 
 

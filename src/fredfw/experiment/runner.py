@@ -39,7 +39,7 @@ from fredfw.simulation.planner import too_fast
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, render
-from fredfw.workloads import MemoryUse, Placement, System, TaskGraph, Work
+from fredfw.workloads import MemoryUse, Npu, Placement, System, TaskGraph, Work
 from fredfw.workloads import answers as workload_answers
 
 # An iteration must be accounted for to this relative accuracy.
@@ -111,7 +111,7 @@ class Runner:
         self._log("cell begins", **names, ranks=len(cell.places), tasks=len(cell.graph))
         begun = perf_counter()
         network = FlowNetwork(bench.fabric, bench.sharing, cell.solver)
-        experiment = self._experiment
+        npu = self._experiment.npu_of(fabric)
         executor = Executor(
             cell.graph,
             fabric=bench.fabric,
@@ -119,7 +119,7 @@ class Runner:
             placement=cell.places,
             planner=bench.planner,
             lowering=bench.lowering,
-            compute_seconds=lambda flops, moved: workload.compute_scale * experiment.npu.seconds(flops, moved),
+            compute_seconds=lambda flops, moved: workload.compute_scale * npu.seconds(flops, moved),
             priorities=self._priorities,
             fidelity=fidelity,
             bounds=bench.bounds,
@@ -153,7 +153,7 @@ class Runner:
             statistics=network.statistics.as_dict(),
             figures=answers.figures(network.admission),
             notes=(
-                *self._memory_notes(memory),
+                *self._memory_notes(memory, npu),
                 *cell.notes,
                 *fidelity_notes(fidelity, network),
                 *answers.notes(network.admission),
@@ -164,7 +164,7 @@ class Runner:
                 cell.work,
                 timeline.duration,
                 npus=len(cell.places),
-                peak=self._experiment.npu.peak,
+                peak=npu.peak,
                 compute_scale=workload.compute_scale,
             ),
             link_bytes_by_label=dict(sorted(by_label.items())),
@@ -203,7 +203,7 @@ class Runner:
             raise error.at(file=self._experiment.file, key=key) from None
         with self._placed(work):
             memory = workload_answers.memory(workload.workload, system)
-            self._check_memory(memory)
+            self._check_memory(memory, self._experiment.npu_of(fabric))
             graph = self._graph(workload, system, parallelism.workers)
             trained = workload_answers.work(workload.workload, system)
             omissions = workload_answers.omissions(workload.workload, system)
@@ -257,22 +257,17 @@ class Runner:
             self._graphs[key] = workload_answers.graph(spec.workload, system, workers)
         return self._graphs[key]
 
-    def _check_memory(self, memory: MemoryUse) -> None:
-        if memory.must_fit and memory.total > self._experiment.npu.memory:
+    @staticmethod
+    def _check_memory(memory: MemoryUse, npu: Npu) -> None:
+        if memory.must_fit and memory.total > npu.memory:
             accepted = "a larger split, a smaller microbatch, recomputation, a higher ZeRO stage, or more npu.memory"
-            raise InputError(self._memory_text(memory), accepted=accepted)
+            raise InputError(_memory_text(memory, npu), accepted=accepted)
 
-    def _memory_notes(self, memory: MemoryUse) -> tuple[str, ...]:
-        if memory.total <= self._experiment.npu.memory:
+    @staticmethod
+    def _memory_notes(memory: MemoryUse, npu: Npu) -> tuple[str, ...]:
+        if memory.total <= npu.memory:
             return ()
-        return (f"{self._memory_text(memory)}; the rest is assumed to be stored outside the NPU at no cost",)
-
-    def _memory_text(self, memory: MemoryUse) -> str:
-        parts = ", ".join(
-            f"{part} {render(getattr(memory, part), Unit.BYTES)}" for part in _MEMORY_PARTS if getattr(memory, part)
-        )
-        total, capacity = render(memory.total, Unit.BYTES), render(self._experiment.npu.memory, Unit.BYTES)
-        return f"needs {total} of memory per NPU ({parts}), but an NPU has {capacity}"
+        return (f"{_memory_text(memory, npu)}; the rest is assumed to be stored outside the NPU at no cost",)
 
     @staticmethod
     def _check_account(workload: str, fabric: str, parts: Mapping[str, FloatArray], duration: float) -> None:
@@ -303,7 +298,7 @@ class Runner:
                 for pattern, algorithms in fabric.collectives.items()
             },
             "selection": "fastest" if fabric.fastest else "first",
-            "npu": configure.unstructure(experiment.npu),
+            "npu": configure.unstructure(experiment.npu_of(fabric)),
             "compute_scale": workload.compute_scale,
             "priorities": list(experiment.priorities),
             "fidelity": fidelity,
@@ -460,3 +455,11 @@ def merged(counters: Iterable[Mapping[str, int]]) -> dict[str, int]:
     for one in counters:
         total = total + Statistics(**one)
     return total.as_dict()
+
+
+def _memory_text(memory: MemoryUse, npu: Npu) -> str:
+    parts = ", ".join(
+        f"{part} {render(getattr(memory, part), Unit.BYTES)}" for part in _MEMORY_PARTS if getattr(memory, part)
+    )
+    total, capacity = render(memory.total, Unit.BYTES), render(npu.memory, Unit.BYTES)
+    return f"needs {total} of memory per NPU ({parts}), but an NPU has {capacity}"

@@ -179,12 +179,14 @@ class FabricSection(Section):
     Args:
         baseline: Name of the fabric that its speed-ups refer to.
         fidelity: How cells on it are simulated, or ``None`` for the experiment's own.
+        npu: What computes on it, or ``None`` for the experiment's own.
     """
 
     PLUGINS: ClassVar[tuple[str, ...]] = ("topology", "router", "sharing", "placement", "collectives")
 
     baseline: str
     fidelity: str | None = None
+    npu: Npu | None = None
 
 
 @frozen(eq=False, kw_only=True)
@@ -258,7 +260,7 @@ class Outline(Generic[_Fabric, _Workload]):
         fabrics: Columns.
         workloads: Rows.
         baseline: The fabric that speed-ups refer to where a fabric has no baseline of its own, as written.
-        npu: What computes.
+        npu: What computes, on fabrics without NPUs of their own.
         priorities: Labels from the highest class to the lowest; other labels come after all of them.
         fidelity: How cells are simulated where neither workload nor fabric says it.
         references: Published speed-ups.
@@ -319,6 +321,10 @@ class Outline(Generic[_Fabric, _Workload]):
             first = next(one for one in self.workloads if one.template == workload.template)
             return first.name, fabric.baseline
         return workload.name, fabric.baseline
+
+    def npu_of(self, fabric: FabricSection) -> Npu:
+        """Return what computes on ``fabric``."""
+        return fabric.npu or self.npu
 
     def fidelity_of(self, workload: WorkloadSection, fabric: FabricSection) -> str:
         """Return how a cell is simulated where nothing else is asked for."""
