@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
 from typing import Any
@@ -50,7 +51,8 @@ def test_it_is_registered() -> None:
 
 
 def test_presets_are_documented_with_what_is_uncertain() -> None:
-    lines = {line.split()[0]: line for line in (Cluster.__doc__ or "").splitlines() if line.startswith(" " * 8)}
+    page = (inspect.getdoc(Cluster) or "").splitlines()
+    lines = {line.split()[0]: line for line in page if line.startswith(" " * 4)}
     assert list(lines) == list(table())
     for name, entry in table().items():
         assert entry["source"]
