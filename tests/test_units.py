@@ -307,3 +307,11 @@ def test_bad_lists_name_the_place(fields: dict[str, Any], key: str) -> None:
 def test_sizes_beyond_terabytes(text: str, value: float, rendered: str) -> None:
     assert units.parse(text, Unit.BYTES) == value
     assert units.render(value, Unit.BYTES) == rendered
+
+
+def test_one_value_is_for_all_dimensions() -> None:
+    assert units.per_dimension((2.0,), ("ring", "line"), key="k") == (2.0, 2.0)
+    assert units.per_dimension((2.0, 3.0), ("ring", "line"), key="k") == (2.0, 3.0)
+    with pytest.raises(InputError, match=r"k: 3 values for the 2 dimensions \[4, 5\]") as caught:
+        units.per_dimension((1.0, 2.0, 3.0), (4, 5), key="k")
+    assert caught.value.accepted == "one value for all, or 2"

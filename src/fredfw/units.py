@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from numbers import Real
 from typing import Any
@@ -256,6 +256,22 @@ def bandwidths(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # no
 def durations(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
     """Declare a field with one duration per dimension, in seconds, or one for all."""
     return quantities(Unit.SECONDS, default, help=help)
+
+
+def per_dimension(values: Sequence[float], dimensions: Sequence[object], *, key: str) -> tuple[float, ...]:
+    """Return one of ``values`` for each of ``dimensions``; a single one is for all.
+
+    Raises:
+        InputError: There are others; names ``key``.
+    """
+    count = len(dimensions)
+    if len(values) not in (1, count):
+        raise InputError(
+            f"{len(values)} values for the {count} dimensions {list(dimensions)}",
+            key=key,
+            accepted=f"one value for all, or {count}",
+        )
+    return tuple(values) * (count if len(values) == 1 else 1)
 
 
 def flops(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)

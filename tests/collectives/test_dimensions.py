@@ -124,3 +124,9 @@ def test_what_cannot_be_is_refused() -> None:
         LevelSteps(GroupView(3, (Level(3, "ring", 1.0),)), ("ring", "ring"))
     with pytest.raises(ScheduleError, match="do not do broadcast"):
         dimension_schedule(Pattern.BROADCAST, 1.0, places((3,)))
+
+
+def test_a_group_without_levels_is_a_reason_to_refuse() -> None:
+    assert LevelSteps.of(GroupView(6), "by-kind").refusal() == GroupView(6).unstructured
+    level = Level(3, "ring", 1.0)
+    assert LevelSteps.of(GroupView(3, (level,), places((3,))), "by-kind").refusal() is None

@@ -65,7 +65,9 @@ class LevelSteps:
         return cls(view, tuple(step_of(level) if step == "by-kind" else step for level in view.levels))
 
     def refusal(self) -> str | None:
-        """Return why a step algorithm cannot be done along its level, or ``None`` if all can."""
+        """Return why the group has no levels, or a step algorithm cannot be done along its own; else ``None``."""
+        if self.view.unstructured:
+            return self.view.unstructured
         offers = self.view.capabilities
         for step, level in zip(self.steps, self.view.levels, strict=True):
             where = f"along a {level.kind} level of {level.size}"

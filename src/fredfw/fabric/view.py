@@ -148,6 +148,12 @@ class GroupView:
         """Equal for views that look the same, and have the same links."""
         return self.key, None if self.links is None else self.links.key
 
+    @property
+    def unstructured(self) -> str | None:
+        """Why algorithms that need levels cannot serve the group; ``None`` where it has them."""
+        reason = "the group is not a full product of positions in the fabric's levels"
+        return reason if self.coordinates is None else None
+
     def require_levels(self) -> IntArray:
         """Return the coordinates.
 

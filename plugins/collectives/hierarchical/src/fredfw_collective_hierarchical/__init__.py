@@ -95,8 +95,6 @@ class Hierarchical(CollectiveAlgorithm):
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """See ``CollectiveAlgorithm.refusal``."""
-        if view.coordinates is None:
-            return "the group is not a full product of positions in the fabric's levels"
         if self.orders == "all" and len(view.levels) > _MOST:
             return f"the group has {len(view.levels)} levels, which is too many for all their orders"
         return LevelSteps.of(view, self.steps).refusal() or super().refusal(request, view)

@@ -57,8 +57,8 @@ class Swing(CollectiveAlgorithm):
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """See ``CollectiveAlgorithm.refusal``."""
-        if view.coordinates is None:
-            return "the group is not a full product of positions in the fabric's levels"
+        if view.unstructured:
+            return view.unstructured
         for level in view.levels:
             if level.size & (level.size - 1):
                 return f"the group has {level.size} positions in a level, which is not a power of two"

@@ -60,8 +60,8 @@ class Themis(CollectiveAlgorithm):
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """See ``CollectiveAlgorithm.refusal``."""
-        if view.coordinates is None:
-            return "the group is not a full product of positions in the fabric's levels"
+        if view.unstructured:
+            return view.unstructured
         if len(view.levels) < 2:
             return "the group extends along one level, which leaves no order to choose"
         return super().refusal(request, view)

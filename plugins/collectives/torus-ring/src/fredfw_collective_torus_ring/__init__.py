@@ -64,8 +64,8 @@ class TorusRing(CollectiveAlgorithm):
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """See ``CollectiveAlgorithm.refusal``."""
-        if view.coordinates is None:
-            return "the group is not a full product of positions in the fabric's levels"
+        if view.unstructured:
+            return view.unstructured
         for level in view.levels:
             if level.kind == "line" and level.size > 2:
                 return f"the group extends along a line of {level.size}, which is not a ring"

@@ -8,7 +8,6 @@ from typing import ClassVar
 from attrs import frozen
 
 from fredfw import Dimension, Fabric, Topology, hookimpl, product_fabric, units
-from fredfw.errors import InputError
 
 fredfw_contract = 1
 
@@ -41,25 +40,18 @@ class HyperX(Topology):
         Raises:
             InputError: Neither one of them nor one per dimension.
         """
-        count = len(self.dimensions)
         for key in ("link_bandwidth", "link_latency"):
-            given = len(getattr(self, key))
-            if given not in (1, count):
-                raise InputError(
-                    f"{given} values for the {count} dimensions {list(self.dimensions)}",
-                    key=key,
-                    accepted=f"one value for all, or {count}",
-                )
+            self._each(key)
+
+    def _each(self, key: str) -> tuple[float, ...]:
+        return units.per_dimension(getattr(self, key), self.dimensions, key=key)
 
     def build(self) -> Fabric:
         """Return the product of full meshes."""
-        count = len(self.dimensions)
-        bandwidths, latencies = (
-            given * count if len(given) == 1 else given for given in (self.link_bandwidth, self.link_latency)
-        )
+        each = self.dimensions, self._each("link_bandwidth"), self._each("link_latency")
         meshes = [
             Dimension.of_links("fully-connected", size, bandwidth, latency, energy=self.link_energy)
-            for size, bandwidth, latency in zip(self.dimensions, bandwidths, latencies, strict=True)
+            for size, bandwidth, latency in zip(*each, strict=True)
         ]
         return product_fabric(meshes, f"{'x'.join(map(str, self.dimensions))} HyperX")
 

@@ -70,12 +70,8 @@ class MultiDimensional(Topology):
             raise InputError(message, key="latencies", accepted=f"times such as '20 ns' or 0: one for all, or {count}")
         for key in ("bandwidths", "link_bandwidths", "latencies", "link_energy"):
             given = getattr(self, key)
-            if given is not None and len(given) not in (1, count):
-                raise InputError(
-                    f"{len(given)} values for the {count} dimensions {list(self.dimensions)}",
-                    key=key,
-                    accepted=f"one value for all, or {count}",
-                )
+            if given is not None:
+                self._each(given, key)
         if self.names is not None and len(self.names) != count:
             message = f"{len(self.names)} names for the {count} dimensions {list(self.dimensions)}"
             raise InputError(message, key="names", accepted=f"{count} names")
@@ -84,16 +80,14 @@ class MultiDimensional(Topology):
         """Return the product."""
         count = len(self.dimensions)
         given = self.link_bandwidths or self.bandwidths or _THEMIS_BANDWIDTHS
-        latencies = _each(self.latencies or _THEMIS_LATENCIES, count)
-        energies, names = _each(self.link_energy, count), self.names or ("",) * count
+        latencies = self._each(self.latencies or _THEMIS_LATENCIES, "latencies")
+        energies, names = self._each(self.link_energy, "link_energy"), self.names or ("",) * count
         dimensions = []
-        for number, bandwidth in enumerate(_each(given, count)):
+        for number, bandwidth in enumerate(self._each(given, "bandwidths")):
             kind, size = notation.parts(self.dimensions[number])
             make = Dimension if self.link_bandwidths is None else Dimension.of_links
             dimensions.append(make(kind, size, bandwidth, latencies[number], names[number], energy=energies[number]))
         return product_fabric(dimensions)
 
-
-def _each(values: tuple[float, ...], count: int) -> tuple[float, ...]:
-    """Return one value per dimension; one is for all."""
-    return values * count if len(values) == 1 else values
+    def _each(self, values: tuple[float, ...], key: str) -> tuple[float, ...]:
+        return units.per_dimension(values, self.dimensions, key=key)

@@ -7,7 +7,6 @@ from typing import ClassVar
 from attrs import frozen
 
 from fredfw import Dimension, Fabric, Topology, product_fabric, units
-from fredfw.errors import InputError
 
 
 @frozen
@@ -37,24 +36,17 @@ class Torus(Topology):
         Raises:
             InputError: Neither one of them nor one per dimension.
         """
-        count = len(self.dimensions)
         for key in ("link_bandwidth", "link_latency"):
-            given = len(getattr(self, key))
-            if given not in (1, count):
-                raise InputError(
-                    f"{given} values for the {count} dimensions {list(self.dimensions)}",
-                    key=key,
-                    accepted=f"one value for all, or {count}",
-                )
+            self._each(key)
+
+    def _each(self, key: str) -> tuple[float, ...]:
+        return units.per_dimension(getattr(self, key), self.dimensions, key=key)
 
     def build(self) -> Fabric:
         """Return the torus; links come dimension by dimension, those upwards before those downwards."""
-        count = len(self.dimensions)
-        bandwidths, latencies = (
-            one * count if len(one) == 1 else one for one in (self.link_bandwidth, self.link_latency)
-        )
+        each = self.dimensions, self._each("link_bandwidth"), self._each("link_latency")
         rings = [
             Dimension.of_links("ring", size, bandwidth, latency, two_way=self.bidirectional, energy=self.link_energy)
-            for size, bandwidth, latency in zip(self.dimensions, bandwidths, latencies, strict=True)
+            for size, bandwidth, latency in zip(*each, strict=True)
         ]
         return product_fabric(rings, f"{'x'.join(map(str, self.dimensions))} torus")
