@@ -162,7 +162,7 @@ def arrivals(flows: int, *, load: float) -> Counters:
     random, size = np.random.default_rng(6), 1e6
     sources = random.integers(256, size=flows)
     destinations = (sources + random.integers(1, 256, size=flows)) % 256
-    hops = len(fabric.router.route(fabric, sources, destinations).links) / flows
+    hops = len(fabric.defaults.router.route(fabric, sources, destinations).links) / flows
     rate = load * fabric.bandwidths.sum() / (hops * size)
     network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins)
     for start, source, destination in zip(

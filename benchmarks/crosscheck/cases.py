@@ -62,7 +62,7 @@ class Case(ABC):
         steps = [step for _, steps in groups for step in steps]
         pairs = np.unique(np.concatenate([step.sources * nodes + step.destinations for step in steps]))
         sources, destinations = np.divmod(pairs, nodes)
-        routes = fabric.router.route(fabric, sources, destinations)
+        routes = fabric.defaults.router.route(fabric, sources, destinations)
         print(nodes, len(fabric.bandwidths), file=stream)
         for bandwidth, latency in zip(fabric.bandwidths.tolist(), fabric.latencies.tolist(), strict=True):
             print(bandwidth, latency, file=stream)
@@ -352,7 +352,7 @@ def random_flows(on: Fabric, flows: int, seed: int, load: float | None = None) -
     if load is None:
         volumes = random.integers(10**6, 10**9, size=flows).astype(np.float64)
         return Flows(on, np.zeros(flows), sources, destinations, volumes)
-    routes = on.router.route(on, sources, destinations)
+    routes = on.defaults.router.route(on, sources, destinations)
     link_bytes = BANDWIDTH * len(routes.links) / flows  # of a flow, in the mean
     interval = link_bytes / (load * on.bandwidths.sum())
     starts = np.cumsum(random.exponential(interval, size=flows))

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 from fredfw.collectives import CollectiveAlgorithm
 from fredfw.collectives.direct import DirectAlgorithm
-from fredfw.fabric import DimensionOrderRouter, MultipathRouter, Router, ShortestPathRouter, ValiantRouter
+from fredfw.fabric import (
+    AdmissionPolicy,
+    DimensionOrderRouter,
+    IdealTransport,
+    MultipathRouter,
+    OpenAdmission,
+    Router,
+    ShortestPathRouter,
+    Transport,
+    ValiantRouter,
+)
 from fredfw.plugin import hookimpl
 from fredfw.simulation.sharing import CircuitPreempt, MaxMin, SharingPolicy, StrictLinks
 from fredfw.workloads import LinearPlacement, Placement, SnakePlacement
@@ -38,6 +48,18 @@ def fredfw_placements() -> Sequence[type[Placement]]:
 def fredfw_sharing_policies() -> Sequence[type[SharingPolicy]]:
     """Register the sharing policies."""
     return [CircuitPreempt, MaxMin, StrictLinks]
+
+
+@hookimpl
+def fredfw_admissions() -> Sequence[type[AdmissionPolicy]]:
+    """Register the admission that lets everything start."""
+    return [OpenAdmission]
+
+
+@hookimpl
+def fredfw_transports() -> Sequence[type[Transport]]:
+    """Register the transport that costs nothing."""
+    return [IdealTransport]
 
 
 @hookimpl

@@ -15,7 +15,7 @@ from fredfw.experiment import calibration, comparison, merge, reading
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
-from fredfw.experiment.runner import Bench, Runner, sharing_of
+from fredfw.experiment.runner import Bench, Runner
 from fredfw.experiment.spec import AnyOutline, Experiment
 from fredfw.fabric import Fabric, Topology
 from fredfw.plugin import configure
@@ -119,7 +119,7 @@ class Framework:
             chosen = {None: (configure.build(cls, options, registries=lambda: self.plugins.registries),)}
         elif options:
             raise InputError(f"{sorted(options)} given without an algorithm", key="algorithm", accepted="a name")
-        bench = Bench(fabric, sharing_of(fabric, self.plugins), chosen, self.plugins, fastest=chosen is None)
+        bench = Bench(fabric, chosen, self.plugins, fastest=chosen is None)
         self._latest = fabric, key, bench
         self._log("fabric built", **bench.facts())
         return bench
@@ -254,7 +254,7 @@ class Framework:
     def _tell_of(self, experiment: Experiment) -> None:
         used: list[object] = [one.workload for one in experiment.workloads]
         for fabric in experiment.fabrics:
-            used += [one for one in (fabric.topology, fabric.router, fabric.sharing, fabric.placement) if one]
+            used += (fabric.topology, *fabric.slots.values())
             used += [one for listed in (fabric.collectives or {}).values() for one in listed]
         self._log(
             "experiment read",

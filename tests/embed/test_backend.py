@@ -114,7 +114,9 @@ def test_router_and_sharing_are_objects_or_names() -> None:
     fabric = row().fabric
     for router, sharing in (("shortest-path", "max-min"), (ShortestPathRouter(), MaxMin()), (None, StrictLinks())):
         network = NetworkBackend(fabric, router, sharing, plugins=FRAMEWORK.plugins)
-        assert network.fabric.router.name == (fabric.router.name if router is None else "shortest-path")
+        assert network.fabric.defaults.router.name == (
+            fabric.defaults.router.name if router is None else "shortest-path"
+        )
         network.send(0, 2, 1e9)
         network.run_until_idle()
         assert network.now == pytest.approx(1 + 2 * LATENCY)

@@ -203,7 +203,7 @@ class Counting(Router):
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         self.asked.append(len(sources))
-        return fabric.router.route(fabric, sources, destinations)
+        return fabric.defaults.router.route(fabric, sources, destinations)
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
         raise UnsupportedError("no trees")
@@ -216,7 +216,7 @@ def test_a_program_that_sends_much_has_routes_found_together() -> None:
     for source in range(64):
         for destination in range(64):
             routes = paths.way(source, destination).routes
-            expected = answers.path(fabric.router, fabric, source, destination)
+            expected = answers.path(fabric.defaults.router, fabric, source, destination)
             assert routes.links.tolist() == expected.links.tolist()
             assert routes.latencies.tolist() == expected.latencies.tolist()
             assert paths.way(source, destination) is paths.way(source, destination)
@@ -249,10 +249,10 @@ def test_a_pair_that_nobody_asks_for_is_no_error() -> None:
 def test_a_message_to_a_node_that_is_no_npu_is_routed_alone() -> None:
     fabric = FRAMEWORK.topology("mesh2d", rows=2, columns=2, link_latency="1 us").build()
     controller = next(node for node in range(len(fabric.kinds)) if fabric.node_name(node) == "controller0")
-    paths = Paths(fabric, fabric.router)
+    paths = Paths(fabric, fabric.defaults.router)
     for npu in range(4):
         for _ in range(8):
             for ends in ((npu, controller), (controller, npu), (npu, (npu + 1) % 4)):
-                expected = answers.path(fabric.router, fabric, *ends)
+                expected = answers.path(fabric.defaults.router, fabric, *ends)
                 assert paths.way(*ends).routes.links.tolist() == expected.links.tolist()
     assert math.isfinite(paths.way(0, 1).routes.slowest)

@@ -133,8 +133,7 @@ def test_the_figures_that_are_published(comparison: Comparison) -> None:
 def test_the_mesh_has_the_layout_of_the_phase_table(experiment: Experiment) -> None:
     mesh = experiment.fabric("mesh")
     assert (mesh.topology.rows, mesh.topology.columns) == (5, 4)  # type: ignore[attr-defined]
-    assert mesh.placement is not None
-    assert mesh.placement.name == "linear"
+    assert mesh.slots["placement"].name == "linear"
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

@@ -33,6 +33,7 @@ from fredfw import (
 from fredfw.errors import DeadlockError, InputError, PluginError, SimulationError, UnsupportedError
 from fredfw.experiment.runner import Runner, merged
 from fredfw.experiment.spec import Experiment
+from fredfw.testing.fabrics import Admitting
 
 SIZE = 1e9
 TINY = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
@@ -101,7 +102,9 @@ class Gated(Topology):
 
     def build(self) -> Fabric:
         admission = Closed if self.closed else Turns
-        return Fabric("gated", [0, 0], np.array([0, 1]), np.array([1, 0]), 1e9, 0.0, 0.0, admission=admission)
+        return Fabric("gated", [0, 0], np.array([0, 1]), np.array([1, 0]), 1e9, 0.0, 0.0).with_defaults(
+            admission=Admitting(admission)
+        )
 
 
 @frozen

@@ -52,7 +52,7 @@ def test_defaults(plugins: PluginManager) -> None:
     assert experiment.fidelity == "compressed"
     assert experiment.references == ()
     mesh, net = experiment.fabric("mesh"), experiment.workload("net")
-    assert (mesh.router, mesh.sharing, mesh.placement, mesh.collectives) == (None, None, None, None)
+    assert (mesh.slots, mesh.collectives) == ({}, None)
     assert mesh.fastest  # auto
     assert (net.compute_scale, net.calibration, net.scaled_like, net.stepwise) == (1.0, None, None, ())
 
@@ -95,11 +95,11 @@ def test_everything(plugins: PluginManager) -> None:
     a, b = experiment.fabrics
     assert experiment.npu == Npu(peak=1e14, efficiency=0.5)
     assert configure.unstructure(a.topology)["link_bandwidth"] == 1e12
-    assert [one is not None and one.name for one in (a.router, a.sharing, a.placement)] == [
-        "shortest-path",
-        "strict-links",
-        "linear",
-    ]
+    assert {slot: one.name for slot, one in a.slots.items()} == {
+        "router": "shortest-path",
+        "sharing": "strict-links",
+        "placement": "linear",
+    }
     assert a.collectives is not None
     assert b.collectives is not None
     assert {pattern: [str(one) for one in listed] for pattern, listed in a.collectives.items()} == {

@@ -94,7 +94,7 @@ def test_the_electrical_ring_runs_rank_by_rank(nodes: int, barriers: float) -> N
     result = FRAMEWORK.run(experiment)
     assert result.provenance["fidelity"] == "per-rank"
     built = result.fabric
-    hops = built.router.route(built, built.npus, np.roll(built.npus, -1)).latencies
+    hops = built.defaults.router.route(built, built.npus, np.roll(built.npus, -1)).latencies
     steps = 2 * (nodes - 1)
     sums = np.concatenate([[0.0], np.cumsum(np.tile(hops, 3))])
     worst = (sums[steps:] - sums[:-steps]).max()

@@ -70,7 +70,7 @@ def test_a_one_way_ring_has_one_link() -> None:
     assert Dimension("ring", 2, 1.0, two_way=False).level == Level(2, "line", 1.0)
     fabric = product_fabric([ONE_WAY])
     assert fabric.destinations.tolist() == [1, 2, 3, 4, 0]
-    assert fabric.router.route(fabric, np.array([3]), np.array([2])).links.tolist() == [3, 4, 0, 1]
+    assert fabric.defaults.router.route(fabric, np.array([3]), np.array([2])).links.tolist() == [3, 4, 0, 1]
 
 
 def test_a_product_of_a_ring_a_full_mesh_and_switches() -> None:
@@ -92,7 +92,7 @@ def test_a_product_of_a_ring_a_full_mesh_and_switches() -> None:
     )
     # From (1, 2, 3) to (3, 0, 7): two hops in the ring, down from an odd position, then one, then through the switch.
     source, destination = 1 + 4 * 2 + 32 * 3, 3 + 4 * 0 + 32 * 7
-    route = fabric.router.route(fabric, np.array([source]), np.array([destination]))
+    route = fabric.defaults.router.route(fabric, np.array([source]), np.array([destination]))
     names = [fabric.link_name(link) for link in route.links.tolist()]
     assert names == ["npu105->npu104", "npu104->npu107", "npu107->npu99", "npu99->pod(3,0,*)", "pod(3,0,*)->npu227"]
     assert route.latencies.tolist() == [pytest.approx(2e-9 + 2e-9 + 4e-9)]
@@ -136,7 +136,7 @@ def test_links_and_routes_are_those_of_the_product(dimensions: list[Dimension]) 
     }
     assert len(built.edges) == 2 * len(graph.edges)
     sources, destinations = everybody(fabric)
-    routes = fabric.router.route(fabric, sources, destinations)
+    routes = fabric.defaults.router.route(fabric, sources, destinations)
     hops = dict(nx.all_pairs_shortest_path_length(graph))
     for flow, (source, destination) in enumerate(zip(sources.tolist(), destinations.tolist(), strict=True)):
         links = routes.links[routes.offsets[flow] : routes.offsets[flow + 1]]
@@ -182,7 +182,7 @@ def test_the_router_and_the_levels_keep_the_contract(dimensions: list[Dimension]
     fabric = product_fabric(dimensions, switches_copy=switches, switches_reduce=switches)
     check_router(DimensionOrderRouter(), fabric)
     check_router(DimensionOrderRouter(order=tuple(reversed(range(len(dimensions))))), fabric)
-    levels_are_as_fast_as_they_say(RouterCase(subject=fabric.router, network=fabric))
+    levels_are_as_fast_as_they_say(RouterCase(subject=fabric.defaults.router, network=fabric))
 
 
 def test_messages_may_go_along_the_dimensions_in_another_order() -> None:
@@ -250,10 +250,10 @@ def test_switches_branch_only_where_they_may() -> None:
     npus = np.arange(4)
     plain, able = product_fabric(dimensions), product_fabric(dimensions, switches_copy=True)
     with pytest.raises(UnsupportedError, match=r"dimension0\(\*\) of fabric .* cannot copy"):
-        plain.router.tree(plain, npus[:1], npus[1:], Operation.MULTICAST)
-    assert len(able.router.tree(able, npus[:1], npus[1:], Operation.MULTICAST).links) == 4
+        plain.defaults.router.tree(plain, npus[:1], npus[1:], Operation.MULTICAST)
+    assert len(able.defaults.router.tree(able, npus[:1], npus[1:], Operation.MULTICAST).links) == 4
     with pytest.raises(UnsupportedError, match="cannot combine"):
-        able.router.tree(able, npus[1:], npus[:1], Operation.REDUCE)
+        able.defaults.router.tree(able, npus[1:], npus[:1], Operation.REDUCE)
 
 
 @pytest.mark.parametrize(
@@ -269,14 +269,14 @@ def test_switches_branch_only_where_they_may() -> None:
 def test_the_router_refuses_what_is_not_such_a_product(changes: dict[str, Any]) -> None:
     fabric = evolve(product_fabric([Dimension("ring", 3, 1.0), Dimension("ring", 3, 1.0)]), **changes)
     with pytest.raises(UnsupportedError, match="dimension-order router cannot route"):
-        fabric.router.route(fabric, np.array([0]), np.array([1]))
+        fabric.defaults.router.route(fabric, np.array([0]), np.array([1]))
 
 
 def test_the_router_refuses_messages_of_switches() -> None:
     fabric = product_fabric([Dimension("switch", 3, 1.0)])
     for ends in ((0, 3), (3, 0)):
         with pytest.raises(UnsupportedError, match="routes no messages of switches"):
-            fabric.router.path(fabric, *ends)
+            fabric.defaults.router.path(fabric, *ends)
 
 
 @pytest.mark.parametrize(

@@ -151,10 +151,10 @@ class _OtherRouter(ShortestPathRouter):
 
 def test_defaults_can_be_replaced() -> None:
     fabric = build()
-    assert fabric.with_defaults(router=_OtherRouter()).router.name == "other"
+    assert fabric.with_defaults(router=_OtherRouter()).defaults.router.name == "other"
     assert fabric.with_defaults(router=_OtherRouter()).name == "star"
     assert fabric.with_defaults(name="other").name == "other"
-    assert fabric.with_defaults().router == fabric.router == ShortestPathRouter()
+    assert fabric.with_defaults().defaults.router == fabric.defaults.router == ShortestPathRouter()
 
 
 def test_the_networkx_view_has_every_node_and_link() -> None:

@@ -50,8 +50,8 @@ def test_auto_is_at_most_a_hundredth_slower_than_the_best_algorithm(fabric: str,
 def test_no_simulation_is_shorter_than_its_floor(fabric: str, size: float) -> None:
     topology = dict(FABRICS[fabric])
     built = FRAMEWORK.topology(topology.pop("name"), **topology).build()
-    cap = built.admission().cap()
-    lowering, floors = Lowering(built), Floors(built, built.router, LowerBounds(built), cap)
+    cap = built.defaults.admission.begin(built).cap()
+    lowering, floors = Lowering(built), Floors(built, built.defaults.router, LowerBounds(built), cap)
     groups = np.arange(16).reshape(2, 4, 2).swapaxes(1, 2).reshape(4, 4)
     request, view = CollectiveRequest(Pattern.ALL_REDUCE, 4, size), built.view(groups[0])
     for cls in FRAMEWORK.plugins.collectives:

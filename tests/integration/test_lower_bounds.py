@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fredfw import CollectiveRequest, Fabric, Framework, Pattern
 from fredfw.errors import UnsupportedError
 from fredfw.experiment.results import CollectiveResult
-from fredfw.experiment.runner import Bench, sharing_of
+from fredfw.experiment.runner import Bench
 from fredfw.simulation import Bound, lower_bound
 from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.typing import IntArray
@@ -220,8 +220,7 @@ def asked(
     view = fabric.view(group)
     able = [cls for cls in FRAMEWORK.plugins.collectives if cls().refusal(request, view) is None]
     algorithm = data.draw(st.sampled_from(list(data.draw(st.sampled_from(able)).variants(pattern))))
-    sharing = sharing_of(fabric, FRAMEWORK.plugins)
-    return Bench(fabric, sharing, {None: (algorithm,)}, FRAMEWORK.plugins, fastest=False), request, group
+    return Bench(fabric, {None: (algorithm,)}, FRAMEWORK.plugins, fastest=False), request, group
 
 
 def carried(bench: Bench, request: CollectiveRequest, group: IntArray, fidelity: str) -> CollectiveResult:

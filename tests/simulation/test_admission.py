@@ -26,6 +26,7 @@ from fredfw.fabric import (
     Wait,
 )
 from fredfw.simulation import FlowNetwork, Lowering, MaxMin, RateSolver, ScheduleRun
+from fredfw.testing.fabrics import Admitting
 from fredfw.typing import IntArray
 
 BANDWIDTH = 100.0
@@ -33,7 +34,9 @@ LATENCY = 0.5
 
 
 def pipe(admission: Callable[[], Admission], latency: float = LATENCY) -> Fabric:
-    return Fabric("pipe", [0, 0], np.array([0]), np.array([1]), BANDWIDTH, latency, 0.0, admission=admission)
+    return Fabric("pipe", [0, 0], np.array([0]), np.array([1]), BANDWIDTH, latency, 0.0).with_defaults(
+        admission=Admitting(admission)
+    )
 
 
 class UpDown(ShortestPathRouter):
@@ -46,7 +49,9 @@ def star(npus: int, admission: Callable[[], Admission], latency: float = 0.25) -
     ends, hub = np.arange(npus), np.full(npus, npus)
     links = np.concatenate([ends, hub]), np.concatenate([hub, ends])
     kinds = np.arange(npus + 1) == npus
-    return Fabric("star", kinds, *links, BANDWIDTH, latency, 0.0, router=UpDown(), admission=admission)
+    return Fabric("star", kinds, *links, BANDWIDTH, latency, 0.0).with_defaults(
+        router=UpDown(), admission=Admitting(admission)
+    )
 
 
 def flows(volumes: Sequence[float], *, latency: float = LATENCY, **fields: object) -> FlowSet:
@@ -284,7 +289,10 @@ def unicasts(groups: int, volume: float) -> Callable[[], FlowSet]:
 
 
 def nine_links(admission: Callable[[], Admission]) -> FlowNetwork:
-    return FlowNetwork(Fabric("nine", [0, 0], [0] * 9, [1] * 9, BANDWIDTH, 0.0, 0.0, admission=admission), MaxMin())
+    return FlowNetwork(
+        Fabric("nine", [0, 0], [0] * 9, [1] * 9, BANDWIDTH, 0.0, 0.0).with_defaults(admission=Admitting(admission)),
+        MaxMin(),
+    )
 
 
 def test_unicasts_run_instead() -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from fredfw.fabric import answers as fabric_answers
 from fredfw.fabric.routing import LiveRouter, ShortestPathRouter
 from fredfw.simulation import CircuitPreempt, FlowNetwork, MaxMin, SharingPolicy, StrictLinks, answers
 from fredfw.simulation.sharing import Incidence
+from fredfw.testing.fabrics import Admitting
 
 LINE = Fabric("line", np.full(3, NodeKind.NPU), [0, 1, 1, 2], [1, 2, 0, 1], 100.0, 0.0, 0.0)
 NAN, INF = np.nan, np.inf
@@ -193,7 +193,7 @@ class Gate(Admission):
     ],
 )
 def test_wrong_decisions_are_refused(answer: Any, message: str) -> None:
-    network = FlowNetwork(evolve(LINE, admission=lambda: Gate(answer)), MaxMin())
+    network = FlowNetwork(LINE.with_defaults(admission=Admitting(lambda: Gate(answer))), MaxMin())
     with pytest.raises(PluginError) as caught:
         network.start(flow_set(), lambda _: None)
     assert "Gate.admit() " in str(caught.value)
@@ -202,7 +202,9 @@ def test_wrong_decisions_are_refused(answer: Any, message: str) -> None:
 
 
 def test_other_answers_of_an_admission_are_checked() -> None:
-    network = FlowNetwork(evolve(LINE, admission=lambda: Gate(Start(), release=KeyError("gone"))), MaxMin())
+    network = FlowNetwork(
+        LINE.with_defaults(admission=Admitting(lambda: Gate(Start(), release=KeyError("gone")))), MaxMin()
+    )
     network.start(flow_set(), lambda _: None)
     with pytest.raises(PluginError, match=r"Gate\.release\(\) fails: KeyError: 'gone'"):
         network.advance()
@@ -217,5 +219,5 @@ def test_other_answers_of_an_admission_are_checked() -> None:
     factories: list[Any] = [lambda: None, Wait]
     for factory in factories:
         with pytest.raises(PluginError, match=r"returned .*; expected a fredfw\.Admission"):
-            FlowNetwork(evolve(LINE, admission=factory), MaxMin())
+            FlowNetwork(LINE.with_defaults(admission=Admitting(factory)), MaxMin())
     assert pickle.loads(pickle.dumps(PluginError("a"))).args == ("a",)

@@ -28,6 +28,7 @@ from fredfw.fabric import (
     Start,
 )
 from fredfw.simulation import FlowNetwork, Lowering, MaxMin, Rerouting, ScheduleRun
+from fredfw.testing.fabrics import Admitting
 
 
 def fabric(ends: list[tuple[int, int]], bandwidth: float = 1.0, latency: float = 0.0) -> Fabric:
@@ -65,7 +66,7 @@ def send(network: FlowNetwork, source: int, destination: int, volume: float) -> 
     def route(router: Router) -> Routes:
         return router.route(network.fabric, one, other)
 
-    routes = route(network.fabric.router)
+    routes = route(network.fabric.defaults.router)
     flows = FlowSet(routes, np.array([volume]), np.array([0]), 1, label=f"{source} to {destination}", again=route)
     log = Log(network)
     return network.start(flows, log), log
@@ -73,7 +74,7 @@ def send(network: FlowNetwork, source: int, destination: int, volume: float) -> 
 
 def close(network: FlowNetwork, link: int) -> tuple[int, tuple[str, ...]]:
     network.set_bandwidths(np.array([link]), np.array([0.0]))
-    done = network.reroute(LiveRouter(network.fabric.router, network.bandwidths > 0))
+    done = network.reroute(LiveRouter(network.fabric.defaults.router, network.bandwidths > 0))
     return done.moved, done.stranded
 
 
@@ -192,7 +193,7 @@ def test_flows_without_another_way_are_named_and_wait(rerouted: bool) -> None:
     network.advance(5.0)
     network.set_bandwidths(np.array([0]), np.array([2.0]))
     if rerouted:
-        assert network.reroute(network.fabric.router) == Rerouting(0, ())
+        assert network.reroute(network.fabric.defaults.router) == Rerouting(0, ())
     assert network.stalled() == []
     network.advance()
     assert (later.ends, log.ends) == ({0: 7.0}, {0: 9.0})  # at half the rate, and then alone
@@ -245,7 +246,7 @@ def test_what_begins_as_a_link_fails_goes_the_other_way_with_all_repetitions() -
         return router.route(network.fabric, one, other)
 
     log = Log(network)
-    flows = FlowSet(route(network.fabric.router), np.array([10.0]), np.array([0]), 1, repeat=3, again=route)
+    flows = FlowSet(route(network.fabric.defaults.router), np.array([10.0]), np.array([0]), 1, repeat=3, again=route)
     network.start(flows, log)
     assert close(network, 0) == (1, ())
     network.advance(15.0)
@@ -317,7 +318,7 @@ def test_set_ups_and_flows_that_end_apart_are_where_they_would_be_step_by_step(
     admission = AlwaysStart if stays is None else partial(SetUp, stays)
 
     def run(count: int, times: int, changes: list[tuple[float, int, float]]) -> tuple[float, list[np.ndarray]]:
-        network = FlowNetwork(evolve(fabric([(0, 1), (2, 3), (4, 5)]), admission=admission), MaxMin())
+        network = FlowNetwork(fabric([(0, 1), (2, 3), (4, 5)]).with_defaults(admission=Admitting(admission)), MaxMin())
         left, ends, seen = count, [], []
 
         def go(_: object = None) -> None:
@@ -362,7 +363,7 @@ def test_a_ring_goes_on_round_a_link_that_fails_on_the_way(stepwise: bool) -> No
 def test_a_ring_that_is_set_up_at_each_step_goes_on_round_a_link_that_fails(moment: float) -> None:
     ends = []
     for stepwise in (False, True):
-        network = FlowNetwork(evolve(square(latency=0.25), admission=partial(SetUp, False)), MaxMin())
+        network = FlowNetwork(square(latency=0.25).with_defaults(admission=Admitting(partial(SetUp, False))), MaxMin())
         schedule = ring_schedule(Pattern.ALL_REDUCE, 8.0, np.arange(4)[:, None])
         log, groups = Log(network), np.array([[0, 1, 3, 2]])
         ScheduleRun(network, Lowering(network.fabric), schedule, groups, log, stepwise=stepwise).start()

@@ -2,7 +2,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
-from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, 
 from fredfw.errors import DeadlockError, InputError, ScheduleError, UnsupportedError
 from fredfw.fabric import Admission, AlwaysStart, Decision, Fabric, FlowSet, GroupView, Wait
 from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, SharingPolicy, Timeline
+from fredfw.testing.fabrics import Admitting
 from fredfw.workloads import GraphBuilder, TaskGraph
 
 
@@ -60,7 +60,7 @@ def simulate(
     priorities: Mapping[str, int] | None = None,
     fidelity: str = "compressed",
 ) -> Timeline:
-    fabric = evolve(star(graph.ranks), admission=admission)
+    fabric = star(graph.ranks).with_defaults(admission=Admitting(admission))
     sharing = sharing or MaxMin()
     lowering = Lowering(fabric)
     timeline = Executor(

@@ -23,7 +23,7 @@ RINGED = Sketch.of(ring_schedule(Pattern.ALL_REDUCE, 4e9, np.arange(4)[:, None])
 
 @pytest.fixture
 def floors() -> Floors:
-    return Floors(RING, RING.router, LowerBounds(RING))
+    return Floors(RING, RING.defaults.router, LowerBounds(RING))
 
 
 SIZE = 4e9
@@ -47,7 +47,7 @@ def test_a_bound_for_one_size_is_a_bound_for_others(floors: Floors) -> None:
 
 
 def test_a_flow_takes_its_bytes_at_the_cap_of_the_admission() -> None:
-    capped = Floors(RING, RING.router, LowerBounds(RING), 1e8)
+    capped = Floors(RING, RING.defaults.router, LowerBounds(RING), 1e8)
     assert capped.unrouted(RINGED, MEMBERS).seconds(SIZE) == pytest.approx(6 * 10.001)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fredfw import Framework
 from fredfw.fabric import Admission, Decision, Fabric, FlowSet, Routes, Start, Wait
 from fredfw.simulation import FlowNetwork, MaxMin
+from fredfw.testing.fabrics import Admitting
 
 
 def links(count: int) -> Fabric:
@@ -95,7 +96,7 @@ class OneAtATime(Admission):
 
 @pytest.mark.parametrize(("repeat", "expected"), [(1, 0), (3, 1)])
 def test_what_waits_for_all_repetitions(repeat: int, expected: int) -> None:
-    fabric = Fabric("links", [0] * 4, [0, 2], [1, 3], 1.0, 0.0, 0.0, admission=OneAtATime)
+    fabric = Fabric("links", [0] * 4, [0, 2], [1, 3], 1.0, 0.0, 0.0).with_defaults(admission=Admitting(OneAtATime))
     assert met((0.0, flows([[0]], [2.0], repeat=repeat)), (0.0, flows([[1]], [5.0])), fabric=fabric) == expected
 
 

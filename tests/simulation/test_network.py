@@ -17,6 +17,7 @@ from fredfw.fabric import Admission, Decision, Fabric, FlowSet, Refuse, Routes, 
 from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
 from fredfw.simulation.core import compiled
 from fredfw.simulation.core.ways import Ways
+from fredfw.testing.fabrics import Admitting
 from fredfw.typing import IntArray
 
 
@@ -262,7 +263,7 @@ class OneAtATime(Admission):
 
 
 def test_admission_makes_flows_wait_sets_up_and_refuses() -> None:
-    network = FlowNetwork(evolve(pipe(), admission=OneAtATime), MaxMin())
+    network = FlowNetwork(pipe().with_defaults(admission=Admitting(OneAtATime)), MaxMin())
     done: list[float] = []
     for _ in range(2):
         network.start(flows([200.0]), lambda _: done.append(network.now))

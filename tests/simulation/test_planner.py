@@ -29,9 +29,11 @@ from fredfw import (
 )
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import PluginError, RefusedError, ScheduleError, UnsupportedError
+from fredfw.fabric import Defaults
 from fredfw.simulation import Lowering, Planner
 from fredfw.simulation.planner import too_fast
 from fredfw.simulation.sharing import MaxMin
+from fredfw.testing.fabrics import Admitting
 
 REQUEST = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
 MEMBERS = np.arange(4)
@@ -69,7 +71,7 @@ def ring(admission: type[Admission], npus: int = 4) -> Fabric:
         bandwidths=1e9,
         latencies=0.0,
         energies=0.0,
-        admission=admission,
+        defaults=Defaults(admission=Admitting(admission)),
     )
 
 

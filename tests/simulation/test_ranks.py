@@ -61,11 +61,11 @@ def flows_of(fabric: Fabric, schedule: Schedule, nodes: IntArray) -> Iterator[Se
             for (sources, destinations, _), amount in amounts.items():
                 one, other = (nodes[sorted(ends)] for ends in (sources, destinations))
                 if len(one) == len(other) == 1:
-                    routes = fabric.router.route(fabric, one, other)
+                    routes = fabric.defaults.router.route(fabric, one, other)
                 else:
                     kind = Operation.MULTICAST if len(one) == 1 else Operation.REDUCE
                     kind = kind if 1 in (len(one), len(other)) else Operation.ALL_REDUCE
-                    routes = fabric.router.tree(fabric, one, other, kind)
+                    routes = fabric.defaults.router.tree(fabric, one, other, kind)
                 weights = np.ones(len(routes.links)) if routes.coefficients is None else routes.coefficients
                 links: dict[int, float] = {}
                 for link, weight in zip(routes.links.tolist(), weights.tolist(), strict=True):
@@ -326,7 +326,7 @@ def test_a_ring_of_thousands_takes_what_its_steps_add_up_to(bandwidths: float | 
     ranks, hops = 12, np.random.default_rng(1).uniform(0, 1, 24)
     on = evolve(fabric("torus", dimensions=[ranks]), latencies=hops, bandwidths=100.0 * bandwidths * np.ones(24))
     schedule = by("ring", on, np.arange(ranks)[None, :], Pattern.ALL_REDUCE, chunks=1)
-    routes = on.router.route(on, on.npus, np.roll(on.npus, -1))
+    routes = on.defaults.router.route(on, on.npus, np.roll(on.npus, -1))
     drain = [100.0 / float(on.bandwidths[link]) for link in routes.links]
     times = [0.0] * ranks
     for _ in range(2 * (ranks - 1)):
@@ -441,7 +441,7 @@ def disturbed(case: tuple[Fabric, Schedule, IntArray], when: float, what: str) -
     network.advance(when)
     half = network.link_bytes().get("all", np.zeros(len(on.bandwidths)))
     if what == "flow":
-        routes = on.router.route(on, on.npus[:2], on.npus[1:3])
+        routes = on.defaults.router.route(on, on.npus[:2], on.npus[1:3])
         network.start(FlowSet(routes, np.array([300.0, 500.0]), np.zeros(2, dtype=np.intp), 1), lambda _: None)
     elif what == "slower":
         network.set_bandwidths(np.array([0]), on.bandwidths[:1] / 3)

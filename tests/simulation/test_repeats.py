@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +13,8 @@ from fredfw.fabric import AlwaysStart, Decision, Fabric, FlowSet
 from fredfw.framework import Framework
 from fredfw.simulation import Executor, FlowNetwork, Incidence, Lowering, MaxMin, Planner, Timeline
 from fredfw.simulation.repeats import Block, Repeats, blocks
-from fredfw.simulation.sharing import SharingPolicy
+from fredfw.simulation.sharing import SharingPolicy, sharing_of
+from fredfw.testing.fabrics import Admitting
 from fredfw.typing import FloatArray
 from fredfw.workloads import GraphBuilder, TaskGraph
 
@@ -37,7 +37,7 @@ def simulate(
 ) -> Result:
     """Simulate with a ring for every collective; ``mp`` goes before the others."""
     lowering = Lowering(on)
-    sharing = sharing or FRAMEWORK.plugins.sharing_policies.get(on.sharing)()
+    sharing = sharing or sharing_of(on)
     algorithms = {Pattern.ALL_REDUCE: ("ring",), None: ("direct",)}
     candidates = {
         pattern: tuple(FRAMEWORK.plugins.collectives.get(name)() for name in names)
@@ -159,10 +159,10 @@ def test_what_others_decide_is_simulated() -> None:
     graph = builder.build()
     assert simulate(graph, SWITCH)[2] == 17  # neither the first, nor the second, which shows the period, nor the last
     assert simulate(graph, SWITCH, sharing=Unknown())[2] == 0
-    assert simulate(graph, evolve(SWITCH, admission=Asked))[2] == 0
+    assert simulate(graph, SWITCH.with_defaults(admission=Admitting(Asked)))[2] == 0
     # What is said of answers that a class overrides is not said of its own.
     assert simulate(graph, SWITCH, sharing=Overridden())[2] == 0
-    assert simulate(graph, evolve(SWITCH, admission=Silent))[2] == 0
+    assert simulate(graph, SWITCH.with_defaults(admission=Admitting(Silent)))[2] == 0
 
 
 def test_a_compressed_simulation_has_nothing_to_skip() -> None:

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from attrs import evolve, frozen
+from attrs import frozen
 
 from fredfw import Admission, Decision, Decompose, Fabric, FlowSet, Refuse, Split, Start, Topology, Wait, units
 from fredfw.testing import AdmissionTests, ConformanceError, check_admission
 from fredfw.testing.admission import ADMISSION, AdmissionCase
 from fredfw.testing.conformance import outcome
-from fredfw.testing.fabrics import star
+from fredfw.testing.fabrics import Admitting, star
 
 EVER: list[FlowSet] = []
 
@@ -28,7 +28,7 @@ class Gated(Topology):
     fault: str = units.option("none", help="which")
 
     def build(self) -> Fabric:
-        return evolve(star(5), admission=partial(Gate, self.fault))
+        return star(5).with_defaults(admission=Admitting(partial(Gate, self.fault)))
 
 
 class Gate(Admission):

@@ -330,7 +330,7 @@ class Claims(Loop):
             case "switch":
                 level = evolve(level, kind="switch", latency=3e-6)
             case "clockwise":
-                return evolve(fabric, router=Clockwise())
+                return fabric.with_defaults(router=Clockwise())
         return evolve(fabric, levels=(level,))
 
 

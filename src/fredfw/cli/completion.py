@@ -107,6 +107,8 @@ def _paths(ctx: click.Context) -> Iterator[str]:
         "router": manager.routers,
         "sharing": manager.sharing_policies,
         "placement": manager.placements,
+        "admission": manager.admissions,
+        "transport": manager.transports,
         "workload": manager.workloads,
     }
     sections: dict[tuple[str, str], Any] = {("fabrics", one.template): one for one in outline.fabrics}

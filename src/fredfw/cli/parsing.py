@@ -165,6 +165,8 @@ def _leaves(parts: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...
 
 def _plugins_at(experiment: Experiment, parts: tuple[str, ...]) -> list[object]:
     """Return what the table at ``parts`` of ``experiment`` configures: one for each section of a sweep."""
+    from fredfw.fabric import SLOTS
+
     match parts:
         case ("npu",):
             return [experiment.npu]
@@ -177,8 +179,8 @@ def _plugins_at(experiment: Experiment, parts: tuple[str, ...]) -> list[object]:
             for field in fields:
                 found = [getattr(one, field, None) for one in found]
             return [one for one in found if attrs.has(type(one))]
-        case ("fabrics", name, "router" | "sharing" | "placement" as key):
-            return [getattr(one, key) for one in experiment.fabrics if one.template == name]
+        case ("fabrics", name, key) if key in SLOTS:
+            return [one.slots[key] for one in experiment.fabrics if one.template == name and key in one.slots]
         case ("fabrics", name, "collectives", *_):
             chosen = [one.collectives for one in experiment.fabrics if one.template == name and one.collectives]
             return [algorithm for table in chosen for algorithms in table.values() for algorithm in algorithms]

@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     from fredfw.plugin.registry import Catalog
 
 # As the registries call them, with hyphens; importing these costs more than --help may.
-KINDS = ("topology", "router", "collective", "workload", "placement", "sharing-policy", "exporter", "command")
+KINDS = (
+    "topology",
+    "router",
+    "collective",
+    "workload",
+    "placement",
+    "sharing-policy",
+    "admission",
+    "transport",
+    "exporter",
+    "command",
+)
 
 
 @click.group()

@@ -21,7 +21,7 @@ from fredfw.fabric import AlwaysStart, Fabric, LiveRouter, NodeKind, Router
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.registry import Registry
-from fredfw.simulation import FlowNetwork, Lowering, Planner, SharingPolicy
+from fredfw.simulation import FlowNetwork, Planner, SharingPolicy, Simulator
 from fredfw.simulation.answers import notes as admission_notes
 from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES, STEPWISE, run_of
 from fredfw.simulation.fidelity import notes as fidelity_notes
@@ -150,21 +150,22 @@ class NetworkBackend:
         plugins = plugins or PluginManager.discover()
         if router is not None:
             fabric = fabric.with_defaults(router=_configured(router, plugins.routers, Router, "router"))
-        policy = fabric.sharing if sharing is None else sharing
+        if sharing is not None:
+            policy = _configured(sharing, plugins.sharing_policies, SharingPolicy, "sharing")
+            fabric = fabric.with_defaults(sharing=policy)
         self.fabric = fabric
-        self._sharing = _configured(policy, plugins.sharing_policies, SharingPolicy, "sharing")
+        self._simulator = Simulator(fabric)
         self._algorithms = {cls.name: cls for cls in plugins.collectives}  # a manager cannot be pickled
         self._fidelity = _fidelity(fidelity, stepwise=stepwise)
-        self._network = FlowNetwork(fabric, self._sharing)
-        self._lowering = Lowering(fabric)
+        self._network = self._simulator.network()
         self._planners: dict[Hashable, Planner] = {}
         self._handles = 0
         self._operations: dict[Handle, _Operation | _Sending] = {}
         self._matching = Matching()
-        self._paths = Paths(fabric, fabric.router)
+        self._paths = Paths(fabric, fabric.defaults.router)
         self._bandwidths = fabric.bandwidths.copy()  # of failed links what they will have again
         self._live = np.ones(len(fabric.bandwidths), dtype=bool)
-        self._router = fabric.router
+        self._router = fabric.defaults.router
         self._notes: list[str] = []
         self._left = 0  # routes that left their rule, as counted by routers that are no longer used
         self._stepping = False
@@ -283,7 +284,7 @@ class NetworkBackend:
         run = run_of(
             self._fidelity,
             self._network,
-            self._lowering,
+            self._simulator.lowering,
             plan.schedule,
             self.fabric.npus[members][None, :],
             partial(self._end, handle),
@@ -431,7 +432,7 @@ class NetworkBackend:
     def notes(self) -> tuple[str, ...]:
         """Return what a reader of the times must know: what failures did to flows, what the fabric's admission did."""
         left = self._left + (self._router.left if isinstance(self._router, LiveRouter) else 0)
-        rule = f"{left} route{'s' if left > 1 else ''} left the rule of router {self.fabric.router.name!r}"
+        rule = f"{left} route{'s' if left > 1 else ''} left the rule of router {self.fabric.defaults.router.name!r}"
         held = [
             f"{first:g} s: no path for {label}, which waited{f' ({times} times in all)' if times > 1 else ''}"
             for label, (first, times) in self._network.held.items()
@@ -511,13 +512,8 @@ class NetworkBackend:
             raise InputError(f"{algorithm!r} is not an algorithm", key="algorithm", accepted="one, or the name of one")
         key = algorithm if isinstance(algorithm, str) else (type(algorithm), str(algorithm))
         if key not in self._planners:
-            self._planners[key] = Planner(
-                self.fabric,
-                self._sharing,
-                Lowering(self.fabric),
-                self._candidates(algorithm),
-                fastest=algorithm == "auto",
-                others=self._others,
+            self._planners[key] = self._simulator.planner(
+                self._candidates(algorithm), fastest=algorithm == "auto", others=self._others
             )
         return self._planners[key]
 
@@ -555,7 +551,7 @@ class NetworkBackend:
         """Have flows avoid the links that are down, now and later."""
         if isinstance(self._router, LiveRouter):
             self._left += self._router.left
-        rule = self.fabric.router
+        rule = self.fabric.defaults.router
         self._router = rule if self._live.all() else LiveRouter(rule, self._live.copy())
         self._paths.use(self._router)
         self._network.set_bandwidths(np.array([link]), np.array([bandwidth]))

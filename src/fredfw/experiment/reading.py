@@ -31,6 +31,7 @@ from fredfw.experiment.spec import (
     WorkloadSpec,
 )
 from fredfw.experiment.sweep import expand
+from fredfw.fabric import SLOTS
 from fredfw.paths import resolved
 from fredfw.plugin import configure, schema
 from fredfw.plugin.manager import PluginManager, Registry
@@ -373,18 +374,15 @@ class _Reader:
     def fabric(self, section: FabricSection) -> FabricSpec:
         key, table, plugins = f"fabrics.{section.name}", section.table, self.plugins
 
-        def optional(what: str, registry: Registry[_T]) -> _T | None:
-            return self.choice(table[what], registry, f"{key}.{what}") if what in table else None
-
         chosen = table.get("collectives", "auto")
         where = f"{key}.collectives"
         selection = chosen.get("selection", "first") if isinstance(chosen, Mapping) else "fastest"
         return FabricSpec(
             **_fields(section),
             topology=self.choice(table["topology"], plugins.topologies, f"{key}.topology"),
-            router=optional("router", plugins.routers),
-            sharing=optional("sharing", plugins.sharing_policies),
-            placement=optional("placement", plugins.placements),
+            slots={
+                slot: self.choice(table[slot], plugins.slots[slot], f"{key}.{slot}") for slot in SLOTS if slot in table
+            },
             collectives=self.collectives(chosen, where),
             fastest=_choice(selection, ("first", "fastest"), f"{where}.selection") == "fastest",
         )

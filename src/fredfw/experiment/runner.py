@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
+import attrs
 import numpy as np
 from attrs import frozen
 
@@ -23,12 +24,8 @@ from fredfw.plugin.contract import built
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
     Executor,
-    FlowNetwork,
-    LowerBounds,
-    Lowering,
-    Planner,
     RateSolver,
-    SharingPolicy,
+    Simulator,
     Statistics,
     answers,
 )
@@ -41,6 +38,7 @@ from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, render
 from fredfw.workloads import MemoryUse, Npu, Placement, System, TaskGraph, Work
 from fredfw.workloads import answers as workload_answers
+from fredfw.workloads.placement import placement_of
 
 # An iteration must be accounted for to this relative accuracy.
 _EXACT = 1e-9
@@ -110,7 +108,7 @@ class Runner:
         names = {"workload": workload.name, "fabric": fabric.name, "fidelity": fidelity}
         self._log("cell begins", **names, ranks=len(cell.places), tasks=len(cell.graph))
         begun = perf_counter()
-        network = FlowNetwork(bench.fabric, bench.sharing, cell.solver)
+        network = bench.simulator.network(cell.solver)
         npu = self._experiment.npu_of(fabric)
         executor = Executor(
             cell.graph,
@@ -118,11 +116,11 @@ class Runner:
             network=network,
             placement=cell.places,
             planner=bench.planner,
-            lowering=bench.lowering,
+            lowering=bench.simulator.lowering,
             compute_seconds=lambda flops, moved: workload.compute_scale * npu.seconds(flops, moved),
             priorities=self._priorities,
             fidelity=fidelity,
-            bounds=bench.bounds,
+            bounds=bench.simulator.bounds,
             progress=progress,
         )
         with self._placed(f"fabrics.{fabric.name}.router", UnsupportedError):
@@ -187,10 +185,10 @@ class Runner:
             return known[workload.name]
         with self._placed(f"fabrics.{fabric.name}.topology"):
             bench = self._bench_of(fabric)
-            placement = self._placement(fabric)
+            placement = placement_of(bench.fabric)
         npus = bench.fabric.npus
         with self._placed(f"fabrics.{fabric.name}.router"):
-            fabric_answers.route(bench.lowering.router, bench.fabric, npus[:1], npus[-1:])
+            fabric_answers.route(bench.simulator.lowering.router, bench.fabric, npus[:1], npus[-1:])
         system = System(len(npus), len(bench.fabric.controllers))
         work = f"workloads.{workload.name}.workload"
         with self._placed(work):
@@ -209,16 +207,16 @@ class Runner:
             omissions = workload_answers.omissions(workload.workload, system)
             notes = (*workload_answers.notes(workload.workload, system), *omissions)
         # Not the bench's solver: what a cell counts must not depend on the cells that ran before it.
-        solver = RateSolver(bench.fabric, bench.sharing)
+        solver = bench.simulator.solver()
         with self._placed(work):
             tasks = Assignment(
                 graph,
                 fabric=bench.fabric,
                 placement=places,
                 planner=bench.planner,
-                lowering=bench.lowering,
+                lowering=bench.simulator.lowering,
                 priorities=self._priorities,
-                bounds=bench.bounds,
+                bounds=bench.simulator.bounds,
             )
         with self._placed(f"fabrics.{fabric.name}.collectives"):
             tasks.check_collectives()
@@ -239,17 +237,11 @@ class Runner:
     def _bench_of(self, spec: FabricSpec) -> Bench:
         bench = self._bench.get(spec.name)
         if bench is None:
-            fabric = built(spec.topology).with_defaults(name=spec.name, router=spec.router)
-            sharing = spec.sharing or sharing_of(fabric, self._plugins)
-            bench = Bench(fabric, sharing, spec.collectives, self._plugins, fastest=spec.fastest)
+            fabric = built(spec.topology).with_defaults(name=spec.name, **spec.slots)
+            bench = Bench(fabric, spec.collectives, self._plugins, fastest=spec.fastest)
             self._bench[spec.name] = bench
             self._log("fabric built", **bench.facts())
         return bench
-
-    def _placement(self, spec: FabricSpec) -> Placement:
-        if spec.placement is not None:
-            return spec.placement
-        return self._plugins.placements.get(spec.topology.placement)()
 
     def _graph(self, spec: WorkloadSpec, system: System, workers: int) -> TaskGraph:
         key = spec.name, system
@@ -283,13 +275,17 @@ class Runner:
         self, workload: WorkloadSpec, fabric: FabricSpec, placement: Placement, bench: Bench, fidelity: str
     ) -> dict[str, Any]:
         experiment = self._experiment
-        used = [fabric.topology, bench.fabric.router, bench.sharing, placement, workload.workload, *bench.algorithms]
+        slots = {**attrs.asdict(bench.fabric.defaults, recurse=False), "sharing": bench.simulator.sharing}
+        slots["placement"] = placement
+        used: list[Any] = [fabric.topology, *slots.values(), workload.workload, *bench.algorithms]
         return {
             "written": {"fabric": fabric.written, "workload": workload.written},
             "topology": describe(fabric.topology),
-            "router": describe(bench.fabric.router),
-            "sharing": describe(bench.sharing),
-            "placement": describe(placement),
+            # What a topology makes of its fields to admit flows is described by these fields.
+            **{
+                slot: describe(one) if slot != "admission" or slot in fabric.slots else {"name": one.name}
+                for slot, one in slots.items()
+            },
             "workload": describe(workload.workload),
             "collectives": "auto"
             if fabric.collectives is None
@@ -338,7 +334,6 @@ class Bench:
 
     Args:
         fabric: The network.
-        sharing: How its links are shared.
         collectives: Candidates by pattern, or ``None`` for all registered ones.
         plugins: Where those are registered.
         fastest: Whether the fastest candidate is taken, or the first that can serve a request.
@@ -347,17 +342,13 @@ class Bench:
     def __init__(
         self,
         fabric: Fabric,
-        sharing: SharingPolicy,
         collectives: Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None,
         plugins: PluginManager,
         *,
         fastest: bool,
     ) -> None:
         self.fabric = fabric
-        self.sharing = sharing
-        self.lowering = Lowering(fabric)
-        self.solver = RateSolver(fabric, sharing)
-        self.bounds = LowerBounds(fabric)
+        self.simulator = Simulator(fabric)
         candidates = collectives
         if candidates is None:
             candidates = {
@@ -365,14 +356,8 @@ class Bench:
                 for pattern in Pattern
             }
         self.algorithms = [one for listed in candidates.values() for one in listed]
-        self.planner = Planner(
-            fabric,
-            sharing,
-            self.lowering,
-            candidates,
-            fastest=fastest,
-            others=lambda: [cls() for cls in plugins.collectives],
-            bounds=self.bounds,
+        self.planner = self.simulator.planner(
+            candidates, fastest=fastest, others=lambda: [cls() for cls in plugins.collectives]
         )
 
     def facts(self) -> dict[str, Any]:
@@ -382,8 +367,9 @@ class Bench:
             "fabric": fabric.name,
             "npus": len(fabric.npus),
             "links": len(fabric.bandwidths),
-            "router": fabric.router.name,
-            "sharing": self.sharing.name,
+            "router": fabric.defaults.router.name,
+            "sharing": self.simulator.sharing.name,
+            "transport": fabric.defaults.transport.name,
         }
 
     def collective(self, request: CollectiveRequest, group: IntArray, fidelity: str = COMPRESSED) -> CollectiveResult:
@@ -395,12 +381,12 @@ class Bench:
             SimulationError: Flows cannot move.
         """
         plan = self.planner.plan(request, group)
-        network = FlowNetwork(self.fabric, self.sharing, self.solver)
+        network = self.simulator.network()
         label = str(request.pattern)
         run_of(
             fidelity,
             network,
-            self.lowering,
+            self.simulator.lowering,
             plan.schedule,
             self.fabric.npus[group][None, :],
             lambda _: None,
@@ -412,7 +398,7 @@ class Bench:
         link_bytes = network.link_bytes().get(label, np.zeros(len(self.fabric.bandwidths)))
         duration = network.now
         algbw = request.size / duration if duration > 0 else 0.0
-        bound = self.bounds.of(request, group)
+        bound = self.simulator.bounds.of(request, group)
         notes = [*fidelity_notes(fidelity, network), *answers.notes(network.admission), *plan.notes]
         if network.statistics.met:
             notes.append(_MET)
@@ -437,11 +423,6 @@ class Bench:
             figures=answers.figures(network.admission),
             notes=tuple(notes),
         )
-
-
-def sharing_of(fabric: Fabric, plugins: PluginManager) -> SharingPolicy:
-    """Return the sharing policy that ``fabric`` asks for."""
-    return plugins.sharing_policies.get(fabric.sharing)()
 
 
 def describe(plugin: Any) -> dict[str, Any]:

@@ -12,11 +12,10 @@ from attrs import evolve, field, frozen
 from fredfw.collectives import CollectiveAlgorithm, Pattern
 from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.experiment.naming import as_written, fill, listed
-from fredfw.fabric import Router, Topology
-from fredfw.simulation import SharingPolicy
+from fredfw.fabric import SLOTS, Topology
 from fredfw.simulation.fidelity import COMPRESSED, STEPWISE
 from fredfw.terminal import quoted
-from fredfw.workloads import Npu, Placement, Workload
+from fredfw.workloads import Npu, Workload
 
 PRIORITIES = ("mp", "pp", "dp")
 _AXES = 2  # of the table or the map that a saving is drawn as
@@ -182,7 +181,7 @@ class FabricSection(Section):
         npu: What computes on it, or ``None`` for the experiment's own.
     """
 
-    PLUGINS: ClassVar[tuple[str, ...]] = ("topology", "router", "sharing", "placement", "collectives")
+    PLUGINS: ClassVar[tuple[str, ...]] = ("topology", *SLOTS, "collectives")
 
     baseline: str
     fidelity: str | None = None
@@ -219,18 +218,14 @@ class FabricSpec(FabricSection):
 
     Args:
         topology: What to build.
-        router: Instead of the fabric's own, if given.
-        sharing: Instead of the fabric's own, if given.
-        placement: Instead of the topology's own, if given.
+        slots: What is used instead of the fabric's defaults, by the name of the slot.
         collectives: Per pattern the algorithms in order of preference, under ``None`` those for all other patterns; or
             ``None`` for ``auto``: the fastest of all installed ones.
         fastest: Whether the fastest of the algorithms given is taken instead of the first that can serve a request.
     """
 
     topology: Topology
-    router: Router | None = None
-    sharing: SharingPolicy | None = None
-    placement: Placement | None = None
+    slots: Mapping[str, Any] = field(factory=dict)
     collectives: Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None = None
     fastest: bool = False
 

@@ -29,6 +29,8 @@ _PROVENANCE: dict[str, type | tuple[type, ...]] = {
     "topology": Mapping,
     "router": Mapping,
     "sharing": Mapping,
+    "admission": Mapping,
+    "transport": Mapping,
     "placement": Mapping,
     "workload": Mapping,
     "collectives": (Mapping, str),

@@ -1,6 +1,18 @@
 """The lowest layer: built networks, the routes through them, and what an algorithm may know of them."""
 
-from fredfw.fabric.admission import Admission, AlwaysStart, Decision, Decompose, Refuse, Split, Start, Wait
+from fredfw.fabric.admission import (
+    Admission,
+    AdmissionPolicy,
+    AlwaysStart,
+    Decision,
+    Decompose,
+    OpenAdmission,
+    Refuse,
+    Split,
+    Start,
+    Wait,
+)
+from fredfw.fabric.defaults import SLOTS, Defaults
 from fredfw.fabric.dimension_order import DimensionOrderRouter
 from fredfw.fabric.dimensions import Dimension, product_fabric
 from fredfw.fabric.fabric import Capabilities, Fabric, Level, NodeKind, Topology
@@ -8,25 +20,33 @@ from fredfw.fabric.flows import FlowSet, Operation, Routes
 from fredfw.fabric.links import GroupLinks
 from fredfw.fabric.multipath import MultipathRouter
 from fredfw.fabric.routing import LiveRouter, Router, ShortestPathRouter
+from fredfw.fabric.transport import Call, Costs, IdealTransport, Transport
 from fredfw.fabric.valiant import ValiantRouter
 from fredfw.fabric.view import GroupView
 
 __all__ = [
+    "SLOTS",
     "Admission",
+    "AdmissionPolicy",
     "AlwaysStart",
+    "Call",
     "Capabilities",
+    "Costs",
     "Decision",
     "Decompose",
+    "Defaults",
     "Dimension",
     "DimensionOrderRouter",
     "Fabric",
     "FlowSet",
     "GroupLinks",
     "GroupView",
+    "IdealTransport",
     "Level",
     "LiveRouter",
     "MultipathRouter",
     "NodeKind",
+    "OpenAdmission",
     "Operation",
     "Refuse",
     "Router",
@@ -35,6 +55,7 @@ __all__ = [
     "Split",
     "Start",
     "Topology",
+    "Transport",
     "ValiantRouter",
     "Wait",
     "product_fabric",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from attrs import frozen
 
 from fredfw.fabric.flows import FlowSet
 from fredfw.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fredfw.fabric.fabric import Fabric
 
 
 @frozen(eq=False)
@@ -20,8 +23,8 @@ class Start:
     Args:
         setup: Seconds that setting up takes, on top of the flow set's own.
         caps: ``(F,)`` upper limit of each flow's rate in bytes per second, or ``None``.
-        setup_once: Whether setting up is paid once (circuits do not change) instead of at each repetition. Flows that
-            take turns with others pay at each one all the same.
+        setup_once: Whether setting up is paid once (circuits do not change) instead of at each repetition of a phase.
+            Flows that take turns with others pay at each one all the same.
     """
 
     setup: float = 0.0
@@ -135,3 +138,35 @@ class AlwaysStart(Admission):
         """See ``Admission.indifferent``."""
         del flows
         return True
+
+
+class AdmissionPolicy(ABC):
+    """Makes the admission of each simulation; plugins derive attrs classes from it.
+
+    It may remember what does not depend on the simulation: the circuits of routes, for instance.
+
+    Attributes:
+        name: What experiments call it.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def begin(self, fabric: Fabric) -> Admission:
+        """Return the admission of one simulation on ``fabric``, which has decided nothing yet.
+
+        Raises:
+            UnsupportedError: The fabric is not one that it knows how to control.
+        """
+
+
+@frozen
+class OpenAdmission(AdmissionPolicy):
+    """Everything starts at once: links are shared, not reserved."""
+
+    name: ClassVar[str] = "open"
+
+    def begin(self, fabric: Fabric) -> Admission:
+        """See ``AdmissionPolicy.begin``."""
+        del fabric
+        return AlwaysStart()

@@ -12,6 +12,7 @@ from attrs import field, frozen
 
 from fredfw import limits, units
 from fredfw.errors import InputError, nearest
+from fredfw.fabric.defaults import Defaults
 from fredfw.fabric.dimension_order import DimensionOrderRouter
 from fredfw.fabric.fabric import Fabric, NodeKind
 from fredfw.fabric.lattice import Lattice
@@ -36,6 +37,7 @@ class Dimension:
         name: What people call it: chiplet, package, node, pod, ...; empty for none.
         two_way: Whether a ring has links both ways. A ring of 3 or more without has one link, of all the bandwidth.
         energy: Joules per byte and link.
+        tier: Of its links, see ``Fabric``.
 
     Raises:
         InputError: A kind that does not exist, a size below 1, a bandwidth that is not positive and finite, a latency
@@ -49,6 +51,7 @@ class Dimension:
     name: str = ""
     two_way: bool = True
     energy: float = 0.0
+    tier: int = 0
 
     def __attrs_post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -141,11 +144,12 @@ def product_fabric(
         bandwidths=np.repeat([one.link_bandwidth for one in dimensions], counts),
         latencies=np.repeat([one.latency / half for one, half in zip(dimensions, halves, strict=True)], counts),
         energies=np.repeat([one.energy for one in dimensions], counts),
+        tiers=np.repeat([one.tier for one in dimensions], counts),
         levels=tuple(one.level for one in dimensions),
         coordinates=lattice.coordinates(),
         copies=np.repeat([True, switches_copy], [npus, switches]),
         reduces=np.repeat([True, switches_reduce], [npus, switches]),
-        router=DimensionOrderRouter(),
+        defaults=Defaults(router=DimensionOrderRouter()),
         node_names=partial(_node_name, lattice, tuple(one.name for one in dimensions)) if switches else None,
     )
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from attrs import evolve, field, frozen
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fredfw.answers import Asking
 from fredfw.errors import InputError
-from fredfw.fabric.admission import Admission, AlwaysStart
+from fredfw.fabric.defaults import Defaults
 from fredfw.fabric.flows import Routes
 from fredfw.fabric.links import GroupLinks
-from fredfw.fabric.routing import Router, ShortestPathRouter
 from fredfw.fabric.view import Capabilities, GroupView, Level
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
@@ -43,6 +42,10 @@ class NodeKind(IntEnum):
 
 def _integers(values: ArrayLike) -> IntArray:
     return np.asarray(values, dtype=np.intp)
+
+
+def _tiers(values: ArrayLike) -> NDArray[np.int8]:
+    return np.asarray(values).astype(np.int8)  # one byte for each of millions of links
 
 
 def _numbers(values: ArrayLike) -> FloatArray:
@@ -72,14 +75,15 @@ class Fabric:
         offers: What the network does for collectives among NPUs.
         copies: ``(nodes,)`` whether a node may copy a stream to several links.
         reduces: ``(nodes,)`` whether a node may combine streams into one.
-        router: How transfers become links, unless the experiment says otherwise.
-        sharing: Name of the bandwidth-sharing policy, unless the experiment says otherwise.
-        admission: Makes the admission control of one simulation.
+        defaults: How it is simulated, unless the experiment says otherwise.
+        tiers: ``(links,)`` tier of each link, 0 for the innermost: the links inside servers, those between servers,
+            ... A transport may have other costs for each.
         node_names: Name of a node for people; ``None`` gives ``npu3``, ``switch0``, ...
 
     Attributes:
         npus: ``(NPUs,)`` node of each NPU.
         controllers: ``(controllers,)`` node of each I/O controller; empty if there are none.
+        servers: ``(NPUs,)`` which part each NPU is in, of those that links of tier 0 connect: its server, in a cluster.
         leaving: ``(nodes + 1,)`` offsets and ``(links,)`` link ids. The links that leave node ``n`` are
             ``ids[offsets[n]:offsets[n + 1]]``, lowest id first.
         entering: The same for the links that enter each node.
@@ -101,13 +105,12 @@ class Fabric:
     offers: Capabilities = field(factory=Capabilities)
     copies: BoolArray = field(default=False, converter=_flags)
     reduces: BoolArray = field(default=False, converter=_flags)
-    router: Router = field(factory=ShortestPathRouter)
-    sharing: str = "max-min"
-    admission: Callable[[], Admission] = AlwaysStart
+    defaults: Defaults = field(factory=Defaults)
+    tiers: NDArray[np.int8] = field(default=0, converter=_tiers)
     node_names: Callable[[int], str] | None = None
 
     def __attrs_post_init__(self) -> None:
-        for name in ("bandwidths", "latencies", "energies"):
+        for name in ("bandwidths", "latencies", "energies", "tiers"):
             self._spread(name, self.sources.shape)
         for name in ("copies", "reduces"):
             self._spread(name, self.kinds.shape)
@@ -138,6 +141,9 @@ class Fabric:
             if bad.any():
                 link = int(np.flatnonzero(bad)[0])
                 raise InputError(f"fabric {self.name!r}: link {self.link_name(link)} has {what} {values[link]}")
+        if (self.tiers < 0).any():
+            link = int(np.flatnonzero(self.tiers < 0)[0])
+            raise InputError(f"fabric {self.name!r}: link {self.link_name(link)} has tier {self.tiers[link]}")
         if self.coordinates is not None:
             self._check_coordinates(self.coordinates)
 
@@ -161,6 +167,23 @@ class Fabric:
     def controllers(self) -> IntArray:
         """``(controllers,)`` node of each I/O controller; empty if there are none."""
         return np.flatnonzero(self.kinds == NodeKind.CONTROLLER)
+
+    @cached_property
+    def servers(self) -> IntArray:
+        """``(NPUs,)`` which part each NPU is in, of those that links of tier 0 connect: its server, in a cluster."""
+        if not self.tiers.any():
+            return np.zeros(len(self.npus), dtype=np.intp)
+        part = np.arange(len(self.kinds))
+        inside = self.tiers == 0
+        ends = self.sources[inside], self.destinations[inside]
+        while True:  # the lowest number spreads along the links, and from nodes to what they took theirs from
+            lowest = part.copy()
+            np.minimum.at(lowest, ends[0], part[ends[1]])
+            np.minimum.at(lowest, ends[1], part[ends[0]])
+            lowest = lowest[lowest]
+            if np.array_equal(lowest, part):
+                return np.unique(part[self.npus], return_inverse=True)[1]
+            part = lowest
 
     @cached_property
     def leaving(self) -> tuple[IntArray, IntArray]:
@@ -306,9 +329,13 @@ class Fabric:
             alike.setdefault(one.key_with_links, (one, []))[1].append(index)
         return [(one, np.array(same)) for one, same in alike.values()]
 
-    def with_defaults(self, *, name: str | None = None, router: Router | None = None) -> Fabric:
-        """Return the same network under another name or with another router."""
-        return evolve(self, name=name or self.name, router=router or self.router)
+    def with_defaults(self, *, name: str | None = None, **slots: Any) -> Fabric:
+        """Return the same network under another name, or with others in the ``slots`` of ``Defaults`` that are given.
+
+        A slot that is given ``None`` keeps what it has.
+        """
+        chosen = {slot: one for slot, one in slots.items() if one is not None}
+        return evolve(self, name=name or self.name, defaults=evolve(self.defaults, **chosen))
 
     def to_networkx(self) -> networkx.MultiDiGraph[int]:
         """Return a networkx view: nodes with ``kind`` and ``name``, edges keyed by link id with their numbers."""
@@ -350,8 +377,6 @@ class Topology(ABC):
     """
 
     name: ClassVar[str]
-    placement: ClassVar[str] = "linear"
-    """Placement used where the experiment names none."""
 
     @abstractmethod
     def build(self) -> Fabric:

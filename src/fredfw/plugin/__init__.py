@@ -60,7 +60,7 @@ To be found wherever it is installed, it needs an entry point in the group ``fre
 
 and its module says for which version of this contract it is written (``CONTRACT_VERSION``)::
 
-    fredfw_contract = 1
+    fredfw_contract = 2
 
 That is all. Numbers in fields are SI (bytes, seconds, bytes per second); fields made with ``fredfw.units`` accept text
 with units too, and refuse what makes no sense with a message that names the key. Names of built-in and installed
@@ -81,7 +81,7 @@ import pluggy
 
 hookimpl = pluggy.HookimplMarker("fredfw")
 
-CONTRACT_VERSION = 1
-"""Version of what plugins build on; a plugin says which one it is written for with ``fredfw_contract = 1``."""
+CONTRACT_VERSION = 2
+"""Version of what plugins build on; a plugin says which one it is written for with ``fredfw_contract = 2``."""
 
 __all__ = ["CONTRACT_VERSION", "hookimpl"]

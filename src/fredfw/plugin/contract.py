@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 from fredfw import limits
 from fredfw.answers import Asking, brief
 from fredfw.errors import nearest
-from fredfw.fabric import Capabilities, Fabric, Level, Router, Topology
+from fredfw.fabric import AdmissionPolicy, Capabilities, Defaults, Fabric, Level, Router, Topology, Transport
 from fredfw.plugin import CONTRACT_VERSION, spec
 from fredfw.plugin.exporter import Exporter
+from fredfw.simulation.sharing import SharingPolicy
+from fredfw.workloads import Placement
 
 if TYPE_CHECKING:
     from fredfw.experiment.results import Comparison, RunResult
 
 # The oldest version whose plugins still work as they did; raised as docs/api-policy.md says.
-OLDEST_CONTRACT = 1
+OLDEST_CONTRACT = 2
 POLICY = "docs/api-policy.md"
 _DECLARATION = "fredfw_contract"
 _NAMEABLE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -113,10 +115,21 @@ def built(topology: Topology) -> Fabric:
         raise asked.unexpected(fabric, "a fredfw.Fabric")
     limits.check("nodes", len(fabric.kinds))
     limits.check("links", len(fabric.sources))
+    defaults: object = fabric.defaults
+    if not isinstance(defaults, Defaults):
+        raise asked.wrong(f"returned a fabric whose defaults are {brief(defaults)}", "fredfw.Defaults")
+    for name, interface, optional in (
+        ("router", Router, False),
+        ("sharing", SharingPolicy, True),
+        ("admission", AdmissionPolicy, False),
+        ("transport", Transport, False),
+        ("placement", Placement, True),
+    ):
+        slot = getattr(defaults, name)
+        if not isinstance(slot, interface) and not (optional and slot is None):
+            expected = f"a fredfw.{interface.__name__}{' or None' if optional else ''}"
+            raise asked.wrong(f"returned a fabric whose default {name} is {brief(slot)}", expected)
     for name, fits, expected in (
-        ("router", isinstance(fabric.router, Router), "a fredfw.Router"),
-        ("sharing", isinstance(fabric.sharing, str), "the name of a sharing policy"),
-        ("admission", callable(fabric.admission), "a function that makes a fredfw.Admission"),
         ("levels", all(isinstance(level, Level) for level in fabric.levels), "a tuple of fredfw.Level"),
         ("offers", isinstance(fabric.offers, Capabilities), "fredfw.Capabilities"),
     ):

@@ -21,7 +21,7 @@ from attrs import frozen
 from fredfw.answers import FAILURES, explain
 from fredfw.collectives import CollectiveAlgorithm
 from fredfw.errors import InputError, PluginWarning, UnknownNameError, nearest
-from fredfw.fabric import Router, Topology
+from fredfw.fabric import AdmissionPolicy, Router, Topology, Transport
 from fredfw.paths import resolved
 from fredfw.plugin.calls import Calls
 from fredfw.plugin.contract import POLICY
@@ -116,6 +116,8 @@ class PluginManager:
         self.sharing_policies: Registry[SharingPolicy] = self._registry(
             "sharing policy", SharingPolicy, "fredfw_sharing_policies"
         )
+        self.admissions: Registry[AdmissionPolicy] = self._registry("admission", AdmissionPolicy, "fredfw_admissions")
+        self.transports: Registry[Transport] = self._registry("transport", Transport, "fredfw_transports")
         self.exporters: Registry[Exporter] = self._registry("exporter", Exporter, "fredfw_exporters", optional=True)
         self.commands = Commands("command", "fredfw_commands", self._calls)
 
@@ -152,8 +154,21 @@ class PluginManager:
             self.workloads,
             self.placements,
             self.sharing_policies,
+            self.admissions,
+            self.transports,
             self.exporters,
         )
+
+    @property
+    def slots(self) -> Mapping[str, Registry[Any]]:
+        """What may fill the slots of a fabric, by the name of the slot."""
+        return {
+            "router": self.routers,
+            "sharing": self.sharing_policies,
+            "admission": self.admissions,
+            "transport": self.transports,
+            "placement": self.placements,
+        }
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:

@@ -1,7 +1,7 @@
 """The hooks that fredfw calls. A plugin implements any of them with ``@fredfw.hookimpl``.
 
-The first seven *register classes*: each returns classes of one interface, which are then selected by their ``name``.
-The eighth registers commands of the command line. The last three are called around a run. No result depends on the
+The first nine *register classes*: each returns classes of one interface, which are then selected by their ``name``.
+The tenth registers commands of the command line. The last three are called around a run. No result depends on the
 order in which plugins are called.
 
 A plugin that raises an exception in a hook is left out of it with a ``PluginWarning``; what it registers through others
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fredfw.collectives import CollectiveAlgorithm
     from fredfw.experiment.results import RunResult
     from fredfw.experiment.spec import Experiment
-    from fredfw.fabric import Router, Topology
+    from fredfw.fabric import AdmissionPolicy, Router, Topology, Transport
     from fredfw.plugin.exporter import Exporter
     from fredfw.simulation.sharing import SharingPolicy
     from fredfw.workloads import Placement, Workload
@@ -99,7 +99,7 @@ def fredfw_workloads() -> Sequence[type[Workload]]:  # type: ignore[empty-body] 
 def fredfw_placements() -> Sequence[type[Placement]]:  # type: ignore[empty-body]  # as above
     """Register placements: assignments of worker ranks to NPUs.
 
-    Called when a placement is first looked up by name, or the placements are listed. A topology names its default.
+    Called when a placement is first looked up by name, or the placements are listed. A fabric has its default.
 
     Returns:
         Attrs classes derived from ``fredfw.Placement``, each with a ``name`` of its own; their fields are their
@@ -115,10 +115,43 @@ def fredfw_placements() -> Sequence[type[Placement]]:  # type: ignore[empty-body
 def fredfw_sharing_policies() -> Sequence[type[SharingPolicy]]:  # type: ignore[empty-body]  # as above
     """Register sharing policies: divisions of the links' capacities among the flows.
 
-    Called when a policy is first looked up by name, or the policies are listed. A fabric names its default.
+    Called when a policy is first looked up by name, or the policies are listed. A fabric has its default.
 
     Returns:
         Attrs classes derived from ``fredfw.SharingPolicy``, each with a ``name`` of its own; their fields are their
+        configuration. ``None`` or an empty sequence registers nothing.
+
+    Called once per plugin manager, and again only after a plugin was registered by hand.
+
+    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    """
+
+
+@hookspec
+def fredfw_admissions() -> Sequence[type[AdmissionPolicy]]:  # type: ignore[empty-body]  # as above
+    """Register admissions: rules of what may run beside what, such as circuits and wavelengths.
+
+    Called when an admission is first looked up by name, or the admissions are listed. A fabric has its default; an
+    admission that only its own topology can use need not be registered.
+
+    Returns:
+        Attrs classes derived from ``fredfw.AdmissionPolicy``, each with a ``name`` of its own; their fields are their
+        configuration. ``None`` or an empty sequence registers nothing.
+
+    Called once per plugin manager, and again only after a plugin was registered by hand.
+
+    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    """
+
+
+@hookspec
+def fredfw_transports() -> Sequence[type[Transport]]:  # type: ignore[empty-body]  # as above
+    """Register transports: what calls of a communication library cost beside the bandwidth of links.
+
+    Called when a transport is first looked up by name, or the transports are listed. A fabric has its default.
+
+    Returns:
+        Attrs classes derived from ``fredfw.Transport``, each with a ``name`` of its own; their fields are their
         configuration. ``None`` or an empty sequence registers nothing.
 
     Called once per plugin manager, and again only after a plugin was registered by hand.

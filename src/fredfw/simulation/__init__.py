@@ -10,6 +10,7 @@ from fredfw.simulation.progress import ScheduleRun
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.rerouting import Rerouting
 from fredfw.simulation.sharing import CircuitPreempt, Incidence, MaxMin, SharingPolicy, StrictLinks, max_min
+from fredfw.simulation.simulator import Simulator
 from fredfw.simulation.timeline import Timeline
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Rerouting",
     "ScheduleRun",
     "SharingPolicy",
+    "Simulator",
     "Statistics",
     "StrictLinks",
     "Timeline",

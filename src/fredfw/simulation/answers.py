@@ -102,9 +102,9 @@ def admission(fabric: Fabric) -> Admission:
     Raises:
         PluginError: The fabric makes none.
     """
-    asked = Asking(fabric.admission)
+    asked = Asking(fabric.defaults.admission, "begin")
     with asked:
-        answer: object = fabric.admission()
+        answer: object = fabric.defaults.admission.begin(fabric)
     if not isinstance(answer, Admission):
         raise asked.unexpected(answer, "a fredfw.Admission")
     return answer

@@ -80,7 +80,7 @@ class Lowering:
 
     def __init__(self, fabric: Fabric, router: Router | None = None) -> None:
         self.fabric = fabric
-        self.router = router or fabric.router
+        self.router = router or fabric.defaults.router
         self._activities: dict[tuple[int, int], IntArray] = {}
         self._rows: dict[int, tuple[Phase, Ends]] = {}
         self._routes: dict[Hashable, Routes] = {}

@@ -29,7 +29,7 @@ from fredfw.simulation.messages import Messages, flows_of
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.requests import Completion, Request, Unicasts
 from fredfw.simulation.rerouting import Rerouting
-from fredfw.simulation.sharing import SharingPolicy
+from fredfw.simulation.sharing import SharingPolicy, sharing_of
 from fredfw.typing import FloatArray, IntArray
 
 
@@ -45,13 +45,14 @@ class FlowNetwork:
         admission: The fabric's, for this simulation alone; has figures and notes when it is over.
     """
 
-    def __init__(self, fabric: Fabric, sharing: SharingPolicy, solver: RateSolver | None = None) -> None:
+    def __init__(self, fabric: Fabric, sharing: SharingPolicy | None = None, solver: RateSolver | None = None) -> None:
         keep_freed_memory()
         self.fabric = fabric
         self._statistics = Statistics()
         self.admission = answers.admission(fabric)
         self._calendar = Calendar()
-        self._carrier = Carrier(solver or RateSolver(fabric, sharing), self._statistics, self._calendar)
+        solver = solver or RateSolver(fabric, sharing_of(fabric) if sharing is None else sharing)
+        self._carrier = Carrier(solver, self._statistics, self._calendar)
         self._desk = Desk(self.admission, self._carrier, fabric.name, self._statistics)
         self._messages = Messages(self._carrier)
         # Whether a flow need not be a flow set: nobody has a say in it.

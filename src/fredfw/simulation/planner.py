@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
 from fredfw.errors import LimitError, RefusedError, ScheduleError, UnsupportedError
-from fredfw.fabric import AlwaysStart, Fabric, GroupView
+from fredfw.fabric import Fabric, GroupView, OpenAdmission
 from fredfw.simulation import answers as asked
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.contest import Entrant, contest
@@ -166,7 +166,9 @@ class Planner:
 
     def _place(self, groups: IntArray) -> Hashable:
         """Return a name of where ``groups`` are; an admission may tell places apart that look alike."""
-        return self._shape(groups) if self._fabric.admission is AlwaysStart else (groups.shape, _digest(groups))
+        if type(self._fabric.defaults.admission) is OpenAdmission:
+            return self._shape(groups)
+        return groups.shape, _digest(groups)
 
     def _shape(self, groups: IntArray) -> Hashable:
         """Return a name of where ``groups`` are: the same for groups that are all moved alike along the levels."""

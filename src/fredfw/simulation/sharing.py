@@ -210,6 +210,11 @@ class CircuitPreempt(SharingPolicy):
         return rates
 
 
+def sharing_of(fabric: Fabric) -> SharingPolicy:
+    """Return how the links of ``fabric`` are shared, by its defaults."""
+    return fabric.defaults.sharing or MaxMin()
+
+
 def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
     """Return the max-min fair rates, by local bottlenecks; see ``fredfw.simulation.core.fill``.
 

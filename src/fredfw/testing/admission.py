@@ -29,7 +29,6 @@ from fredfw.simulation import FlowNetwork, answers
 from fredfw.testing.common import COMMON, Case, twin
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
 from fredfw.testing.process import digest, same_elsewhere
-from fredfw.testing.timing import sharing_of
 from fredfw.typing import BoolArray, IntArray
 
 _EXACT = 1e-9
@@ -228,7 +227,7 @@ def release_undoes_admit(case: AdmissionCase) -> None:
 def everything_arrives(case: AdmissionCase) -> None:
     """In a simulation all flows that are not refused end, each once, whatever waits or is split."""
     for sets in case.sets:
-        network = FlowNetwork(case.fabric, sharing_of(case.fabric))
+        network = FlowNetwork(case.fabric)
         ended: dict[int, list[int]] = {}
         for number, one in enumerate(sets):
             if one.streams.any():
@@ -335,7 +334,7 @@ def _sets(fabric: Fabric, random: np.random.Generator) -> Iterator[Asked]:
             sources, destinations = npus[pairs[0]], npus[pairs[1]]
         if streams and number % 4 == 1:
             sources, destinations = sources[:0], destinations[:0]
-        routes = Routes.concatenate([fabric.router.route(fabric, sources, destinations), *streams])
+        routes = Routes.concatenate([fabric.defaults.router.route(fabric, sources, destinations), *streams])
         count = len(routes)
         caps = random.choice([0.01, 0.1, 1.0], count) * fabric.bandwidths.max() if number % 4 >= 2 else None
         flows = FlowSet(
@@ -370,7 +369,7 @@ def _streams(fabric: Fabric, random: np.random.Generator) -> list[Routes]:
         sources = group[:1] if operation is Operation.MULTICAST else group
         destinations = group[:1] if operation is Operation.REDUCE else group
         try:
-            found.append(fabric.router.tree(fabric, sources, destinations, operation))
+            found.append(fabric.defaults.router.tree(fabric, sources, destinations, operation))
         except UnsupportedError:
             continue
     return found

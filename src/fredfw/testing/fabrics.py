@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
 from attrs import frozen
 
-from fredfw.fabric import Capabilities, Fabric, Level, NodeKind, Operation, Router, Routes
+from fredfw.fabric import (
+    Admission,
+    AdmissionPolicy,
+    Capabilities,
+    Defaults,
+    Fabric,
+    Level,
+    NodeKind,
+    Operation,
+    Router,
+    Routes,
+)
 from fredfw.typing import IntArray
 
 BANDWIDTH = 100e9
@@ -36,6 +48,24 @@ class StarRouter(Router):
         return Routes.of([links], [2 * float(fabric.latencies[links].max())])
 
 
+@frozen
+class Admitting(AdmissionPolicy):
+    """Makes admissions by a function.
+
+    Args:
+        make: Returns one.
+    """
+
+    name: ClassVar[str] = "admitting"
+
+    make: Callable[[], Admission]
+
+    def begin(self, fabric: Fabric) -> Admission:
+        """See ``AdmissionPolicy.begin``."""
+        del fabric
+        return self.make()
+
+
 def star(npus: int, controllers: int = 0) -> Fabric:
     """Return NPUs and I/O controllers around a switch that carries out collectives.
 
@@ -57,7 +87,7 @@ def star(npus: int, controllers: int = 0) -> Fabric:
         offers=Capabilities(reduces=True, multicasts=True),
         copies=kinds == NodeKind.SWITCH,
         reduces=kinds == NodeKind.SWITCH,
-        router=StarRouter(),
+        defaults=Defaults(router=StarRouter()),
     )
 
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from fredfw.fabric import Fabric
 from fredfw.simulation import Incidence, answers
+from fredfw.simulation.sharing import sharing_of
 from fredfw.testing.conformance import ConformanceError
 from fredfw.testing.routes import RoutedCase
-from fredfw.testing.timing import sharing_of
 from fredfw.typing import IntArray
 
 _EXACT = 1e-9

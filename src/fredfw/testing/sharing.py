@@ -223,7 +223,7 @@ def _incidences(fabric: Fabric) -> Iterator[Incidence]:
     for number in range(_ROUNDS):
         count = int(random.integers(1, _FLOWS))
         ends = random.choice(fabric.npus, (2, count))
-        routes = fabric.router.route(fabric, *ends)
+        routes = fabric.defaults.router.route(fabric, *ends)
         ways = [routes.links[routes.offsets[one] : routes.offsets[one + 1]] for one in range(count)]
         if number % 3 == 0:  # some trees
             ways += [random.choice(everywhere, min(4, len(everywhere)), replace=False) for _ in range(3)]

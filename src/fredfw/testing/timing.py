@@ -9,10 +9,8 @@ from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import carried
 from fredfw.errors import SimulationError
 from fredfw.fabric import Fabric, Operation
-from fredfw.simulation import CircuitPreempt, FlowNetwork, Lowering, MaxMin, ScheduleRun, SharingPolicy, StrictLinks
+from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
 from fredfw.typing import FloatArray, IntArray
-
-_SHARING: dict[str, SharingPolicy] = {one.name: one for one in (MaxMin(), StrictLinks(), CircuitPreempt())}
 
 
 @frozen(eq=False)
@@ -28,14 +26,9 @@ class Run:
     link_bytes: FloatArray
 
 
-def sharing_of(fabric: Fabric) -> SharingPolicy:
-    """Return the policy that ``fabric`` wants if the core has it, else max-min."""
-    return _SHARING.get(fabric.sharing, _SHARING[MaxMin.name])
-
-
 def simulate(fabric: Fabric, schedule: Schedule, members: IntArray, *, stepwise: bool = False) -> Run:
-    """Run ``schedule`` among the NPUs numbered ``members`` of ``fabric``, shared as it wants if that is known."""
-    network = FlowNetwork(fabric, sharing_of(fabric))
+    """Run ``schedule`` among the NPUs numbered ``members`` of ``fabric``, shared as it wants."""
+    network = FlowNetwork(fabric)
     ended: list[IntArray] = []
     groups = fabric.npus[members][None, :]
     ScheduleRun(network, Lowering(fabric), schedule, groups, ended.append, stepwise=stepwise).start()
@@ -53,13 +46,13 @@ def expected_link_bytes(fabric: Fabric, schedule: Schedule, members: IntArray) -
     for phase in schedule.phases:
         stream = np.full(len(phase), -1) if phase.stream is None else phase.stream
         source, destination = nodes[phase.source], nodes[phase.destination]
-        routes = fabric.router.route(fabric, source, destination)
+        routes = fabric.defaults.router.route(fabric, source, destination)
         flow = np.repeat(np.arange(len(phase)), np.diff(routes.offsets))
         share = 1.0 if routes.coefficients is None else routes.coefficients
         trees = {}
         for number in np.unique(stream[stream >= 0]):
             ends = np.unique(source[stream == number]), np.unique(destination[stream == number])
-            trees[int(number)] = fabric.router.tree(fabric, *ends, _operation(*map(len, ends)))
+            trees[int(number)] = fabric.defaults.router.tree(fabric, *ends, _operation(*map(len, ends)))
         for repetition in range(phase.repeat):
             row, chunk = carried(phase, repetition)
             amount = np.bincount(row, sizes[chunk], len(phase))

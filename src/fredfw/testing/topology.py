@@ -49,7 +49,7 @@ class TopologyCase(RoutedCase[Topology]):
     @property
     def router(self) -> Router:
         """The fabric's own."""
-        return self.fabric.router
+        return self.fabric.defaults.router
 
 
 def build_is_pure(case: TopologyCase) -> None:
@@ -87,7 +87,16 @@ def observed(topology: Topology) -> str:
     names = [fabric.node_name(node) for node in range(min(len(fabric.kinds), _TRIED))]
     arrays = [getattr(fabric, name) for name in _ARRAYS]
     return digest(
-        [*arrays, fabric.name, fabric.levels, fabric.offers, fabric.sharing, names, routes.offsets, routes.links]
+        [
+            *arrays,
+            fabric.name,
+            fabric.levels,
+            fabric.offers,
+            fabric.defaults.sharing,
+            names,
+            routes.offsets,
+            routes.links,
+        ]
     )
 
 

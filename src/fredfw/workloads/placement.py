@@ -69,6 +69,11 @@ class LinearPlacement(Placement):
         return np.arange(len(fabric.npus))
 
 
+def placement_of(fabric: Fabric) -> Placement:
+    """Return which NPUs of ``fabric`` workers are on, by its defaults."""
+    return fabric.defaults.placement or LinearPlacement()
+
+
 @frozen
 class SnakePlacement(Placement):
     """Ranks in a snake through the fabric's levels, so that consecutive ranks are neighbours.

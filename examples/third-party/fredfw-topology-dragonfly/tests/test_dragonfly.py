@@ -120,7 +120,7 @@ def test_routes_are_local_global_local(shape: Dragonfly) -> None:
     between = cables(fabric)
     attached = dict(zip(fabric.sources.tolist(), fabric.destinations[: len(fabric.npus)].tolist(), strict=False))
     sources, destinations = all_to_all(fabric)
-    routes = fabric.router.route(fabric, sources, destinations)
+    routes = fabric.defaults.router.route(fabric, sources, destinations)
     paths = np.split(routes.links, routes.offsets[1:-1])
     for source, destination, links in zip(sources.tolist(), destinations.tolist(), paths, strict=True):
         first, last = attached[source], attached[destination]
@@ -142,7 +142,7 @@ def test_routes_are_local_global_local(shape: Dragonfly) -> None:
 @pytest.mark.parametrize("arrangement", ["consecutive", "palmtree"])
 def test_what_an_all_to_all_puts_on_links(p: int, a: int, h: int, arrangement: str) -> None:
     fabric = Dragonfly(p=p, a=a, h=h, arrangement=arrangement).build()
-    routes = fabric.router.route(fabric, *all_to_all(fabric))
+    routes = fabric.defaults.router.route(fabric, *all_to_all(fabric))
     load = np.bincount(routes.links, minlength=len(fabric.sources))
     npus = len(fabric.npus)
     routers = npus // p
@@ -172,7 +172,7 @@ def test_levels_promise_what_there_is(shape: Dragonfly) -> None:
         if level.size > 1:
             following = coordinates.copy()
             following[:, column] = (following[:, column] + 1) % level.size
-            routes = fabric.router.route(
+            routes = fabric.defaults.router.route(
                 fabric, fabric.npus, np.ravel_multi_index(tuple(following.T), sizes, order="F").astype(np.intp)
             )
             load = np.bincount(routes.links, minlength=len(fabric.sources))
@@ -202,8 +202,8 @@ def test_a_route_crosses_one_global_link_where_the_fewest_links_may_be_two() -> 
 def test_trees_have_two_ends_or_are_refused() -> None:
     fabric = Dragonfly().build()
     pair = np.array([5]), np.array([70])
-    tree = fabric.router.tree(fabric, *pair, Operation.MULTICAST)
-    route = fabric.router.route(fabric, *pair)
+    tree = fabric.defaults.router.tree(fabric, *pair, Operation.MULTICAST)
+    route = fabric.defaults.router.route(fabric, *pair)
     assert tree.links.tolist() == route.links.tolist()
     assert tree.latencies.tolist() == route.latencies.tolist()
     one, two = np.array([0]), np.array([1, 2])
@@ -213,7 +213,7 @@ def test_trees_have_two_ends_or_are_refused() -> None:
         (Operation.ALL_REDUCE, two, two),
     ):
         with pytest.raises(UnsupportedError, match="neither copy nor combine"):
-            fabric.router.tree(fabric, sources, destinations, operation)
+            fabric.defaults.router.tree(fabric, sources, destinations, operation)
 
 
 def test_other_fabrics_are_refused() -> None:
@@ -227,7 +227,7 @@ def test_other_fabrics_are_refused() -> None:
         with pytest.raises(UnsupportedError, match="is not a dragonfly"):
             DragonflyMinimalRouter().route(other, np.array([0]), np.array([1]))
     with pytest.raises(UnsupportedError, match="begin and end at NPUs"):
-        fabric.router.route(fabric, np.array([0]), np.array([72]))
+        fabric.defaults.router.route(fabric, np.array([0]), np.array([72]))
 
 
 def test_more_groups_than_links_lead_to_are_refused() -> None:

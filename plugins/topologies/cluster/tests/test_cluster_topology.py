@@ -38,7 +38,7 @@ def seconds(topology: Topology, pattern: str, size: float = 1 * GB, **options: A
 def names(fabric: Fabric, source: str, destination: str) -> list[str]:
     """The nodes on the way, by name."""
     known = {fabric.node_name(node): node for node in range(len(fabric.kinds))}
-    routes = fabric.router.path(fabric, known[source], known[destination])
+    routes = fabric.defaults.router.path(fabric, known[source], known[destination])
     return [source, *(fabric.node_name(int(fabric.destinations[link])) for link in routes.links)]
 
 
@@ -185,7 +185,7 @@ def test_a_pcie_switch_is_on_the_way() -> None:
 
 def test_an_npu_uses_all_its_nics() -> None:
     fabric = Cluster(nodes=2, nics=32).build()
-    routes = fabric.router.route(fabric, fabric.npus[:1], fabric.npus[8:9])
+    routes = fabric.defaults.router.route(fabric, fabric.npus[:1], fabric.npus[8:9])
     assert routes.coefficients is not None
     assert routes.coefficients.tolist() == [0.25] * 8
     assert fabric.levels[1].bandwidth == 200e9
@@ -236,7 +236,7 @@ def test_switches_have_as_many_ports_as_they_may(cluster: Cluster) -> None:
 def test_routes_through_leaves_of_all_nics_of_a_node_are_the_shortest(cluster: Cluster) -> None:
     fabric = evolve(cluster, network="fat-tree", rails=1, radix=32).build()
     source, others = int(fabric.npus[0]), fabric.npus[1:]
-    routes = fabric.router.route(fabric, np.full(len(others), source), others)
+    routes = fabric.defaults.router.route(fabric, np.full(len(others), source), others)
     graph = nx.DiGraph(list(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)))
     hops = nx.single_source_shortest_path_length(graph, source)
     shares = np.ones(len(routes.links)) if routes.coefficients is None else routes.coefficients
@@ -297,7 +297,7 @@ def test_other_rails_take_the_scale_up_network() -> None:
 
 def test_trees_are_inside_of_nodes() -> None:
     fabric = Cluster(nodes=2, node=nvswitch(in_network=True)).build()
-    router, npus = fabric.router, fabric.npus
+    router, npus = fabric.defaults.router, fabric.npus
     tree = router.tree(fabric, npus[9:10], npus[10:14], Operation.MULTICAST)
     assert {fabric.link_name(int(link)) for link in tree.links} == {
         "node1.npu1->node1.switch0",
@@ -312,11 +312,11 @@ def test_switches_are_not_reached_from_other_nodes() -> None:
     fabric = Cluster(nodes=2).build()
     switch = int(np.flatnonzero(fabric.kinds == NodeKind.SWITCH)[0])
     with pytest.raises(UnsupportedError, match=r"node0.switch0 of fabric .* is not reached"):
-        fabric.router.route(fabric, fabric.npus[-1:], np.array([switch]))
+        fabric.defaults.router.route(fabric, fabric.npus[-1:], np.array([switch]))
 
 
 def test_a_router_is_for_its_own_cluster() -> None:
-    router = Cluster(nodes=2).build().router
+    router = Cluster(nodes=2).build().defaults.router
     assert isinstance(router, ClusterRouter)
     with pytest.raises(UnsupportedError, match="cannot route fabric 'switch of 4'"):
         router.path(Switch(npus=4).build(), 0, 1)

@@ -67,8 +67,8 @@ def test_each_two_groups_have_as_many_cables(fields: dict[str, int]) -> None:
 
 def test_inside_a_group_all_spines_carry_the_same() -> None:
     fabric = build(npus_per_leaf=2, leaves=2, spines=2)
-    assert carried(fabric, fabric.router.path(fabric, 0, 1)) == {"npu0->g0.leaf0": 1, "g0.leaf0->npu1": 1}
-    route = fabric.router.path(fabric, 0, 3)
+    assert carried(fabric, fabric.defaults.router.path(fabric, 0, 1)) == {"npu0->g0.leaf0": 1, "g0.leaf0->npu1": 1}
+    route = fabric.defaults.router.path(fabric, 0, 3)
     assert carried(fabric, route) == {
         "npu0->g0.leaf0": 1,
         "g0.leaf0->g0.spine0": 0.5,
@@ -83,7 +83,7 @@ def test_inside_a_group_all_spines_carry_the_same() -> None:
 def test_between_groups_all_cables_carry_the_same() -> None:
     # Two groups, three cables: one spine has two of them.
     fabric = build(npus_per_leaf=1, leaves=2, spines=2, cables=3, groups=3)
-    route = carried(fabric, fabric.router.path(fabric, 0, 2))
+    route = carried(fabric, fabric.defaults.router.path(fabric, 0, 2))
     assert route == pytest.approx(
         {
             "npu0->g0.leaf0": 1,
@@ -101,12 +101,12 @@ def test_between_groups_all_cables_carry_the_same() -> None:
 def test_a_dragonfly_leaves_out_local_links_that_it_does_not_need() -> None:
     fabric = build(npus_per_leaf=1, leaves=2, spines=0, cables=1)
     assert len(fabric.npus) == 6
-    assert carried(fabric, fabric.router.path(fabric, 0, 2)) == {
+    assert carried(fabric, fabric.defaults.router.path(fabric, 0, 2)) == {
         "npu0->g0.leaf0": 1,
         "g0.leaf0->g1.leaf0": 1,
         "g1.leaf0->npu2": 1,
     }
-    assert carried(fabric, fabric.router.path(fabric, 1, 3)) == {
+    assert carried(fabric, fabric.defaults.router.path(fabric, 1, 3)) == {
         "npu1->g0.leaf1": 1,
         "g0.leaf1->g0.leaf0": 1,
         "g0.leaf0->g1.leaf0": 1,
@@ -121,7 +121,7 @@ def test_on_a_dragonfly_plus_all_shortest_paths_are_minimal(fields: dict[str, in
     ends = everybody(fabric)
     loads = [
         np.bincount(one.links, one.coefficients, len(fabric.sources))
-        for one in (fabric.router.route(fabric, *ends), MultipathRouter().route(fabric, *ends))
+        for one in (fabric.defaults.router.route(fabric, *ends), MultipathRouter().route(fabric, *ends))
     ]
     np.testing.assert_allclose(loads[0], loads[1])
 
@@ -129,7 +129,7 @@ def test_on_a_dragonfly_plus_all_shortest_paths_are_minimal(fields: dict[str, in
 @pytest.mark.parametrize("spines", [0, 2])
 def test_an_all_to_all_loads_cables_alike(spines: int) -> None:
     fabric = build(npus_per_leaf=2, leaves=2, spines=spines, cables=2)
-    loads = fabric.router.route(fabric, *everybody(fabric))
+    loads = fabric.defaults.router.route(fabric, *everybody(fabric))
     found = np.bincount(loads.links, loads.coefficients, len(fabric.sources))
     # Each of the 4 NPUs of a group sends to each of the 4 of another; each two groups have one cable.
     assert set(found[-20:].tolist()) == {16.0}
@@ -138,8 +138,8 @@ def test_an_all_to_all_loads_cables_alike(spines: int) -> None:
 def test_trees_are_refused() -> None:
     fabric = build()
     with pytest.raises(UnsupportedError, match="neither copy nor combine"):
-        fabric.router.tree(fabric, fabric.npus[:1], fabric.npus[1:], Operation.MULTICAST)
-    one = fabric.router.tree(fabric, fabric.npus[:1], fabric.npus[-1:], Operation.MULTICAST)
+        fabric.defaults.router.tree(fabric, fabric.npus[:1], fabric.npus[1:], Operation.MULTICAST)
+    one = fabric.defaults.router.tree(fabric, fabric.npus[:1], fabric.npus[-1:], Operation.MULTICAST)
     assert len(one) == 1
 
 

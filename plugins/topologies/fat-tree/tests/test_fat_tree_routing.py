@@ -134,7 +134,7 @@ def test_a_sprayed_permutation_does_not_block(radix: int, levels: int) -> None:
     fabric = evolve(tree, npus=min(tree.capacity, 512)).build()
     shuffled = np.random.default_rng(radix).permutation(fabric.npus)
     for destinations in (shuffled, fabric.npus[::-1], np.roll(fabric.npus, 1)):
-        routes = fabric.router.route(fabric, fabric.npus, destinations)
+        routes = fabric.defaults.router.route(fabric, fabric.npus, destinations)
         assert load(fabric, routes).max() <= 1 + 1e-12
         moves = destinations != fabric.npus
         assert rates(fabric, routes)[moves] == pytest.approx(GBPS40, rel=1e-12)
@@ -143,11 +143,11 @@ def test_a_sprayed_permutation_does_not_block(radix: int, levels: int) -> None:
 def test_4096_npus_exchange_at_line_rate_and_at_a_third_when_three_share_a_link_up() -> None:
     # Powers of two: nothing is rounded.
     fabric = FatTree(npus=4096, routing="spray").build()
-    routes = fabric.router.route(fabric, fabric.npus, (fabric.npus + 2048) % 4096)
+    routes = fabric.defaults.router.route(fabric, fabric.npus, (fabric.npus + 2048) % 4096)
     assert (rates(fabric, routes) == GBPS40).all()
     assert len(routes.links) == 4096 * 2 * (1 + 16 + 256)
     thin = FatTree(npus=3072, oversubscription=3, routing="spray").build()
-    routes = thin.router.route(thin, thin.npus, (thin.npus + 1536) % 3072)
+    routes = thin.defaults.router.route(thin, thin.npus, (thin.npus + 1536) % 3072)
     assert rates(thin, routes) == pytest.approx(GBPS40 / 3, rel=1e-12)
     # That is what the levels say.
     assert [level.bandwidth for level in thin.levels] == pytest.approx([GBPS40, GBPS40 / 3, GBPS40 / 3])
@@ -250,7 +250,7 @@ def test_a_ring_takes_its_closed_form(npus: int, hops: int, routing: str) -> Non
 def test_recursive_doubling_takes_its_closed_form(tree: FatTree, steps: list[tuple[int, int]]) -> None:
     fabric, volume = evolve(tree, routing="spray").build(), 1e6
     for bit, (slowdown, hops) in enumerate(steps):
-        routes = fabric.router.route(fabric, fabric.npus, fabric.npus ^ (1 << bit))
+        routes = fabric.defaults.router.route(fabric, fabric.npus, fabric.npus ^ (1 << bit))
         took = exchange(fabric, routes, volume)
         assert took == pytest.approx(slowdown * volume / GBPS40 + hops * HOP, rel=1e-12)
         hashed = EcmpRouter().route(fabric, fabric.npus, fabric.npus ^ (1 << bit))
@@ -338,7 +338,7 @@ def test_the_routers_refuse_what_is_no_fat_tree(router: Any, kinds: list[int], p
 def test_paths_join_hosts() -> None:
     fabric = FatTree(npus=32).build()
     with pytest.raises(UnsupportedError, match="begin and end at hosts"):
-        fabric.router.route(fabric, np.array([0]), np.array([32]))
+        fabric.defaults.router.route(fabric, np.array([0]), np.array([32]))
 
 
 def test_no_flows_are_no_routes() -> None:

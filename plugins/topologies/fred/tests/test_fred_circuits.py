@@ -7,12 +7,11 @@ from typing import Any, ClassVar
 import networkx as nx
 import numpy as np
 import pytest
-from attrs import evolve, frozen
+from attrs import frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fredfw import (
-    AlwaysStart,
     CollectiveAlgorithm,
     CollectiveRequest,
     Fabric,
@@ -20,6 +19,7 @@ from fredfw import (
     FlowSet,
     Framework,
     GroupView,
+    OpenAdmission,
     Operation,
     Pattern,
     Phase,
@@ -54,12 +54,12 @@ def fred(m: int = 2, policy: str = "block", **fields: Any) -> Fabric:
 
 
 def circuits(fabric: Fabric) -> Circuits:
-    assert isinstance(fabric.admission, Circuits)
-    return fabric.admission
+    assert isinstance(fabric.defaults.admission, Circuits)
+    return fabric.defaults.admission
 
 
 def all_reduces(fabric: Fabric, groups: Sequence[IntArray] | IntArray) -> Routes:
-    return Routes.concatenate([fabric.router.tree(fabric, one, one, Operation.ALL_REDUCE) for one in groups])
+    return Routes.concatenate([fabric.defaults.router.tree(fabric, one, one, Operation.ALL_REDUCE) for one in groups])
 
 
 def flow_set(routes: Routes, **fields: Any) -> FlowSet:
@@ -265,7 +265,7 @@ def test_streams_that_are_no_collective_cannot_be_decomposed() -> None:
 @pytest.mark.parametrize("groups", [PAIRS, FOURS])
 def test_without_a_conflict_nothing_changes(policy: str, groups: IntArray) -> None:
     fabric = fred(m=3, policy=policy)
-    plain = evolve(fabric, admission=AlwaysStart)
+    plain = fabric.with_defaults(admission=OpenAdmission())
     routes = all_reduces(fabric, groups)
     one, other = Run(fabric, flow_set(routes)), Run(plain, flow_set(routes))
     assert one.network.now == other.network.now == pytest.approx(DRAIN + LATENCY, rel=1e-12)
@@ -282,7 +282,7 @@ def test_multicasts_and_reductions_conflict_like_all_reduces(operation: Operatio
     for one, several in ((4, [1, 2]), (2, [0, 4]), (0, [3, 5])):
         ends = np.array([one]), np.array(several)
         sources, destinations = ends if operation is Operation.MULTICAST else ends[::-1]
-        trees.append(fabric.router.tree(fabric, sources, destinations, operation))
+        trees.append(fabric.defaults.router.tree(fabric, sources, destinations, operation))
     with pytest.raises(SimulationError, match=r"L1\.0: FRED_2\(6\)"):
         Run(fabric, flow_set(Routes.concatenate(trees)))
     Run(fabric, flow_set(Routes.concatenate(trees[:2])))
@@ -309,7 +309,7 @@ def test_classes_have_circuits_of_their_own() -> None:
 def test_unicasts_are_never_asked_about() -> None:
     # Between the members of the fifth group, which as in-network stream would be one too many.
     fabric = fred(policy="error")
-    unicasts = fabric.router.route(fabric, PAIRS[4], PAIRS[4, ::-1])
+    unicasts = fabric.defaults.router.route(fabric, PAIRS[4], PAIRS[4, ::-1])
     for order in (1, -1):
         sets = [flow_set(all_reduces(fabric, PAIRS[:4])), flow_set(unicasts)][::order]
         run = Run(fabric, *sets)
@@ -325,7 +325,7 @@ def test_streams_that_share_ports_take_turns(operation: Operation) -> None:
     trees = []
     for controller in fabric.controllers[:, None]:
         ends = (controller, fabric.npus) if operation is Operation.MULTICAST else (fabric.npus, controller)
-        trees.append(fabric.router.tree(fabric, ends[0], ends[1], operation))
+        trees.append(fabric.defaults.router.tree(fabric, ends[0], ends[1], operation))
     routes = Routes.concatenate(trees)
     run = Run(fabric, flow_set(routes))
     assert run.decisions == NOTHING

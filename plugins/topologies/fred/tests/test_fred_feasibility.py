@@ -8,11 +8,10 @@ from itertools import combinations, product
 import networkx as nx
 import numpy as np
 import pytest
-from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fredfw import AlwaysStart, Fabric, Parallelism, Placement
+from fredfw import Fabric, OpenAdmission, Parallelism, Placement
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.typing import IntArray
 from fredfw.workloads import LinearPlacement
@@ -23,8 +22,8 @@ from fredfw_topology_fred.strategies import DP, MP, MP_AND_DP, PP, Stream, phase
 
 
 def circuits(fabric: Fabric) -> Circuits:
-    assert isinstance(fabric.admission, Circuits)
-    return fabric.admission
+    assert isinstance(fabric.defaults.admission, Circuits)
+    return fabric.defaults.admission
 
 
 def checked(m: int, placement: Placement | None = None) -> Check:
@@ -244,7 +243,7 @@ def test_a_placement_without_a_place_is_a_finding() -> None:
 
 
 def test_fabrics_without_fred_switches_are_refused() -> None:
-    fabric = evolve(Fred().build(), admission=AlwaysStart)
+    fabric = Fred().build().with_defaults(admission=OpenAdmission())
     with pytest.raises(UnsupportedError, match="'FRED-D' has no FRED switches") as caught:
         check(fabric, LinearPlacement(), strategies(2))
     assert caught.value.accepted == "a fabric of topology 'fred'"

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import define, evolve
+from attrs import define
 
 import fredfw_topology_fred as plugin
-from fredfw import AlwaysStart, Fabric, Framework, Parallelism
+from fredfw import Fabric, Framework, OpenAdmission, Parallelism
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.workloads import LinearPlacement
 from fredfw_topology_fred import Fred, RoutablePlacement
@@ -119,9 +119,9 @@ class Picky(Circuits):
 
 def picky(*ports: int) -> Fabric:
     fabric = fred(arity=(4,), io_controllers=0)
-    assert isinstance(fabric.admission, Circuits)
-    known = fabric.admission
-    return evolve(fabric, admission=Picky(2, known.ports, known.name, "block", frozenset(ports)))
+    assert isinstance(fabric.defaults.admission, Circuits)
+    known = fabric.defaults.admission
+    return fabric.with_defaults(admission=Picky(2, known.ports, known.node_name, "block", frozenset(ports)))
 
 
 def test_few_orders_are_all_tried() -> None:
@@ -145,7 +145,7 @@ def test_every_strategy_of_small_wafers_has_a_place() -> None:
 
 def test_a_fabric_without_fred_switches_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="has no FRED switches"):
-        RoutablePlacement().order(evolve(fred(), admission=AlwaysStart), NESTED)
+        RoutablePlacement().order(fred().with_defaults(admission=OpenAdmission()), NESTED)
 
 
 @pytest.mark.parametrize(("field", "value"), [("exchanges", -1), ("exchanges", 1.5), ("seed", -1)])

@@ -20,8 +20,8 @@ Cable = tuple[int, int]
 
 
 def circuits(fabric: Fabric) -> Circuits:
-    assert isinstance(fabric.admission, Circuits)
-    return fabric.admission
+    assert isinstance(fabric.defaults.admission, Circuits)
+    return fabric.defaults.admission
 
 
 def wafer(arity: tuple[int, ...] = (4, 5), controllers: int = 0, m: int = 3) -> Fabric:
@@ -72,10 +72,10 @@ class Stream:
         ends = np.array(self.sources), np.array(self.destinations)
         if len(self.sources) > 1:
             operation = Operation.REDUCE if len(self.destinations) == 1 else Operation.ALL_REDUCE
-            return fabric.router.tree(fabric, *ends, operation)
+            return fabric.defaults.router.tree(fabric, *ends, operation)
         if len(self.destinations) > 1:
-            return fabric.router.tree(fabric, *ends, Operation.MULTICAST)
-        return fabric.router.route(fabric, *ends)
+            return fabric.defaults.router.tree(fabric, *ends, Operation.MULTICAST)
+        return fabric.defaults.router.route(fabric, *ends)
 
     def flows(self, fabric: Fabric) -> dict[int, tuple[SwitchFlow, ...]]:
         (flows,) = circuits(fabric).streams(self.routes(fabric))
@@ -248,7 +248,7 @@ def test_an_all_reduce_turns_at_the_lowest_switch_that_all_share() -> None:
 def test_every_route_of_several_has_flows_of_its_own() -> None:
     fabric = wafer((4, 5))
     ends = np.array([0, 3, 7]), np.array([1, 3, 6])
-    flows = circuits(fabric).streams(fabric.router.route(fabric, *ends))
+    flows = circuits(fabric).streams(fabric.defaults.router.route(fabric, *ends))
     # Nothing is sent from an NPU to itself.
     assert [dict(one) for one in flows] == [{20: (flow([0], [1]),)}, {}, {21: (flow([3], [2]),)}]
 

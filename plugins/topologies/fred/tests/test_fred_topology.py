@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fredfw_topology_fred as plugin
-from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Routes
+from fredfw import Capabilities, CircuitPreempt, Fabric, Level, NodeKind, Operation, Routes
 from fredfw.errors import InputError, UnsupportedError
 from fredfw_topology_fred import Fred, UpDownRouter
 
@@ -69,8 +69,8 @@ def test_variants_are_those_of_the_paper(
     assert fabric.offers == Capabilities(reduces=in_network, multicasts=in_network)
     assert (fabric.copies == (fabric.kinds == NodeKind.SWITCH)).all()
     assert (fabric.reduces == (fabric.kinds == NodeKind.SWITCH)).all()
-    assert fabric.sharing == "circuit-preempt"
-    assert Fred.placement == "linear"
+    assert fabric.defaults.sharing == CircuitPreempt()
+    assert fabric.defaults.placement is None
 
 
 def test_controllers_are_spread_over_the_first_switches() -> None:
@@ -113,7 +113,7 @@ def test_deeper_trees() -> None:
 def test_a_single_switch() -> None:
     fabric = Fred(arity=(6,), io_controllers=0).build()
     assert fabric.levels == (Level(6, "switch", 3e12, 40e-9),)
-    assert edges(fabric, fabric.router.route(fabric, np.array([5]), np.array([0]))) == [(5, 6), (6, 0)]
+    assert edges(fabric, fabric.defaults.router.route(fabric, np.array([5]), np.array([0]))) == [(5, 6), (6, 0)]
 
 
 def test_in_network_may_be_set_apart_from_the_variant() -> None:
@@ -149,18 +149,18 @@ def test_multicasts_and_reductions_are_unions_of_routes(fabric: Fabric, data: st
     ends = st.sampled_from([*fabric.npus.tolist(), *fabric.controllers.tolist()])
     root = np.array([data.draw(ends)])
     leaves = np.array(data.draw(st.lists(ends.filter(lambda end: end != root[0]), unique=True)), dtype=np.intp)
-    routes = fabric.router.route(fabric, np.repeat(root, len(leaves)), leaves)
+    routes = fabric.defaults.router.route(fabric, np.repeat(root, len(leaves)), leaves)
     # Whether the root is among the destinations makes no difference: it has the data.
     for members in (leaves, np.concatenate([root, leaves])):
-        tree = fabric.router.tree(fabric, root, members, Operation.MULTICAST)
+        tree = fabric.defaults.router.tree(fabric, root, members, Operation.MULTICAST)
         assert sorted(tree.links) == np.unique(routes.links).tolist()
         assert tree.latencies[0] == routes.latencies.max(initial=0.0)
-    back = fabric.router.tree(fabric, leaves, root, Operation.REDUCE)
+    back = fabric.defaults.router.tree(fabric, leaves, root, Operation.REDUCE)
     assert sorted(edges(fabric, back)) == reversed_edges(edges(fabric, tree))
     assert back.latencies[0] == tree.latencies[0]
     if len(leaves):
         # Its own contribution goes up to its switch, which combines it with the rest.
-        own = fabric.router.tree(fabric, np.concatenate([leaves, root]), root, Operation.REDUCE)
+        own = fabric.defaults.router.tree(fabric, np.concatenate([leaves, root]), root, Operation.REDUCE)
         uplink = [(int(root[0]), int(node)) for node in fabric.destinations[fabric.sources == root[0]]]
         assert sorted(edges(fabric, own)) == sorted(edges(fabric, back) + uplink)
 
@@ -177,14 +177,14 @@ def test_all_reduces_meet_at_the_lowest_common_ancestor(fabric: Fabric, data: st
     rising, falling = lines[: len(sources)], lines[len(sources) :]
     expected = {edge for line in rising for edge in nx.utils.pairwise(line)}
     expected |= {edge for line in falling for edge in nx.utils.pairwise(line[::-1])}
-    tree = fabric.router.tree(fabric, np.array(sources), np.array(destinations), Operation.ALL_REDUCE)
+    tree = fabric.defaults.router.tree(fabric, np.array(sources), np.array(destinations), Operation.ALL_REDUCE)
     assert sorted(edges(fabric, tree)) == sorted(expected)
     assert tree.latencies[0] == max(map(len, rising)) + max(map(len, falling)) - 2
 
 
 def test_a_wafer_wide_all_reduce_uses_every_link_of_the_npus_once() -> None:
     fabric = Fred().build()
-    tree = fabric.router.tree(fabric, fabric.npus, fabric.npus, Operation.ALL_REDUCE)
+    tree = fabric.defaults.router.tree(fabric, fabric.npus, fabric.npus, Operation.ALL_REDUCE)
     io = np.isin(fabric.sources, fabric.controllers) | np.isin(fabric.destinations, fabric.controllers)
     assert sorted(tree.links) == np.flatnonzero(~io).tolist()
     assert tree.latencies[0] == pytest.approx(80e-9)
@@ -198,7 +198,7 @@ def test_io_rate_of_the_variants(variant: str, rate: float, operation: Operation
     for controller in fabric.controllers:
         ends = np.array([controller]), fabric.npus
         sources, destinations = ends if operation is Operation.MULTICAST else ends[::-1]
-        links = fabric.router.tree(fabric, sources, destinations, operation).links
+        links = fabric.defaults.router.tree(fabric, sources, destinations, operation).links
         load += np.bincount(links, minlength=len(load))
     # Into (out of) an L1 switch with 3 controllers: the streams of the 15 others, 1920 GB/s.
     inner = between(fabric, "L2", "L1") if operation is Operation.MULTICAST else between(fabric, "L1", "L2")
@@ -210,9 +210,9 @@ def test_switches_that_cannot_are_not_asked_to() -> None:
     fabric = Fred(arity=(3,), io_controllers=0).build()
     root, others = np.array([0]), np.array([1, 2])
     with pytest.raises(UnsupportedError, match=r"L1\.0 of fabric 'FRED-D' cannot copy"):
-        fabric.router.tree(evolve(fabric, copies=False), root, others, Operation.MULTICAST)
+        fabric.defaults.router.tree(evolve(fabric, copies=False), root, others, Operation.MULTICAST)
     with pytest.raises(UnsupportedError, match=r"L1\.0 of fabric 'FRED-D' cannot combine"):
-        fabric.router.tree(evolve(fabric, reduces=False), others, root, Operation.REDUCE)
+        fabric.defaults.router.tree(evolve(fabric, reduces=False), others, root, Operation.REDUCE)
 
 
 @pytest.mark.parametrize(

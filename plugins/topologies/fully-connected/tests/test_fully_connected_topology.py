@@ -23,7 +23,7 @@ def test_the_default() -> None:
     assert fabric.name == "5 NPUs, fully connected"
     assert np.bincount(fabric.sources, fabric.bandwidths).tolist() == [3e12] * 5
     assert fabric.levels == (Level(5, "fully-connected", 750e9, 20e-9),)
-    assert fabric.sharing == "max-min"
+    assert fabric.defaults.sharing is None
     assert not any((fabric.offers.reduces, fabric.offers.multicasts, fabric.offers.circuits))
 
 
@@ -33,14 +33,14 @@ def test_there_is_a_link_from_each_to_each(npus: int) -> None:
     pairs = list(permutations(range(npus), 2))
     assert list(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)) == pairs
     sources, destinations = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-    routes = fabric.router.route(fabric, sources, destinations)
+    routes = fabric.defaults.router.route(fabric, sources, destinations)
     assert routes.links.tolist() == list(range(len(pairs)))
     assert set(routes.latencies.tolist()) <= {20e-9}
 
 
 def test_streams_go_straight() -> None:
     fabric = FullyConnected(npus=4).build()
-    tree = fabric.router.tree(fabric, np.array([1]), np.array([0, 2, 3]), Operation.MULTICAST)
+    tree = fabric.defaults.router.tree(fabric, np.array([1]), np.array([0, 2, 3]), Operation.MULTICAST)
     assert set(zip(fabric.sources[tree.links].tolist(), fabric.destinations[tree.links].tolist(), strict=True)) == {
         (1, 0),
         (1, 2),

@@ -37,7 +37,7 @@ def test_the_default() -> None:
 def test_dimensions_have_their_own_links() -> None:
     fabric = HyperX(dimensions=(2, 3), link_bandwidth=("1 GB/s", "2 GB/s"), link_latency=("1 s", "10 s")).build()  # type: ignore[arg-type]  # converted from text
     assert fabric.levels == (Level(2, "fully-connected", 1e9, 1.0), Level(3, "fully-connected", 2e9, 10.0))
-    route = fabric.router.route(fabric, np.array([0]), np.array([5]))
+    route = fabric.defaults.router.route(fabric, np.array([0]), np.array([5]))
     assert fabric.sources[route.links].tolist() == [0, 1]
     assert route.latencies.tolist() == [11.0]
 

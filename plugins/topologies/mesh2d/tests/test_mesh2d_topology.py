@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fredfw_topology_mesh2d as plugin
-from fredfw import Fabric, Level, Operation, Routes
+from fredfw import Fabric, Level, Operation, Routes, SnakePlacement
 from fredfw.errors import InputError, UnsupportedError
 from fredfw_topology_mesh2d import Mesh2D, XYRouter
 
@@ -32,7 +32,7 @@ def streams(fabric: Fabric, operation: Operation) -> Any:
     for controller in fabric.controllers:
         ends = np.array([controller]), fabric.npus
         sources, destinations = ends if operation is Operation.MULTICAST else ends[::-1]
-        tree = fabric.router.tree(fabric, sources, destinations, operation)
+        tree = fabric.defaults.router.tree(fabric, sources, destinations, operation)
         load += np.bincount(tree.links, minlength=len(load))
     return load
 
@@ -56,8 +56,8 @@ def test_the_default_is_the_baseline_of_the_fred_paper() -> None:
     assert np.unique(fabric.latencies).tolist() == [20e-9]
     assert fabric.energies[~io] == pytest.approx(0.063e-12 * 8)
     assert not fabric.energies[io].any()
-    assert fabric.sharing == "max-min"
-    assert Mesh2D.placement == "snake"
+    assert fabric.defaults.sharing is None
+    assert fabric.defaults.placement == SnakePlacement()
     assert fabric.levels == (Level(4, "line", 750e9, 20e-9), Level(5, "line", 750e9, 20e-9))
     assert not any((fabric.offers.reduces, fabric.offers.multicasts, fabric.offers.circuits))
 
@@ -97,7 +97,7 @@ def test_every_outer_edge_slot_has_a_controller(shape: tuple[int, int]) -> None:
 def test_a_mesh_may_have_no_controllers() -> None:
     fabric = Mesh2D(rows=2, columns=2, io_controllers=False).build()
     assert len(fabric.kinds) == 4
-    assert edges(fabric, fabric.router.route(fabric, np.array([0]), np.array([3]))) == [(0, 1), (1, 3)]
+    assert edges(fabric, fabric.defaults.router.route(fabric, np.array([0]), np.array([3]))) == [(0, 1), (1, 3)]
 
 
 def slow_xy(fabric: Fabric, columns: int, source: int, destination: int) -> list[int]:
@@ -139,7 +139,7 @@ def test_latency_counts_io_links_with_their_own() -> None:
     # From the controller above NPU 0 to the one below NPU 3: two I/O links and two hops.
     bottom = fabric.controllers[4]
     assert fabric.destinations[fabric.sources == bottom].tolist() == [3]
-    assert fabric.router.route(fabric, fabric.controllers[:1], np.array([bottom])).latencies.tolist() == [22.0]
+    assert fabric.defaults.router.route(fabric, fabric.controllers[:1], np.array([bottom])).latencies.tolist() == [22.0]
 
 
 def slow_broadcast(rows: int, columns: int, slot: int) -> set[tuple[int, int]]:
@@ -170,11 +170,11 @@ def test_streams_of_controllers_go_straight_in_and_then_to_both_sides(shape: tup
     fabric = mesh(*shape)
     for slot, controller in enumerate(fabric.controllers):
         root = np.array([controller])
-        tree = fabric.router.tree(fabric, root, fabric.npus, Operation.MULTICAST)
+        tree = fabric.defaults.router.tree(fabric, root, fabric.npus, Operation.MULTICAST)
         door = int(fabric.destinations[fabric.sources == controller][0])
         expected = slow_broadcast(*shape, slot) | {(int(controller), door)}
         assert sorted(edges(fabric, tree)) == sorted(expected)
-        back = fabric.router.tree(fabric, fabric.npus, root, Operation.REDUCE)
+        back = fabric.defaults.router.tree(fabric, fabric.npus, root, Operation.REDUCE)
         assert sorted(edges(fabric, back)) == sorted((end, start) for start, end in expected)
         # The farthest NPU is in the opposite corner, or at the end of the line across.
         hops = max(nx.single_source_shortest_path_length(nx.DiGraph(list(expected)), int(controller)).values())
@@ -187,8 +187,8 @@ def test_streams_are_cut_to_the_links_their_destinations_need(shape: tuple[int, 
     fabric = mesh(*shape)
     controller = data.draw(st.sampled_from(fabric.controllers.tolist()))
     needed = data.draw(st.lists(st.sampled_from(fabric.npus.tolist()), min_size=1, unique=True))
-    whole = fabric.router.tree(fabric, np.array([controller]), fabric.npus, Operation.MULTICAST)
-    cut = fabric.router.tree(fabric, np.array([controller]), np.array(needed), Operation.MULTICAST)
+    whole = fabric.defaults.router.tree(fabric, np.array([controller]), fabric.npus, Operation.MULTICAST)
+    cut = fabric.defaults.router.tree(fabric, np.array([controller]), np.array(needed), Operation.MULTICAST)
     spanning = nx.DiGraph(edges(fabric, whole))
     expected = {edge for npu in needed for edge in pairwise(nx.shortest_path(spanning, controller, npu))}
     assert set(edges(fabric, cut)) == expected
@@ -200,12 +200,12 @@ def test_streams_between_npus_are_unions_of_routes(shape: tuple[int, int], data:
     fabric = mesh(*shape)
     npu = st.sampled_from(fabric.npus.tolist())
     root, leaves = np.array([data.draw(npu)]), np.array(data.draw(st.lists(npu, min_size=1)))
-    routes = fabric.router.route(fabric, np.repeat(root, len(leaves)), leaves)
-    tree = fabric.router.tree(fabric, root, leaves, Operation.MULTICAST)
+    routes = fabric.defaults.router.route(fabric, np.repeat(root, len(leaves)), leaves)
+    tree = fabric.defaults.router.tree(fabric, root, leaves, Operation.MULTICAST)
     assert tree.links.tolist() == np.unique(routes.links).tolist()
     assert tree.latencies[0] == routes.latencies.max()
     assert len(set(fabric.destinations[tree.links])) == len(tree.links)
-    back = fabric.router.tree(fabric, leaves, root, Operation.REDUCE)
+    back = fabric.defaults.router.tree(fabric, leaves, root, Operation.REDUCE)
     assert sorted(edges(fabric, back)) == sorted((end, start) for start, end in edges(fabric, tree))
 
 
@@ -227,7 +227,7 @@ def test_io_runs_at_two_thirds_of_the_line_rate_on_the_baseline() -> None:
 def test_there_is_no_all_reduce_tree() -> None:
     fabric = mesh(2, 2)
     with pytest.raises(UnsupportedError, match="no all-reduce tree"):
-        fabric.router.tree(fabric, fabric.npus, fabric.npus, Operation.ALL_REDUCE)
+        fabric.defaults.router.tree(fabric, fabric.npus, fabric.npus, Operation.ALL_REDUCE)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_there_is_no_all_reduce_tree() -> None:
 def test_the_router_refuses_what_is_no_mesh(changes: dict[str, Any]) -> None:
     fabric = evolve(mesh(2, 2), **changes)
     with pytest.raises(UnsupportedError, match="xy router cannot route"):
-        fabric.router.route(fabric, np.array([0]), np.array([1]))
+        fabric.defaults.router.route(fabric, np.array([0]), np.array([1]))
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_the_default_is_that_of_themis() -> None:
         Level(8, "switch", 50e9, 1700e-9),
     )
     assert [level.total_bandwidth * 8 / 1e9 for level in fabric.levels] == pytest.approx([1400, 800, 400])
-    assert fabric.router == DimensionOrderRouter()
+    assert fabric.defaults.router == DimensionOrderRouter()
 
 
 def test_bandwidths_are_of_npus_or_of_links() -> None:

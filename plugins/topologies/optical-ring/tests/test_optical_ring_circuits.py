@@ -31,7 +31,7 @@ def ring(npus: int, **fields: Any) -> Fabric:
 
 def routes(fabric: Fabric, pairs: Pairs) -> Routes:
     sources, destinations = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-    return fabric.router.route(fabric, sources, destinations)
+    return fabric.defaults.router.route(fabric, sources, destinations)
 
 
 def flow_set(fabric: Fabric, pairs: Pairs, **fields: Any) -> FlowSet:

@@ -36,7 +36,7 @@ def all_pairs(npus: int) -> tuple[IntArray, IntArray]:
 def test_routes_are_shortest_paths(npus: int) -> None:
     fabric = ring(npus)
     sources, destinations = all_pairs(npus)
-    routes = fabric.router.route(fabric, sources, destinations)
+    routes = fabric.defaults.router.route(fabric, sources, destinations)
     lengths = dict(nx.all_pairs_shortest_path_length(nx.cycle_graph(npus)))
     for flow, (source, destination) in enumerate(zip(sources.tolist(), destinations.tolist(), strict=True)):
         path = nodes(fabric, routes, flow)
@@ -49,7 +49,7 @@ def test_routes_are_shortest_paths(npus: int) -> None:
 def test_ties_alternate_in_order_of_their_sources() -> None:
     fabric = ring(8)
     sources = np.array([6, 1, 3, 0, 1, 2])
-    routes = fabric.router.route(fabric, sources, np.array([2, 5, 4, 4, 5, 6]))
+    routes = fabric.defaults.router.route(fabric, sources, np.array([2, 5, 4, 4, 5, 6]))
     clockwise = routes.links[routes.offsets[:-1]] < 8
     # 3 -> 4 is no tie. The others by source: 0, 1 (the first of them), 1, 2, 6.
     assert clockwise.tolist() == [True, False, True, True, True, False]
@@ -58,29 +58,29 @@ def test_ties_alternate_in_order_of_their_sources() -> None:
 def test_two_nodes_have_two_links_each_way() -> None:
     fabric = ring(2)
     assert list(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)) == [(0, 1), (1, 0)] * 2
-    routes = fabric.router.route(fabric, np.array([0, 1]), np.array([1, 0]))
+    routes = fabric.defaults.router.route(fabric, np.array([0, 1]), np.array([1, 0]))
     # Link 0 is clockwise from 0 to 1, link 3 counter-clockwise from 1 to 0.
     assert routes.links.tolist() == [0, 3]
 
 
 def test_latency_is_propagation_and_conversion() -> None:
     fabric = ring(8, hop_latency=1.0, oeo_latency=10.0)
-    routes = fabric.router.route(fabric, np.array([0, 0, 0]), np.array([0, 3, 7]))
+    routes = fabric.defaults.router.route(fabric, np.array([0, 0, 0]), np.array([0, 3, 7]))
     assert routes.latencies.tolist() == [0.0, 13.0, 11.0]
 
 
 def test_nothing_is_routed_to_nothing() -> None:
     fabric, none = ring(4), np.zeros(0, dtype=np.intp)
-    routes = fabric.router.route(fabric, none, none)
+    routes = fabric.defaults.router.route(fabric, none, none)
     assert (len(routes), routes.links.tolist()) == (0, [])
 
 
 def test_trees_have_two_ends() -> None:
     fabric, root = ring(6), np.array([1])
-    single = fabric.router.tree(fabric, root, np.array([5]), Operation.MULTICAST)
+    single = fabric.defaults.router.tree(fabric, root, np.array([5]), Operation.MULTICAST)
     assert nodes(fabric, single, 0) == [1, 0, 5]
     with pytest.raises(UnsupportedError, match="no multicast tree from 1 to 2 nodes"):
-        fabric.router.tree(fabric, root, np.array([2, 3]), Operation.MULTICAST)
+        fabric.defaults.router.tree(fabric, root, np.array([2, 3]), Operation.MULTICAST)
 
 
 def test_other_fabrics_are_refused() -> None:

@@ -41,7 +41,7 @@ def test_it_sets_up_circuits_and_does_nothing_else() -> None:
     assert (fabric.offers.circuits, fabric.offers.reduces, fabric.offers.multicasts) == (True, False, False)
     assert not fabric.copies.any()
     assert not fabric.reduces.any()
-    assert fabric.sharing == "max-min"
+    assert fabric.defaults.sharing is None
 
 
 def test_the_defaults_are_those_of_the_published_comparison() -> None:

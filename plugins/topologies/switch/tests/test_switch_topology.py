@@ -19,7 +19,7 @@ def edges(fabric: Fabric, routes: Routes) -> list[tuple[int, int]]:
 
 
 def tree(fabric: Fabric, sources: list[int], destinations: list[int], operation: Operation) -> set[tuple[int, int]]:
-    return set(edges(fabric, fabric.router.tree(fabric, np.array(sources), np.array(destinations), operation)))
+    return set(edges(fabric, fabric.defaults.router.tree(fabric, np.array(sources), np.array(destinations), operation)))
 
 
 def test_it_is_registered() -> None:
@@ -33,7 +33,7 @@ def test_the_default() -> None:
     assert fabric.kinds.tolist() == [NodeKind.NPU] * 20 + [NodeKind.SWITCH]
     assert set(fabric.bandwidths.tolist()) == {3e12}
     assert fabric.levels == (Level(20, "switch", 3e12, 40e-9),)
-    assert fabric.sharing == "max-min"
+    assert fabric.defaults.sharing is None
     assert fabric.offers == Capabilities()
     assert not fabric.copies.any()
     assert not fabric.reduces.any()
@@ -64,7 +64,7 @@ def test_in_network_trees() -> None:
     both = {(0, 4), (2, 4), (4, 0), (4, 2)}
     assert tree(fabric, [0, 2], [0, 2], Operation.ALL_REDUCE) == both
     ends = np.array([0, 2])
-    assert fabric.router.tree(fabric, ends, ends, Operation.ALL_REDUCE).latencies.tolist() == [2.0]
+    assert fabric.defaults.router.tree(fabric, ends, ends, Operation.ALL_REDUCE).latencies.tolist() == [2.0]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_plain_switch_carries_no_streams(
 def test_the_router_refuses_what_is_no_single_switch(changes: dict[str, Any]) -> None:
     fabric = evolve(Switch(npus=3).build(), **{"levels": (), "coordinates": None, **changes})
     with pytest.raises(UnsupportedError, match="crossbar router cannot route"):
-        fabric.router.route(fabric, np.array([0]), np.array([1]))
+        fabric.defaults.router.route(fabric, np.array([0]), np.array([1]))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def everybody(fabric: Fabric) -> tuple[Any, Any]:
 
 def loads(fabric: Fabric) -> Any:
     """Flows per link when every NPU sends to every other."""
-    return np.bincount(fabric.router.route(fabric, *everybody(fabric)).links, minlength=len(fabric.sources))
+    return np.bincount(fabric.defaults.router.route(fabric, *everybody(fabric)).links, minlength=len(fabric.sources))
 
 
 def place(npu: int, dimensions: list[int]) -> list[int]:
@@ -73,7 +73,7 @@ def test_the_default() -> None:
     fabric = Torus().build()
     assert fabric.name == "8x8 torus"
     assert (len(fabric.npus), len(fabric.kinds), len(fabric.sources)) == (64, 64, 256)
-    assert fabric.sharing == "max-min"
+    assert fabric.defaults.sharing is None
     assert fabric.levels == (Level(8, "ring", 750e9, 20e-9), Level(8, "ring", 750e9, 20e-9))
     assert fabric.energies == pytest.approx(0.063e-12 * 8)
     assert not any((fabric.offers.reduces, fabric.offers.multicasts, fabric.offers.circuits))
@@ -109,7 +109,7 @@ def test_a_dimension_of_one_has_no_links() -> None:
     assert [level.size for level in fabric.view().levels] == [3]
     alone = torus(1, 1)
     assert (len(alone.npus), len(alone.sources)) == (1, 0)
-    assert alone.router.route(alone, np.array([0]), np.array([0])).links.tolist() == []
+    assert alone.defaults.router.route(alone, np.array([0]), np.array([0])).links.tolist() == []
 
 
 def test_dimensions_have_their_own_links() -> None:
@@ -118,7 +118,7 @@ def test_dimensions_have_their_own_links() -> None:
     assert (int(inner.sum()), len(inner)) == (12, 18)
     np.testing.assert_array_equal(fabric.bandwidths, np.where(inner, 1e9, 2e9))
     assert fabric.levels == (Level(3, "ring", 1e9, 1.0), Level(2, "line", 2e9, 10.0))
-    assert fabric.router.route(fabric, np.array([0]), np.array([5])).latencies.tolist() == [11.0]
+    assert fabric.defaults.router.route(fabric, np.array([0]), np.array([5])).latencies.tolist() == [11.0]
 
 
 def test_groups_keep_whole_rings() -> None:
@@ -187,8 +187,8 @@ def test_streams_are_trees_of_routes(dimensions: list[int], both: bool, data: st
     npu = st.sampled_from(fabric.npus.tolist())
     root, leaves = np.array([data.draw(npu)]), np.array(data.draw(st.lists(npu, min_size=1)))
     for operation, ends in ((Operation.MULTICAST, (root, leaves)), (Operation.REDUCE, (leaves, root))):
-        routes = fabric.router.route(fabric, *(np.resize(one, len(leaves)) for one in ends))
-        tree = fabric.router.tree(fabric, *ends, operation)
+        routes = fabric.defaults.router.route(fabric, *(np.resize(one, len(leaves)) for one in ends))
+        tree = fabric.defaults.router.tree(fabric, *ends, operation)
         assert tree.links.tolist() == np.unique(routes.links).tolist()
         assert tree.latencies.tolist() == [routes.latencies.max()]
         # A node is entered (in a reduction: left) by one link of the tree at most.
@@ -199,7 +199,7 @@ def test_streams_are_trees_of_routes(dimensions: list[int], both: bool, data: st
 def test_there_is_no_all_reduce_tree() -> None:
     fabric = torus(2, 2)
     with pytest.raises(UnsupportedError, match="no all-reduce tree"):
-        fabric.router.tree(fabric, fabric.npus, fabric.npus, Operation.ALL_REDUCE)
+        fabric.defaults.router.tree(fabric, fabric.npus, fabric.npus, Operation.ALL_REDUCE)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_there_is_no_all_reduce_tree() -> None:
 def test_the_router_refuses_what_is_no_torus(changes: dict[str, Any]) -> None:
     fabric = evolve(torus(3, 3), **changes)
     with pytest.raises(UnsupportedError, match="dimension-order router cannot route"):
-        fabric.router.route(fabric, np.array([0]), np.array([1]))
+        fabric.defaults.router.route(fabric, np.array([0]), np.array([1]))
 
 
 @pytest.mark.parametrize(

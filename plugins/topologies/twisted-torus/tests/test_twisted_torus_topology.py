@@ -79,7 +79,7 @@ def test_the_default() -> None:
     assert (fabric.name, len(fabric.npus), len(fabric.sources)) == ("4x4x8 twisted torus", 128, 768)
     line = Level(4, "line", 750e9, 20e-9)
     assert fabric.levels == (line, line, Level(8, "ring", 750e9, 20e-9))
-    assert fabric.router == MultipathRouter()
+    assert fabric.defaults.router == MultipathRouter()
 
 
 @pytest.mark.parametrize("sizes", [(4, 4), (8, 8, 8), (4, 8, 16), (1, 2), (4, 6), (8,), (4, 8.0)])

@@ -20,7 +20,7 @@ from fredfw import (
     sequence,
 )
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @frozen

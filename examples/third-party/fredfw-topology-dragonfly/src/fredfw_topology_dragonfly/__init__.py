@@ -11,7 +11,7 @@ from fredfw_topology_dragonfly.topology import Dragonfly
 
 __all__ = ["Dragonfly", "DragonflyMinimalRouter"]
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @hookimpl

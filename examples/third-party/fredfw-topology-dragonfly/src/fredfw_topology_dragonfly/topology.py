@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 from attrs import frozen
-from fredfw import Fabric, Level, Topology, units
+from fredfw import Defaults, Fabric, Level, Topology, units
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
 
@@ -92,7 +92,7 @@ class Dragonfly(Topology):
             energies=self.link_energy,
             levels=self._levels(dragonfly),
             coordinates=np.stack(np.unravel_index(np.arange(dragonfly.npus), sizes, order="F"), axis=1),
-            router=DragonflyMinimalRouter(),
+            defaults=Defaults(router=DragonflyMinimalRouter()),
             node_names=partial(_node_name, dragonfly),
         )
 

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from fredfw import CollectiveAlgorithm, CollectiveRequest, GroupView, Pattern, Phase, Schedule, hookimpl, in_series
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @frozen

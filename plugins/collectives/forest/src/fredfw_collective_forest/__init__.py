@@ -13,7 +13,7 @@ from fredfw_collective_forest.graph import Network, joined
 from fredfw_collective_forest.lockstep import Edges
 from fredfw_collective_forest.trees import MOST_ONE_ROOT, MOST_RANKS, MOST_ROOTS, MOST_SWITCHED, rooted, spanning
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @frozen

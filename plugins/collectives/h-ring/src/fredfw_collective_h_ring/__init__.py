@@ -19,7 +19,7 @@ from fredfw import (
     units,
 )
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @frozen

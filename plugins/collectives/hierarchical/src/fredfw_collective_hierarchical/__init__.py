@@ -23,7 +23,7 @@ from fredfw import (
     units,
 )
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 _MOST = 5
 """Levels whose orders are all tried: 120 of them."""

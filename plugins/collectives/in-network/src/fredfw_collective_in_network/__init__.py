@@ -20,7 +20,7 @@ from fredfw import (
     limits,
 )
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 # What the network must be able to do, by its name in ``Capabilities``.
 _NEEDS: dict[Pattern, tuple[str, ...]] = {

@@ -27,7 +27,7 @@ from fredfw_collective_tacos.synthesis import Synthesis, best
 
 __all__ = ["Tacos", "fredfw_collectives"]
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 # Ranks of the largest groups for which little effort is enough; where links differ, each chunk is a phase.
 _SMALL, _SMALL_MIXED = 64, 16

@@ -20,7 +20,7 @@ from fredfw import (
     units,
 )
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 _THRESHOLD = 1 / 16
 """Share of a chunk whose time on the least loaded level is the least difference of loads that counts (section 5)."""

@@ -24,7 +24,7 @@ from fredfw import (
 )
 from fredfw.typing import FloatArray
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @frozen

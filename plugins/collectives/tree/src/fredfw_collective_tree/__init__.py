@@ -23,7 +23,7 @@ from fredfw import (
 )
 from fredfw.typing import IntArray
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @frozen

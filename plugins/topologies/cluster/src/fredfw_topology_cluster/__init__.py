@@ -10,7 +10,7 @@ from fredfw_topology_cluster.topology import Cluster
 
 __all__ = ["Cluster", "ClusterRouter"]
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @hookimpl

@@ -57,7 +57,7 @@ class ClusterRouter(Router):
                 raise UnsupportedError(f"{lost} of fabric {fabric.name!r} is not reached from other nodes")
         leaves = self._exits(source, destination)
         far[away] = inside.npus[leaves]
-        local = inside.router.route(inside, near, far)
+        local = inside.defaults.router.route(inside, near, far)
         local = evolve(local, links=local.links + np.repeat(start * len(inside.sources), np.diff(local.offsets)))
         if not len(away):
             return local
@@ -78,13 +78,13 @@ class ClusterRouter(Router):
         start, near = divmod(source, len(inside.kinds))
         end, far = divmod(destination, len(inside.kinds))
         if start == end:
-            local = inside.router.path(inside, near, far)
+            local = inside.defaults.router.path(inside, near, far)
             return evolve(local, links=local.links + start * len(inside.sources))
         number, last = int(layout.numbers[near]), int(layout.numbers[far])
         if number < 0 or last < 0:
             return self.route(fabric, np.array([source]), np.array([destination]))  # which says why not
         leaving = self._exits(number, last)
-        local = inside.router.path(inside, near, int(inside.npus[leaving]))
+        local = inside.defaults.router.path(inside, near, int(inside.npus[leaving]))
         sent, received = start * npus + leaving, end * npus + last
         up, between, down = self._way(sent, received)
         links = np.array([*up, *chain.from_iterable(chain.from_iterable(between)), *down], dtype=np.intp)
@@ -135,7 +135,7 @@ class ClusterRouter(Router):
                 accepted="trees inside of a node",
             )
         first = nodes[0] * len(inside.kinds)
-        local = inside.router.tree(inside, sources - first, destinations - first, operation)
+        local = inside.defaults.router.tree(inside, sources - first, destinations - first, operation)
         return evolve(local, links=local.links + nodes[0] * len(inside.sources))
 
     def _layout(self, fabric: Fabric) -> Layout:

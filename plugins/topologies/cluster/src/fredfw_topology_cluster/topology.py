@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import evolve, frozen, validators
 
-from fredfw import AlwaysStart, Capabilities, Fabric, Level, NodeKind, Topology, limits, units
+from fredfw import Capabilities, Defaults, Fabric, Level, NodeKind, OpenAdmission, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
 from fredfw_topology_cluster import presets
@@ -147,7 +147,7 @@ class Cluster(Topology):
 
     def _check(self, inside: Fabric) -> None:
         npus, nics, name = len(inside.npus), self._nics, self._given("node").name
-        if len(inside.controllers) or inside.admission is not AlwaysStart:
+        if len(inside.controllers) or type(inside.defaults.admission) is not OpenAdmission:
             what = "I/O controllers" if len(inside.controllers) else "an admission control of its own"
             raise InputError(
                 f"{name!r} has {what}, which a node of a cluster cannot have",
@@ -231,8 +231,8 @@ class Cluster(Topology):
             offers=Capabilities(),
             copies=np.concatenate([np.tile(inside.copies, count), np.zeros(others, dtype=bool)]),
             reduces=np.concatenate([np.tile(inside.reduces, count), np.zeros(others, dtype=bool)]),
-            router=self.router,
-            sharing=inside.sharing,
+            defaults=Defaults(router=self.router, sharing=inside.defaults.sharing),
+            tiers=np.repeat([0, 1], [count * len(inside.bandwidths), len(bandwidths)]),
             node_names=partial(_node_name, layout),
         )
 

@@ -10,7 +10,7 @@ from fredfw_topology_dragonfly_plus.topology import DragonflyPlus
 
 __all__ = ["DragonflyPlus", "DragonflyPlusRouter"]
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @hookimpl

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Fabric, Level, Topology, limits, units
+from fredfw import Defaults, Fabric, Level, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw_topology_dragonfly_plus.routing import DragonflyPlusRouter
 from fredfw_topology_dragonfly_plus.structure import Structure
@@ -90,7 +90,7 @@ class DragonflyPlus(Topology):
             energies=self.link_energy,
             levels=self._levels(dragonfly),
             coordinates=np.stack(np.unravel_index(np.arange(dragonfly.all_npus), sizes, order="F"), axis=1),
-            router=DragonflyPlusRouter(),
+            defaults=Defaults(router=DragonflyPlusRouter()),
             node_names=partial(_node_name, dragonfly),
         )
 

@@ -11,7 +11,7 @@ from fredfw_topology_fat_tree.topology import FatTree
 
 __all__ = ["XGFT", "EcmpRouter", "FatTree", "SprayRouter", "pair_hash"]
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @hookimpl

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Fabric, Level, NodeKind, Router, Topology, limits, units
+from fredfw import Defaults, Fabric, Level, NodeKind, Router, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw_topology_fat_tree.routing import EcmpRouter, SprayRouter
 from fredfw_topology_fat_tree.structure import XGFT
@@ -145,7 +145,7 @@ class FatTree(Topology):
             energies=self.link_energy,
             levels=levels,
             coordinates=np.stack(np.unravel_index(np.arange(tree.hosts), sizes, order="F"), axis=1) if levels else None,
-            router=ROUTERS[self.routing](),
+            defaults=Defaults(router=ROUTERS[self.routing]()),
             node_names=partial(_node_name, tree.first_nodes),
         )
 

@@ -37,7 +37,7 @@ __all__ = [
     "UpDownRouter",
 ]
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @hookimpl

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import define, field, frozen
 
-from fredfw import Admission, Decompose, FlowSet, Refuse, Routes, Split, Start, Wait
+from fredfw import Admission, AdmissionPolicy, Decompose, Fabric, FlowSet, Refuse, Routes, Split, Start, Wait
 from fredfw.typing import IntArray
 from fredfw_topology_fred.ports import PortMap, SwitchFlows
 from fredfw_topology_fred.switch import FredSwitch, RoutingConflict, SwitchFlow
@@ -46,19 +46,21 @@ class _Streams:
 
 
 @define(eq=False)
-class Circuits:
+class Circuits(AdmissionPolicy):
     """The switches of one fabric; remembers every set of flows that it has routed.
 
     Args:
         m: Middle switches of each FRED switch.
         ports: Their ports.
-        name: Name of a node.
+        node_name: Name of a node.
         policy: One of ``POLICIES``.
     """
 
+    name: ClassVar[str] = "circuits"
+
     m: int
     ports: PortMap
-    name: Callable[[int], str]
+    node_name: Callable[[int], str]
     policy: str
     _streams: dict[Routes, _Streams] = field(factory=dict, init=False)
     _together: dict[tuple[Routes, ...], Conflict | None] = field(factory=dict, init=False)
@@ -89,7 +91,7 @@ class Circuits:
             for switch in sorted(turn):
                 cause = self._route(self.ports.ports[switch], turn[switch])
                 if cause is not None:
-                    return Conflict(self.name(switch), cause)
+                    return Conflict(self.node_name(switch), cause)
         return None
 
     def parts(self, routes: Routes) -> tuple[IntArray, ...]:
@@ -125,8 +127,9 @@ class Circuits:
                 self._routed[key] = conflict
         return self._routed[key]
 
-    def __call__(self) -> CircuitAdmission:
-        """Return the admission of one simulation."""
+    def begin(self, fabric: Fabric) -> CircuitAdmission:
+        """See ``AdmissionPolicy.begin``."""
+        del fabric
         return CircuitAdmission(self)
 
 

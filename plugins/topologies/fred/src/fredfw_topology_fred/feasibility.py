@@ -38,11 +38,11 @@ class Switching:
         Raises:
             UnsupportedError: It is not made of FRED switches.
         """
-        if not isinstance(fabric.admission, Circuits):
+        if not isinstance(fabric.defaults.admission, Circuits):
             raise UnsupportedError(
                 f"fabric {fabric.name!r} has no FRED switches", accepted="a fabric of topology 'fred'"
             )
-        return cls(fabric, fabric.admission)
+        return cls(fabric, fabric.defaults.admission)
 
     def conflict(self, streams: Iterable[Stream], places: IntArray) -> Conflict | None:
         """Return a conflict among ``streams`` with rank ``r`` on NPU ``places[r]``, or ``None`` if they can all run."""
@@ -54,7 +54,7 @@ class Switching:
     def _way(self, sources: IntArray, destinations: IntArray) -> SwitchFlows:
         key = sources.tobytes(), destinations.tobytes()
         if key not in self._ways:
-            router = self.fabric.router
+            router = self.fabric.defaults.router
             if len(sources) == len(destinations) == 1:
                 routes = router.route(self.fabric, sources, destinations)
             else:

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Capabilities, Fabric, Level, NodeKind, Topology, limits, units
+from fredfw import Capabilities, CircuitPreempt, Defaults, Fabric, Level, NodeKind, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw_topology_fred.circuits import POLICIES, Circuits
 from fredfw_topology_fred.ports import PortMap
@@ -60,7 +60,6 @@ class Fred(Topology):
     """
 
     name: ClassVar[str] = "fred"
-    placement: ClassVar[str] = "linear"
 
     variant: str = units.option("D", validator=units.one_of(*VARIANTS), help="the paper's configuration, A to D")
     arity: tuple[int, ...] = units.sizes((4, 5), help="NPUs per L1 switch, L1 switches per L2 switch, and so on")
@@ -152,9 +151,11 @@ class Fred(Topology):
             offers=Capabilities(reduces=in_network, multicasts=in_network),
             copies=kinds == NodeKind.SWITCH,
             reduces=kinds == NodeKind.SWITCH,
-            router=UpDownRouter(),
-            sharing="circuit-preempt",
-            admission=Circuits(self.middle_switches, ports, names, self.on_conflict),
+            defaults=Defaults(
+                router=UpDownRouter(),
+                sharing=CircuitPreempt(),
+                admission=Circuits(self.middle_switches, ports, names, self.on_conflict),
+            ),
             node_names=names,
         )
 

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from fredfw import Fabric, Level, NodeKind, Topology, hookimpl, limits, units
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @frozen

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from fredfw import Dimension, Fabric, Topology, hookimpl, product_fabric, units
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @frozen

@@ -10,7 +10,7 @@ from fredfw_topology_mesh2d.topology import Mesh2D
 
 __all__ = ["Mesh2D", "XYRouter"]
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @hookimpl

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import evolve, frozen
 
-from fredfw import Dimension, Fabric, NodeKind, Topology, product_fabric, units
+from fredfw import Defaults, Dimension, Fabric, NodeKind, SnakePlacement, Topology, product_fabric, units
 from fredfw_topology_mesh2d.geometry import perimeter
 from fredfw_topology_mesh2d.routing import XYRouter
 
@@ -22,7 +22,6 @@ class Mesh2D(Topology):
     """
 
     name: ClassVar[str] = "mesh2d"
-    placement: ClassVar[str] = "snake"
 
     rows: int = units.option(5, validator=units.whole(1), help="NPUs in a column")
     columns: int = units.option(4, validator=units.whole(1), help="NPUs in a row")
@@ -57,5 +56,5 @@ class Mesh2D(Topology):
             energies=np.repeat([self.link_energy, 0.0], counts),
             copies=np.arange(npus + len(slots)) < npus,
             reduces=np.arange(npus + len(slots)) < npus,
-            router=XYRouter(),
+            defaults=Defaults(router=XYRouter(), placement=SnakePlacement()),
         )

@@ -9,7 +9,7 @@ from fredfw_topology_multi_dimensional.topology import MultiDimensional
 
 __all__ = ["MultiDimensional"]
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @hookimpl

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw import Dimension, Fabric, Topology, product_fabric, units
 from fredfw.errors import InputError
@@ -86,7 +86,8 @@ class MultiDimensional(Topology):
         for number, bandwidth in enumerate(self._each(given, "bandwidths")):
             kind, size = notation.parts(self.dimensions[number])
             make = Dimension if self.link_bandwidths is None else Dimension.of_links
-            dimensions.append(make(kind, size, bandwidth, latencies[number], names[number], energy=energies[number]))
+            one = make(kind, size, bandwidth, latencies[number], names[number], energy=energies[number])
+            dimensions.append(evolve(one, tier=number))
         return product_fabric(dimensions)
 
     def _each(self, values: tuple[float, ...], key: str) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from fredfw_topology_optical_ring.topology import OpticalRing
 
 __all__ = ["OpticalRing", "ShortestArcRouter"]
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @hookimpl

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Capabilities, Fabric, Level, NodeKind, Topology, limits, units
+from fredfw import Capabilities, Defaults, Fabric, Level, NodeKind, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw_topology_optical_ring.budget import LossBudget
 from fredfw_topology_optical_ring.routing import ShortestArcRouter, ring_links
@@ -88,6 +88,16 @@ class OpticalRing(Topology):
         key = "wavelengths" if self.wavelengths > self.waveguides else "waveguides"
         limits.check("links", 2 * self.npus * lanes, key=key)  # a wavelength of a link is one
         bandwidth = lanes * self.line_rate
+        wavelengths = Wavelengths(
+            nodes=self.npus,
+            lanes=lanes,
+            line_rate=self.line_rate,
+            reconfiguration=self.reconfiguration,
+            on_change=self.pay == "on-change",
+            stripe=self.stripe,
+            split=self.shortage == "split",
+            budget=self._budget(),
+        )
         return Fabric(
             name=f"optical ring of {self.npus}",
             kinds=np.full(self.npus, NodeKind.NPU),
@@ -99,17 +109,7 @@ class OpticalRing(Topology):
             levels=(Level(self.npus, "ring", bandwidth, self.hop_latency + self.oeo_latency, lanes=lanes),),
             coordinates=np.arange(self.npus)[:, None],
             offers=Capabilities(circuits=True),
-            router=ShortestArcRouter(oeo_latency=self.oeo_latency),
-            admission=Wavelengths(
-                nodes=self.npus,
-                lanes=lanes,
-                line_rate=self.line_rate,
-                reconfiguration=self.reconfiguration,
-                on_change=self.pay == "on-change",
-                stripe=self.stripe,
-                split=self.shortage == "split",
-                budget=self._budget(),
-            ),
+            defaults=Defaults(router=ShortestArcRouter(oeo_latency=self.oeo_latency), admission=wavelengths),
         )
 
     def _budget(self) -> LossBudget | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 from attrs import define, field
 
-from fredfw import Admission, FlowSet, Refuse, Routes, Split, Start, Wait
+from fredfw import Admission, AdmissionPolicy, Fabric, FlowSet, Refuse, Routes, Split, Start, Wait
 from fredfw.typing import IntArray
 from fredfw_topology_optical_ring.budget import LossBudget
 from fredfw_topology_optical_ring.circuits import Circuits
@@ -15,7 +16,7 @@ from fredfw_topology_optical_ring.spectrum import Assignment, Spectrum
 
 
 @define(eq=False, kw_only=True)
-class Wavelengths:
+class Wavelengths(AdmissionPolicy):
     """The wavelengths of one fabric; remembers the circuits of all routes that it has seen.
 
     Args:
@@ -28,6 +29,8 @@ class Wavelengths:
         split: Whether flows that need more than there are run in sub-steps.
         budget: Bounds the arcs, if given.
     """
+
+    name: ClassVar[str] = "wavelengths"
 
     nodes: int
     lanes: int
@@ -65,8 +68,9 @@ class Wavelengths:
             return f"the arc from {arc}, loses {lost:g} dB, and the loss budget is {available:g} dB"
         return None
 
-    def __call__(self) -> WavelengthAdmission:
-        """Return the admission of one simulation."""
+    def begin(self, fabric: Fabric) -> WavelengthAdmission:
+        """See ``AdmissionPolicy.begin``."""
+        del fabric
         return WavelengthAdmission(self)
 
 

@@ -8,11 +8,24 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Router, Routes, Topology, hookimpl, limits, units
+from fredfw import (
+    Capabilities,
+    Defaults,
+    Fabric,
+    Level,
+    NodeKind,
+    Operation,
+    Router,
+    Routes,
+    Topology,
+    hookimpl,
+    limits,
+    units,
+)
 from fredfw.errors import UnsupportedError
 from fredfw.typing import BoolArray, IntArray
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @frozen
@@ -85,7 +98,7 @@ class Switch(Topology):
             offers=Capabilities(reduces=self.in_network, multicasts=self.in_network),
             copies=able,
             reduces=able,
-            router=CrossbarRouter(),
+            defaults=Defaults(router=CrossbarRouter()),
         )
 
 

@@ -9,7 +9,7 @@ from fredfw_topology_torus.topology import Torus
 
 __all__ = ["Torus"]
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @hookimpl

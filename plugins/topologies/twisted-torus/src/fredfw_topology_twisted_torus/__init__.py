@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Fabric, Level, MultipathRouter, NodeKind, Topology, hookimpl, limits, units
+from fredfw import Defaults, Fabric, Level, MultipathRouter, NodeKind, Topology, hookimpl, limits, units
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 _MOST = 32
 """Dimensions; NumPy has arrays of so many in all its versions."""
@@ -84,7 +84,7 @@ class TwistedTorus(Topology):
             coordinates=coordinates,
             copies=True,
             reduces=True,
-            router=MultipathRouter(),
+            defaults=Defaults(router=MultipathRouter()),
         )
 
     def _next(self, coordinates: IntArray, dimension: int) -> IntArray:

@@ -9,7 +9,7 @@ from fredfw_workload_cnn.workload import Cnn
 
 __all__ = ["Cnn"]
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @hookimpl

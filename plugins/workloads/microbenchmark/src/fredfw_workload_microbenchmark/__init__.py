@@ -12,7 +12,7 @@ from fredfw import GraphBuilder, Parallelism, Pattern, System, TaskGraph, Worklo
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @frozen

@@ -9,7 +9,7 @@ from fredfw_workload_transformer.workload import Transformer
 
 __all__ = ["Transformer"]
 
-fredfw_contract = 1
+fredfw_contract = 2
 
 
 @hookimpl

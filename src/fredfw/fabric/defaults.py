@@ -1,0 +1,40 @@
+"""How a fabric wants to be simulated: one slot for each thing that an experiment may choose instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import field, fields, frozen
+
+from fredfw.fabric.admission import AdmissionPolicy, OpenAdmission
+from fredfw.fabric.routing import Router, ShortestPathRouter
+from fredfw.fabric.transport import IdealTransport, Transport
+
+if TYPE_CHECKING:
+    from fredfw.simulation.sharing import SharingPolicy
+    from fredfw.workloads.placement import Placement
+
+__all__ = ["SLOTS", "Defaults"]
+
+
+@frozen(eq=False, kw_only=True)
+class Defaults:
+    """Configured plugins, one in each slot.
+
+    Args:
+        router: How transfers become links.
+        sharing: How flows share links; ``None`` for ``max-min``.
+        admission: What may run beside what.
+        transport: What launching, steps and messages cost beside bandwidth.
+        placement: Which NPU a worker is on; ``None`` for ``linear``.
+    """
+
+    router: Router = field(factory=ShortestPathRouter)
+    sharing: SharingPolicy | None = None
+    admission: AdmissionPolicy = field(factory=OpenAdmission)
+    transport: Transport = field(factory=IdealTransport)
+    placement: Placement | None = None
+
+
+SLOTS: tuple[str, ...] = tuple(one.name for one in fields(Defaults))
+"""The names of the slots, which are keys of ``[fabrics.NAME]`` in an experiment."""

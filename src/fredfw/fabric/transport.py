@@ -1,0 +1,108 @@
+"""What moving data costs beside the bandwidth of links: launching, steps, messages, protocols."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from fredfw.fabric.fabric import Fabric
+
+__all__ = ["Call", "Costs", "IdealTransport", "Transport"]
+
+ByTier = float | tuple[float, ...]
+"""One number for all tiers of a fabric, or one for each, innermost first."""
+
+
+@frozen
+class Call:
+    """One call of a communication library.
+
+    Args:
+        pattern: What is done: a collective pattern such as ``all-reduce``, or ``send`` for a message.
+        algorithm: Name of the algorithm that does it, without its options; empty for a message.
+        ranks: How many take part.
+        size: Bytes of the per-rank buffer, the larger of input and output.
+        nodes: Parts of the fabric that they are in, which are those whose NPUs the links of tier 0 connect: servers of
+            a cluster. The largest number, where the groups that do the same differ.
+        steps: Repetitions of phases that come one after the other at least, on the longest way through the schedule.
+    """
+
+    pattern: str
+    algorithm: str
+    ranks: int
+    size: float
+    nodes: int = 1
+    steps: int = 1
+
+
+@frozen
+class Costs:
+    """What a call costs beside the time its bytes take on the links.
+
+    The tier of a flow is the outermost one that it crosses. A flow that crosses no link costs nothing.
+
+    Args:
+        launch: Seconds before the first flow starts, once for each call.
+        step: Seconds that each flow of a step takes longer, by tier.
+        message: Seconds for each message: a flow takes so much longer for each that its source sends, or its
+            destination receives, if those are more, in the same step; by tier.
+        efficiency: Bytes of payload for each byte on a link, by the tier of the link.
+        cap: Bytes per second of payload that no flow exceeds, by tier.
+        reduction: Bytes per second that an NPU reduces of what it receives, all flows of a step together.
+    """
+
+    launch: float = 0.0
+    step: ByTier = 0.0
+    message: ByTier = 0.0
+    efficiency: ByTier = 1.0
+    cap: ByTier = math.inf
+    reduction: float = math.inf
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing costs anything, except perhaps launching."""
+        neutral = ((self.step, 0.0), (self.message, 0.0), (self.efficiency, 1.0), (self.cap, math.inf))
+        return self.reduction == math.inf and all(_all(value, number) for value, number in neutral)
+
+
+def _all(value: ByTier, number: float) -> bool:
+    return all(one == number for one in value) if isinstance(value, tuple) else value == number
+
+
+class Transport(ABC):
+    """Says what calls cost; plugins derive attrs classes from it.
+
+    Attributes:
+        name: What experiments and ``--transport`` call it.
+        algorithms: The collective algorithms that its library has, by name: ``auto`` chooses among them. ``None`` for
+            all that are installed.
+    """
+
+    name: ClassVar[str]
+    algorithms: ClassVar[tuple[str, ...] | None] = None
+
+    @abstractmethod
+    def costs(self, call: Call, fabric: Fabric) -> Costs:
+        """Return what ``call`` costs on ``fabric``; the same for equal calls.
+
+        Costs by tier have a number for each of ``fabric.tiers``, or are one number.
+
+        Raises:
+            UnsupportedError: It knows no costs for such a call; says which ones it knows.
+        """
+
+
+@frozen
+class IdealTransport(Transport):
+    """Nothing costs anything beside the bandwidths and latencies of the links."""
+
+    name: ClassVar[str] = "ideal"
+
+    def costs(self, call: Call, fabric: Fabric) -> Costs:
+        """See ``Transport.costs``."""
+        del call, fabric
+        return Costs()

@@ -1,0 +1,59 @@
+"""A fabric with what all simulations on it share: its defaults at work, and what they have worked out already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from fredfw.collectives import CollectiveAlgorithm, Pattern
+from fredfw.fabric import Fabric
+from fredfw.simulation.bounds import LowerBounds
+from fredfw.simulation.lowering import Lowering
+from fredfw.simulation.network import FlowNetwork
+from fredfw.simulation.planner import Planner
+from fredfw.simulation.rates import RateSolver
+from fredfw.simulation.sharing import sharing_of
+
+
+class Simulator:
+    """What is put together from the defaults of a fabric.
+
+    Args:
+        fabric: The network.
+
+    Attributes:
+        fabric: The network.
+        sharing: How its links are shared.
+        lowering: Turns phases into flows on it.
+        bounds: The lower bounds on it.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.sharing = sharing_of(fabric)
+        self.lowering = Lowering(fabric)
+        self.bounds = LowerBounds(fabric)
+        self._solver = self.solver()
+
+    def solver(self) -> RateSolver:
+        """Return a solver that knows no rates yet."""
+        return RateSolver(self.fabric, self.sharing)
+
+    def network(self, solver: RateSolver | None = None) -> FlowNetwork:
+        """Return an idle network at time 0.
+
+        Args:
+            solver: Knows rates; by default one that all networks of the simulator share.
+        """
+        return FlowNetwork(self.fabric, self.sharing, self._solver if solver is None else solver)
+
+    def planner(
+        self,
+        candidates: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]],
+        *,
+        fastest: bool = False,
+        others: Callable[[], Iterable[CollectiveAlgorithm]] = tuple,
+    ) -> Planner:
+        """Return what chooses among ``candidates``; see ``Planner``."""
+        return Planner(
+            self.fabric, self.sharing, self.lowering, candidates, fastest=fastest, others=others, bounds=self.bounds
+        )
