@@ -330,6 +330,16 @@ def run(
     outputs.show(lambda: tables.run_report(result, top))
 
 
+def _slot(name: str, text: str) -> Callable[[Command], Command]:
+    """Return the option for what is used instead of the fabric's default in a slot."""
+    return click.option(
+        f"--{name}",
+        metavar="PLUGIN",
+        shell_complete=completion.slot,
+        help=f"{text} A name, or {{name = ..., KEY = ...}}.  [default: the fabric's]",
+    )
+
+
 @click.command(short_help="Run one collective operation at one or more sizes.")
 @click.argument("pattern", shell_complete=completion.patterns)
 @click.option(
@@ -347,6 +357,10 @@ def run(
     shell_complete=completion.topology_fields,
     help="A field of the topology, such as arity=3,3; may be repeated.",
 )
+@_slot("router", "How transfers become links.")
+@_slot("sharing", "How flows share links.")
+@_slot("admission", "What may run beside what.")
+@_slot("transport", "What launching, steps and messages cost.")
 @click.option("--size", metavar="SIZE", help="Bytes of the per-rank buffer, such as 64MiB or 8G.  [default: 1GB]")
 @click.option("--sizes", metavar="SWEEP", help="A sweep: 8:8G:x2 multiplies, 1MB:9MB:+2MB adds.")
 @click.option("-b", "--minbytes", metavar="SIZE", help="As in nccl-tests: the first size of a sweep.  [default: 32M]")
@@ -381,6 +395,10 @@ def collective(
     pattern: str,
     topology: str,
     fields: tuple[str, ...],
+    router: str | None,
+    sharing: str | None,
+    admission: str | None,
+    transport: str | None,
     size: str | None,
     sizes: str | None,
     minbytes: str | None,
@@ -412,7 +430,18 @@ def collective(
     registries = framework.plugins
     cls = _named("--topology", registries.topologies, topology)
     chosen_topology = configured(cls, fields, "--set", plugins=registries)
-    fabric = built(chosen_topology)
+    given = {"router": router, "sharing": sharing, "admission": admission, "transport": transport}
+    slots = {
+        slot: configure.choose(
+            configure.from_toml(text),
+            registries.slots[slot],
+            key_prefix=f"--{slot}",
+            registries=lambda: registries.registries,
+        )
+        for slot, text in given.items()
+        if text is not None
+    }
+    fabric = built(chosen_topology).with_defaults(**slots)
     members = None if group is None else parse_group(group, len(fabric.npus))
     chosen: dict[str, Any] = {}
     if option_texts and algorithm == "auto":
@@ -450,6 +479,7 @@ def collective(
 
     provenance = {
         "topology": describe(chosen_topology),
+        **{slot: describe(one) for slot, one in slots.items()},
         "group": members,
         "algorithm": {"name": algorithm, **chosen},
         "root": root,

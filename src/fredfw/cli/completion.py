@@ -135,6 +135,11 @@ def exporters(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
     return [*names, CompletionItem(incomplete, type="file")]
 
 
+def slot(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Complete the name of what fills the slot that the option is called after."""
+    return _completing(lambda ctx: _plugins(ctx).slots[str(parameter.name)].names())(ctx, parameter, incomplete)
+
+
 patterns = _completing(_patterns)
 topologies = _completing(lambda ctx: _plugins(ctx).topologies.names())
 algorithms = _completing(lambda ctx: ("auto", *_plugins(ctx).collectives.names()))

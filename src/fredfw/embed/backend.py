@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any, NewType, TypeGuard, TypeVar
@@ -12,7 +12,6 @@ import numpy as np
 from attrs import define
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
-from fredfw.collectives.answers import variants
 from fredfw.embed.callbacks import check_picklable
 from fredfw.embed.matching import Matching
 from fredfw.embed.paths import Paths
@@ -25,6 +24,7 @@ from fredfw.simulation import FlowNetwork, Planner, SharingPolicy, Simulator
 from fredfw.simulation.answers import notes as admission_notes
 from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES, STEPWISE, run_of
 from fredfw.simulation.fidelity import notes as fidelity_notes
+from fredfw.simulation.messages import flows_of
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, parse
 
@@ -158,6 +158,7 @@ class NetworkBackend:
         self._algorithms = {cls.name: cls for cls in plugins.collectives}  # a manager cannot be pickled
         self._fidelity = _fidelity(fidelity, stepwise=stepwise)
         self._network = self._simulator.network()
+        self._pricing = self._simulator.lowering.pricing
         self._planners: dict[Hashable, Planner] = {}
         self._handles = 0
         self._operations: dict[Handle, _Operation | _Sending] = {}
@@ -215,7 +216,10 @@ class NetworkBackend:
         way = self._paths.way(source, destination)
         self._handles = handle = Handle(self._handles + 1)
         ended = partial(self._end if tag is None else self._delivered, handle)
-        ticket = self._network.send(way, size, ended, priority, label)
+        if self._pricing.ideal:
+            ticket = self._network.send(way, size, ended, priority, label)
+        else:
+            ticket = self._network.start(self._pricing.message(flows_of(way, size, priority, label)), ended)
         self._operations[handle] = _Sending(handle, src, dst, size, tag, on_complete, self._network, ticket)
         if tag is not None:
             self._matching.send(handle, (source, destination, tag))
@@ -517,10 +521,11 @@ class NetworkBackend:
             )
         return self._planners[key]
 
-    def _candidates(self, algorithm: CollectiveAlgorithm | str) -> dict[Pattern | None, list[CollectiveAlgorithm]]:
+    def _candidates(
+        self, algorithm: CollectiveAlgorithm | str
+    ) -> Mapping[Pattern | None, Sequence[CollectiveAlgorithm]]:
         if algorithm == "auto":
-            classes = self._algorithms.values()
-            return {pattern: [one for cls in classes for one in variants(cls, pattern)] for pattern in Pattern}
+            return self._simulator.automatic(self._algorithms.values())
         return {None: [self._algorithms[algorithm]() if isinstance(algorithm, str) else algorithm]}
 
     def _others(self) -> list[CollectiveAlgorithm]:

@@ -12,7 +12,6 @@ import numpy as np
 from attrs import frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
-from fredfw.collectives.answers import variants
 from fredfw.errors import InputError, SimulationError, UnsupportedError
 from fredfw.experiment.progress import Log, silent
 from fredfw.experiment.results import CollectiveResult, RunResult, Throughput
@@ -351,10 +350,7 @@ class Bench:
         self.simulator = Simulator(fabric)
         candidates = collectives
         if candidates is None:
-            candidates = {
-                pattern: tuple(one for cls in plugins.collectives for one in variants(cls, pattern))
-                for pattern in Pattern
-            }
+            candidates = self.simulator.automatic(plugins.collectives)
         self.algorithms = [one for listed in candidates.values() for one in listed]
         self.planner = self.simulator.planner(
             candidates, fastest=fastest, others=lambda: [cls() for cls in plugins.collectives]

@@ -83,7 +83,8 @@ class Fabric:
     Attributes:
         npus: ``(NPUs,)`` node of each NPU.
         controllers: ``(controllers,)`` node of each I/O controller; empty if there are none.
-        servers: ``(NPUs,)`` which part each NPU is in, of those that links of tier 0 connect: its server, in a cluster.
+        servers: ``(nodes,)`` which part each node is in, of those that links of tier 0 connect: its server, in
+            a cluster.
         leaving: ``(nodes + 1,)`` offsets and ``(links,)`` link ids. The links that leave node ``n`` are
             ``ids[offsets[n]:offsets[n + 1]]``, lowest id first.
         entering: The same for the links that enter each node.
@@ -170,9 +171,9 @@ class Fabric:
 
     @cached_property
     def servers(self) -> IntArray:
-        """``(NPUs,)`` which part each NPU is in, of those that links of tier 0 connect: its server, in a cluster."""
+        """``(nodes,)`` which part each node is in, of those that links of tier 0 connect: its server, in a cluster."""
         if not self.tiers.any():
-            return np.zeros(len(self.npus), dtype=np.intp)
+            return np.zeros(len(self.kinds), dtype=np.intp)
         part = np.arange(len(self.kinds))
         inside = self.tiers == 0
         ends = self.sources[inside], self.destinations[inside]
@@ -182,7 +183,7 @@ class Fabric:
             np.minimum.at(lowest, ends[1], part[ends[0]])
             lowest = lowest[lowest]
             if np.array_equal(lowest, part):
-                return np.unique(part[self.npus], return_inverse=True)[1]
+                return part
             part = lowest
 
     @cached_property

@@ -190,6 +190,7 @@ class FlowSet:
         priority: Class of all these flows for the sharing policy; 0 is the highest.
         label: What the bytes are accounted to.
         takes_turns: Whether other flows run between two repetitions, so that setting up is never paid just once.
+        continues: Whether the repetition before it, of the same flows, has just ended: what is set up once is there.
         again: Returns their routes by another router, where links are closed; without it they cannot go another way.
     """
 
@@ -204,6 +205,7 @@ class FlowSet:
     priority: int = 0
     label: str = ""
     takes_turns: bool = False
+    continues: bool = False
     again: Callable[[Router], Routes] | None = None
 
     @property

@@ -22,8 +22,9 @@ class Call:
     """One call of a communication library.
 
     Args:
-        pattern: What is done: a collective pattern such as ``all-reduce``, or ``send`` for a message.
-        algorithm: Name of the algorithm that does it, without its options; empty for a message.
+        pattern: What is done: a collective pattern such as ``all-reduce``, ``point-to-point`` for a message.
+        algorithm: Name of the algorithm that does it, without its options; empty for a message of an embedding
+            program.
         ranks: How many take part.
         size: Bytes of the per-rank buffer, the larger of input and output.
         nodes: Parts of the fabric that they are in, which are those whose NPUs the links of tier 0 connect: servers of

@@ -9,7 +9,20 @@ from numbers import Real
 import numpy as np
 
 from fredfw.answers import Asking, brief, speaks_for
-from fredfw.fabric import Admission, Decision, Decompose, Fabric, FlowSet, Refuse, Split, Start, Wait
+from fredfw.fabric import (
+    Admission,
+    Call,
+    Costs,
+    Decision,
+    Decompose,
+    Fabric,
+    FlowSet,
+    Refuse,
+    Split,
+    Start,
+    Transport,
+    Wait,
+)
 from fredfw.simulation.sharing import Incidence, SharingPolicy
 from fredfw.typing import FloatArray
 from fredfw.units import Unit, render
@@ -94,6 +107,43 @@ def _check_stall(asked: Asking, incidence: Incidence, capacities: FloatArray) ->
             f"gives none of {len(incidence)} flows a rate, and flow {int(able.argmax())} crosses no closed link",
             "a flow that moves",
         )
+
+
+def costs(transport: Transport, call: Call, fabric: Fabric) -> Costs:
+    """Return what ``transport`` says that ``call`` costs on ``fabric``.
+
+    Raises:
+        PluginError: It fails, or what it returns cannot be used.
+        UnsupportedError: It knows no costs for such a call.
+    """
+    asked = Asking(transport, "costs")
+    with asked:
+        answer: object = transport.costs(call, fabric)
+    if not isinstance(answer, Costs):
+        raise asked.unexpected(answer, "fredfw.Costs")
+    tiers = int(fabric.tiers.max(initial=0)) + 1
+    for name, least, positive in (
+        ("launch", 0.0, False),
+        ("step", 0.0, False),
+        ("message", 0.0, False),
+        ("efficiency", 0.0, True),
+        ("cap", 0.0, True),
+        ("reduction", 0.0, True),
+    ):
+        value: object = getattr(answer, name)
+        by_tier = isinstance(value, tuple) and name not in ("launch", "reduction")
+        numbers = value if by_tier and isinstance(value, tuple) else (value,)
+        if by_tier and len(numbers) != tiers:
+            raise asked.wrong(f"returned {name} {brief(value)}", f"one number, or {tiers}, one for each tier")
+        finite = name in ("launch", "step", "message")
+        accepted = "seconds, finite and not negative" if finite else "a number above 0"
+        for one in numbers:
+            fits = isinstance(one, Real) and (float(one) > least if positive else float(one) >= least)
+            if not fits or (finite and not math.isfinite(float(one))):
+                raise asked.wrong(f"returned {name} {brief(value)}", accepted)
+            if name == "efficiency" and float(one) > 1:
+                raise asked.wrong(f"returned {name} {brief(value)}", "above 0, and at most 1")
+    return answer
 
 
 def admission(fabric: Fabric) -> Admission:

@@ -153,11 +153,17 @@ class Carrier:
         statistics, now = self._statistics, self.calendar.now
         statistics.batches += 1
         statistics.flows += len(flows.volumes)
-        setup = flows.setup + start.setup
-        once = (flows.setup_once or start.setup_once) and not flows.takes_turns
-        again = 0.0 if once else setup
+        once, again = 0.0, 0.0
+        for seconds, only_once in ((flows.setup, flows.setup_once), (start.setup, start.setup_once)):
+            if not only_once or flows.takes_turns:
+                again += seconds
+            elif not flows.continues:
+                once += seconds
+        setup = once + again
         stay = self.meetings.enter(flows, now, setup, again)
         caps = flows.caps if start.caps is None else start.caps
+        if flows.caps is not None and start.caps is not None:
+            caps = np.minimum(flows.caps, start.caps)
         batch = Batch(request, stay, again, caps, flows.routes, flows.activities, now)
         self.batches[batch] = flows
         if setup > 0:

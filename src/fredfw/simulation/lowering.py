@@ -13,7 +13,8 @@ from attrs import evolve, frozen
 
 from fredfw import limits
 from fredfw.collectives import Phase, Schedule
-from fredfw.fabric import Fabric, FlowSet, Operation, Router, Routes, answers
+from fredfw.fabric import Fabric, FlowSet, OpenAdmission, Operation, Router, Routes, answers
+from fredfw.simulation.pricing import Load, Price, Pricing
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 # How many flows the flow sets that are kept may have together.
@@ -34,11 +35,13 @@ class Ends:
         sources: ``(unicasts,)`` where the flows with one source and one destination begin.
         destinations: ``(unicasts,)`` where they end.
         streams: Sources and destinations of the others.
+        reduces: ``(unicasts,)`` whether the destination reduces what it receives.
         flow: ``(rows,)`` flow that each row of the phase belongs to; ``None`` if each is one.
     """
 
     sources: IntArray
     destinations: IntArray
+    reduces: BoolArray
     streams: tuple[tuple[IntArray, IntArray], ...] = ()
     flow: IntArray | None = None
 
@@ -49,6 +52,12 @@ class Ends:
     def key(self) -> bytes:
         """Equal for the same ends."""
         return _digest(self.sources, self.destinations, *chain(*self.streams))
+
+    @cached_property
+    def load(self) -> Load:
+        """What they ask of those that send and receive."""
+        once = np.ones(len(self.sources), dtype=np.intp)
+        return Load.of(self.sources, self.destinations, self.reduces, once, len(self.streams))
 
 
 @frozen(eq=False)
@@ -61,6 +70,7 @@ class _Exchange:
         original: ``(flows,)`` flow of the phase that each replaces; its own unicasts replace themselves.
         share: ``(flows,)`` of that one's bytes.
         steps: ``(flows,)`` how often the latency is paid.
+        reduces: ``(flows,)`` whether the destination reduces what it receives.
     """
 
     sources: IntArray
@@ -68,6 +78,12 @@ class _Exchange:
     original: IntArray
     share: FloatArray
     steps: IntArray
+    reduces: BoolArray
+
+    @cached_property
+    def load(self) -> Load:
+        """What they ask of those that send and receive."""
+        return Load.of(self.sources, self.destinations, self.reduces, self.steps, 0)
 
 
 class Lowering:
@@ -81,6 +97,9 @@ class Lowering:
     def __init__(self, fabric: Fabric, router: Router | None = None) -> None:
         self.fabric = fabric
         self.router = router or fabric.defaults.router
+        self.pricing = Pricing(fabric)
+        self._reserves = type(fabric.defaults.admission) is not OpenAdmission
+        self._prices: dict[Hashable, tuple[Schedule, Price | None]] = {}
         self._activities: dict[tuple[int, int], IntArray] = {}
         self._rows: dict[int, tuple[Phase, Ends]] = {}
         self._routes: dict[Hashable, Routes] = {}
@@ -122,7 +141,9 @@ class Lowering:
         uniform = repetition is None or isinstance(schedule.chunk_bytes, float)
         step = -1 if uniform else repetition
         place = self._named(groups)
-        key = (id(schedule), index, place, priority, label, step, repetition is None, times, unicasts)
+        # Whether they go on matters only to admissions that set something up.
+        continues = self._reserves and repetition is not None and repetition > 0
+        key = (id(schedule), index, place, priority, label, step, repetition is None, times, unicasts, continues)
         known = self._flow_sets.get(key)
         if known is not None:
             return known[1]
@@ -135,20 +156,28 @@ class Lowering:
             volumes = np.bincount(rows.flow, volumes).astype(float)
             first = len(rows.sources)
             volumes[first:] /= np.bincount(rows.flow)[first:]
+        load: Load | None = None
         if unicasts:
             exchange = _exchange(rows)
             volumes = volumes[exchange.original] * exchange.share
             again = partial(self._build_exchange, exchange, groups)
         else:
             again = partial(self._build_routes, rows, groups)
+        price = self.price(schedule, groups)
+        if price is not None:
+            load = exchange.load if unicasts else rows.load
+            again = partial(self._priced, price, load, again)
+        routes = self._routed((rows.key, place, unicasts, id(price)), again)
         flow_set = FlowSet(
-            routes=self._routed((rows.key, place, unicasts), again),
+            routes=routes,
             volumes=np.tile(volumes, len(groups)),
             activity=self._activity(len(groups), len(volumes)),
             activities=len(groups),
             repeat=times * (phase.repeat if repetition is None else 1),
+            caps=None if price is None or load is None else price.caps(self.fabric, routes, load),
             priority=priority,
             label=label,
+            continues=continues,
             again=again,
         )
         return self._remember(key, schedule, flow_set)
@@ -226,6 +255,15 @@ class Lowering:
             known = self._built[key] = named, build()
         return cast(_T, known[1])
 
+    def price(self, schedule: Schedule, groups: IntArray) -> Price | None:
+        """Return what ``schedule`` costs in ``groups``, see ``Pricing.of``, which is asked once."""
+        if self.pricing.ideal:
+            return None
+        key = id(schedule), self._named(groups)
+        if key not in self._prices:
+            self._prices[key] = schedule, self.pricing.of(schedule, groups)
+        return self._prices[key][1]
+
     def replaced(self, phase: Phase) -> IntArray:
         """Return for each of the unicasts that replace the streams of ``phase`` in a group the flow that it is for."""
         return _exchange(self.ends(phase)).original
@@ -265,6 +303,9 @@ class Lowering:
         if known is None:
             known = self._routes[key] = build(self.router)
         return known
+
+    def _priced(self, price: Price, load: Load, build: Callable[[Router], Routes], router: Router) -> Routes:
+        return price.routes(self.fabric, build(router), load)
 
     def _build_exchange(self, exchange: _Exchange, groups: IntArray, router: Router) -> Routes:
         sources, destinations = groups[:, exchange.sources], groups[:, exchange.destinations]
@@ -313,7 +354,7 @@ def _merge(phase: Phase) -> Ends:
     span = max(int(phase.source.max(initial=0)), int(phase.destination.max(initial=0))) + 1
     identity = (phase.source * span + phase.destination) * 2 + phase.reduce
     if not streamed.any() and (identity[1:] > identity[:-1]).all():
-        return Ends(phase.source, phase.destination)
+        return Ends(phase.source, phase.destination, phase.reduce)
     flow = np.empty(count, dtype=np.intp)
     alone = np.flatnonzero(~streamed)
     _, first, inverse = np.unique(identity[alone], return_index=True, return_inverse=True)
@@ -328,7 +369,7 @@ def _merge(phase: Phase) -> Ends:
             rows = np.flatnonzero(phase.stream == number)
             flow[rows] = len(unicast) + len(streams)
             streams.append((np.unique(phase.source[rows]), np.unique(phase.destination[rows])))
-    return Ends(phase.source[unicast], phase.destination[unicast], tuple(streams), flow)
+    return Ends(phase.source[unicast], phase.destination[unicast], phase.reduce[unicast], tuple(streams), flow)
 
 
 def _digest(*arrays: IntArray) -> bytes:
@@ -349,6 +390,7 @@ def _exchange(rows: Ends) -> _Exchange:
             np.arange(own),
             np.ones(own),
             np.ones(own, dtype=np.intp),
+            rows.reduces,
         )
     ]
     for number, (members, receivers) in enumerate(rows.streams, start=own):
@@ -363,6 +405,7 @@ def _exchange(rows: Ends) -> _Exchange:
                 np.full(count, number),
                 np.full(count, 2.0 / len(members) if everybody else 1.0),
                 np.full(count, 2 if everybody else 1),
+                np.full(count, len(members) > 1),
             )
         )
     return _Exchange(
@@ -371,4 +414,5 @@ def _exchange(rows: Ends) -> _Exchange:
         np.concatenate([part.original for part in parts]),
         np.concatenate([part.share for part in parts]),
         np.concatenate([part.steps for part in parts]),
+        np.concatenate([part.reduces for part in parts]),
     )

@@ -308,9 +308,13 @@ class Planner:
             self._by_name[pattern] = {str(one): one for one in listed}
         return self._by_name[pattern]
 
-    def _interned(self, schedule: Schedule) -> Schedule:
-        """Return one object for equal schedules, so that groups that do the same can be simulated together."""
-        alike = self._schedules.setdefault((schedule.pattern, schedule.ranks, schedule.steps), [])
+    def _interned(self, schedule: Schedule, algorithm: str) -> Schedule:
+        """Return one object for equal schedules, so that groups that do the same can be simulated together.
+
+        Where calls cost something, schedules of one algorithm only are equal.
+        """
+        author = "" if self._lowering.pricing.ideal else algorithm
+        alike = self._schedules.setdefault((schedule.pattern, schedule.ranks, schedule.steps, author), [])
         # To name the content takes a pass over it, which the first of its kind need not pay.
         for known in alike:
             if known.key == schedule.key:
@@ -322,7 +326,9 @@ class Planner:
         """Return what ``algorithm`` writes, which is asked once."""
         key = str(algorithm), _named(request), _look(algorithm, view)
         if key not in self._answers:
-            self._answers[key] = self._interned(answers.schedule(algorithm, request, view))
+            schedule = self._interned(answers.schedule(algorithm, request, view), algorithm.name)
+            self._lowering.pricing.introduce(schedule, algorithm.name, request.size)
+            self._answers[key] = schedule
         return self._answers[key]
 
     def _sound(self, request: CollectiveRequest, plan: Plan) -> Plan:

@@ -67,11 +67,19 @@ class ScheduleRun:
         self._turns = Turns.of(schedule, self._order, count) if self._order.channels else None
         # Repetitions that each group is done with, of phases that take turns repetition by repetition.
         self._reached: dict[int, IntArray] = {}
-        self._due: dict[int | None, int] = {}  # events that are due, by channel; by None that an empty schedule ends
+        self._due: dict[int | None, int] = {}  # events, by channel; by None launching, or an empty end
         self._tickets: list[int] = []
 
     def start(self) -> None:
-        """Start now, in all groups."""
+        """Start now, in all groups; what launching takes comes before the first flows."""
+        price = self._lowering.price(self._schedule, self._groups)
+        if price is None or price.launch == 0:
+            self._launched()
+            return
+        self._due[None] = self._network.schedule(price.launch * self._times, self._launched)
+
+    def _launched(self) -> None:
+        self._due.pop(None, None)
         everybody = np.arange(len(self._groups))
         if not self._schedule.phases:
             self._due[None] = self._network.schedule(0.0, partial(self._end_empty, everybody))

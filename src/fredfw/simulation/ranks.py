@@ -134,7 +134,14 @@ class RankRun(Claim):
         self._foreseen: tuple[Recurrence, float] | None = None  # and when it began
 
     def start(self) -> None:
-        """Start now, in all groups."""
+        """Start now, in all groups; what launching takes comes before the first flows."""
+        price = self._lowering.price(self._schedule, self._groups)
+        if price is None or price.launch == 0:
+            self._launched()
+        else:
+            self._later(self._launched, delay=price.launch)
+
+    def _launched(self) -> None:
         if self._foresee():
             return
         everybody = np.arange(self._groups.size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fredfw.collectives import CollectiveAlgorithm, Pattern
+from fredfw.collectives.answers import variants
 from fredfw.fabric import Fabric
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.lowering import Lowering
@@ -45,6 +46,14 @@ class Simulator:
             solver: Knows rates; by default one that all networks of the simulator share.
         """
         return FlowNetwork(self.fabric, self.sharing, self._solver if solver is None else solver)
+
+    def automatic(
+        self, classes: Iterable[type[CollectiveAlgorithm]]
+    ) -> dict[Pattern | None, tuple[CollectiveAlgorithm, ...]]:
+        """Return what ``auto`` chooses among, by pattern: of ``classes`` those that the fabric's transport has."""
+        library = self.fabric.defaults.transport.algorithms
+        known = [cls for cls in classes if library is None or cls.name in library]
+        return {pattern: tuple(one for cls in known for one in variants(cls, pattern)) for pattern in Pattern}
 
     def planner(
         self,

@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import carried
 from fredfw.errors import SimulationError
-from fredfw.fabric import Fabric, Operation
+from fredfw.fabric import Fabric, IdealTransport, Operation
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
 from fredfw.typing import FloatArray, IntArray
 
@@ -28,6 +28,7 @@ class Run:
 
 def simulate(fabric: Fabric, schedule: Schedule, members: IntArray, *, stepwise: bool = False) -> Run:
     """Run ``schedule`` among the NPUs numbered ``members`` of ``fabric``, shared as it wants."""
+    fabric = fabric.with_defaults(transport=IdealTransport())  # what a schedule takes, whoever runs it
     network = FlowNetwork(fabric)
     ended: list[IntArray] = []
     groups = fabric.npus[members][None, :]

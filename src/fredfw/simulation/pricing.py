@@ -1,0 +1,185 @@
+"""What a fabric's transport adds to flows: their latencies, what they put on links, and the rates they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw.collectives import Schedule
+from fredfw.errors import InputError
+from fredfw.fabric import Call, Fabric, FlowSet, IdealTransport, Router, Routes
+from fredfw.simulation import answers
+from fredfw.typing import BoolArray, FloatArray, IntArray
+
+
+@frozen(eq=False)
+class Load:
+    """What a phase asks of those that send and receive, in one group.
+
+    Args:
+        messages: ``(flows,)`` messages that the source of each flow sends, or its destination receives, if those are
+            more.
+        steps: ``(flows,)`` steps that each flow stands for.
+        reductions: ``(flows,)`` flows that its destination reduces, 0 where it does not.
+    """
+
+    messages: IntArray
+    steps: IntArray
+    reductions: IntArray
+
+    @classmethod
+    def of(cls, sources: IntArray, destinations: IntArray, reduces: BoolArray, steps: IntArray, streams: int) -> Load:
+        """Return the load of unicasts, and of ``streams`` more flows, which are one message each."""
+        alone = np.ones(streams, dtype=np.intp)
+        count = max(sources.max(initial=-1), destinations.max(initial=-1)) + 1
+        sent, received = (np.bincount(ends, minlength=count) for ends in (sources, destinations))
+        reduced = np.bincount(destinations, reduces, minlength=count).astype(np.intp)
+        return cls(
+            np.concatenate([np.maximum(sent[sources], received[destinations]), alone]),
+            np.concatenate([steps, alone]),
+            np.concatenate([reduced[destinations] * reduces, 0 * alone]),
+        )
+
+
+@frozen(eq=False)
+class Price:
+    """The costs of one call on one fabric, as arrays.
+
+    Args:
+        launch: Seconds before the first flow starts.
+        step: ``(tiers,)`` seconds of each step.
+        message: ``(tiers,)`` seconds of each message.
+        efficiency: ``(tiers,)`` bytes of payload for each byte on a link.
+        cap: ``(tiers,)`` bytes per second that no flow exceeds.
+        reduction: Bytes per second that an NPU reduces.
+        free: Whether nothing costs anything but launching.
+    """
+
+    launch: float
+    step: FloatArray
+    message: FloatArray
+    efficiency: FloatArray
+    cap: FloatArray
+    reduction: float
+    free: bool
+
+    def routes(self, fabric: Fabric, routes: Routes, load: Load) -> Routes:
+        """Return ``F`` routes in groups of flows with ``load``, with what their steps cost."""
+        if self.free or not len(routes):
+            return routes
+        groups = len(routes) // len(load.messages)
+        tier, used = _tiers(fabric, routes), ~routes.local
+        added = np.tile(load.steps, groups)[used] * (
+            self.step[tier[used]] + self.message[tier[used]] * np.tile(load.messages, groups)[used]
+        )
+        latencies = routes.latencies.copy()
+        latencies[used] += added
+        coefficients = routes.coefficients
+        if (self.efficiency != 1).any():
+            wire = 1 / self.efficiency[fabric.tiers[routes.links]]
+            coefficients = wire if coefficients is None else coefficients * wire
+        return evolve(routes, latencies=latencies, coefficients=coefficients)
+
+    def caps(self, fabric: Fabric, routes: Routes, load: Load) -> FloatArray | None:
+        """Return the ``(F,)`` rates that these flows do not exceed, or ``None``."""
+        if np.isinf(self.cap).all() and np.isinf(self.reduction):
+            return None
+        caps: FloatArray = np.where(routes.local, np.inf, self.cap[_tiers(fabric, routes)])
+        if np.isfinite(self.reduction):
+            reductions = np.tile(load.reductions, len(routes) // max(len(load.reductions), 1))
+            np.minimum(caps, self.reduction / np.maximum(reductions, 1), out=caps, where=reductions > 0)
+        return caps
+
+
+_ALONE = Load(np.ones(1, dtype=np.intp), np.ones(1, dtype=np.intp), np.zeros(1, dtype=np.intp))
+
+
+class Pricing:
+    """Asks the transport of a fabric what calls cost, once for each.
+
+    Args:
+        fabric: The network.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self._transport = fabric.defaults.transport
+        self.ideal = type(self._transport) is IdealTransport
+        """Whether nothing costs anything, so that nobody need be asked."""
+        self._calls: dict[int, tuple[Schedule, str, float]] = {}
+        self._prices: dict[Call, Price] = {}
+
+    def introduce(self, schedule: Schedule, algorithm: str, size: float) -> None:
+        """Note which algorithm has written ``schedule``, for a per-rank buffer of ``size`` bytes."""
+        if not self.ideal:
+            self._calls[id(schedule)] = schedule, algorithm, size
+
+    def of(self, schedule: Schedule, groups: IntArray) -> Price | None:
+        """Return what ``schedule`` costs among ``(G, ranks)`` nodes; ``None`` where nothing costs anything.
+
+        Raises:
+            InputError: Nobody knows which algorithm has written it.
+            PluginError: The transport fails, or its costs cannot be used.
+        """
+        if self.ideal:
+            return None
+        known = self._calls.get(id(schedule))
+        if known is None:
+            raise InputError(
+                f"transport {self._transport.name!r} cannot tell what a schedule costs that no planner has chosen",
+                accepted="a planner of the same fabric, or the transport 'ideal'",
+            )
+        _, algorithm, size = known
+        servers = np.sort(self._fabric.servers[groups], axis=1)
+        nodes = 1 + int((servers[:, 1:] != servers[:, :-1]).sum(axis=1).max(initial=0))
+        return self.price(Call(str(schedule.pattern), algorithm, schedule.ranks, size, nodes, schedule.steps))
+
+    def message(self, flows: FlowSet) -> FlowSet:
+        """Return the flow set of one message, with what sending it costs; raises as ``of`` does."""
+        servers = self._fabric.servers[self._ends(flows)]
+        size = float(flows.volumes[0])
+        price = self.price(Call("point-to-point", "", 2, size, len(np.unique(servers))))
+        routes = price.routes(self._fabric, flows.routes, _ALONE)
+        again = flows.again
+        return evolve(
+            flows,
+            routes=routes,
+            caps=price.caps(self._fabric, routes, _ALONE),
+            setup=price.launch,
+            setup_once=True,
+            again=None if again is None else partial(_again, price, self._fabric, again),
+        )
+
+    def _ends(self, flows: FlowSet) -> IntArray:
+        links = flows.routes.links
+        return np.concatenate([self._fabric.sources[links[:1]], self._fabric.destinations[links[-1:]]])
+
+    def price(self, call: Call) -> Price:
+        """Return what ``call`` costs; raises ``PluginError`` as ``of`` does."""
+        price = self._prices.get(call)
+        if price is None:
+            costs = answers.costs(self._transport, call, self._fabric)
+            tiers = int(self._fabric.tiers.max(initial=0)) + 1
+            step, message, efficiency, cap = (
+                np.broadcast_to(np.asarray(one, dtype=float), tiers)
+                for one in (costs.step, costs.message, costs.efficiency, costs.cap)
+            )
+            price = Price(float(costs.launch), step, message, efficiency, cap, float(costs.reduction), costs.free)
+            self._prices[call] = price
+        return price
+
+
+def _again(price: Price, fabric: Fabric, again: Callable[[Router], Routes], router: Router) -> Routes:
+    return price.routes(fabric, again(router), _ALONE)
+
+
+def _tiers(fabric: Fabric, routes: Routes) -> IntArray:
+    """Return the ``(F,)`` outermost tier that each flow crosses; 0 for one that crosses nothing."""
+    tiers = np.zeros(len(routes), dtype=np.intp)
+    used = ~routes.local
+    if used.any():
+        tiers[used] = np.maximum.reduceat(fabric.tiers[routes.links], routes.offsets[:-1][used])
+    return tiers
