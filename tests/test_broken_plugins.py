@@ -57,11 +57,11 @@ BROKEN = {
     "other-api": ("from fredfw import NoSuchThing", "written for another version of fredfw, see docs/api-policy.md"),
     "newer": (
         "fredfw_contract = 99",
-        "99 of the plugin contract, and this fredfw has version 1: upgrade",
+        "99 of the plugin contract, and this fredfw has version 2: upgrade",
     ),
     "older": (
         "fredfw_contract = 0",
-        "the oldest that this fredfw serves is 1: update the plugin, see docs/api-policy.md",
+        "the oldest that this fredfw serves is 2: update the plugin, see docs/api-policy.md",
     ),
     "unmarked": ("def fredfw_topologies(): return []", "defines fredfw_topologies without @hookimpl"),
     "misspelt": (

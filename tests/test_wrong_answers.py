@@ -21,8 +21,8 @@ from typing import ClassVar
 import numpy as np
 from attrs import evolve, frozen
 import fredfw
-from fredfw import CollectiveAlgorithm, Exporter, Fabric, NodeKind, Parallelism, Pattern, Placement, Router, Routes
-from fredfw import Schedule, SharingPolicy, Topology, Workload, ring_schedule
+from fredfw import AdmissionPolicy, CollectiveAlgorithm, Exporter, Fabric, NodeKind, Parallelism, Pattern, Placement
+from fredfw import Router, Routes, Schedule, SharingPolicy, Topology, Workload, ring_schedule
 
 def say(what, *right):
     match what:
@@ -35,6 +35,13 @@ def say(what, *right):
     return None
 
 @frozen
+class Doors(AdmissionPolicy):
+    name: ClassVar[str] = "doors"
+    says: str = "right"
+    def begin(self, fabric):
+        return say(self.says)
+
+@frozen
 class Net(Topology):
     name: ClassVar[str] = "net"
     build_says: str = "right"
@@ -43,9 +50,11 @@ class Net(Topology):
     sharing: str = "max-min"
     def build(self):
         ring = np.arange(4)
-        fabric = Fabric("net", np.full(4, NodeKind.NPU), ring, (ring + 1) % 4, 1e9, 0.0, 0.0, sharing=self.sharing)
+        fabric = Fabric("net", np.full(4, NodeKind.NPU), ring, (ring + 1) % 4, 1e9, 0.0, 0.0)
+        if self.sharing == "greedy":
+            fabric = fabric.with_defaults(sharing=Greedy())
         if self.admission != "right":
-            fabric = evolve(fabric, admission=lambda: say(self.admission))
+            fabric = fabric.with_defaults(admission=Doors(self.admission))
         if self.names != "right":
             fabric = evolve(fabric, node_names=lambda node: say(self.names))
         return say(self.build_says, fabric)
@@ -154,9 +163,9 @@ def message(plugin: Path, *arguments: str) -> str:
         ((*COLLECTIVE, "--set", "build_says=raise"), f"Net.build() of 'net' {RAISES}"),
         (
             (*COLLECTIVE, "--set", "admission=none"),
-            "Net.build.<locals>.<lambda>() returned None; expected a fredfw.Adm",
+            "Doors.begin() of 'doors' returned None; expected a fredfw.Adm",
         ),
-        ((*COLLECTIVE, "--set", "admission=exit"), f"Net.build.<locals>.<lambda>() {EXITS}"),
+        ((*COLLECTIVE, "--set", "admission=exit"), f"Doors.begin() of 'doors' {EXITS}"),
         ((*COLLECTIVE, "--set", "sharing=greedy", "--algorithm", "ring"), "Greedy.rates() of 'greedy' gives the flows"),
         ((*ALGORITHM, "says=none"), "Algorithm.schedule() of 'wrong' returned None; expected a fredfw.Schedule"),
         ((*ALGORITHM, "says=exit"), f"Algorithm.schedule() of 'wrong' {EXITS}"),
@@ -220,6 +229,6 @@ def test_a_backend_names_the_plugin_at_fault(plugin: Path) -> None:
 
     fails("Greedy.rates() of 'greedy' gives the flows on link", {"sharing": "greedy"})
     fails("Net.build.<locals>.<lambda>() returned None; expected the name of node 0", {"names": "none"})
-    fails("Net.build.<locals>.<lambda>() fails: SystemExit: 0", {"admission": "exit"})
+    fails("Doors.begin() of 'doors' fails: SystemExit: 0", {"admission": "exit"})
     router = plugins.routers.get("way")
     fails("Way.route() of 'way' fails: IndexError: oh (line ", {}, router=router("raise"))  # type: ignore[call-arg]

@@ -264,7 +264,7 @@ class Recurrence:
         # The last phase and flow over each link so far, and its group; -1 for none.
         users, flow_of, owners = (np.full(len(bandwidths), -1) for _ in range(3))
         steps: list[Steps] = []
-        rates: dict[int, FloatArray] = {}
+        rates: dict[tuple[int, bytes | None], FloatArray] = {}
         for index, phase in enumerate(phases):
             lower = partial(lowering.phase, schedule, index, groups)
             flows, ends = lower(repetition=0), lowering.ends(phase)
@@ -280,11 +280,12 @@ class Recurrence:
                     return None
             users[routes.links], flow_of[routes.links] = index, flow
             owners[routes.links] = flow // max(len(ends), 1)
-            if id(routes) not in rates and len(routes):
+            limited = id(routes), None if flows.caps is None else flows.caps.tobytes()
+            if limited not in rates and len(routes):
                 classes = np.zeros(len(routes), dtype=np.intp)
                 incidence = Incidence(routes.offsets, routes.links, routes.coefficients, flows.caps, classes)
-                rates[id(routes)] = solver.solve(incidence, bandwidths)
-            own = rates.get(id(routes), np.zeros(0))
+                rates[limited] = solver.solve(incidence, bandwidths)
+            own = rates.get(limited, np.zeros(0))
             if (own == 0).any():
                 return None
             volumes = None if uniform else partial(_volumes, lower)

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import frozen
 
 from fredfw.collectives import CollectiveRequest, Pattern, ring_schedule
-from fredfw.fabric import Fabric, NodeKind, Router, Topology
+from fredfw.fabric import SLOTS, Fabric, NodeKind, Router, Topology
 from fredfw.fabric.view import KINDS
 from fredfw.plugin import configure
 from fredfw.plugin.contract import built
@@ -30,6 +30,7 @@ _ARRAYS = (
     "bandwidths",
     "latencies",
     "energies",
+    "tiers",
     "coordinates",
     "copies",
     "reduces",
@@ -62,7 +63,10 @@ def build_is_pure(case: TopologyCase) -> None:
             one, other = getattr(case.fabric, name), getattr(again, name)
             if not np.array_equal(one, other):
                 raise ConformanceError(f"two builds differ in their {name}{_where(one, other)}; {_PURE}")
-        for name in ("name", "levels", "offers", "sharing"):
+        fills = [[type(getattr(one.defaults, slot)).__name__ for slot in SLOTS] for one in (case.fabric, again)]
+        if fills[0] != fills[1]:
+            raise ConformanceError(f"two builds differ in their defaults: {fills[0]} and {fills[1]}; {_PURE}")
+        for name in ("name", "levels", "offers"):
             if getattr(case.fabric, name) != getattr(again, name):
                 raise ConformanceError(
                     f"two builds differ in their {name}: {getattr(case.fabric, name)!r} and {getattr(again, name)!r}; "
@@ -92,7 +96,7 @@ def observed(topology: Topology) -> str:
             fabric.name,
             fabric.levels,
             fabric.offers,
-            fabric.defaults.sharing,
+            [type(getattr(fabric.defaults, slot)).__name__ for slot in SLOTS],
             names,
             routes.offsets,
             routes.links,

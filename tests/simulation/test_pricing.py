@@ -1,0 +1,260 @@
+"""What a transport adds: closed forms at every fidelity, tiers, messages, and answers that cannot be used."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from attrs import field, frozen
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fredfw import Call, Costs, Fabric, Framework, IdealTransport, NodeKind, Transport
+from fredfw.collectives import Pattern, ring_schedule
+from fredfw.embed import NetworkBackend
+from fredfw.errors import InputError, PluginError
+from fredfw.fabric import Admission, Decision, FlowSet, Start
+from fredfw.simulation import FlowNetwork, Lowering
+from fredfw.simulation.fidelity import FIDELITIES, run_of
+from fredfw.testing.fabrics import Admitting, star
+
+FRAMEWORK = Framework()
+SIZE = 8e6
+
+
+@frozen
+class Fixed(Transport):
+    """Costs the same for all calls, and remembers them."""
+
+    name: ClassVar[str] = "fixed"
+
+    answer: Any = field(factory=Costs)
+    calls: list[Call] = field(factory=list)
+
+    def costs(self, call: Call, fabric: Fabric) -> Costs:
+        del fabric
+        self.calls.append(call)
+        answer: Costs = self.answer
+        return answer
+
+
+def ring(n: int, transport: Transport, bandwidth: float = 100e9, latency: float = 1e-6) -> Fabric:
+    """Return a ring whose links go one way, so that a ring all-reduce meets nobody."""
+    here = np.arange(n)
+    fabric = Fabric("ring", np.full(n, NodeKind.NPU), here, (here + 1) % n, bandwidth, latency, 0.0)
+    return fabric.with_defaults(transport=transport)
+
+
+def cluster(transport: Transport) -> Fabric:
+    """Return 2 servers of 2: a link inside at 100 GB/s, one between equal numbers at 10 GB/s, both ways."""
+    inside, between = [(0, 1), (1, 0), (2, 3), (3, 2)], [(0, 2), (2, 0), (1, 3), (3, 1)]
+    sources, destinations = np.array([*inside, *between]).T
+    tiers = np.repeat([0, 1], 4)
+    rates = np.where(tiers, 10e9, 100e9)
+    kinds = np.full(4, NodeKind.NPU)
+    fabric = Fabric("cluster", kinds, sources, destinations, rates, 1e-6, 0.0, tiers=tiers)
+    return fabric.with_defaults(transport=transport)
+
+
+def seconds(fabric: Fabric, pattern: str = "all-reduce", algorithm: str = "ring", **given: Any) -> float:
+    return FRAMEWORK.simulate_collective(fabric, pattern, size=SIZE, algorithm=algorithm, **given).duration
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_a_ring_all_reduce_takes_the_time_of_its_closed_form(fidelity: str, n: int) -> None:
+    costs = Costs(launch=7e-6, step=2e-6, message=0.5e-6, efficiency=0.8)
+    steps = 2 * (n - 1)
+    expected = 7e-6 + steps * (2e-6 + 0.5e-6 + 1e-6 + SIZE / n / (0.8 * 100e9))
+    assert seconds(ring(n, Fixed(costs)), fidelity=fidelity) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_caps_and_reductions_limit_rates(fidelity: str) -> None:
+    steps = 7 * (1e-6 + SIZE / 8 / 20e9)
+    plain = 7 * (1e-6 + SIZE / 8 / 100e9)
+    assert seconds(ring(8, Fixed(Costs(cap=20e9))), fidelity=fidelity) == pytest.approx(2 * steps, rel=1e-12)
+    # Only the reduce-scatter reduces.
+    assert seconds(ring(8, Fixed(Costs(reduction=20e9))), fidelity=fidelity) == pytest.approx(plain + steps, rel=1e-12)
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_each_message_of_a_step_costs_something(fidelity: str) -> None:
+    fabric = star(5).with_defaults(transport=Fixed(Costs(message=3e-6)))
+    free = star(5)
+    # Each of 5 sends 4 messages in one step.
+    wanted = seconds(free, "all-to-all", "direct", fidelity=fidelity) + 4 * 3e-6
+    assert seconds(fabric, "all-to-all", "direct", fidelity=fidelity) == pytest.approx(wanted, rel=1e-12)
+    # A broadcast's root sends one after another's: 4 messages leave it, one comes to each.
+    wanted = seconds(free, "broadcast", "direct", fidelity=fidelity) + 4 * 3e-6
+    assert seconds(fabric, "broadcast", "direct", fidelity=fidelity) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_reductions_are_shared_by_the_flows_of_a_step() -> None:
+    fabric = star(5).with_defaults(transport=Fixed(Costs(reduction=40e9)))
+    # A reduce by direct exchange: four buffers come to the root at once, 10 GB/s each; the star's link has 100 GB/s.
+    assert seconds(fabric, "reduce", "direct") == pytest.approx(2e-6 + SIZE / 10e9, rel=1e-12)
+
+
+def test_costs_differ_by_tier_and_the_outermost_counts() -> None:
+    transport = Fixed(Costs(step=(1e-6, 5e-6), efficiency=(0.5, 0.25), cap=(math.inf, 2e9)))
+    fabric = cluster(transport)
+    assert fabric.servers[0] == fabric.servers[1] != fabric.servers[2] == fabric.servers[3]
+    near = seconds(fabric, "point-to-point", "direct", group=[0, 1])
+    far = seconds(fabric, "point-to-point", "direct", group=[0, 2])
+    assert near == pytest.approx(2e-6 + SIZE / 50e9, rel=1e-12)
+    assert far == pytest.approx(6e-6 + SIZE / 2e9, rel=1e-12)  # 2.5 GB/s by efficiency
+    assert [(one.ranks, one.nodes) for one in transport.calls] == [(2, 1), (2, 2)]
+
+
+def test_bytes_on_links_are_those_on_the_wire() -> None:
+    fabric = ring(4, Fixed(Costs(efficiency=0.8)))
+    result = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=SIZE, algorithm="ring")
+    assert result.link_bytes == pytest.approx(6 * SIZE / 4 / 0.8)
+    assert result.link_utilization.max() <= 1
+
+
+def test_a_call_says_what_is_done() -> None:
+    transport = Fixed(Costs(step=1e-6))
+    fabric = ring(4, transport)
+    for size in (SIZE, SIZE, 2 * SIZE, SIZE):
+        FRAMEWORK.simulate_collective(fabric, "all-reduce", size=size, algorithm="ring")
+    assert transport.calls == [Call("all-reduce", "ring", 4, size, 1, 6) for size in (SIZE, 2 * SIZE)]
+
+
+def test_auto_chooses_among_what_the_library_has() -> None:
+    @frozen
+    class Library(Fixed):
+        algorithms: ClassVar[tuple[str, ...] | None] = ("ring",)
+
+    result = FRAMEWORK.simulate_collective(ring(4, Library()), "all-reduce", size="1 KB")
+    assert result.algorithm.startswith("ring")
+    assert all(name.startswith("ring") for name in result.candidates)
+
+
+def test_costs_change_what_is_fastest() -> None:
+    fabric = star(8)
+    # Few steps win where steps cost, whatever the bytes.
+    few = FRAMEWORK.simulate_collective(fabric.with_defaults(transport=Fixed(Costs(step=1.0))), "all-gather", size=SIZE)
+    assert few.steps == 1
+
+
+@settings(max_examples=20)
+@given(
+    st.floats(0, 1e-3),
+    st.floats(0, 1e-3),
+    st.floats(0, 1e-3),
+    st.floats(0.1, 1),
+    st.floats(1e9, 1e12),
+    st.sampled_from(["all-reduce", "all-gather", "reduce-scatter"]),
+)
+def test_nothing_is_faster_for_its_costs_and_fidelities_agree(
+    launch: float, step: float, message: float, efficiency: float, cap: float, pattern: str
+) -> None:
+    costs = Costs(launch=launch, step=step, message=message, efficiency=efficiency, cap=cap)
+    times = [seconds(ring(4, Fixed(costs)), pattern, fidelity=fidelity) for fidelity in FIDELITIES]
+    assert times == pytest.approx([times[0]] * len(times), rel=1e-9)
+    assert times[0] >= seconds(ring(4, IdealTransport()), pattern) * (1 - 1e-12)
+
+
+def test_messages_of_an_embedding_program_cost_too() -> None:
+    costs = Costs(launch=5e-6, step=2e-6, message=1e-6, efficiency=0.5)
+    fabric = cluster(Fixed(costs))
+    network, done = NetworkBackend(fabric), list[float]()
+    network.send(0, 1, SIZE, on_complete=lambda: done.append(network.now))
+    network.send(3, 2, 0, on_complete=lambda: done.append(network.now))
+    gone = network.send(1, 0, SIZE)
+    network.send(2, 2, SIZE, on_complete=lambda: done.append(network.now))
+    network.cancel(gone)
+    network.run_until_idle()
+    wait = 5e-6 + 2e-6 + 1e-6 + 1e-6
+    assert done == pytest.approx([5e-6, wait, wait + SIZE / 50e9], rel=1e-9)
+    assert network.link_bytes()["send"][0] == pytest.approx(2 * SIZE)
+
+
+def test_collectives_of_an_embedding_program_cost_what_others_do() -> None:
+    from fredfw import CollectiveRequest
+
+    costs = Costs(launch=5e-6, step=2e-6)
+    fabric, done = ring(4, Fixed(costs)), list[float]()
+    network = NetworkBackend(fabric)
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 4, SIZE)
+    network.collective(request, lambda: done.append(network.now), algorithm="ring")
+    network.cancel(network.collective(request, algorithm="ring"))  # while it is launched
+    network.run_until_idle()
+    assert done == [pytest.approx(seconds(fabric), rel=1e-12)]
+
+
+def test_a_schedule_that_nobody_has_planned_is_refused() -> None:
+    schedule = ring_schedule(Pattern.ALL_REDUCE, SIZE, np.arange(4)[:, None])
+    for transport in (IdealTransport(), Fixed()):
+        fabric = ring(4, transport)
+        run = run_of(FIDELITIES[0], FlowNetwork(fabric), Lowering(fabric), schedule, np.arange(4)[None], lambda _: None)
+        if isinstance(transport, IdealTransport):
+            run.start()
+            continue
+        with pytest.raises(InputError, match="transport 'fixed' cannot tell what a schedule costs"):
+            run.start()
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "returned None; expected fredfw.Costs"),
+        (Costs(launch=-1.0), "returned launch -1.0; expected seconds, finite and not negative"),
+        (Costs(step=math.inf), "returned step inf"),
+        (Costs(step=(1.0, 2.0)), "returned step .*; expected one number, or 1, one for each tier"),
+        (Costs(efficiency=0.0), "returned efficiency 0.0; expected a number above 0"),
+        (Costs(efficiency=1.5), "returned efficiency 1.5; expected above 0, and at most 1"),
+        (Costs(cap=math.nan), "returned cap nan"),
+        (Costs(reduction="fast"), "returned reduction 'fast'"),  # type: ignore[arg-type]  # that is the point
+        (Costs(launch=(1.0,)), "returned launch"),  # type: ignore[arg-type]  # likewise
+    ],
+)
+def test_wrong_costs_are_refused(answer: Any, message: str) -> None:
+    with pytest.raises(PluginError, match=message) as caught:
+        seconds(ring(4, Fixed(answer)))
+    assert "Fixed.costs()" in str(caught.value)
+
+
+def test_costs_that_are_nothing_leave_every_bit_as_it_is() -> None:
+    assert Costs().free
+    assert Costs(launch=1.0, step=(0.0, 0.0), efficiency=(1.0,)).free
+    assert not Costs(step=(0.0, 1.0)).free
+    for algorithm in ("ring", "direct"):
+        plain = seconds(star(6), algorithm=algorithm)
+        assert seconds(star(6).with_defaults(transport=Fixed()), algorithm=algorithm) == plain
+
+
+class SetUpOnce(Admission):
+    """Sets up each phase once, for 20 us."""
+
+    def admit(self, flows: FlowSet, active: Any) -> Decision:
+        del flows, active
+        return Start(20e-6, setup_once=True)
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_what_is_set_up_once_is_paid_once_for_a_phase(fidelity: str) -> None:
+    fabric = ring(8, IdealTransport()).with_defaults(admission=Admitting(SetUpOnce))
+    assert seconds(fabric, fidelity=fidelity) == pytest.approx(
+        seconds(ring(8, IdealTransport())) + 2 * 20e-6, rel=1e-12
+    )
+
+
+def test_unicasts_in_place_of_an_all_reduce_in_the_network_pay_for_both_steps() -> None:
+    from fredfw.fabric import Decompose
+
+    class Plain(Admission):
+        def admit(self, flows: FlowSet, active: Any) -> Decision:
+            del active
+            many = (np.diff(flows.routes.offsets) > 2).any()
+            return Decompose("the switch is plain") if many else Start()
+
+    def taken(transport: Transport) -> float:
+        fabric = star(4).with_defaults(transport=transport, admission=Admitting(Plain))
+        return seconds(fabric, algorithm="in-network")
+
+    assert taken(Fixed(Costs(step=3e-6))) == pytest.approx(taken(IdealTransport()) + 2 * 3e-6, rel=1e-9)
