@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from fredfw.cli import completion
-from fredfw.cli.output import STDOUT, Outputs, log, progress_bar
+from fredfw.cli.output import Outputs, log, picture_format, progress_bar
 from fredfw.cli.parsing import (
     blamed_on_options,
     check_units,
@@ -158,17 +158,12 @@ class _Report:
 
 def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
     # Imported before anything runs, so that a missing matplotlib is reported before the simulation.
-    from fredfw.report.pictures import FORMATS
-
     if option == "--plot":
         from fredfw.report.plots import plot_comparison as draw
     else:
         from fredfw.report.maps import plot_maps as draw
-    suffix = "png" if path == STDOUT else PurePath(path).suffix[1:].lower()
-    if suffix not in FORMATS:
-        endings = ", ".join(f".{one}" for one in FORMATS)
-        raise InputError("unknown picture format", file=path, key=option, accepted=f"a name that ends in {endings}")
-    return lambda comparison: draw(comparison, suffix)
+    file_format = picture_format(option, path)
+    return lambda comparison: draw(comparison, file_format)
 
 
 @click.command(short_help="Run every workload on every fabric and compare them.")

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -95,6 +95,17 @@ class Outputs:
         """Print a report for people, unless standard output already holds one of the outputs."""
         if STDOUT not in self._paths.values():
             print_report(report())
+
+
+def picture_format(option: str, path: str) -> str:
+    """Return the format of the picture that ``option`` writes to ``path``; raises ``InputError`` for unknown ones."""
+    from fredfw.report.pictures import FORMATS
+
+    suffix = "png" if path == STDOUT else PurePath(path).suffix[1:].lower()
+    if suffix not in FORMATS:
+        endings = ", ".join(f".{one}" for one in FORMATS)
+        raise InputError("unknown picture format", file=path, key=option, accepted=f"a name that ends in {endings}")
+    return suffix
 
 
 def _encoded(content: str | bytes) -> str | bytes:

@@ -21,6 +21,8 @@ class Status(StrEnum):
 
     REFERENCE = "reference"
     """Published by another source."""
+    MEASURED = "measured"
+    """Timed on hardware by another source."""
     SIMULATED = "simulated"
     """Nothing was fitted."""
     CALIBRATED = "calibrated"

@@ -1,0 +1,126 @@
+"""The command that compares predictions with measurements: validate."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from fredfw.cli.completion import PathText
+from fredfw.cli.output import Outputs, log, picture_format, progress_bar
+from fredfw.cli.session import open_framework
+from fredfw.errors import InputError, UnknownNameError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fredfw.plugin.manager import PluginManager
+    from fredfw.validation.points import Point
+    from fredfw.validation.results import Validation
+
+_PATH = PathText()
+
+
+@click.command(short_help="Compare predicted with measured times.")
+@click.option(
+    "--data",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    type=_PATH,
+    help="Compare with the times in FILE, not with those that come with fredfw: CSV, or the output of nccl-tests. "
+    "May be repeated.",
+)
+@click.option(
+    "--system",
+    metavar="NAME",
+    help="Only this system. With --data, the system that all of FILE was measured on: one that fredfw has "
+    "measurements of, or a preset of the topology cluster.",
+)
+@click.option(
+    "--pattern",
+    metavar="NAME",
+    help="Only this operation. With --data, also what nccl-tests ran, where its output does not name the program.",
+)
+@click.option("--in-place", is_flag=True, help="Compare with times in place, where there are times of both.")
+@click.option("--json", "json_path", metavar="PATH", type=_PATH, help="Write points and scores; - is standard output.")
+@click.option(
+    "--plot",
+    "plot_path",
+    metavar="PATH",
+    type=_PATH,
+    help="Draw measured against predicted times, and busbw over size, into a .png, .svg or .pdf; - is a PNG on "
+    "standard output.",
+)
+@click.option(
+    "--progress/--no-progress", default=True, help="Show how much is done, where standard error is a terminal."
+)
+@click.pass_context
+def validate(
+    ctx: click.Context,
+    files: tuple[str, ...],
+    system: str | None,
+    pattern: str | None,
+    in_place: bool,
+    json_path: str | None,
+    plot_path: str | None,
+    progress: bool,
+) -> None:
+    """Compare predicted with measured times of collectives.
+
+    The measured times are public ones that come with fredfw, or yours. Prints the error by system, operation and class
+    of sizes; points that a model was fitted to are apart from those that were held out.
+    """
+    outputs = Outputs({"--json": json_path, "--plot": plot_path}, source=files)
+    paint = None if plot_path is None else _painter(plot_path)
+    plugins = open_framework(ctx).plugins
+    points = _points(files, system, pattern, in_place, plugins)
+    from fredfw.validation import report
+    from fredfw.validation.prediction import validate as predict
+
+    with progress_bar(progress) as step:
+        validation = predict(points, plugins, progress=step)
+    log("validated", points=len(points), transport=validation.transport)
+    contents: dict[str, Callable[[], str | bytes]] = {"--json": validation.to_json}
+    if paint is not None:
+        contents["--plot"] = partial(paint, validation)
+    outputs.write(contents)
+    outputs.show(lambda: report.validation_report(validation))
+
+
+def _points(
+    files: tuple[str, ...], system: str | None, pattern: str | None, in_place: bool, plugins: PluginManager
+) -> list[Point]:
+    """Return the points of ``files``, or those that come with the product; raises ``InputError``."""
+    from fredfw.validation import sources, tables
+    from fredfw.validation.collectives import presets
+
+    if pattern is not None and pattern not in tables.PATTERNS:
+        message = f"no operation {pattern!r}{nearest(pattern, tables.PATTERNS)}"
+        raise UnknownNameError(message, key="--pattern", accepted=", ".join(tables.PATTERNS))
+    points: list[Point] = []
+    if files:
+        reading = tables.Reading(system, pattern, in_place, presets(plugins))
+        for file in files:
+            points += tables.read(file, reading)
+    else:
+        points = sources.points(in_place=in_place)
+        known = sorted({one.system.name for one in points})
+        if system is not None and system not in known:
+            message = f"no measurements of {system!r}{nearest(system, known)}"
+            raise UnknownNameError(message, key="--system", accepted=", ".join(known))
+        points = [one for one in points if system in (None, one.system.name)]
+    if pattern is not None:
+        points = [one for one in points if one.pattern == pattern]
+    if not points:
+        raise InputError(f"there are no measured times of {pattern}", key="--pattern", accepted="another one")
+    return points
+
+
+def _painter(path: str) -> Callable[[Validation], bytes]:
+    # Imported before anything runs, so that a missing matplotlib is reported before the simulation.
+    from fredfw.validation.plots import plot_validation
+
+    file_format = picture_format("--plot", path)
+    return lambda validation: plot_validation(validation, file_format)

@@ -1,0 +1,119 @@
+"""What nccl-tests prints, as the lines of a table.
+
+The line that begins with ``# size count type`` says which column is which, so that versions with other columns are
+read as well. The columns ``time``, ``algbw``, ``busbw`` and ``#wrong`` come twice: out of place, and in place. Output
+of several runs may follow each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from attrs import Factory, define
+
+from fredfw.errors import InputError
+from fredfw.validation.points import SENDRECV
+
+_PROGRAMS = {
+    "all_reduce": "all-reduce",
+    "all_gather": "all-gather",
+    "reduce_scatter": "reduce-scatter",
+    "alltoall": "all-to-all",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "gather": "gather",
+    "scatter": "scatter",
+    "sendrecv": SENDRECV,
+}
+_PROGRAM = re.compile(rf"\b({'|'.join(_PROGRAMS)})_perf\b")
+_COLUMNS = re.compile(r"#\s+size\s+count\s+type\b")
+_UNITS = re.compile(r"#\s+\(")
+_RANK = re.compile(r"#\s*Rank\s+(\d+)\b.*?\bon\s+(\S+)\s+device\s+\S+\s+\[[^\]]*\]\s*(.*)")
+_BEGIN = re.compile(r"#\s*(nThread|nccl-tests version)\b")
+_LIBRARY = re.compile(r"\bnccl-library=(\S+)|\bNCCL version (\S+)")
+
+
+@define
+class _Run:
+    """What the header of one run says."""
+
+    pattern: str | None = None
+    hosts: dict[int, str] = Factory(dict)
+    device: str = ""
+    library: str = ""
+    columns: list[str] = Factory(list)
+    started: bool = False
+    """Whether times were printed; what is a header comes from the next run then."""
+
+
+def recognised(text: str) -> bool:
+    """Return whether ``text`` has the header of nccl-tests in it."""
+    return any(_COLUMNS.match(line.strip()) for line in text.splitlines())
+
+
+def rows(text: str, pattern: str | None = None) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the number of each line with times, and its cells by the columns of a table.
+
+    Args:
+        text: The output.
+        pattern: What ran, where the output does not say.
+
+    Raises:
+        InputError: A header lacks what a line needs, or a line has other columns; names the line.
+    """
+    run = _Run()
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        named = _PROGRAM.search(line)
+        if run.started and (named or _BEGIN.match(line) or _RANK.match(line)):
+            run = _Run()
+        if named:
+            run.pattern = _PROGRAMS[named[1]]
+        if (rank := _RANK.match(line)) is not None:
+            run.hosts[int(rank[1])] = rank[2]
+            run.device = rank[3].strip().removeprefix("NVIDIA ")
+        elif (library := _LIBRARY.search(line)) is not None:
+            run.library = library[1] or library[2]
+        elif _COLUMNS.match(line):
+            run.columns = line.lstrip("# ").split()
+        elif run.columns and _UNITS.match(line):
+            _check_units(number, line)
+        elif run.columns and line[:1].isdigit():
+            run.started = True
+            cells = _cells(number, line, run, pattern)
+            if cells["size_B"] != "0":  # what is left of a small buffer that was to be divided among the ranks
+                yield number, cells
+
+
+def _check_units(number: int, line: str) -> None:
+    units = re.findall(r"\(([^)]*)\)", line)
+    for unit, accepted in zip(units, ("B", "elements", "us", "GB/s"), strict=False):
+        if unit != accepted:
+            raise InputError(f"the unit {unit!r} is not read", key=f"line {number}", accepted=accepted)
+
+
+def _cells(number: int, line: str, run: _Run, pattern: str | None) -> dict[str, str]:
+    key = f"line {number}"
+    values = line.split()
+    if len(values) != len(run.columns):
+        message = f"there are {len(values)} columns"
+        raise InputError(message, key=key, accepted=f"{len(run.columns)}, as many as the header has")
+    if not run.hosts:
+        accepted = "lines '# Rank 0 ... on HOST device 0 [BUS] NAME' above it, as nccl-tests prints them"
+        raise InputError("the output does not list its ranks", key=key, accepted=accepted)
+    if run.pattern is None and pattern is None:
+        accepted = f"--pattern, or a line above it with {', '.join(f'{one}_perf' for one in _PROGRAMS)}"
+        raise InputError("the output does not say which program it is of", key=key, accepted=accepted)
+    times = [value for name, value in zip(run.columns, values, strict=True) if name == "time"]
+    rates = [value for name, value in zip(run.columns, values, strict=True) if name == "algbw"]
+    return {
+        "system": run.device,
+        "nodes": str(len(set(run.hosts.values()))),
+        "ranks": str(len(run.hosts)),
+        "collective": run.pattern or pattern or "",
+        "size_B": values[run.columns.index("size")],
+        "time_us": times[0],
+        "time_inplace_us": times[1] if len(times) > 1 else "",
+        "algbw_GBps": rates[0] if rates else "",
+        "library": run.library,
+    }

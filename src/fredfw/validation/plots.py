@@ -1,0 +1,117 @@
+"""A validation as a picture: predicted over measured times, busbw over size. Importing this needs matplotlib."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fredfw.collectives import Pattern
+from fredfw.report.pictures import FONTS, SMALL, TITLE, drawn, importing
+from fredfw.validation.points import SENDRECV, CollectivePoint
+from fredfw.validation.results import Prediction, Validation
+from fredfw.validation.splits import Part
+from fredfw.validation.tables import PATTERNS
+
+with importing("--plot"):
+    from matplotlib import rc_context
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+# Okabe and Ito's palette, as in ``fredfw.report.plots``.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F4F24")
+_SIZE = 2.2  # points, of a marker
+_PANEL = 3.0  # inches
+_ACROSS = 3
+
+
+def plot_validation(validation: Validation, file_format: str = "png") -> bytes:
+    """Return the figure of ``validation`` as a file of ``file_format``; see ``fredfw.report.pictures``."""
+    return drawn(validation_figure(validation), file_format)
+
+
+def validation_figure(validation: Validation) -> Figure:
+    """Return predicted over measured times of all points, and a panel of bus bandwidth over size for each system.
+
+    The first panel has logarithmic axes and the line where both are equal; a hollow marker is a fitted point. The
+    others show the collectives among the most ranks of a system: measured times as markers, predicted ones as lines.
+    """
+    by_system: dict[str, list[Prediction]] = {}
+    for one in validation.predictions:
+        by_system.setdefault(one.point.system.title, []).append(one)
+    timed = {
+        title: chosen
+        for title, listed in by_system.items()
+        if (chosen := [one for one in listed if isinstance(one.point, CollectivePoint)])
+    }
+    count = 1 + len(timed)
+    across = min(count, _ACROSS)
+    down = math.ceil(count / across)
+    with rc_context(FONTS):
+        figure = Figure(figsize=(_PANEL * across, _PANEL * down), layout="constrained")
+        axes: list[Axes] = list(figure.subplots(down, across, squeeze=False).flat)
+        _against(axes[0], by_system)
+        for panel, (title, listed) in zip(axes[1:], timed.items(), strict=False):
+            _busbw(panel, title, listed)
+        for panel in axes[count:]:
+            panel.set_axis_off()
+        figure.suptitle(f"Measured and predicted times, transport {validation.transport}", fontsize=TITLE)
+    return figure
+
+
+def _against(axes: Axes, by_system: dict[str, list[Prediction]]) -> None:
+    every = [one for listed in by_system.values() for one in listed]
+    times = [seconds for one in every for seconds in (one.point.seconds, one.seconds) if seconds > 0]
+    ends = min(times) / 2, max(times) * 2
+    axes.plot(ends, ends, color="black", linewidth=0.8, label="equal")
+    for colour, (title, listed) in zip(_cycled(len(by_system)), by_system.items(), strict=True):
+        for fitted in (False, True):
+            chosen = [one for one in listed if (one.part is Part.FITTED) is fitted]
+            if not chosen:
+                continue
+            axes.plot(
+                [one.point.seconds for one in chosen],
+                [one.seconds for one in chosen],
+                linestyle="",
+                marker="o",
+                markersize=_SIZE,
+                markeredgewidth=0.4,
+                color=colour,
+                markerfacecolor="none" if fitted else colour,
+                label=f"{title}, fitted" if fitted else title,
+            )
+    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="measured (s)", ylabel="predicted (s)")
+    axes.set_title("all points")
+    axes.legend(fontsize=SMALL, frameon=False)
+
+
+def _busbw(axes: Axes, title: str, listed: Sequence[Prediction]) -> None:
+    ranks = max(one.point.ranks for one in listed)
+    curves: dict[str, list[tuple[CollectivePoint, float]]] = {}
+    for one in listed:
+        if isinstance(one.point, CollectivePoint) and one.point.ranks == ranks:
+            curves.setdefault(one.point.pattern, []).append((one.point, one.seconds))
+    for pattern, points in curves.items():
+        colour = _cycled(len(PATTERNS))[PATTERNS.index(pattern)]
+        factor = 1.0 if pattern == SENDRECV else Pattern(pattern).bus_factor(ranks)
+        axes.plot(
+            [point.size for point, _ in points],
+            [factor * point.size / point.seconds / 1e9 for point, _ in points],
+            linestyle="",
+            marker="o",
+            markersize=_SIZE,
+            color=colour,
+        )
+        predicted = sorted({point.size: factor * point.size / seconds / 1e9 for point, seconds in points}.items())
+        axes.plot(*zip(*predicted, strict=True), color=colour, linewidth=0.9, label=pattern)
+    axes.set(xscale="log", yscale="log", xlabel="size (bytes)", ylabel="busbw (GB/s)")
+    axes.set_title(f"{title}, {ranks} ranks")
+    kinds = [
+        Line2D([], [], linestyle="", marker="o", markersize=_SIZE, color="black", label="measured"),
+        Line2D([], [], color="black", linewidth=0.9, label="predicted"),
+    ]
+    axes.legend(handles=[*kinds, *axes.get_legend_handles_labels()[0]], fontsize=SMALL, frameon=False)
+
+
+def _cycled(count: int) -> list[str]:
+    return [_COLOURS[index % len(_COLOURS)] for index in range(count)]

@@ -1,0 +1,51 @@
+"""The tables of measured times that come with the product, and who measured them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+from attrs import frozen
+
+from fredfw.validation import tables
+from fredfw.validation.points import Point
+
+_DATA = files(__package__).joinpath("data")
+
+
+@frozen
+class Source:
+    """Who measured.
+
+    Args:
+        name: What results call it.
+        table: The file beside ``sources.toml`` that has its times.
+        cite: Repository, commit and path, or the publication.
+        hardware: What it was measured on.
+        notes: How.
+    """
+
+    name: str
+    table: str
+    cite: str
+    hardware: str
+    notes: str
+
+
+@cache
+def known() -> Mapping[str, Source]:
+    """Return the sources of ``data/sources.toml`` by name."""
+    entries = tomllib.loads(_DATA.joinpath("sources.toml").read_text(encoding="utf-8"))
+    return MappingProxyType({name: Source(name=name, **entry) for name, entry in entries.items()})
+
+
+def points(*, in_place: bool = False) -> list[Point]:
+    """Return all measured times that come with the product, source by source; see ``tables.Reading``."""
+    reading = tables.Reading(in_place=in_place)
+    found: list[Point] = []
+    for one in known().values():
+        found += tables.parse(_DATA.joinpath(one.table).read_text(encoding="utf-8"), one.name, reading)
+    return found

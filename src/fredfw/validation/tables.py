@@ -1,0 +1,220 @@
+"""Tables of measured collectives: CSV with a line for each time, or what nccl-tests prints.
+
+Sizes are bytes and times are microseconds, as the names of the columns say.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from attrs import evolve, frozen
+
+from fredfw.collectives import Pattern
+from fredfw.errors import InputError, nearest
+from fredfw.experiment.inputs import read_bounded
+from fredfw.validation import nccl_tests, systems
+from fredfw.validation.points import SENDRECV, CollectivePoint
+from fredfw.validation.systems import System
+
+REQUIRED = ("system", "nodes", "ranks", "collective", "size_B", "time_us")
+OPTIONAL = ("ranks_per_node", "time_inplace_us", "algbw_GBps", "busbw_GBps", "source", "library")
+PATTERNS = (*(str(one) for one in Pattern if one is not Pattern.POINT_TO_POINT), SENDRECV)
+"""What a table may call an operation."""
+
+# Columns that begin like these have their unit in the name.
+_QUANTITIES = ("size", "time", "algbw", "busbw")
+# How far a bandwidth may be from bytes / time: a share, and what rounding to two decimals of GB/s does.
+_SHARE, _ROUNDED = 0.05, 0.011
+_TIME = "a number of microseconds above 0, without a unit"
+_ACCEPTED = f"CSV with the columns {', '.join(REQUIRED)} (and {', '.join(OPTIONAL)}), or the output of nccl-tests"
+
+
+@frozen
+class Reading:
+    """How a table is read.
+
+    Args:
+        system: Of all lines, instead of what they say.
+        pattern: Of nccl-tests' output that does not name its program.
+        in_place: Whether times in place are wanted, where a line has both.
+        presets: Of the topology ``cluster``, which may be systems.
+    """
+
+    system: str | None = None
+    pattern: str | None = None
+    in_place: bool = False
+    presets: tuple[str, ...] = ()
+
+
+def read(path: str, reading: Reading | None = None) -> list[CollectivePoint]:
+    """Return the points of the table at ``path``, in its order.
+
+    Raises:
+        InputError: It cannot be read or used; names file, line, column and what is accepted.
+    """
+    try:
+        text = read_bounded(path).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("is not text in UTF-8", file=path, accepted=_ACCEPTED) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=path, accepted=_ACCEPTED) from None
+    source = path.replace("\\", "/").rpartition("/")[2]
+    try:
+        points = parse(text, source, reading)
+    except InputError as error:
+        raise error.at(file=path) from None
+    return [evolve(point, where=f"{path}: {point.where}") for point in points]
+
+
+def parse(text: str, source: str, reading: Reading | None = None) -> list[CollectivePoint]:
+    """Return the points of a table; ``source`` is who measured them, where it does not say.
+
+    Raises:
+        InputError: As ``read`` does, without the file.
+    """
+    reading = reading or Reading()
+    rows = nccl_tests.rows(text, reading.pattern) if nccl_tests.recognised(text) else _rows(text, reading)
+    points = [_point(_Line(number, cells), source, reading) for number, cells in rows]
+    if not points:
+        raise InputError("has no measured times", accepted=_ACCEPTED)
+    return points
+
+
+def _rows(text: str, reading: Reading) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the number of each line of CSV, and its cells by column."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        _check_header(header, reading)
+        for cells in reader:
+            if not any(map(str.strip, cells)):
+                continue
+            if len(cells) != len(header):
+                message = f"there are {len(cells)} cells"
+                raise InputError(
+                    message, key=f"line {reader.line_num}", accepted=f"{len(header)}, as many as the header has"
+                )
+            yield reader.line_num, dict(zip(header, map(str.strip, cells), strict=True))
+    except csv.Error as error:
+        raise InputError(f"is not CSV: {error}", key=f"line {reader.line_num}", accepted=_ACCEPTED) from None
+
+
+def _check_header(header: Sequence[str], reading: Reading) -> None:
+    """Make sure that what is needed is there, once and in the unit that is read; raises ``InputError``."""
+    key = "line 1"
+    known = (*REQUIRED, *OPTIONAL)
+    if not set(header).intersection(known):
+        raise InputError("is not the header of a table", key=key, accepted=_ACCEPTED)
+    for name in header:
+        stem = name.partition("_")[0]
+        if stem in _QUANTITIES and name not in known:
+            accepted = ", ".join(one for one in known if one.startswith(stem))
+            raise InputError(f"the column {name!r} has another unit, or none", key=key, accepted=accepted)
+        if name in known and header.count(name) > 1:
+            raise InputError(f"there are {header.count(name)} columns {name!r}", key=key, accepted="one")
+    given = {"system": reading.system is not None, "nodes": "ranks_per_node" in header}
+    for name in REQUIRED:
+        if name not in header and not given.get(name):
+            other = {"system": ", or --system", "nodes": ", or ranks_per_node"}.get(name, "")
+            raise InputError(f"there is no column {name!r}", key=key, accepted=f"{', '.join(REQUIRED)}{other}")
+
+
+@frozen
+class _Line:
+    """One line of a table: its number, and text by column."""
+
+    number: int
+    cells: Mapping[str, str]
+
+    def __getitem__(self, column: str) -> str:
+        return self.cells.get(column, "")
+
+    def refusal(self, column: str, message: str, accepted: str) -> InputError:
+        """Return the error that says what is wrong in ``column``."""
+        return InputError(message, key=f"line {self.number}, column {column}", accepted=accepted)
+
+    def quantity(self, column: str, accepted: str, fits: Callable[[float], bool] = lambda value: value > 0) -> float:
+        """Return the number in ``column``; raises ``InputError`` where it is not one that ``fits``."""
+        text = self[column]
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or not fits(value):
+            raise self.refusal(column, f"{text!r} cannot be used", accepted)
+        return value
+
+    def count(self, column: str, least: int) -> int:
+        """Return the whole number in ``column``; raises ``InputError`` where it is not one, or less than ``least``."""
+        accepted = f"a whole number from {least}"
+        return int(self.quantity(column, accepted, lambda value: value.is_integer() and value >= least))
+
+    def seconds(self, column: str) -> float:
+        """Return the microseconds in ``column`` in seconds; raises ``InputError`` where there are none."""
+        return self.quantity(column, _TIME) * 1e-6
+
+
+def _point(line: _Line, source: str, reading: Reading) -> CollectivePoint:
+    nodes, ranks = _group(line)
+    pattern = line["collective"]
+    if pattern not in PATTERNS:
+        message = f"{pattern!r} is not known{nearest(pattern, PATTERNS)}"
+        raise line.refusal("collective", message, ", ".join(PATTERNS))
+    size = line.quantity("size_B", "a number of bytes above 0, without a unit")
+    return CollectivePoint(
+        system=_system(line, nodes, reading),
+        source=line["source"] or source,
+        pattern=pattern,
+        nodes=nodes,
+        ranks=ranks,
+        seconds=_seconds(line, size, reading),
+        where=f"line {line.number}",
+        size=size,
+        library=line["library"],
+    )
+
+
+def _group(line: _Line) -> tuple[int, int]:
+    """Return how many nodes and ranks took part."""
+    ranks = line.count("ranks", 2)
+    each = line.count("ranks_per_node", 1) if line["ranks_per_node"] else None
+    nodes = ranks // each if each and not line["nodes"] else line.count("nodes", 1)
+    if nodes < 1 or ranks % nodes or (each and each * nodes != ranks):
+        parts = f"{nodes} nodes" if each is None else f"{nodes} nodes with {each} each"
+        raise line.refusal("ranks", f"{ranks} ranks are not on {parts}", "as many ranks on each of the nodes")
+    return nodes, ranks
+
+
+def _seconds(line: _Line, size: float, reading: Reading) -> float:
+    """Return the time that is wanted; where there is only the other one, that."""
+    columns = ("time_us", "time_inplace_us")
+    times = {column: line.seconds(column) for column in columns if line[column]}
+    if not times:
+        raise line.refusal("time_us", "there is no time", _TIME)
+    if line["algbw_GBps"] and "time_us" in times:
+        _check_units(line, size, times["time_us"])
+    return times[columns[reading.in_place]] if columns[reading.in_place] in times else next(iter(times.values()))
+
+
+def _check_units(line: _Line, size: float, seconds: float) -> None:
+    """Make sure that size, time and bandwidth belong together: another unit is off by a factor of a thousand."""
+    given = line.quantity("algbw_GBps", "10^9 bytes per second, 0 or more", lambda value: value >= 0)
+    expected = size / seconds / 1e9
+    if abs(given - expected) > _SHARE * expected + _ROUNDED:
+        raise line.refusal(
+            "algbw_GBps",
+            f"{line['algbw_GBps']} is not {line['size_B']} B in {line['time_us']} us, which is {expected:.4g}",
+            "size_B in bytes, time_us in microseconds, algbw_GBps in 10^9 bytes per second",
+        )
+
+
+def _system(line: _Line, nodes: int, reading: Reading) -> System:
+    try:
+        return systems.find(reading.system or line["system"], nodes, reading.presets)
+    except InputError as error:
+        if reading.system:
+            raise InputError(error.message, key="--system", accepted=error.accepted) from None
+        raise line.refusal("system", error.message, error.accepted or "") from None

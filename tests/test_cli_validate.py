@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fredfw.cli import main
+
+TABLE = """\
+system,nodes,ranks,collective,size_B,time_us
+H100 node,1,8,all-reduce,1048576,41.99
+H100 node,1,8,all-reduce,1073741824,3980
+H100 node,1,8,all-gather,1073741824,2700
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "mine.csv"
+    path.write_text(TABLE, encoding="utf-8")
+    return path
+
+
+def validate(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["validate", *arguments])
+
+
+def test_a_table_of_the_user_is_compared_with(table: Path) -> None:
+    result = validate("--data", "mine.csv", "--json", "out.json", "--plot", "out.png")
+    assert result.exit_code == 0, result.output
+    assert "H100 node  all-reduce  above 32 MiB" in result.output
+    assert "measured: mine.csv" in result.output
+    assert (table.parent / "out.png").read_bytes().startswith(b"\x89PNG")
+    document = json.loads((table.parent / "out.json").read_text(encoding="utf-8"))
+    assert (document["format"], document["version"]) == ("fredfw.validation", 1)
+    small, large, gather = document["points"]
+    assert list(small) == [
+        *("kind", "system", "source", "pattern", "nodes", "ranks", "size", "library"),
+        *("measured", "predicted", "part", "status"),
+    ]
+    assert large["measured"] == pytest.approx(3980e-6)
+    assert large["predicted"] == pytest.approx(2 * 7 / 8 * 2**30 / 450e9, rel=1e-3)
+    assert (small["part"], small["status"]) == ("not fitted", "simulated")
+    assert gather["pattern"] == "all-gather"
+    alone = next(one for one in document["scores"] if (one["pattern"], one["sizes"]) == ("all-gather", "above 32 MiB"))
+    assert alone["score"]["ratio"] == pytest.approx(gather["predicted"] / gather["measured"])
+    assert alone["score"]["error"] == pytest.approx(gather["measured"] / gather["predicted"] - 1)
+
+
+def test_only_one_operation(table: Path) -> None:
+    del table
+    result = validate("--data", "mine.csv", "--pattern", "all-gather", "--json", "-")
+    assert [one["pattern"] for one in json.loads(result.stdout)["points"]] == ["all-gather"]
+
+
+def test_the_times_that_come_with_it_are_those_of_a_system() -> None:
+    result = validate("--system", "h200-node")
+    assert result.exit_code == 0, result.output
+    assert "measured by azure: Azure/AI-benchmarking-guide@8fd0c6e" in result.output
+    assert "H100 node" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("3980", "-3980"), "mine.csv: line 3, column time_us: '-3980' cannot be used"),
+        (("time_us", "time_s"), "mine.csv: line 1: the column 'time_s' has another unit"),
+        (("H100 node,1,8,all-g", "My node,1,8,all-g"), "mine.csv: line 4, column system: no system 'My node'"),
+        (("1,8,all-g", "1,16,all-g"), "mine.csv: line 4: 16 ranks on 1 nodes of dgx-h100"),
+    ],
+)
+def test_bad_input_ends_with_2_and_writes_nothing(table: Path, change: tuple[str, str], said: str) -> None:
+    table.write_text(TABLE.replace(*change), encoding="utf-8")
+    result = validate("--data", "mine.csv", "--json", "out.json", "--plot", "out.png")
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "accepted: " in result.stderr
+    assert result.stdout == ""
+    assert sorted(path.name for path in table.parent.iterdir()) == ["mine.csv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--system", "b100"), "--system: no measurements of 'b100' (accepted: a100-cluster, a100-node, "),
+        (("--pattern", "all-reduc"), "--pattern: no operation 'all-reduc'; did you mean 'all-reduce'?"),
+        (("--pattern", "scatter"), "--pattern: there are no measured times of scatter"),
+        (("--plot", "out.bmp"), "out.bmp: --plot: unknown picture format"),
+        (("--data", "none.csv"), "none.csv: cannot be read: No such file"),
+        (("--data", "mine.csv", "--json", "mine.csv"), "--json: 'mine.csv' is also the input"),
+        (("--data", "mine.csv", "--system", "b100"), "--system: no system 'b100' of one node"),
+    ],
+)
+def test_options_that_cannot_be_used(table: Path, arguments: tuple[str, ...], said: str) -> None:
+    del table
+    result = validate(*arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from fredfw.errors import InputError
+from fredfw.plugin.manager import PluginManager
+from fredfw.validation.collectives import Collectives, presets
+from fredfw.validation.points import CollectivePoint
+from fredfw.validation.prediction import validate
+from fredfw.validation.systems import System, find
+
+GIB = 2.0**30
+
+
+@pytest.fixture(scope="module")
+def plugins() -> PluginManager:
+    return PluginManager.discover()
+
+
+@pytest.fixture(scope="module")
+def collectives(plugins: PluginManager) -> Collectives:
+    return Collectives(plugins)
+
+
+def point(pattern: str, nodes: int, ranks: int, *, system: str = "dgx-h100", size: float = GIB) -> CollectivePoint:
+    return CollectivePoint(
+        system=find(system, nodes),
+        source="us",
+        pattern=pattern,
+        nodes=nodes,
+        ranks=ranks,
+        seconds=1.0,
+        size=size,
+        where="mine.csv: line 7",
+    )
+
+
+@pytest.mark.parametrize(
+    ("measured", "seconds"),
+    [
+        # The bytes that each NPU sends and receives at the rate of its NVLinks; latencies are below 0.1 %.
+        (point("all-reduce", 1, 8), 2 * 7 / 8 * GIB / 450e9),
+        (point("all-reduce", 1, 8, system="dgx-a100"), 2 * 7 / 8 * GIB / 300e9),
+        (point("all-gather", 1, 4), 3 / 4 * GIB / 450e9),
+        (point("reduce-scatter", 1, 2), 1 / 2 * GIB / 450e9),
+        (point("all-to-all", 1, 8), 7 / 8 * GIB / 450e9),
+        (point("sendrecv", 1, 4), GIB / 450e9),
+        # One NPU in each node has one NIC of 400 Gb/s.
+        (point("all-reduce", 10, 10), 2 * 9 / 10 * GIB / 50e9),
+        (point("all-to-all", 10, 10), 9 / 10 * GIB / 50e9),
+        # Between nodes, which is slower than inside of them.
+        (point("sendrecv", 10, 80), GIB / 50e9),
+    ],
+)
+def test_large_buffers_take_as_long_as_their_bytes(
+    collectives: Collectives, measured: CollectivePoint, seconds: float
+) -> None:
+    assert collectives.seconds(measured) == pytest.approx(seconds, rel=1e-3)
+
+
+def test_rings_by_level_use_all_nics(collectives: Collectives) -> None:
+    # Pipelines of 8 pieces keep the slower level, the network, busy but for the first and the last piece.
+    bytes_of_a_nic = 2 * 15 / 16 * 16 * GIB / 8
+    seconds = collectives.seconds(point("all-reduce", 16, 128, system="dgx-a100", size=16 * GIB))
+    assert 1.0 < seconds / (bytes_of_a_nic / 25e9) < 1.5
+
+
+def test_each_different_collective_is_simulated_once(plugins: PluginManager, monkeypatch: pytest.MonkeyPatch) -> None:
+    collectives = Collectives(plugins)
+    one = point("all-reduce", 1, 8)
+    expected = collectives.seconds(one)
+    monkeypatch.setattr(Collectives, "_bench", None)
+    assert collectives.seconds(evolve(one, seconds=2.0, source="others")) == expected
+    # The same fabric stands for both.
+    assert collectives.seconds(evolve(one, system=find("h200-node", 1))) == expected
+
+
+def test_ranks_that_do_not_fit_a_node_are_refused_before_anything_runs(
+    plugins: PluginManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Collectives, "seconds", None)
+    with pytest.raises(InputError, match=r"mine.csv: line 7: 16 ranks on 1 nodes of dgx-h100 .*at most 8 on each"):
+        validate([point("all-reduce", 1, 8), point("all-reduce", 1, 16)], plugins)
+
+
+def test_nothing_to_compare_with_is_refused(plugins: PluginManager) -> None:
+    with pytest.raises(InputError, match="there are no measured times"):
+        validate([], plugins)
+
+
+def test_a_fabric_that_cannot_be_built_names_the_line(collectives: Collectives) -> None:
+    wrong = evolve(point("all-reduce", 1, 8), system=System("x", "x", "node", "x"))
+    with pytest.raises(InputError, match=r"mine.csv: line 7: .*'x' is not known"):
+        collectives.check(wrong)
+
+
+def test_presets_are_those_of_the_topology(plugins: PluginManager) -> None:
+    assert {"dgx-a100", "mi300x", "tpu-v4"} <= set(presets(plugins))
+    assert presets(PluginManager()) == ()

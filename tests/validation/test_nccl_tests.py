@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+
+from fredfw.errors import InputError
+from fredfw.validation.tables import Reading, parse
+
+# As nccl-tests prints it: README of NVIDIA/nccl-tests, and the header of version 2.17.
+START = """\
+mpirun: a line of the launcher
+# Collective test starting: {program}
+# nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1
+#
+# Using devices
+#  Rank  0 Group  0 Pid  12345 on     node-a device  0 [0000:07:00] NVIDIA A100-SXM4-80GB
+#  Rank  1 Group  0 Pid  12346 on     node-a device  1 [0000:0a:00] NVIDIA A100-SXM4-80GB
+#  Rank  2 Group  0 Pid  54321 on     {other} device  0 [0000:07:00] NVIDIA A100-SXM4-80GB
+#  Rank  3 Group  0 Pid  54322 on     {other} device  1 [0000:0a:00] NVIDIA A100-SXM4-80GB
+NCCL version 2.29.2+cuda12.8
+#
+"""
+COLUMNS = """\
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+"""
+TIMES = """\
+     1048576        262144     float     sum      -1    74.21   14.13   21.20      0    70.93   14.78   22.17      0
+     2097152        524288     float     sum      -1    98.70   21.25   31.87      0    97.11   21.60   32.39      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 26.9
+"""
+
+
+def output(program: str = "all_reduce_perf", other: str = "node-a", columns: str = COLUMNS, times: str = TIMES) -> str:
+    return START.format(program=program, other=other) + columns + times
+
+
+def test_both_kinds_of_times_are_read() -> None:
+    first, second = parse(output(), "mine.log")
+    assert (first.system.name, first.nodes, first.ranks, first.pattern) == ("a100-node", 1, 4, "all-reduce")
+    assert (first.size, second.size) == (2**20, 2**21)
+    assert (first.source, first.library) == ("mine.log", "2.29.2+cuda12.8")
+    assert [one.seconds for one in (first, second)] == pytest.approx([74.21e-6, 98.70e-6])
+    in_place = parse(output(), "mine.log", Reading(in_place=True))
+    assert [one.seconds for one in in_place] == pytest.approx([70.93e-6, 97.11e-6])
+
+
+def test_nodes_are_the_hosts() -> None:
+    (point, _) = parse(output(other="node-b"), "x")
+    assert (point.system.name, point.nodes, point.ranks) == ("a100-cluster", 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("program", "pattern"),
+    [
+        ("all_gather_perf", "all-gather"),
+        ("reduce_scatter_perf", "reduce-scatter"),
+        ("alltoall_perf", "all-to-all"),
+        ("./build/sendrecv_perf -b 1M", "sendrecv"),
+        ("reduce_perf", "reduce"),
+    ],
+)
+def test_the_program_says_the_operation(program: str, pattern: str) -> None:
+    assert parse(output(program), "x")[0].pattern == pattern
+
+
+def test_the_operation_may_be_given() -> None:
+    (point, _) = parse(output("a program"), "x", Reading(pattern="broadcast"))
+    assert point.pattern == "broadcast"
+    with pytest.raises(InputError, match=r"line 15: the output does not say which program .*--pattern"):
+        parse(output("a program"), "x")
+
+
+def test_columns_of_older_versions_are_found_by_their_names() -> None:
+    columns = COLUMNS.replace("   redop    root", "").replace("#wrong", "error")
+    times = TIMES.replace("     sum      -1", "").replace("      0", "  0e+00")
+    assert [one.seconds for one in parse(output(columns=columns, times=times), "x")] == pytest.approx(
+        [74.21e-6, 98.70e-6]
+    )
+
+
+def test_several_runs_may_follow_each_other() -> None:
+    points = parse(output() + output("all_gather_perf", "node-b"), "x")
+    assert [(one.pattern, one.nodes) for one in points] == [("all-reduce", 1)] * 2 + [("all-gather", 2)] * 2
+
+
+def test_a_buffer_that_is_too_small_to_be_divided_is_left_out() -> None:
+    nothing = TIMES.splitlines(keepends=True)[0].replace("1048576", "      0").replace("262144", "     0")
+    assert len(parse(output(times=nothing + TIMES), "x")) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (output(columns=COLUMNS.replace("(us)", "(ms)")), r"line 14: the unit 'ms' is not read \(accepted: us\)"),
+        (output(times=TIMES.replace("74.21", "-74.21")), "line 15, column time_us: '-74.21' cannot be used"),
+        (output(times=TIMES.replace("74.21", "N/A")), "line 15, column time_us: 'N/A' cannot be used"),
+        (output(times=TIMES.replace("  74.21", "")), r"line 15: there are 12 columns \(accepted: 13"),
+        (COLUMNS + TIMES, "line 4: the output does not list its ranks"),
+        (output(times=""), "has no measured times"),
+    ],
+)
+def test_output_that_cannot_be_used_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        parse(text, "x")

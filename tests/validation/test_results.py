@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from matplotlib.lines import Line2D
+from rich.console import Console
+
+from fredfw.experiment.results import Status
+from fredfw.validation import plots, report
+from fredfw.validation.points import CollectivePoint
+from fredfw.validation.results import Prediction, Validation
+from fredfw.validation.splits import Part
+from fredfw.validation.systems import find
+
+
+def prediction(
+    size: float, measured: float, predicted: float, *, part: Part = Part.HELD_OUT, pattern: str = "all-reduce"
+) -> Prediction:
+    point = CollectivePoint(
+        system=find("a100-node", 1),
+        source="vtrain",
+        pattern=pattern,
+        nodes=1,
+        ranks=4,
+        seconds=measured,
+        size=size,
+    )
+    return Prediction(point, predicted, part)
+
+
+@pytest.fixture
+def validation() -> Validation:
+    return Validation(
+        "fitted",
+        (
+            prediction(4.0**10, 1e-5, 2e-5, part=Part.FITTED),
+            prediction(2.0**21, 1e-5, 1e-5),
+            prediction(2.0**21, 3e-5, 1e-5),
+            prediction(2.0**26, 1e-3, 1e-3),
+            prediction(2.0**21, 2e-5, 1e-5, pattern="all-gather"),
+        ),
+    )
+
+
+def test_fitted_points_and_those_held_out_are_never_scored_together(validation: Validation) -> None:
+    found = {(one.pattern, one.sizes, one.part): one for one in validation.groups()}
+    assert [(*key, one.score.points) for key, one in found.items()] == [
+        ("all-gather", "1 to 32 MiB", Part.HELD_OUT, 1),
+        ("all-reduce", "64 KiB to 1 MiB", Part.FITTED, 1),
+        ("all-reduce", "1 to 32 MiB", Part.HELD_OUT, 2),
+        ("all-reduce", "above 32 MiB", Part.HELD_OUT, 1),
+        ("all-reduce", "all", Part.FITTED, 1),
+        ("all-reduce", "all", Part.HELD_OUT, 3),
+    ]
+    both = found["all-reduce", "1 to 32 MiB", Part.HELD_OUT]
+    assert both.score.error == pytest.approx(3**0.5 - 1)
+    # The median of 10 and 30 us is 20 us: factors 2 and 2/3.
+    assert both.pooled == pytest.approx(3**0.5 - 1)
+    assert found["all-reduce", "above 32 MiB", Part.HELD_OUT].pooled == 0
+
+
+def test_what_a_number_is_follows_from_its_part(validation: Validation) -> None:
+    fitted, held, *_ = validation.predictions
+    assert (fitted.status, held.status) == (Status.CALIBRATED, Status.PREDICTED)
+    assert prediction(1, 1, 1, part=Part.UNFITTED).status is Status.SIMULATED
+
+
+def test_the_document_has_the_points_in_seconds(validation: Validation) -> None:
+    document = json.loads(validation.to_json())
+    assert document["transport"] == "fitted"
+    assert document["points"][0] == {
+        "kind": "collective",
+        "system": "a100-node",
+        "source": "vtrain",
+        "pattern": "all-reduce",
+        "nodes": 1,
+        "ranks": 4,
+        "size": 4.0**10,
+        "library": "",
+        "measured": 1e-5,
+        "predicted": 2e-5,
+        "part": "fitted",
+        "status": "calibrated",
+    }
+    assert document["scores"][1]["score"]["ratio"] == pytest.approx(2.0)
+
+
+def test_the_table_says_what_was_fitted(validation: Validation) -> None:
+    console = Console(width=120, record=True)
+    for part in report.validation_report(validation):
+        console.print(part)
+    text = console.export_text()
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "A100 node all-reduce 64 KiB to 1 MiB calibrated 1 2 100 100 100 0.0" in lines
+    assert "A100 node all-reduce 1 to 32 MiB predicted 2 0.667 73.2 169 200 73.2" in lines
+    assert "predicted: held out: follows from constants fitted to other points" in lines
+    assert "measured by vtrain: VIA-Research/vTrain@f8dda84: trace/*/AR_GPUn" in lines
+    assert not any(line.startswith("simulated:") for line in lines)
+
+
+def test_the_picture_has_the_identity_and_a_panel_for_each_system(validation: Validation) -> None:
+    against, system = plots.validation_figure(validation).axes
+    low, high = against.get_xlim()
+    assert (low, high) == against.get_ylim()
+    identity, held, fitted = against.get_lines()
+    assert points_of(identity) == [(low, low), (high, high)]
+    assert points_of(fitted) == [(1e-5, 2e-5)]
+    assert fitted.get_markerfacecolor() == "none"
+    assert len(points_of(held)) == 4
+    assert (against.get_xscale(), against.get_yscale()) == ("log", "log")
+    assert system.get_title() == "A100 node, 4 ranks"
+    # busbw of an all-reduce among 4 is 3/2 of size / time; its measured times are the line with four points.
+    measured = next(points for line in system.get_lines() if len(points := points_of(line)) == 4)
+    assert measured[-1] == pytest.approx((2**26, 1.5 * 2**26 / 1e-3 / 1e9))
+
+
+def points_of(line: Line2D) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in np.asarray(line.get_xydata())]
+
+
+def test_equal_results_give_equal_pictures(validation: Validation) -> None:
+    assert plots.plot_validation(validation, "svg") == plots.plot_validation(validation, "svg")

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fredfw.errors import InputError
+from fredfw.validation import sources
+from fredfw.validation.points import SIZE_CLASSES
+from fredfw.validation.tables import Reading, parse, read
+
+HEADER = "system,nodes,ranks,collective,size_B,time_us"
+LINE = "H100 node,1,8,all-reduce,1048576,40.5"
+
+
+def table(*lines: str, header: str = HEADER) -> str:
+    return "\n".join([header, *lines]) + "\n"
+
+
+def refused(text: str, reading: Reading | None = None) -> str:
+    with pytest.raises(InputError) as error:
+        parse(text, "mine.csv", reading)
+    return str(error.value)
+
+
+def test_a_line_is_a_point_in_bytes_and_seconds() -> None:
+    (point,) = parse(table(LINE), "mine.csv")
+    assert (point.system.name, point.system.preset) == ("h100-node", "dgx-h100")
+    assert (point.nodes, point.ranks, point.pattern, point.source) == (1, 8, "all-reduce", "mine.csv")
+    assert point.size == 2**20
+    assert point.seconds == pytest.approx(40.5e-6)
+    assert point.where == "line 2"
+
+
+def test_columns_come_in_any_order_and_others_are_left_alone() -> None:
+    header = "notes,time_us,size_B,collective,ranks,ranks_per_node,system,source,library"
+    (point,) = parse(table('"a, b",8,1024,all-gather,16,8,a100-cluster,us,2.29', header=header), "mine.csv")
+    assert (point.nodes, point.source, point.library) == (2, "us", "2.29")
+
+
+def test_times_in_place_are_taken_where_they_are_wanted() -> None:
+    text = table(f"{LINE},39.5", f"{LINE},", header=f"{HEADER},time_inplace_us")
+    assert [point.seconds for point in parse(text, "x")] == pytest.approx([40.5e-6, 40.5e-6])
+    assert [point.seconds for point in parse(text, "x", Reading(in_place=True))] == pytest.approx([39.5e-6, 40.5e-6])
+
+
+def test_a_system_is_found_by_its_scale_or_by_a_preset() -> None:
+    names = [
+        parse(table(line), "x", Reading(presets=("mi300x",)))[0].system.name
+        for line in (LINE, LINE.replace("H100 node,1,8", "dgx-h100,2,16"), LINE.replace("H100 node", "MI300X"))
+    ]
+    assert names == ["h100-node", "h100-cluster", "mi300x-node"]
+
+
+def test_the_system_may_be_given_for_all_lines() -> None:
+    reading = Reading(system="a100-node")
+    assert parse(table(LINE), "x", reading)[0].system.name == "a100-node"
+    assert parse(table("1,8,all-reduce,4,1", header=HEADER.removeprefix("system,")), "x", reading)
+    assert "--system: no system 'dgx' of one node" in refused(table(LINE), Reading(system="dgx"))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "accepted"),
+    [
+        ("time_us", "-4", "a number of microseconds above 0, without a unit"),
+        ("time_us", "0", "a number of microseconds above 0, without a unit"),
+        ("time_us", "12 ms", "a number of microseconds above 0, without a unit"),
+        ("time_us", "nan", "a number of microseconds above 0, without a unit"),
+        ("time_us", "", "a number of microseconds above 0, without a unit"),
+        ("size_B", "1M", "a number of bytes above 0, without a unit"),
+        ("size_B", "0", "a number of bytes above 0, without a unit"),
+        ("ranks", "1", "a whole number from 2"),
+        ("ranks", "2.5", "a whole number from 2"),
+        ("nodes", "0", "a whole number from 1"),
+        ("collective", "allreduce", "all-reduce, "),
+        ("system", "H1000 node", "a100-node, h100-node, h200-node"),
+    ],
+)
+def test_a_cell_that_cannot_be_used_is_named(column: str, value: str, accepted: str) -> None:
+    cells = dict(zip(HEADER.split(","), LINE.split(","), strict=True)) | {column: value}
+    message = refused(table(LINE, ",".join(cells.values())))
+    assert f"line 3, column {column}: " in message
+    assert value in message
+    assert f"accepted: {accepted}" in message
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        (HEADER.replace("time_us", "time_ms"), "line 1: the column 'time_ms' has another unit, or none"),
+        (HEADER.replace("size_B", "size"), "line 1: the column 'size' has another unit, or none"),
+        (HEADER.replace("ranks", "gpus"), "line 1: there is no column 'ranks' (accepted: system, nodes, ranks,"),
+        (HEADER.replace("nodes", "x"), "line 1: there is no column 'nodes'"),
+        (HEADER.replace("system", "x"), "line 1: there is no column 'system'"),
+        (HEADER.replace("system", "ranks"), "line 1: there are 2 columns 'ranks'"),
+        ("a,b,c,d,e,f", "line 1: is not the header of a table"),
+    ],
+)
+def test_a_header_that_cannot_be_used_is_refused(header: str, said: str) -> None:
+    assert said in refused(table(LINE, header=header))
+
+
+def test_a_bandwidth_in_another_unit_than_its_time_is_refused() -> None:
+    header = f"{HEADER},algbw_GBps"
+    assert parse(table(f"{LINE},25.89", header=header), "x")
+    message = refused(table(LINE.replace("40.5", "0.0405") + ",25.89", header=header))
+    assert "line 2, column algbw_GBps: 25.89 is not 1048576 B in 0.0405 us, which is 2.589e+04" in message
+
+
+def test_ranks_are_as_many_on_each_node() -> None:
+    said = "line 2, column ranks: 8 ranks are not on 3 nodes"
+    assert said in refused(table(LINE.replace(",1,8", ",3,8")))
+    said = "line 2, column ranks: 8 ranks are not on 1 nodes with 4 each"
+    assert said in refused(table(f"{LINE},4", header=f"{HEADER},ranks_per_node"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (table(f"{LINE},1"), "line 2: there are 7 cells (accepted: 6, as many as the header has)"),
+        (table(f'"{LINE}'), "is not CSV: "),
+        (table(), "has no measured times"),
+        ("", "is not the header of a table"),
+    ],
+)
+def test_text_that_is_not_a_table_is_refused(text: str, said: str) -> None:
+    assert said in refused(text)
+
+
+def test_a_file_is_named_in_messages(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(table(LINE.replace("40.5", "-1")), encoding="utf-8")
+    with pytest.raises(InputError, match=r"mine\.csv: line 2, column time_us: '-1'"):
+        read(str(path))
+    path.write_text(table(LINE), encoding="utf-8")
+    assert read(str(path))[0].where == f"{path}: line 2"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="is not text in UTF-8"):
+        read(str(path))
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read(str(tmp_path / "other.csv"))
+
+
+def test_the_tables_of_the_product_have_what_their_sources_published() -> None:
+    points = sources.points()
+    counts = {name: sum(one.source == name for one in points) for name in sources.known()}
+    assert counts == {"aiconfigurator": 1179, "azure": 72, "echo": 163, "vtrain": 154, "xxrjun": 300}
+    assert {one.size_class for one in points} == set(SIZE_CLASSES)
+    assert all("@" in one.cite for one in sources.known().values())
+    # Four sources about the same thing, as each of them has it.
+    found = {
+        one.source: one.seconds
+        for one in points
+        if one.system.name == "a100-node" and one.same[2:] == ("all-reduce", 1, 8, 2.0**20)
+    }
+    published = {"aiconfigurator": 38.85e-6, "azure": 50.66e-6, "echo": 72.53e-6, "vtrain": 92.79e-6}
+    assert found == pytest.approx(published)
