@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from attrs import evolve
 from click.testing import CliRunner, Result
 
 from fredfw.cli import main
+from fredfw.validation import splits, systems
+from fredfw.validation.systems import known
 
 TABLE = """\
 system,nodes,ranks,collective,size_B,time_us
@@ -24,8 +28,78 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+# Launching takes as long as it says: ten microseconds more where it was fitted without a source.
+TRANSPORT = '''
+from typing import ClassVar
+from attrs import frozen
+from fredfw import Costs, Transport, hookimpl, units
+
+@frozen
+class Launching(Transport):
+    """Launching takes time."""
+    name: ClassVar[str] = "launching"
+    launch: float = units.duration("30 us", help="of a collective")
+    without: str = units.option("", help="what the fit leaves out")
+    def costs(self, call, fabric):
+        return Costs(launch=self.launch + (1e-5 if self.without else 0.0))
+
+@hookimpl
+def fredfw_transports():
+    return [Launching]
+'''
+
+
 def validate(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["validate", *arguments])
+
+
+@pytest.fixture
+def transport(table: Path) -> str:
+    path = table.parent / "launching.py"
+    path.write_text(TRANSPORT, encoding="utf-8")
+    return str(path)
+
+
+def validated(transport: str, *arguments: str) -> dict[str, Any]:
+    command = ["--plugin", transport, "validate", "--data", "mine.csv", "--json", "-", *arguments]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def test_a_transport_is_shown_beside_ideal(transport: str) -> None:
+    document = validated(transport, "--transport", "launching")
+    assert document["transports"] == {"h100-node": {"name": "launching", "launch": 30e-6, "without": ""}}
+    for point in document["points"]:
+        assert point["predicted"] == pytest.approx(point["ideal"] + 30e-6)
+    document = validated(transport, "--transport", '{ name = "launching", launch = "1 us" }')
+    assert document["points"][0]["predicted"] == pytest.approx(document["points"][0]["ideal"] + 1e-6)
+
+
+def test_fitted_points_and_fits_without_a_source(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {
+        "fitted": [{"sizes": "even powers of two", "patterns": ["all-reduce"]}],
+        "without": {"field": "without", "source": ["mine.csv", "others"]},
+    }
+    monkeypatch.setattr(splits, "_entries", lambda: {"launching": entry})
+    document = validated(transport, "--transport", "launching")
+    assert [one["status"] for one in document["points"]] == ["calibrated", "calibrated", "predicted"]
+    (left_out,) = document["left_out"]
+    assert (left_out["by"], left_out["name"]) == ("source", "mine.csv")
+    for usual, without in zip(document["points"], left_out["points"], strict=True):
+        assert without["predicted"] == pytest.approx(usual["predicted"] + 1e-5)
+        assert without["status"] == "predicted"
+
+
+def test_the_transport_of_a_system_is_the_default(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {name: evolve(one, transport={"name": "launching", "launch": "7 us"}) for name, one in known().items()}
+    monkeypatch.setattr(systems, "known", lambda: own)
+    for arguments in ((), ("--transport", "launching")):
+        point = validated(transport, *arguments)["points"][0]
+        assert point["predicted"] == pytest.approx(point["ideal"] + 7e-6)
+    point = validated(transport, "--transport", "ideal")["points"][0]
+    assert point["predicted"] == point["ideal"]
 
 
 def test_a_table_of_the_user_is_compared_with(table: Path) -> None:
@@ -39,7 +113,7 @@ def test_a_table_of_the_user_is_compared_with(table: Path) -> None:
     small, large, gather = document["points"]
     assert list(small) == [
         *("kind", "system", "source", "pattern", "nodes", "ranks", "size", "library"),
-        *("measured", "predicted", "part", "status"),
+        *("measured", "predicted", "ideal", "part", "status"),
     ]
     assert large["measured"] == pytest.approx(3980e-6)
     assert large["predicted"] == pytest.approx(2 * 7 / 8 * 2**30 / 450e9, rel=1e-3)
@@ -88,6 +162,8 @@ def test_bad_input_ends_with_2_and_writes_nothing(table: Path, change: tuple[str
         (("--system", "b100"), "--system: no measurements of 'b100' (accepted: a100-cluster, a100-node, "),
         (("--pattern", "all-reduc"), "--pattern: no operation 'all-reduc'; did you mean 'all-reduce'?"),
         (("--pattern", "scatter"), "--pattern: there are no measured times of scatter"),
+        (("--transport", "ncl"), "--transport: no transport 'ncl'"),
+        (("--transport", "{ name = 'ideal', rate = 1 }"), "--transport.rate: "),
         (("--plot", "out.bmp"), "out.bmp: --plot: unknown picture format"),
         (("--data", "none.csv"), "none.csv: cannot be read: No such file"),
         (("--data", "mine.csv", "--json", "mine.csv"), "--json: 'mine.csv' is also the input"),

@@ -4,13 +4,14 @@ import json
 
 import numpy as np
 import pytest
+from attrs import evolve
 from matplotlib.lines import Line2D
 from rich.console import Console
 
 from fredfw.experiment.results import Status
 from fredfw.validation import plots, report
 from fredfw.validation.points import CollectivePoint
-from fredfw.validation.results import Prediction, Validation
+from fredfw.validation.results import LeftOut, Prediction, Validation
 from fredfw.validation.splits import Part
 from fredfw.validation.systems import find
 
@@ -27,13 +28,13 @@ def prediction(
         seconds=measured,
         size=size,
     )
-    return Prediction(point, predicted, part)
+    return Prediction(point, predicted, 0.1 * measured, part)
 
 
 @pytest.fixture
 def validation() -> Validation:
     return Validation(
-        "fitted",
+        {"a100-node": {"name": "fitted", "rate": 2.0}},
         (
             prediction(4.0**10, 1e-5, 2e-5, part=Part.FITTED),
             prediction(2.0**21, 1e-5, 1e-5),
@@ -41,7 +42,18 @@ def validation() -> Validation:
             prediction(2.0**26, 1e-3, 1e-3),
             prediction(2.0**21, 2e-5, 1e-5, pattern="all-gather"),
         ),
+        (
+            LeftOut("system", "a100-node", (prediction(2.0**21, 1e-5, 4e-5), prediction(2.0**26, 1e-3, 4e-3))),
+            LeftOut("source", "vtrain", (prediction(2.0**21, 1e-5, 3e-5),)),
+        ),
     )
+
+
+def printed(validation: Validation) -> list[str]:
+    console = Console(width=120, record=True)
+    for part in report.validation_report(validation):
+        console.print(part)
+    return [" ".join(line.split()) for line in console.export_text().splitlines()]
 
 
 def test_fitted_points_and_those_held_out_are_never_scored_together(validation: Validation) -> None:
@@ -69,7 +81,7 @@ def test_what_a_number_is_follows_from_its_part(validation: Validation) -> None:
 
 def test_the_document_has_the_points_in_seconds(validation: Validation) -> None:
     document = json.loads(validation.to_json())
-    assert document["transport"] == "fitted"
+    assert document["transports"] == {"a100-node": {"name": "fitted", "rate": 2.0}}
     assert document["points"][0] == {
         "kind": "collective",
         "system": "a100-node",
@@ -81,23 +93,37 @@ def test_the_document_has_the_points_in_seconds(validation: Validation) -> None:
         "library": "",
         "measured": 1e-5,
         "predicted": 2e-5,
+        "ideal": pytest.approx(1e-6),
         "part": "fitted",
         "status": "calibrated",
     }
     assert document["scores"][1]["score"]["ratio"] == pytest.approx(2.0)
+    system, source = document["left_out"]
+    assert (system["by"], system["name"], len(system["points"]), len(system["scores"])) == ("system", "a100-node", 2, 1)
+    assert source["scores"][0]["score"]["error"] == pytest.approx(2.0)
 
 
 def test_the_table_says_what_was_fitted(validation: Validation) -> None:
-    console = Console(width=120, record=True)
-    for part in report.validation_report(validation):
-        console.print(part)
-    text = console.export_text()
-    lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert "A100 node all-reduce 64 KiB to 1 MiB calibrated 1 2 100 100 100 0.0" in lines
-    assert "A100 node all-reduce 1 to 32 MiB predicted 2 0.667 73.2 169 200 73.2" in lines
+    lines = printed(validation)
+    assert "A100 node all-reduce 64 KiB to 1 MiB calibrated 1 2 100 100 100 0.0 900" in lines
+    assert "A100 node all-reduce 1 to 32 MiB predicted 2 0.667 73.2 169 200 73.2 900" in lines
     assert "predicted: held out: follows from constants fitted to other points" in lines
     assert "measured by vtrain: VIA-Research/vTrain@f8dda84: trace/*/AR_GPUn" in lines
     assert not any(line.startswith("simulated:") for line in lines)
+    assert any(line.startswith("ideal: ") for line in lines)
+
+
+def test_the_table_says_what_fits_without_them_predict(validation: Validation) -> None:
+    lines = printed(validation)
+    title = lines.index("Predictions of a system by a fit without it")
+    assert "a100-node A100 node all-reduce 2 4 300 300 300 0.0 900" in lines[title:]
+    title = lines.index("Predictions of a source by a fit without it")
+    assert "vtrain A100 node all-reduce 1 3 200 200 200 0.0 900" in lines[title:]
+
+
+def test_ideal_is_not_compared_with_itself(validation: Validation) -> None:
+    alone = evolve(validation, transports={"a100-node": {"name": "ideal"}}, left_out=())
+    assert not any("ideal" in line for line in printed(alone)[1:])
 
 
 def test_the_picture_has_the_identity_and_a_panel_for_each_system(validation: Validation) -> None:

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from fredfw.validation import splits
 from fredfw.validation.points import CollectivePoint
-from fredfw.validation.splits import EVEN_POWERS, Part, Rule, is_even_power, part_of, rules
+from fredfw.validation.splits import EVEN_POWERS, Part, Rule, folds, is_even_power, part_of, rules
 from fredfw.validation.systems import find, known
 
 POINT = CollectivePoint(
@@ -20,17 +21,37 @@ def test_every_other_power_of_two(size: float, even: bool) -> None:
     assert is_even_power(size) is even
 
 
+@pytest.fixture
+def entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = {"systems": ["h100-node"], "patterns": ["all-reduce", "all-gather"], "sizes": EVEN_POWERS}
+    without = {"field": "without", "system": ["h100-node"], "source": ["us", "them"]}
+    given = {"some": {"fitted": [rule], "without": without}, "every": {"fitted": [{}]}}
+    monkeypatch.setattr(splits, "_entries", lambda: given)
+
+
 def test_a_transport_without_rules_is_fitted_to_nothing() -> None:
-    assert part_of(POINT, "ideal", {}) is Part.UNFITTED
+    assert part_of(POINT, "ideal") is Part.UNFITTED
 
 
+@pytest.mark.usefixtures("entries")
 def test_what_no_rule_takes_is_held_out() -> None:
-    given = {"fitted": (Rule(("h100-node",), ("all-reduce", "all-gather"), EVEN_POWERS),)}
-    assert part_of(POINT, "fitted", given) is Part.FITTED
-    assert part_of(evolve(POINT, size=2.0**21), "fitted", given) is Part.HELD_OUT
-    assert part_of(evolve(POINT, pattern="all-to-all"), "fitted", given) is Part.HELD_OUT
-    assert part_of(evolve(POINT, system=find("h200-node", 1)), "fitted", given) is Part.HELD_OUT
-    assert part_of(evolve(POINT, size=2.0**21), "fitted", {"fitted": (Rule(),)}) is Part.FITTED
+    assert part_of(POINT, "some") is Part.FITTED
+    assert part_of(evolve(POINT, size=2.0**21), "some") is Part.HELD_OUT
+    assert part_of(evolve(POINT, pattern="all-to-all"), "some") is Part.HELD_OUT
+    assert part_of(evolve(POINT, system=find("h200-node", 1)), "some") is Part.HELD_OUT
+    assert part_of(evolve(POINT, size=2.0**21), "every") is Part.FITTED
+
+
+@pytest.mark.usefixtures("entries")
+def test_fits_without_a_system_or_a_source() -> None:
+    found = list(folds({"some", "every"}))
+    assert [(one.by, one.name, dict(one.fields)) for one in found] == [
+        ("system", "h100-node", {"without": "h100-node"}),
+        ("source", "us", {"without": "us"}),
+        ("source", "them", {"without": "them"}),
+    ]
+    assert [one.leaves_out(POINT) for one in found] == [True, True, False]
+    assert not list(folds({"every"}))
 
 
 def test_the_rules_name_systems_that_there_are() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fredfw.cli.completion import PathText
+from fredfw.cli.completion import PathText, slot
 from fredfw.cli.output import Outputs, log, picture_format, progress_bar
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError, UnknownNameError, nearest
@@ -43,6 +43,12 @@ _PATH = PathText()
     metavar="NAME",
     help="Only this operation. With --data, also what nccl-tests ran, where its output does not name the program.",
 )
+@click.option(
+    "--transport",
+    metavar="PLUGIN",
+    shell_complete=slot,
+    help="What launching, steps and messages cost. A name, or {name = ..., KEY = ...}.  [default: that of each system]",
+)
 @click.option("--in-place", is_flag=True, help="Compare with times in place, where there are times of both.")
 @click.option("--json", "json_path", metavar="PATH", type=_PATH, help="Write points and scores; - is standard output.")
 @click.option(
@@ -62,6 +68,7 @@ def validate(
     files: tuple[str, ...],
     system: str | None,
     pattern: str | None,
+    transport: str | None,
     in_place: bool,
     json_path: str | None,
     plot_path: str | None,
@@ -76,11 +83,13 @@ def validate(
     paint = None if plot_path is None else _painter(plot_path)
     plugins = open_framework(ctx).plugins
     points = _points(files, system, pattern, in_place, plugins)
+    from fredfw.plugin import configure
     from fredfw.validation import report
     from fredfw.validation.prediction import validate as predict
 
     with progress_bar(progress) as step:
-        validation = predict(points, plugins, progress=step)
+        given = None if transport is None else configure.from_toml(transport)
+        validation = predict(points, plugins, transport=given, progress=step)
     log("validated", points=len(points), transport=validation.transport)
     contents: dict[str, Callable[[], str | bytes]] = {"--json": validation.to_json}
     if paint is not None:

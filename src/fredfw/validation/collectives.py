@@ -7,17 +7,19 @@ from typing import Any
 import numpy as np
 
 from fredfw.collectives import CollectiveRequest, Pattern
-from fredfw.errors import InputError
-from fredfw.experiment.runner import Bench, sharing_of
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.experiment.runner import Bench
 from fredfw.plugin import configure, schema
 from fredfw.plugin.contract import built
 from fredfw.plugin.manager import PluginManager
+from fredfw.simulation import Simulator
 from fredfw.typing import IntArray
 from fredfw.validation.points import SENDRECV, CollectivePoint
+from fredfw.validation.transports import Transports
 
 TOPOLOGY = "cluster"
-# What communication libraries do, and no more: "auto" would find what none of them has, and takes minutes to.
-_ALGORITHMS: tuple[str | dict[str, Any], ...] = "direct", "ring", {"name": "hierarchical", "chunks": 8}
+# What communication libraries do. Others would be found to be faster than any measured time, after minutes.
+_LIBRARY = "direct", "ring", "tree", "hierarchical", "in-network"
 
 
 class Collectives:
@@ -25,16 +27,14 @@ class Collectives:
 
     Args:
         plugins: The topology, and the algorithms that ``auto`` chooses among.
+        transports: What predicts each system.
     """
 
-    def __init__(self, plugins: PluginManager) -> None:
+    def __init__(self, plugins: PluginManager, transports: Transports) -> None:
         self._plugins = plugins
-        registries = plugins.registries
-        self._algorithms = tuple(
-            configure.choose(one, plugins.collectives, registries=lambda: registries) for one in _ALGORITHMS
-        )
-        self._benches: dict[tuple[str, int], Bench] = {}
-        self._seconds: dict[tuple[str, int, int, str, float], float] = {}
+        self._transports = transports
+        self._benches: dict[tuple[str, int, str], Bench] = {}
+        self._seconds: dict[tuple[Any, ...], float] = {}
 
     def check(self, point: CollectivePoint) -> None:
         """Make sure that ``point`` fits the fabric of its system.
@@ -56,7 +56,8 @@ class Collectives:
         Raises:
             UnsupportedError: No algorithm can do it.
         """
-        key = point.system.preset, point.nodes, point.ranks, point.pattern, point.size
+        bench = self._bench(point)
+        key = id(bench), point.ranks, point.pattern, point.size
         if key not in self._seconds:
             group = self._group(point)
             if point.pattern == SENDRECV:
@@ -64,17 +65,24 @@ class Collectives:
             else:
                 pattern = Pattern(point.pattern)
             request = CollectiveRequest(pattern, len(group), point.size)
-            self._seconds[key] = self._bench(point).collective(request, group).duration
+            try:
+                self._seconds[key] = bench.collective(request, group).duration
+            except UnsupportedError as error:
+                raise error.at(key=point.where) from None
         return self._seconds[key]
 
     def _bench(self, point: CollectivePoint) -> Bench:
-        key = point.system.preset, point.nodes
+        transport = self._transports.of(point.system)
+        key = point.system.preset, point.nodes, repr(transport)
         if key not in self._benches:
-            cls = self._plugins.topologies.get(TOPOLOGY)
+            registries = self._plugins
             fields = {"preset": point.system.preset, "nodes": point.nodes}
-            fabric = built(configure.build(cls, fields, registries=lambda: self._plugins.registries))
-            sharing = sharing_of(fabric, self._plugins)
-            self._benches[key] = Bench(fabric, sharing, {None: self._algorithms}, self._plugins, fastest=True)
+            topology = configure.build(
+                registries.topologies.get(TOPOLOGY), fields, registries=lambda: registries.registries
+            )
+            fabric = built(topology).with_defaults(transport=transport)
+            known = [registries.collectives.get(name) for name in _LIBRARY]
+            self._benches[key] = Bench(fabric, Simulator(fabric).automatic(known), registries, fastest=True)
         return self._benches[key]
 
     def _each(self, point: CollectivePoint) -> int:

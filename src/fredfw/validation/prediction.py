@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from fredfw.errors import InputError
 from fredfw.experiment.progress import Progress
+from fredfw.experiment.runner import describe
+from fredfw.fabric import IdealTransport
 from fredfw.plugin.manager import PluginManager
+from fredfw.validation import splits
 from fredfw.validation.collectives import Collectives
 from fredfw.validation.points import CollectivePoint, Point
-from fredfw.validation.results import Prediction, Validation
-from fredfw.validation.splits import part_of
-
-TRANSPORT = "ideal"
+from fredfw.validation.results import LeftOut, Prediction, Validation
+from fredfw.validation.splits import Part
+from fredfw.validation.transports import Transports
 
 
 class Predictor(Protocol):
@@ -26,35 +28,73 @@ class Predictor(Protocol):
         """Return how long ``point`` takes; equal points are worked out once."""
 
 
-def predictors(plugins: PluginManager) -> Mapping[str, Predictor]:
+def predictors(plugins: PluginManager, transports: Transports) -> Mapping[str, Predictor]:
     """Return a predictor for each kind of points."""
-    return {CollectivePoint.kind: Collectives(plugins)}
+    return {CollectivePoint.kind: Collectives(plugins, transports)}
 
 
-def validate(points: Sequence[Point], plugins: PluginManager, *, progress: Progress | None = None) -> Validation:
-    """Predict every one of ``points``.
+def validate(
+    points: Sequence[Point], plugins: PluginManager, *, transport: object = None, progress: Progress | None = None
+) -> Validation:
+    """Predict every one of ``points``, by a transport and by ``ideal``.
 
-    All points are checked before the first one is predicted.
+    All points are checked before the first one is predicted. Where a transport has fits without some of the
+    measurements, these are predicted by them as well.
 
     Args:
         points: What was measured.
-        plugins: The topology, the algorithms.
+        plugins: The topology, the algorithms, the transports.
+        transport: As ``Transports`` takes it.
         progress: Called with (points that are done, points, what is predicted) now and then.
 
     Raises:
-        InputError: There are no points, or one does not fit its system.
+        InputError: There are no points, one does not fit its system, or the transport cannot be used.
         SimulationError: The model misbehaved.
     """
     if not points:
         raise InputError("there are no measured times to compare with", accepted="one or more")
-    by_kind = predictors(plugins)
+    transports = Transports(plugins, transport)
+    usual = predictors(plugins, transports)
     for point in points:
-        by_kind[point.kind].check(point)
-    found = []
-    for done, point in enumerate(points):
+        usual[point.kind].check(point)
+    ideal = predictors(plugins, Transports(plugins, IdealTransport.name))
+    names = {point.system.name: transports.of(point.system).name for point in points}
+    folds = [
+        (fold, among)
+        for fold in splits.folds(set(names.values()))
+        if (among := [one for one in points if names[one.system.name] == fold.transport and fold.leaves_out(one)])
+    ]
+    tell = _teller(progress, len(points) + sum(len(among) for _, among in folds))
+
+    def predicted(point: Point) -> Prediction:
+        tell(point)
+        name = names[point.system.name]
+        best = ideal[point.kind].seconds(point)
+        seconds = best if name == IdealTransport.name else usual[point.kind].seconds(point)
+        return Prediction(point, seconds, best, splits.part_of(point, name))
+
+    found = [predicted(point) for point in points]
+    left_out = []
+    for fold, among in folds:
+        refitted = predictors(plugins, Transports(plugins, transport, fields={fold.transport: fold.fields}))
+        predictions = []
+        for point in among:
+            tell(point)
+            best, seconds = ideal[point.kind].seconds(point), refitted[point.kind].seconds(point)
+            predictions.append(Prediction(point, seconds, best, Part.HELD_OUT))
+        left_out.append(LeftOut(fold.by, fold.name, tuple(predictions)))
+    used = {point.system.name: describe(transports.of(point.system)) for point in points}
+    return Validation(used, tuple(found), tuple(left_out))
+
+
+def _teller(progress: Progress | None, total: int) -> Callable[[Point], None]:
+    """Return what is called before each of ``total`` points is predicted."""
+    done = 0
+
+    def tell(point: Point) -> None:
+        nonlocal done
         if progress:
-            progress(done, len(points), f"{point.pattern} on {point.system.title}")
-        found.append(Prediction(point, by_kind[point.kind].seconds(point), part_of(point, TRANSPORT)))
-    if progress:
-        progress(len(points), len(points), "")
-    return Validation(TRANSPORT, tuple(found))
+            progress(done, total, f"{point.pattern} on {point.system.title}")
+        done += 1
+
+    return tell

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from fredfw.experiment.results import Status
+from fredfw.fabric import IdealTransport
 from fredfw.report.layout import StackedTable
 from fredfw.validation import sources
-from fredfw.validation.results import Validation
+from fredfw.validation.results import STATUS, Group, Validation, groups
 
-_COLUMNS = ("system", "operation", "sizes", "status", "points", "ratio", "error %", "P90 %", "worst %", "pooled %")
-_LEFT = 4
+_KEYS = "system", "operation", "sizes", "status"
+_ERRORS = "points", "ratio", "error %", "P90 %", "worst %", "pooled %", "ideal %"
 _MEANINGS = {
     Status.SIMULATED: "nothing was fitted",
     Status.CALIBRATED: "constants were fitted to these points",
@@ -24,29 +25,47 @@ _EXPLANATIONS = (
     "error: geometric mean, exp(mean |ln(predicted / measured)|) - 1; P90: of nine in ten points",
     "pooled: error of the median of all measurements of the same thing, which no model can be below",
 )
+_Row = tuple[tuple[str, ...], Group]
+_IDEAL = "ideal: error of the transport ideal, which costs nothing but the bandwidth and the latency of links"
 
 
 def validation_report(validation: Validation) -> list[RenderableType]:
     """Return scores by system, operation, sizes and status, and what they mean."""
-    table = StackedTable(keys=_LEFT)
-    for index, name in enumerate(_COLUMNS):
-        table.add_column(name, no_wrap=True, justify="left" if index < _LEFT else "right")
-    groups = validation.groups()
-    statuses = {one.part: one.status for one in validation.predictions}
-    for one in groups:
-        score = one.score
-        names = one.system, one.pattern, one.sizes, statuses[one.part]
-        errors = map(percent, (score.error, score.p90, score.worst, one.pooled))
-        table.add_row(*names, str(score.points), f"{score.ratio:.3g}", *errors)
-    return [
+    only_ideal = validation.transport == IdealTransport.name
+    errors = _ERRORS[:-1] if only_ideal else _ERRORS
+    rows: list[_Row] = [
+        ((one.system, one.pattern, one.sizes, str(STATUS[one.part])), one) for one in validation.groups()
+    ]
+    report: list[RenderableType] = [
         Text(f"Predicted against measured times, transport {validation.transport}", style="bold"),
         Text(),
-        table,
+        _table(_KEYS, errors, rows),
+    ]
+    for by in dict.fromkeys(one.by for one in validation.left_out):
+        listed = [(one.name, groups(one.predictions, by_size=False)) for one in validation.left_out if one.by == by]
+        rows = [((name, group.system, group.pattern), group) for name, found in listed for group in found]
+        title = f"Predictions of a {by} by a fit without it"
+        report += [Text(), Text(title, style="bold"), Text(), _table(("without", *_KEYS[:2]), errors, rows)]
+    found = {one.status for one in validation.predictions}
+    return [
+        *report,
         Text(),
-        *(Text(f"{status}: {_MEANINGS[status]}") for status in _MEANINGS if status in statuses.values()),
+        *(Text(f"{status}: {meaning}") for status, meaning in _MEANINGS.items() if status in found),
         *map(Text, _EXPLANATIONS),
+        *([] if only_ideal else [Text(_IDEAL)]),
         *_cited(one.point.source for one in validation.predictions),
     ]
+
+
+def _table(keys: Sequence[str], errors: Sequence[str], rows: Iterable[_Row]) -> StackedTable:
+    table = StackedTable(keys=len(keys))
+    for name in (*keys, *errors):
+        table.add_column(name, no_wrap=True, justify="left" if name in keys else "right")
+    for names, one in rows:
+        score = one.score
+        shares = map(percent, (score.error, score.p90, score.worst, one.pooled, one.ideal))
+        table.add_row(*names, *[str(score.points), f"{score.ratio:.3g}", *shares][: len(errors)])
+    return table
 
 
 def percent(share: float) -> str:

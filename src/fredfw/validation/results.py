@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from attrs import asdict, frozen
@@ -17,7 +17,7 @@ from fredfw.validation.systems import known
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 ALL = "all"
-_STATUS = {Part.FITTED: Status.CALIBRATED, Part.HELD_OUT: Status.PREDICTED, Part.UNFITTED: Status.SIMULATED}
+STATUS = {Part.FITTED: Status.CALIBRATED, Part.HELD_OUT: Status.PREDICTED, Part.UNFITTED: Status.SIMULATED}
 
 
 @frozen
@@ -27,17 +27,19 @@ class Prediction:
     Args:
         point: What was measured.
         seconds: What the model says.
+        ideal: What ``ideal`` says.
         part: Whether the model was fitted to it.
     """
 
     point: Point
     seconds: float
+    ideal: float
     part: Part
 
     @property
     def status(self) -> Status:
         """Where the predicted time comes from."""
-        return _STATUS[self.part]
+        return STATUS[self.part]
 
     def facts(self) -> dict[str, Any]:
         """Return it JSON-ready; times are seconds."""
@@ -45,6 +47,7 @@ class Prediction:
             **self.point.facts(),
             "measured": self.point.seconds,
             "predicted": self.seconds,
+            "ideal": self.ideal,
             "part": str(self.part),
             "status": str(self.status),
         }
@@ -60,6 +63,7 @@ class Group:
         sizes: A class of sizes, or ``all``.
         part: Whether the model was fitted to them.
         score: Of the model.
+        ideal: Geometric mean error of ``ideal``.
         pooled: Geometric mean error of the median of all measurements of the same thing.
     """
 
@@ -68,7 +72,23 @@ class Group:
     sizes: str
     part: Part
     score: Score
+    ideal: float
     pooled: float
+
+
+@frozen
+class LeftOut:
+    """What a fit without a system, or without a source, predicts of it.
+
+    Args:
+        by: ``system`` or ``source``.
+        name: Which one.
+        predictions: One for each point.
+    """
+
+    by: str
+    name: str
+    predictions: tuple[Prediction, ...]
 
 
 @frozen
@@ -76,41 +96,67 @@ class Validation:
     """Points with their predictions.
 
     Args:
-        transport: Name of the model of communication.
+        transports: Name and fields of the transport that predicts each system, by system.
         predictions: One for each point.
+        left_out: What fits without some measurements predict of them.
     """
 
-    transport: str
+    transports: Mapping[str, Mapping[str, Any]]
     predictions: tuple[Prediction, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def transport(self) -> str:
+        """The names of all transports."""
+        return ", ".join(dict.fromkeys(one["name"] for one in self.transports.values()))
 
     def groups(self) -> list[Group]:
         """Return the scores by system, pattern, class of sizes and part; of all sizes where there are several."""
-        medians = pooled(one.point for one in self.predictions)
-        order = list(known())
-        ordered = sorted(self.predictions, key=lambda one: _place(one.point, order))
-        groups = []
-        operations = _by(ordered, lambda one: (one.point.system.title, one.point.pattern))
-        for (system, pattern), together in operations.items():
-            classes = size_classes(one.point for one in together)
-            for sizes in [*classes, *([ALL] if len(classes) > 1 else [])]:
-                among = [one for one in together if sizes in (ALL, one.point.size_class)]
-                for part, chosen in _by(among, lambda one: one.part).items():
-                    measured = [one.point.seconds for one in chosen]
-                    others = Score.of(measured, [medians[one.point.same] for one in chosen])
-                    score = Score.of(measured, [one.seconds for one in chosen])
-                    groups.append(Group(system, pattern, sizes, part, score, others.error))
-        return groups
+        return groups(self.predictions)
 
     def to_json(self) -> str:
         """Return points and scores as a JSON document; times are seconds, errors are shares."""
         return document(
             "validation",
             {
-                "transport": self.transport,
+                "transports": self.transports,
                 "points": [one.facts() for one in self.predictions],
-                "scores": [{**asdict(one, recurse=False), "score": asdict(one.score)} for one in self.groups()],
+                "scores": [asdict(one) for one in self.groups()],
+                "left_out": [
+                    {
+                        "by": one.by,
+                        "name": one.name,
+                        "points": [prediction.facts() for prediction in one.predictions],
+                        "scores": [asdict(group) for group in groups(one.predictions, by_size=False)],
+                    }
+                    for one in self.left_out
+                ],
             },
         )
+
+
+def groups(predictions: Iterable[Prediction], *, by_size: bool = True) -> list[Group]:
+    """Return the scores of ``predictions`` as ``Validation.groups`` does, or those of all sizes alone."""
+    order = list(known())
+    ordered = sorted(predictions, key=lambda one: _place(one.point, order))
+    medians = pooled(one.point for one in ordered)
+    found = []
+    for (system, pattern), together in _by(ordered, lambda one: (one.point.system.title, one.point.pattern)).items():
+        classes = size_classes(one.point for one in together) if by_size else [ALL]
+        for sizes in [*classes, *([ALL] if len(classes) > 1 else [])]:
+            among = [one for one in together if sizes in (ALL, one.point.size_class)]
+            for part, chosen in _by(among, lambda one: one.part).items():
+                measured = [one.point.seconds for one in chosen]
+                score, ideal, median = (
+                    Score.of(measured, seconds)
+                    for seconds in (
+                        [one.seconds for one in chosen],
+                        [one.ideal for one in chosen],
+                        [medians[one.point.same] for one in chosen],
+                    )
+                )
+                found.append(Group(system, pattern, sizes, part, score, ideal.error, median.error))
+    return found
 
 
 def _place(point: Point, order: Sequence[str]) -> tuple[int, str]:

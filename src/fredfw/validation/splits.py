@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
+from typing import Any
 
 from attrs import frozen
 
@@ -66,30 +67,56 @@ def is_even_power(size: float) -> bool:
     return nearest % 2 == 0 and abs(size / 2.0**nearest - 1) < _NEAR
 
 
-@cache
-def rules() -> Mapping[str, tuple[Rule, ...]]:
-    """Return the rules of ``splits.toml`` by transport."""
-    entries = tomllib.loads(files(__package__).joinpath("splits.toml").read_text(encoding="utf-8"))
-    return MappingProxyType(
-        {
-            transport: tuple(
-                Rule(tuple(one.get("systems", ())), tuple(one.get("patterns", ())), one.get("sizes", ""))
-                for one in listed["fitted"]
-            )
-            for transport, listed in entries.items()
-        }
-    )
-
-
-def part_of(point: Point, transport: str, given: Mapping[str, tuple[Rule, ...]] | None = None) -> Part:
-    """Return what ``point`` is to ``transport``.
+@frozen
+class Fold:
+    """A fit of a transport without some of the measurements, which it predicts.
 
     Args:
-        point: A measured time.
-        transport: Name of what predicts it.
-        given: The rules by transport, instead of those that come with the product.
+        transport: Its name.
+        by: ``source`` or ``system``.
+        name: The one that is left out.
+        fields: Of the transport, that make it use this fit.
     """
-    own = (rules() if given is None else given).get(transport)
+
+    transport: str
+    by: str
+    name: str
+    fields: Mapping[str, Any]
+
+    def leaves_out(self, point: Point) -> bool:
+        """Return whether the fit is without ``point``."""
+        return self.name == (point.source if self.by == "source" else point.system.name)
+
+
+@cache
+def _entries() -> Mapping[str, Any]:
+    text = files(__package__).joinpath("splits.toml").read_text(encoding="utf-8")
+    return MappingProxyType(tomllib.loads(text))
+
+
+def rules() -> Mapping[str, tuple[Rule, ...]]:
+    """Return the rules of ``splits.toml`` by transport."""
+    return {
+        transport: tuple(
+            Rule(tuple(one.get("systems", ())), tuple(one.get("patterns", ())), one.get("sizes", ""))
+            for one in entry["fitted"]
+        )
+        for transport, entry in _entries().items()
+    }
+
+
+def folds(transports: Collection[str]) -> Iterator[Fold]:
+    """Yield the fits without a system and those without a source that ``splits.toml`` has for ``transports``."""
+    for transport, entry in _entries().items():
+        without = entry.get("without", {})
+        for by in ("system", "source"):
+            for name in without.get(by, ()) if transport in transports else ():
+                yield Fold(transport, by, name, {without["field"]: name})
+
+
+def part_of(point: Point, transport: str) -> Part:
+    """Return what ``point`` is to the transport of that name."""
+    own = rules().get(transport)
     if own is None:
         return Part.UNFITTED
     return Part.FITTED if any(rule.takes(point) for rule in own) else Part.HELD_OUT

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
+from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from fredfw.errors import UnknownNameError, nearest
 
@@ -25,6 +26,7 @@ class System:
         scale: ``node`` or ``cluster``.
         title: For people.
         names: What tables call it, besides ``name`` and ``preset``.
+        transport: Name and fields of the transport that predicts it; empty for ``ideal``.
     """
 
     name: str
@@ -32,6 +34,7 @@ class System:
     scale: str
     title: str
     names: tuple[str, ...] = ()
+    transport: Mapping[str, Any] = field(factory=dict, eq=False)
 
 
 @cache
@@ -41,7 +44,7 @@ def known() -> Mapping[str, System]:
     entries = tomllib.loads(text)
     return MappingProxyType(
         {
-            name: System(name, one["preset"], one["scale"], one["title"], tuple(one["names"]))
+            name: System(name, one["preset"], one["scale"], one["title"], tuple(one["names"]), one.get("transport", {}))
             for name, one in entries.items()
         }
     )

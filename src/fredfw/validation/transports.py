@@ -1,0 +1,53 @@
+"""Which transport predicts the points of a system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fredfw.fabric import IdealTransport, Transport
+from fredfw.plugin import configure
+from fredfw.plugin.manager import PluginManager
+from fredfw.validation.systems import System
+
+
+class Transports:
+    """Configures a transport for each system.
+
+    A system may have a transport of its own in ``systems.toml``. It is used where nothing else is asked for, and where
+    one of that name is asked for without fields.
+
+    Args:
+        plugins: Where transports are registered.
+        given: A name, or a table of a name and fields, for all systems; ``None`` for what each system has.
+        fields: By transport: fields in addition.
+    """
+
+    def __init__(
+        self, plugins: PluginManager, given: object = None, *, fields: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        self._plugins = plugins
+        self._given = given
+        self._fields = fields or {}
+        self._chosen: dict[str, Transport] = {}
+
+    def of(self, system: System) -> Transport:
+        """Return the transport of ``system``.
+
+        Raises:
+            InputError: It is not installed, or does not take its fields; names ``--transport`` where it was asked for.
+        """
+        if system.name not in self._chosen:
+            self._chosen[system.name] = self._choose(system)
+        return self._chosen[system.name]
+
+    def _choose(self, system: System) -> Transport:
+        own = dict(system.transport) or {"name": IdealTransport.name}
+        table = own if self._given in (None, own["name"]) else self._given
+        if isinstance(table, str):
+            table = {"name": table}
+        if isinstance(table, Mapping):
+            table = {**table, **self._fields.get(table.get("name", ""), {})}
+        key = f"transport of {system.name}" if self._given is None else "--transport"
+        registries = self._plugins
+        return configure.choose(table, registries.transports, key_prefix=key, registries=lambda: registries.registries)
