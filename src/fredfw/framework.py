@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
 from fredfw.experiment import calibration, comparison, merge, reading
+from fredfw.experiment import sensitivity as variations
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
-from fredfw.experiment.results import CollectiveResult, Comparison, RunResult
+from fredfw.experiment.results import CollectiveResult, Comparison, Effect, RunResult
 from fredfw.experiment.runner import Bench, Runner
 from fredfw.experiment.spec import AnyOutline, Experiment
 from fredfw.fabric import Fabric, Topology
@@ -218,13 +220,59 @@ class Framework:
         experiment: Experiment | str | Path,
         *,
         fidelity: str | None = None,
+        sensitivity: float | None = None,
         progress: Progress | None = None,
     ) -> Comparison:
-        """Simulate every cell of an experiment; see ``fredfw.experiment.comparison.compare``."""
+        """Simulate every cell of an experiment; see ``fredfw.experiment.comparison.compare``.
+
+        Args:
+            experiment: The matrix, or its file.
+            fidelity: As in ``simulate_collective``, instead of the experiment's own.
+            sensitivity: A share, such as 0.2, by which each parameter of each machine is made less and more, one at a
+                time: the result says how speed-ups change.
+            progress: Called with (cells done, cells in all, the cell that runs), then for each variation.
+        """
         _check_fidelity(fidelity)
+        share = None if sensitivity is None else variations.check_share(sensitivity)
         matrix = self._experiment(experiment)
         with self._hooked(matrix):
-            return comparison.compare(matrix, self.plugins, fidelity=fidelity, progress=progress, log=self._log)
+            found = comparison.compare(matrix, self.plugins, fidelity=fidelity, progress=progress, log=self._log)
+            if share is None:
+                return found
+
+            def run(changed: Experiment) -> dict[tuple[str, str], float]:
+                runner = Runner(changed, self.plugins, self._log)
+                times = {}
+                for column in changed.fabrics:
+                    for row in changed.workloads:
+                        result = runner.run(row, column, fidelity or changed.fidelity_of(row, column))
+                        times[row.name, column.name] = result.seconds
+                    runner.forget(column)
+                return times
+
+            return evolve(found, sensitivity=variations.of_comparison(matrix, found, share, run, progress=progress))
+
+    def collective_sensitivity(
+        self, fabric: Fabric, pattern: str, *, size: float | str, share: float = 0.2, **given: Any
+    ) -> tuple[Effect, ...]:
+        """Return what each parameter of ``fabric`` does to the time of a collective, the largest effect first.
+
+        Args:
+            fabric: The network.
+            pattern: As in ``simulate_collective``.
+            size: As there.
+            share: Of each parameter that is taken away and added, one at a time.
+            **given: What else ``simulate_collective`` takes; what ``auto`` chooses is chosen anew each time.
+
+        Raises:
+            InputError: As ``simulate_collective`` does, or the share is not between 0 and 1.
+        """
+        variations.check_share(share)
+
+        def run(on: Fabric) -> CollectiveResult:
+            return self.simulate_collective(on, pattern, size=size, **given)
+
+        return variations.of_collective(fabric, run(fabric), share, run)
 
     def merge(
         self,

@@ -27,7 +27,7 @@ from fredfw.errors import InputError, Interrupted
 from fredfw.units import Unit, render
 
 if TYPE_CHECKING:
-    from fredfw.experiment.results import CollectiveResult, Comparison, Saving
+    from fredfw.experiment.results import CollectiveResult, Comparison, Effect, Saving
     from fredfw.experiment.spec import SavingSpec
     from fredfw.framework import Framework
     from fredfw.plugin.exporter import Exporter
@@ -64,6 +64,15 @@ _export = click.option(
     metavar="NAME PATH",
     shell_complete=completion.exporters,
     help="Write the result through the exporter plugin NAME; may be repeated.",
+)
+_sensitivity = click.option(
+    "--sensitivity",
+    "percent",
+    metavar="PERCENT",
+    type=float,
+    is_flag=False,
+    flag_value=20.0,
+    help="Also make each parameter of each machine so much less and more, one at a time.  [without PERCENT: 20]",
 )
 _progress = click.option(
     "--progress/--no-progress",
@@ -142,14 +151,16 @@ class _Report:
                 not written then: only the table and the data say what is missing.
         """
         from fredfw.plugin.contract import exported
-        from fredfw.report import data, tables
+        from fredfw.report import data, sensitivity, tables
 
         contents: Contents = {"--json": comparison.to_json, "--csv": lambda: data.comparison_to_csv(comparison)}
         contents |= {option: partial(paint, comparison) for option, paint in self._pictures.items()}
         contents |= {option: partial(exported, one, comparison) for option, (one, _) in self._exporters.items()}
         unfit = [*self._pictures, *self._exporters] if comparison.missing else []
         self._outputs.write(contents, leave_out=unfit)
-        self._outputs.show(lambda: tables.comparison_report(comparison))
+        self._outputs.show(
+            lambda: [*tables.comparison_report(comparison), *sensitivity.comparison_report(comparison.sensitivity)]
+        )
         if comparison.missing:
             done = len(comparison.rows)
             message = f"{done} of {done + len(comparison.missing)} cells are done"
@@ -186,6 +197,7 @@ def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
 )
 @_set
 @_fidelity
+@_sensitivity
 @_comparing
 @_progress
 @click.pass_context
@@ -197,6 +209,7 @@ def compare(
     fabrics: tuple[str, ...],
     assignments: tuple[str, ...],
     fidelity: str | None,
+    percent: float | None,
     progress: bool,
     **outputs: Any,
 ) -> None:
@@ -204,7 +217,8 @@ def compare(
 
     Prints iteration time, speed-up over the baseline, the published value beside it, where the time goes, and the
     savings that FILE asks for. With another --fidelity than compressed every cell is run both ways and the largest
-    difference is printed. An interrupt (Ctrl-C) ends it with the cells that are done.
+    difference is printed. With --sensitivity it prints between which values each speed-up is, which parameter matters
+    most, and where fabrics change places. An interrupt (Ctrl-C) ends it with the cells that are done.
     """
     values = parse_values(assignments)
     framework = open_framework(ctx)
@@ -217,11 +231,18 @@ def compare(
         report.protect(framework.plugins.files)
         report.check(experiment.savings)
         try:
-            comparison = framework.compare(experiment, fidelity=fidelity, progress=step)
+            comparison = framework.compare(experiment, fidelity=fidelity, sensitivity=_share(percent), progress=step)
         except Interrupted as interrupt:
             comparison = interrupt.finished
     log("compared", file=file, cells=len(comparison.rows), **comparison.statistics)
     report.write(comparison)
+
+
+def _share(percent: float | None) -> float | None:
+    """Return ``--sensitivity`` as a share; raises ``InputError`` where it is not between 0 and 100."""
+    from fredfw.experiment.sensitivity import check_share
+
+    return None if percent is None else check_share(percent / 100)
 
 
 @click.command(short_help="Compare cells that earlier runs have stored.")
@@ -381,6 +402,7 @@ def _slot(name: str, text: str) -> Callable[[Command], Command]:
 )
 @click.option("--root", type=int, default=0, show_default=True, help="Root rank of a rooted pattern.")
 @click.option("--fidelity", type=click.Choice(FIDELITIES), default=FIDELITIES[0], show_default=True)
+@_sensitivity
 @_json
 @_csv
 @_progress
@@ -405,6 +427,7 @@ def collective(
     options: tuple[str, ...],
     root: int,
     fidelity: str,
+    percent: float | None,
     json_path: str | None,
     csv_path: str | None,
     progress: bool,
@@ -446,31 +469,27 @@ def collective(
             _named("--algorithm", registries.collectives, algorithm), option_texts, key_prefix="--option"
         )
         chosen = {key: value for key, value in configure.unstructure(plugin).items() if key in option_texts}
+    share = _share(percent)
     results: list[CollectiveResult] = []
+    effects: list[tuple[Effect, ...]] = []
     try:
         with progress_bar(progress) as step:
             for one in sweep:
                 if step:
                     step(len(results), len(sweep), f"{pattern} of {render(one, Unit.BYTES)} on {topology}")
-                results.append(
-                    framework.simulate_collective(
-                        fabric,
-                        pattern,
-                        size=one,
-                        group=members,
-                        algorithm=algorithm,
-                        root=root,
-                        fidelity=fidelity,
-                        **chosen,
-                    )
-                )
+                call: dict[str, Any] = {"size": one, "group": members, "algorithm": algorithm, "root": root, **chosen}
+                result = framework.simulate_collective(fabric, pattern, fidelity=fidelity, **call)
+                if share is not None:
+                    found = framework.collective_sensitivity(fabric, pattern, share=share, fidelity=fidelity, **call)
+                    effects.append(found)
+                results.append(result)
     except KeyboardInterrupt:
         if not results:
             raise
     missing = sweep[len(results) :]
     log("simulated", pattern=pattern, topology=topology, sizes=len(results))
     from fredfw.experiment.runner import describe
-    from fredfw.report import data, tables
+    from fredfw.report import data, sensitivity, tables
 
     provenance = {
         "topology": describe(chosen_topology),
@@ -482,11 +501,13 @@ def collective(
     }
     outputs.write(
         {
-            "--json": lambda: data.collectives_to_json(results, fabric, provenance, missing),
+            "--json": lambda: data.collectives_to_json(results, fabric, provenance, missing, effects),
             "--csv": lambda: data.collectives_to_csv(results),
         }
     )
-    outputs.show(lambda: tables.collectives_report(results, fabric))
+    outputs.show(
+        lambda: [*tables.collectives_report(results, fabric), *sensitivity.collective_report(results, effects, share)]
+    )
     if missing:
         raise KeyboardInterrupt(f"{len(results)} of {len(sweep)} sizes are done")
 

@@ -354,6 +354,87 @@ class Saving:
     claims: tuple[SavingClaim, ...] = ()
 
 
+@frozen
+class Effect:
+    """What one parameter does to the time of one cell.
+
+    Args:
+        workload: Name in the experiment, or the pattern of a collective.
+        fabric: Name of the fabric.
+        parameter: What was changed.
+        seconds: The time as it is.
+        less: The time with less of the parameter.
+        more: The time with more of it.
+        exponent: d ln(time) / d ln(parameter) between the two: -1 where all of the time is inversely proportional to a
+            bandwidth, 1 where it is proportional to a latency, 0 where the parameter does not matter.
+    """
+
+    workload: str
+    fabric: str
+    parameter: str
+    seconds: float
+    less: float
+    more: float
+    exponent: float
+
+
+@frozen
+class Interval:
+    """Between which values a speed-up is when any one parameter is changed.
+
+    Args:
+        workload: Name in the experiment.
+        fabric: Name in the experiment.
+        speedup: As it is.
+        low: The least.
+        high: The largest.
+        low_by: What was changed then; empty for nothing.
+        high_by: Likewise.
+    """
+
+    workload: str
+    fabric: str
+    speedup: float
+    low: float
+    high: float
+    low_by: str
+    high_by: str
+
+
+@frozen
+class Flip:
+    """Two fabrics that change places.
+
+    Args:
+        workload: Name in the experiment.
+        faster: The faster fabric, as it is.
+        slower: The slower one.
+        causes: What makes the slower one the faster.
+    """
+
+    workload: str
+    faster: str
+    slower: str
+    causes: tuple[str, ...]
+
+
+@frozen
+class Sensitivity:
+    """How far a comparison may be off if machines are.
+
+    Args:
+        share: Of each parameter that was taken away and added, one at a time.
+        effects: By cell, the largest first.
+        intervals: By cell.
+        flips: Where a ranking changes.
+    """
+
+    share: float
+    effects: tuple[Effect, ...]
+    intervals: tuple[Interval, ...]
+    flips: tuple[Flip, ...]
+
+
 @frozen(eq=False)
 class Comparison:
     """The matrix of an experiment file.
@@ -368,6 +449,7 @@ class Comparison:
         fidelity_difference: Largest relative difference between the iteration times of the rows and the compressed
             ones, where both were run, else ``None``.
         missing: The cells (workload, fabric) that an interrupt left out; then savings that need them are left out too.
+        sensitivity: How far it may be off, if that was asked for.
     """
 
     title: str
@@ -378,6 +460,7 @@ class Comparison:
     statistics: dict[str, int] = field(factory=dict)
     fidelity_difference: float | None = None
     missing: tuple[tuple[str, str], ...] = ()
+    sensitivity: Sensitivity | None = None
 
     def to_json(self) -> str:
         """Return the whole comparison as JSON text: title, rows, savings, provenance and all else."""

@@ -18,7 +18,7 @@ from attrs import asdict, field, fields, frozen
 
 from fredfw.experiment.document import document
 from fredfw.experiment.naming import as_written
-from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResult, Throughput
+from fredfw.experiment.results import CollectiveResult, Comparison, Effect, Row, RunResult, Throughput
 from fredfw.fabric import Fabric
 from fredfw.simulation.bounds import PARTS
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
@@ -266,7 +266,11 @@ def _links(
 
 
 def collectives_to_json(
-    results: Sequence[CollectiveResult], fabric: Fabric, provenance: Mapping[str, Any], missing: Sequence[float] = ()
+    results: Sequence[CollectiveResult],
+    fabric: Fabric,
+    provenance: Mapping[str, Any],
+    missing: Sequence[float] = (),
+    effects: Sequence[Sequence[Effect]] = (),
 ) -> str:
     """Return ``results`` of collectives on ``fabric`` as JSON, one entry of ``results`` per size.
 
@@ -275,12 +279,15 @@ def collectives_to_json(
         fabric: Where they ran.
         provenance: What is needed to make them again; JSON-ready.
         missing: Sizes that an interrupt left out.
+        effects: What parameters do to the time of each of them, if that was asked for.
     """
     entries = []
-    for result in results:
+    for number, result in enumerate(results):
         entry = asdict(result, filter=lambda attribute, _: not attribute.name.startswith(("link_", "statistics")))
         entry["bound"]["binding"] = result.bound.binding
         entry["bound_ratio"] = result.bound_ratio
+        if effects:
+            entry["sensitivity"] = [asdict(one) for one in effects[number]]
         entry["links"] = _links(fabric, result.link_bytes, result.duration)
         entries.append(entry)
     return document(

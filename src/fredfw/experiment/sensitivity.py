@@ -1,0 +1,173 @@
+"""How far results may be off if the machines are: one parameter at a time, a little less and a little more of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+
+from attrs import evolve, frozen
+
+from fredfw.errors import InputError
+from fredfw.experiment.progress import Progress
+from fredfw.experiment.results import CollectiveResult, Comparison, Effect, Flip, Interval, Sensitivity
+from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
+from fredfw.experiment.variation import COMPUTE, VariedTopology, parameters, varied
+from fredfw.fabric import Fabric
+from fredfw.plugin.contract import built
+
+# What makes no difference is told apart from rounding.
+_EXACT = 1e-9
+
+Seconds = Mapping[tuple[str, str], float]
+"""Of cells, by workload and fabric."""
+
+
+@frozen
+class Variation:
+    """One parameter of one machine, changed.
+
+    Args:
+        fabric: Whose; ``None`` for all, whose NPUs are changed.
+        parameter: Which.
+        factor: What it is multiplied by.
+    """
+
+    fabric: str | None
+    parameter: str
+    factor: float
+
+    def __str__(self) -> str:
+        percent = f"{(self.factor - 1) * 100:+.4g} %"
+        return f"{self.parameter}{f' of {self.fabric}' if self.fabric else ''} {percent}"
+
+
+def check_share(share: float) -> float:
+    """Return ``share``, by which parameters are changed; raises ``InputError`` unless it is between 0 and 1."""
+    if not 0 < share < 1:
+        raise InputError(
+            f"{share * 100:g} per cent is not possible",
+            key="sensitivity",
+            accepted="more than 0 and less than 100",
+        )
+    return share
+
+
+def of_comparison(
+    experiment: Experiment,
+    comparison: Comparison,
+    share: float,
+    run: Callable[[Experiment], Seconds],
+    *,
+    progress: Progress | None = None,
+) -> Sensitivity:
+    """Return how speed-ups change when one parameter of one fabric, or the NPUs of all, are changed.
+
+    Args:
+        experiment: The matrix.
+        comparison: What it gives, all cells of it.
+        share: Of each parameter that is taken away and added.
+        run: Returns the iteration times of all cells of an experiment.
+        progress: Called with (variations done, all of them, the variation) before each, and at the end.
+    """
+    nominal = {(row.workload, row.fabric): row.seconds for row in comparison.rows}
+    variations = list(_variations(experiment, share))
+    found: list[tuple[Variation, Seconds]] = []
+    for number, variation in enumerate(variations):
+        if progress:
+            progress(number, len(variations), str(variation))
+        changed, columns = _changed(experiment, variation)
+        found.append((variation, {**nominal, **run(changed.select(fabrics=columns))}))
+    if progress:
+        progress(len(variations), len(variations), "")
+    return Sensitivity(
+        share=share,
+        effects=tuple(_effects(nominal, found)),
+        intervals=tuple(_intervals(comparison, found)),
+        flips=tuple(_flips(comparison, nominal, found)),
+    )
+
+
+def of_collective(
+    fabric: Fabric, result: CollectiveResult, share: float, run: Callable[[Fabric], CollectiveResult]
+) -> tuple[Effect, ...]:
+    """Return how the time of a collective on ``fabric`` changes, the largest effect first.
+
+    Args:
+        fabric: The network.
+        result: What it gives.
+        share: Of each parameter that is taken away and added.
+        run: Returns the result of the same collective on another fabric.
+    """
+    nominal = {(result.pattern, fabric.name): result.duration}
+    found: list[tuple[Variation, Seconds]] = []
+    for parameter in parameters(fabric):
+        for factor in (1 - share, 1 + share):
+            changed = run(varied(fabric, parameter, factor)).duration
+            found.append((Variation(fabric.name, parameter, factor), {(result.pattern, fabric.name): changed}))
+    return tuple(_effects(nominal, found))
+
+
+def _variations(experiment: Experiment, share: float) -> Iterator[Variation]:
+    factors = 1 - share, 1 + share
+    for spec in experiment.fabrics:
+        for parameter in parameters(built(spec.topology).with_defaults(**spec.slots)):
+            yield from (Variation(spec.name, parameter, factor) for factor in factors)
+    yield from (Variation(None, COMPUTE, factor) for factor in factors)
+
+
+def _changed(experiment: Experiment, variation: Variation) -> tuple[Experiment, list[str] | None]:
+    """Return the experiment with a variation, and the fabrics that it concerns; ``None`` for all."""
+    if variation.fabric is None:
+        rows: list[WorkloadSpec] = [
+            evolve(row, compute_scale=row.compute_scale / variation.factor) for row in experiment.workloads
+        ]
+        return evolve(experiment, workloads=tuple(rows)), None
+    columns: list[FabricSpec] = [
+        evolve(one, topology=VariedTopology(one.topology, one.slots, variation.parameter, variation.factor), slots={})
+        if one.name == variation.fabric
+        else one
+        for one in experiment.fabrics
+    ]
+    return evolve(experiment, fabrics=tuple(columns)), [variation.fabric]
+
+
+def _effects(nominal: Seconds, found: list[tuple[Variation, Seconds]]) -> Iterator[Effect]:
+    """Yield what each parameter does to each cell, cell by cell, the largest effect first."""
+    for (workload, fabric), seconds in nominal.items():
+        effects = []
+        for (less, low), (more, high) in zip(found[::2], found[1::2], strict=True):
+            if less.fabric not in (None, fabric):
+                continue
+            ends = low[workload, fabric], high[workload, fabric]
+            exponent = math.log(ends[1] / ends[0]) / math.log(more.factor / less.factor) if min(ends) > 0 else 0.0
+            effects.append(Effect(workload, fabric, less.parameter, seconds, *ends, exponent))
+        yield from sorted(effects, key=lambda one: (-abs(one.exponent), one.parameter))
+
+
+def _intervals(comparison: Comparison, found: list[tuple[Variation, Seconds]]) -> Iterator[Interval]:
+    for row in comparison.rows:
+        cell, over = (row.workload, row.fabric), (row.baseline_workload, row.baseline)
+        speedups = {"": row.speedup}
+        speedups |= {str(variation): seconds[over] / seconds[cell] for variation, seconds in found}
+        low, high = (choose(speedups, key=lambda name: speedups[name]) for choose in (min, max))
+        yield Interval(row.workload, row.fabric, row.speedup, speedups[low], speedups[high], low, high)
+
+
+def _flips(comparison: Comparison, nominal: Seconds, found: list[tuple[Variation, Seconds]]) -> Iterator[Flip]:
+    """Yield each two fabrics of a workload of which a variation makes the slower one the faster, once."""
+    fabrics: dict[str, list[str]] = {}
+    for row in comparison.rows:
+        fabrics.setdefault(row.workload, []).append(row.fabric)
+    for workload, names in fabrics.items():
+        ranked = sorted(names, key=lambda fabric: nominal[workload, fabric])
+        for place, faster in enumerate(ranked):
+            for slower in ranked[place + 1 :]:
+                if nominal[workload, slower] <= nominal[workload, faster] * (1 + _EXACT):
+                    continue  # they are equal
+                causes = [
+                    str(variation)
+                    for variation, seconds in found
+                    if seconds[workload, slower] < seconds[workload, faster] * (1 - _EXACT)
+                ]
+                if causes:
+                    yield Flip(workload, faster, slower, tuple(causes))

@@ -1,0 +1,123 @@
+"""What a machine may be off by: its parameters, and the same machine with one of them changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw.fabric import Call, Costs, Fabric, IdealTransport, Topology, Transport
+from fredfw.fabric.tiers import tiers_of
+from fredfw.fabric.transport import ByTier
+from fredfw.plugin.contract import built
+from fredfw.typing import IntArray
+
+COMPUTE = "compute"
+"""The speed of the NPUs."""
+ALPHAS = "launch, step and message times"
+"""What the transport adds, beside its efficiency and rates."""
+LATENCY = "latency of links"
+ALL = "all links"
+_BANDWIDTH = "bandwidth of "
+
+
+def parameters(fabric: Fabric) -> tuple[str, ...]:
+    """Return what of ``fabric`` may be off: the bandwidth of each tier, the latencies, and the transport's times."""
+    tiers = _pairs(fabric)
+    names = [f"{_BANDWIDTH}{name}" for name in ((ALL, *tiers) if len(tiers) > 1 else tiers)]
+    if fabric.latencies.any():
+        names.append(LATENCY)
+    if not isinstance(fabric.defaults.transport, IdealTransport):
+        names.append(ALPHAS)
+    return tuple(names)
+
+
+def varied(fabric: Fabric, parameter: str, factor: float) -> Fabric:
+    """Return ``fabric`` with ``parameter``, one of ``parameters``, multiplied by ``factor``.
+
+    The levels that algorithms see are as wide as their links only if all links are changed; where links are narrower,
+    so are all levels.
+    """
+    if parameter == ALPHAS:
+        return fabric.with_defaults(transport=ScaledTransport(fabric.defaults.transport, factor))
+    if parameter == LATENCY:
+        levels = tuple(evolve(level, latency=level.latency * factor) for level in fabric.levels)
+        return evolve(fabric, latencies=fabric.latencies * factor, levels=levels)
+    name = parameter.removeprefix(_BANDWIDTH)
+    links = np.arange(len(fabric.bandwidths)) if name == ALL else _pairs(fabric)[name]
+    bandwidths = fabric.bandwidths.copy()
+    bandwidths[links] *= factor
+    levels = fabric.levels
+    if factor < 1 or len(links) == len(bandwidths):
+        levels = tuple(evolve(level, bandwidth=level.bandwidth * factor) for level in levels)
+    return evolve(fabric, bandwidths=bandwidths, levels=levels)
+
+
+def _pairs(fabric: Fabric) -> dict[str, IntArray]:
+    """Return the links of each tier, both directions together, by name."""
+    found: dict[str, list[IntArray]] = {}
+    for name, links in tiers_of(fabric):
+        ends, _, dimension = name.partition(", ")
+        both = " - ".join(sorted(ends.split(" -> ")))
+        key = f"{both}, {dimension}" if dimension else both
+        found.setdefault(key, []).append(links)
+    return {name: np.sort(np.concatenate(parts)) for name, parts in found.items()}
+
+
+@frozen
+class ScaledTransport(Transport):
+    """Another transport whose times are all longer, or shorter.
+
+    Args:
+        base: The other one.
+        factor: How many times.
+    """
+
+    name: ClassVar[str] = "scaled"
+
+    base: Transport
+    factor: float
+
+    @property
+    def algorithms(self) -> tuple[str, ...] | None:  # type: ignore[override]  # it has what the other one has
+        """See ``Transport``."""
+        return self.base.algorithms
+
+    def costs(self, call: Call, fabric: Fabric) -> Costs:
+        """See ``Transport.costs``."""
+        costs = self.base.costs(call, fabric)
+        return evolve(
+            costs,
+            launch=costs.launch * self.factor,
+            step=_times(costs.step, self.factor),
+            message=_times(costs.message, self.factor),
+        )
+
+
+def _times(value: ByTier, factor: float) -> ByTier:
+    return tuple(one * factor for one in value) if isinstance(value, tuple) else value * factor
+
+
+@frozen
+class VariedTopology(Topology):
+    """Another topology whose fabric is changed in one parameter.
+
+    Args:
+        base: The other one.
+        slots: What is used instead of the defaults of its fabric.
+        parameter: One of ``parameters``.
+        factor: What it is multiplied by.
+    """
+
+    name: ClassVar[str] = "varied"
+
+    base: Topology
+    slots: Mapping[str, Any]
+    parameter: str
+    factor: float
+
+    def build(self) -> Fabric:
+        """See ``Topology.build``."""
+        return varied(built(self.base).with_defaults(**self.slots), self.parameter, self.factor)

@@ -1,0 +1,139 @@
+"""What parameters of a machine do to results: closed forms, rankings that change, and shares that cannot be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from attrs import frozen
+from click.testing import CliRunner
+
+from fredfw import Call, Costs, Fabric, Framework, NodeKind, Transport
+from fredfw.cli import main
+from fredfw.errors import InputError
+from fredfw.experiment.variation import ALPHAS, LATENCY, ScaledTransport, parameters, varied
+
+FRAMEWORK = Framework()
+RING: dict[str, Any] = {"name": "multi-dimensional", "dimensions": ["ring 4"], "latencies": [0.0]}
+
+
+@frozen
+class Steps(Transport):
+    """A step costs a microsecond."""
+
+    name: ClassVar[str] = "steps"
+    algorithms: ClassVar[tuple[str, ...] | None] = ("ring",)
+
+    def costs(self, call: Call, fabric: Fabric) -> Costs:
+        del call, fabric
+        return Costs(launch=1e-6, step=(1e-6,), message=2e-6, efficiency=0.5)
+
+
+def experiment(bandwidths: dict[str, float], workload: dict[str, Any] | None = None) -> dict[str, Any]:
+    collective = {"name": "microbenchmark", "pattern": "all-reduce", "size": 8e9}
+    return {
+        "fabrics": {
+            name: {"topology": {**RING, "bandwidths": [rate]}, "collectives": {"default": "ring"}}
+            for name, rate in bandwidths.items()
+        },
+        "workloads": {"work": {"workload": workload or collective}},
+    }
+
+
+def test_a_time_that_bandwidth_alone_makes_is_inversely_proportional_to_it() -> None:
+    fabric = FRAMEWORK.topology(**RING, bandwidths=[100e9]).build()
+    (effect,) = FRAMEWORK.collective_sensitivity(fabric, "all-reduce", size=8e9, algorithm="ring", share=0.25)
+    assert effect.parameter == "bandwidth of npu - npu"
+    assert effect.exponent == pytest.approx(-1, rel=1e-12)
+    assert (effect.less, effect.more) == pytest.approx((effect.seconds / 0.75, effect.seconds / 1.25), rel=1e-12)
+
+
+def test_parameters_are_tiers_latencies_and_the_times_of_a_transport() -> None:
+    fabric = FRAMEWORK.topology("cluster", preset="dgx-a100", nodes=2).build()
+    names = parameters(fabric.with_defaults(transport=Steps()))
+    assert names[0] == "bandwidth of all links"
+    assert names[-2:] == (LATENCY, ALPHAS)
+    assert {"bandwidth of node.npu - node.switch", "bandwidth of leaf - node.npu"} < set(names)
+    inside = varied(fabric, "bandwidth of node.npu - node.switch", 0.5)
+    changed = inside.bandwidths != fabric.bandwidths
+    assert changed.sum() == 2 * 16
+    assert (inside.bandwidths[changed] == fabric.bandwidths[changed] / 2).all()
+    assert (varied(fabric, LATENCY, 2.0).latencies == 2 * fabric.latencies).all()
+    assert (varied(fabric, names[0], 2.0).bandwidths == 2 * fabric.bandwidths).all()
+
+
+def test_times_of_a_transport_are_scaled_and_its_rates_are_not() -> None:
+    fabric = Fabric("pair", [NodeKind.NPU] * 2, np.array([0, 1]), np.array([1, 0]), 1e9, 0.0, 0.0)
+    scaled = ScaledTransport(Steps(), 3.0)
+    call = Call("all-reduce", "ring", 2, 1.0)
+    assert scaled.costs(call, fabric) == Costs(launch=3e-6, step=(3e-6,), message=6e-6, efficiency=0.5)
+    assert scaled.algorithms == ("ring",)
+    on = fabric.with_defaults(transport=Steps())
+    effects = FRAMEWORK.collective_sensitivity(on, "all-reduce", size=1e-3, algorithm="ring")
+    assert effects[0].parameter == ALPHAS
+    assert effects[0].exponent == pytest.approx(1, rel=1e-6)
+
+
+def test_speed_ups_are_between_those_of_all_changes() -> None:
+    found = FRAMEWORK.compare(
+        FRAMEWORK.load_experiment(experiment({"slow": 100e9, "fast": 300e9})), sensitivity=0.2
+    ).sensitivity
+    assert found is not None
+    slow, fast = found.intervals
+    assert (slow.low, slow.high, slow.low_by) == (1.0, 1.0, "")
+    assert (fast.low, fast.speedup, fast.high) == pytest.approx((3 * 0.8, 3, 3 / 0.8), rel=1e-12)
+    assert fast.low_by == "bandwidth of npu - npu of fast -20 %"
+    assert fast.high_by == "bandwidth of npu - npu of slow -20 %"
+    assert found.flips == ()
+    assert [(one.fabric, one.parameter, round(one.exponent, 9)) for one in found.effects] == [
+        ("slow", "bandwidth of npu - npu", -1.0),
+        ("slow", "compute", 0.0),
+        ("fast", "bandwidth of npu - npu", -1.0),
+        ("fast", "compute", 0.0),
+    ]
+
+
+def test_fabrics_that_are_near_change_places() -> None:
+    found = FRAMEWORK.compare(
+        FRAMEWORK.load_experiment(experiment({"a": 100e9, "b": 110e9, "c": 110e9})), sensitivity=0.15
+    ).sensitivity
+    assert found is not None
+    assert [(one.faster, one.slower) for one in found.flips] == [("b", "a"), ("c", "a")]
+    assert found.flips[0].causes == ("bandwidth of npu - npu of a +15 %", "bandwidth of npu - npu of b -15 %")
+
+
+def test_compute_is_a_parameter_of_all_machines_together() -> None:
+    shape = {"layers": 4, "hidden": 1024, "heads": 16, "sequence": 512, "vocabulary": 50_000}
+    model = {"name": "transformer", **shape, "mp": 4, "dp": 1, "minibatch": 4}
+    matrix = FRAMEWORK.load_experiment(experiment({"slow": 100e9, "fast": 300e9}, model))
+    found = FRAMEWORK.compare(matrix, sensitivity=0.2).sensitivity
+    assert found is not None
+    compute = {one.fabric: one for one in found.effects if one.parameter == "compute"}
+    links = {one.fabric: one for one in found.effects if one.parameter != "compute"}
+    for fabric in ("slow", "fast"):
+        assert -1 < compute[fabric].exponent < 0
+        assert compute[fabric].exponent + links[fabric].exponent == pytest.approx(-1, abs=0.05)
+    # With faster NPUs, links matter more.
+    assert found.intervals[1].high > found.intervals[1].speedup > found.intervals[1].low
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, float("nan")])
+def test_shares_that_cannot_be_are_refused(share: float) -> None:
+    with pytest.raises(InputError, match="per cent is not possible") as caught:
+        FRAMEWORK.compare(FRAMEWORK.load_experiment(experiment({"a": 1e9})), sensitivity=share)
+    assert caught.value.accepted == "more than 0 and less than 100"
+
+
+def test_the_command_line_prints_and_writes_it(tmp_path: Any) -> None:
+    path = tmp_path / "out.json"
+    arguments = ["collective", "all-reduce", "--topology", "mesh2d", "--algorithm", "ring", "--json", str(path)]
+    ran = CliRunner().invoke(main, [*arguments, "--sensitivity"])
+    assert ran.exit_code == 0, ran.output
+    assert "sensitivity, one parameter at a time" in ran.output
+    (result,) = json.loads(path.read_text())["results"]
+    assert {one["parameter"] for one in result["sensitivity"]} >= {LATENCY, "bandwidth of all links"}
+    ran = CliRunner().invoke(main, [*arguments, "--sensitivity=150"])
+    assert ran.exit_code == 2
+    assert "150 per cent is not possible" in ran.output
