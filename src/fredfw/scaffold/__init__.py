@@ -14,7 +14,7 @@ from string import Template
 
 from fredfw.errors import InputError, UnknownNameError, nearest
 
-KINDS = ("topology", "router", "collective", "workload", "placement", "sharing", "exporter", "command")
+KINDS = ("topology", "router", "collective", "workload", "placement", "sharing", "transport", "exporter", "command")
 """Kinds of plugins that there are templates for."""
 
 REGISTERED_AS = {"sharing": "sharing policy"}

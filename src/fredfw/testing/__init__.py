@@ -30,6 +30,7 @@ from fredfw.testing.placement import check_placement
 from fredfw.testing.routes import check_router
 from fredfw.testing.sharing import check_sharing_policy
 from fredfw.testing.topology import check_topology
+from fredfw.testing.transport import check_transport
 from fredfw.testing.workload import check_workload
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         RouterTests,
         SharingPolicyTests,
         TopologyTests,
+        TransportTests,
         WorkloadTests,
     )
 
@@ -53,6 +55,7 @@ __all__ = [
     "RouterTests",
     "SharingPolicyTests",
     "TopologyTests",
+    "TransportTests",
     "WorkloadTests",
     "check_admission",
     "check_collective",
@@ -61,6 +64,7 @@ __all__ = [
     "check_router",
     "check_sharing_policy",
     "check_topology",
+    "check_transport",
     "check_workload",
 ]
 

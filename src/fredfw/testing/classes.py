@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import pytest
 
 from fredfw.collectives import CollectiveAlgorithm
-from fredfw.fabric import Fabric, Router, Topology
+from fredfw.fabric import Fabric, Router, Topology, Transport
 from fredfw.plugin.exporter import Exporter
 from fredfw.simulation import SharingPolicy
 from fredfw.testing.admission import ADMISSION, AdmissionCase
@@ -22,6 +22,7 @@ from fredfw.testing.placement import PARALLELISMS, PLACEMENT, PlacementCase
 from fredfw.testing.routes import ROUTER, RouterCase
 from fredfw.testing.sharing import SHARING, SharingCase
 from fredfw.testing.topology import TOPOLOGY, TopologyCase
+from fredfw.testing.transport import TRANSPORT, TransportCase
 from fredfw.testing.workload import SYSTEM, WORKLOAD, WorkloadCase
 from fredfw.workloads import Parallelism, Placement, System, Workload
 
@@ -245,6 +246,25 @@ class SharingPolicyTests(_Tests):
         """See ``_Tests.cases``."""
         fabrics = cls.fabrics or standard()
         return (SharingCase(subject=one, plugin=cls.plugin, fabrics=fabrics) for one in cls.policies)
+
+
+@_one_test_per_check(TRANSPORT)
+class TransportTests(_Tests):
+    """Tests of configured transports, each on calls of all patterns on every fabric.
+
+    Attributes:
+        transports: What to test.
+        fabrics: On which they are asked; the kit's own where none are given.
+    """
+
+    transports: ClassVar[Sequence[Transport]] = ()
+    fabrics: ClassVar[Sequence[Fabric]] = ()
+
+    @classmethod
+    def cases(cls) -> Iterator[TransportCase]:
+        """See ``_Tests.cases``."""
+        fabrics = cls.fabrics or standard()
+        return (TransportCase(subject=one, plugin=cls.plugin, fabrics=fabrics) for one in cls.transports)
 
 
 @_one_test_per_check(EXPORTER)

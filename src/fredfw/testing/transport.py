@@ -1,0 +1,136 @@
+"""What is checked of a transport: its costs of many calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw.collectives import Pattern
+from fredfw.errors import PluginError, UnsupportedError
+from fredfw.fabric import Call, Costs, Fabric, Transport
+from fredfw.simulation import answers
+from fredfw.testing.common import COMMON, Case, twin
+from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all
+from fredfw.testing.fabrics import standard
+from fredfw.testing.process import digest, same_elsewhere
+
+_RANKS = 2, 3, 8
+_SIZES = 1.0, 1e3, 1e6, 1e9
+_OTHERS = "direct", "ring", "tree"
+
+
+@frozen(eq=False, kw_only=True)
+class TransportCase(Case[Transport]):
+    """A transport, and the fabrics on which it is asked.
+
+    Args:
+        fabrics: Small ones.
+    """
+
+    fabrics: Sequence[Fabric]
+
+    @cached_property
+    def asked(self) -> tuple[tuple[Fabric, Call], ...]:
+        """Calls on one tier and on two."""
+        return tuple((fabric, call) for fabric in _tiered(self.fabrics) for call in calls(self.subject))
+
+    def costs(self, call: Call, fabric: Fabric) -> Costs | None:
+        """Return what it says, or ``None`` where it refuses."""
+        try:
+            return answers.costs(self.subject, call, fabric)
+        except UnsupportedError:
+            return None
+
+
+def calls(transport: Transport) -> Iterator[Call]:
+    """Yield calls of all patterns, by algorithms that the transport has, of few and many bytes."""
+    for pattern in Pattern:
+        for algorithm in transport.algorithms or _OTHERS:
+            for ranks in _RANKS if pattern is not Pattern.POINT_TO_POINT else _RANKS[:1]:
+                for size in _SIZES:
+                    yield Call(str(pattern), algorithm, ranks, size, nodes=1, steps=ranks - 1)
+                    yield Call(str(pattern), algorithm, ranks, size, nodes=2, steps=2 * (ranks - 1))
+
+
+def costs_can_be_used(case: TransportCase) -> None:
+    """Times are finite and not negative, rates above 0, an efficiency is at most 1, with a number for each tier."""
+    for fabric, call in case.asked:
+        try:
+            case.costs(call, fabric)
+        except PluginError as error:
+            raise ConformanceError(f"of {call} on a {fabric.name}: {error}") from None
+
+
+def some_calls_have_costs(case: TransportCase) -> None:
+    """It does not refuse everything."""
+    if all(case.costs(call, fabric) is None for fabric, call in case.asked):
+        raise ConformanceError(f"all of {len(case.asked)} calls are refused")
+
+
+def refusals_have_reasons(case: TransportCase) -> None:
+    """A call that it knows no costs for is refused with a reason in words."""
+    for fabric, call in case.asked:
+        try:
+            answers.costs(case.subject, call, fabric)
+        except UnsupportedError as error:
+            if not error.message.strip():
+                raise ConformanceError(f"{call} is refused without a reason") from None
+
+
+def is_deterministic(case: TransportCase) -> None:
+    """It gives the same costs when it is asked again, in another order, and so does an equal instance."""
+    first = [case.costs(call, fabric) for fabric, call in case.asked]
+    again = [case.costs(call, fabric) for fabric, call in reversed(case.asked)][::-1]
+    other = evolve(case, subject=twin(case.subject))
+    equal = [other.costs(call, fabric) for fabric, call in other.asked]
+    for what, found in (("asked again", again), ("an equal instance", equal)):
+        for (_, call), one, two in zip(case.asked, first, found, strict=True):
+            if one != two:
+                raise ConformanceError(f"{what}: {call} costs {two}, and {one} before; costs follow from the fields")
+
+
+def is_the_same_in_another_process(case: TransportCase) -> None:
+    """The costs are the same in another process, with another hash seed."""
+    same_elsewhere(case.subject, observed, "what calls cost")
+
+
+def observed(transport: Transport) -> str:
+    """Return a digest of the costs of calls on the kit's own fabrics."""
+    case = TransportCase(subject=transport, fabrics=standard())
+    return digest(case.costs(call, fabric) for fabric, call in case.asked)
+
+
+TRANSPORT: Sequence[Check[TransportCase]] = (
+    *COMMON,
+    costs_can_be_used,
+    some_calls_have_costs,
+    refusals_have_reasons,
+    is_deterministic,
+    is_the_same_in_another_process,
+)
+
+
+def check_transport(
+    transport: Transport,
+    *,
+    fabrics: Sequence[Fabric] = (),
+    plugin: object = None,
+    expected_failures: Mapping[str, str] = NOTHING,
+) -> None:
+    """Check a configured transport, on ``fabrics`` or else on small ones of the kit; see ``check_topology``.
+
+    Raises:
+        ConformanceError: It breaks the contract.
+    """
+    case = TransportCase(subject=transport, plugin=plugin, fabrics=fabrics or standard())
+    check_all(f"transport {case}", case, TRANSPORT, expected_failures)
+
+
+def _tiered(fabrics: Sequence[Fabric]) -> Iterator[Fabric]:
+    """Yield ``fabrics``, and the first of one tier once more with two: every other link is in the outer one."""
+    yield from fabrics
+    for fabric in fabrics[:1]:
+        yield evolve(fabric, name=f"{fabric.name} in two tiers", tiers=np.arange(len(fabric.sources)) % 2)
