@@ -104,6 +104,18 @@ def test_what_is_divided_counts_its_bytes_before_it_is_written(floors: Floors) -
     assert written == [1]
 
 
+@pytest.mark.parametrize("sources", [[0, 1, 2], [2, 0, 1], [0, 0, 2], [1, 1, 1]])
+def test_pairs_and_their_bytes_are_those_of_the_rows(sources: list[int]) -> None:
+    # In rising order or not, in one phase or in two alike.
+    rows = Phase.of(sources, 3, 0, count=1)
+    again = evolve(rows, after=(0,))
+    found = sketch(rows, again)
+    assert found.pairs.tolist() == sorted({source * 4 + 3 for source in sources})
+    counts = {source * 4 + 3: sources.count(source) for source in sources}
+    assert found.totals.tolist() == [2.0 * counts[pair] for pair in found.pairs.tolist()]
+    assert found.phase.tolist() == [0] * len(counts) + [1] * len(counts)
+
+
 def test_an_empty_schedule_takes_nothing(floors: Floors) -> None:
     empty = Sketch.of(Schedule(Pattern.ALL_REDUCE, 1, 1e9, 1, ()), 1e9)
     assert floors.unrouted(empty, MEMBERS[:1]).seconds(1e9) == 0.0

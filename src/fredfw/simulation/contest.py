@@ -14,6 +14,8 @@ from fredfw.simulation.floors import Floor
 
 # A candidate that can be faster than the best so far by no more than this share is not simulated.
 _CLOSE = 1e-3
+# To route so many flows takes so long that it is worth to know first how fast others are.
+_HEAVY = 1 << 20
 # Rounding; times that differ by no more are equal.
 _EXACT = 1e-9
 
@@ -86,10 +88,14 @@ def contest(entrants: Sequence[Entrant], time: Callable[[Entrant], float], margi
     return Outcome(_winner(seconds, margin), dict(sorted(by_name.items())), reasons)
 
 
-def _turn(bound: float, entrant: Entrant) -> tuple[int, int, str]:
-    """Return what the order follows from: the bound, and of close ones who is known with fewer rungs."""
-    close = math.floor(math.log(bound) / _CLOSE) if bound > 0 else -sys.maxsize
-    return close, len(entrant.floor.rungs), entrant.names[0]
+def _turn(bound: float, entrant: Entrant) -> tuple[int, bool, int, str]:
+    """Return what the order follows from: the bound, and of close ones who has few flows and is known with fewer rungs.
+
+    Close to one with many flows is the next thousandth, too, for one of those that go first may end the contest.
+    """
+    heavy = entrant.floor.flows > _HEAVY
+    close = math.floor(math.log(bound) / _CLOSE) + heavy if bound > 0 else -sys.maxsize
+    return close, heavy, len(entrant.floor.rungs), entrant.names[0]
 
 
 def _winner(seconds: dict[Entrant, float], margin: float) -> Entrant | None:

@@ -68,14 +68,14 @@ class Sketch:
             if key not in merged:
                 unicasts: BoolArray | slice = slice(None) if phase.stream is None else phase.stream < 0
                 flows = (phase.source * ranks + phase.destination) * 2 + phase.reduce
-                merged[key] = unicasts, *np.unique(flows[unicasts], return_inverse=True)
+                merged[key] = unicasts, *_distinct(flows[unicasts])
             unicasts, distinct, flow = merged[key]
             times = phase.repeat if schedule.uniform(phase) else 1
             volume = np.bincount(flow, schedule.row_bytes(phase)[unicasts], len(distinct)).astype(float)
             volumes.append(volume * times)
             ends.append(distinct)
             counts.append(len(distinct))
-        pairs, pair = np.unique(np.concatenate(ends) // 2, return_inverse=True)
+        pairs, pair = _distinct(np.concatenate(ends) // 2)
         return cls(
             ranks,
             tuple(phase.after for phase in phases),
@@ -334,6 +334,11 @@ class Floor:
             rungs += [partial(self._pieces, first, routed=False), partial(self._pieces, every, routed=True)]
         return rungs
 
+    @cached_property
+    def flows(self) -> int:
+        """How many pairs of ranks send to each other in one group of each class: what routes take time for."""
+        return sum(len(draft.whole.pairs) for draft in self.drafts)
+
     @property
     def crowd(self) -> int:
         """The most flows of one group that a phase puts on one link, if nothing is divided into pieces."""
@@ -357,6 +362,16 @@ class Floor:
             self.floors.alone(sketch, members[0], shape, routed=routed)
             for sketch, (members, shape) in zip(sketches, groups, strict=True)
         ]
+
+
+def _distinct(numbers: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct ``(k,)`` ``numbers``, sorted, and the place of each number among them."""
+    # Most come in rising order, from the first on or again and again, and to sort them takes long.
+    falls = np.flatnonzero(numbers[1:] <= numbers[:-1]) + 1
+    first = numbers[: falls[0]] if len(falls) else numbers
+    if len(first) * (len(falls) + 1) == len(numbers) and (numbers.reshape(-1, max(len(first), 1)) == first).all():
+        return first, np.tile(np.arange(len(first)), len(falls) + 1)
+    return np.unique(numbers, return_inverse=True)
 
 
 def _seconds(amounts: FloatArray, rates: FloatArray) -> FloatArray:
