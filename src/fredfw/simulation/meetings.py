@@ -16,7 +16,7 @@ from attrs import define, field
 from fredfw.fabric import FlowSet
 from fredfw.simulation.core.loads import Statistics
 from fredfw.simulation.rates import RateSolver
-from fredfw.typing import FloatArray
+from fredfw.typing import FloatArray, IntArray
 
 # Moments that differ by less than this share of what has passed between them are the same.
 _SAME = 1e-9
@@ -33,6 +33,7 @@ class Stay:
         latest: When those came that it met last.
         partners: One list for each that may keep in step: the first and last end of the one that leaves first. The two
             share it instead of naming each other, which would be a ring of references.
+        bit: Its number among the users of links, -1 for none.
     """
 
     flows: FlowSet
@@ -40,6 +41,50 @@ class Stay:
     guests: int = 0
     latest: float = 0.0
     partners: list[list[tuple[float, float]]] = field(factory=list)
+    bit: int = -1
+
+
+class _Users:
+    """Who uses which link: a row of bits for each link, so that one look at some links finds all who use them.
+
+    Args:
+        links: How many there are.
+    """
+
+    def __init__(self, links: int) -> None:
+        self._bits = np.zeros((links, 1), dtype=np.uint8)
+        self._stays: list[Stay | None] = []  # by bit
+        self._free: list[int] = []
+
+    def add(self, stay: Stay) -> None:
+        """Note that ``stay`` uses its links."""
+        if not self._free:
+            count = len(self._stays)
+            if count == 8 * self._bits.shape[1]:
+                self._bits = np.hstack([self._bits, np.zeros_like(self._bits)])
+            self._stays.append(None)
+            self._free.append(count)
+        stay.bit = self._free.pop()
+        self._stays[stay.bit] = stay
+        self._bits[stay.flows.routes.links, stay.bit >> 3] |= np.uint8(1 << (stay.bit & 7))
+
+    def remove(self, stay: Stay) -> None:
+        """Note that ``stay`` uses them no more."""
+        self._bits[stay.flows.routes.links, stay.bit >> 3] &= np.uint8(255 - (1 << (stay.bit & 7)))
+        self._stays[stay.bit] = None
+        self._free.append(stay.bit)
+
+    def of(self, links: IntArray) -> Iterator[Stay]:
+        """Yield those who use one of ``links``."""
+        if len(links) > len(self._bits):  # most of them more than once
+            used = np.zeros(len(self._bits), dtype=bool)
+            used[links] = True
+            links = np.flatnonzero(used)
+        bits = np.bitwise_or.reduce(self._bits[links], axis=0)
+        for bit in np.flatnonzero(np.unpackbits(bits, bitorder="little")).tolist():
+            stay = self._stays[bit]
+            assert stay is not None  # its bits are gone otherwise
+            yield stay
 
 
 class Meetings:
@@ -58,11 +103,17 @@ class Meetings:
         self._local = solver.sharing.local
         self._statistics = statistics
         self._here: dict[Stay, None] = {}
+        self._turning: dict[Stay, None] = {}  # those whose parts take turns
+        self._users: _Users | None = None  # from the first repetitions on that are simulated as one
         self.compressed: dict[Stay, None] = {}
 
     def enter(self, flows: FlowSet, now: float, setup: float, again: float) -> Stay:
         """Note that ``flows`` are let in ``now``, and pay ``setup`` seconds first and ``again`` at each repetition."""
         stay = Stay(flows, (now, setup, again))
+        if flows.repeat > 1 and self._users is None:
+            self._users = _Users(self._links)
+            for other in self._here:
+                self._users.add(other)
         for other in self._met(flows) if self.compressed or flows.repeat > 1 else ():
             turns = flows.takes_turns or other.flows.takes_turns
             if stay.pace == other.pace and flows.repeat == other.flows.repeat and not turns:
@@ -77,12 +128,19 @@ class Meetings:
         self._here[stay] = None
         if flows.repeat > 1:
             self.compressed[stay] = None
+        if flows.takes_turns:
+            self._turning[stay] = None
+        if self._users is not None:
+            self._users.add(stay)
         return stay
 
     def leave(self, stay: Stay, when: Callable[[], FloatArray]) -> None:
         """Note that a flow set has ended; ``when`` returns the ``(activities,)`` ends of its activities."""
         del self._here[stay]
         self.compressed.pop(stay, None)
+        self._turning.pop(stay, None)
+        if self._users is not None:
+            self._users.remove(stay)
         if stay.flows.repeat == 1 and not stay.guests and not stay.partners:
             return  # it has met nothing that matters
         if not len(stay.flows.volumes):
@@ -106,15 +164,18 @@ class Meetings:
 
     def _met(self, flows: FlowSet) -> Iterator[Stay]:
         """Yield those here that ``flows`` meet, if one of the two is repeated."""
+        assert self._users is not None  # there are repetitions
         others = self._here if flows.repeat > 1 else self.compressed
-        used = np.zeros(self._links, dtype=bool)
-        used[flows.routes.links] = True
-        for other in others:
-            # Where parts take turns, the other parts of the same flows are on their way soon, and not known here.
-            turns = flows.takes_turns or other.flows.takes_turns
+        # Where parts take turns, the other parts of the same flows are on their way soon, and not known here.
+        if flows.takes_turns:
+            yield from others
+            return
+        met = dict.fromkeys(self._users.of(flows.routes.links)) | self._turning
+        if not self._local:
             # Where a policy is not local, a class may stop another with which it shares no link.
-            stops = not self._local and flows.priority != other.flows.priority
-            if turns or stops or used[other.flows.routes.links].any():
+            met |= {other: None for other in others if other.flows.priority != flows.priority}
+        for other in met:
+            if other in others:
                 yield other
 
     def _meet_inside(self, flows: FlowSet, ends: FloatArray, slack: float) -> bool:
