@@ -130,3 +130,13 @@ def test_a_group_without_levels_is_a_reason_to_refuse() -> None:
     assert LevelSteps.of(GroupView(6), "by-kind").refusal() == GroupView(6).unstructured
     level = Level(3, "ring", 1.0)
     assert LevelSteps.of(GroupView(3, (level,), places((3,))), "by-kind").refusal() is None
+
+
+def test_stages_along_one_level_share_who_exchanges_with_whom() -> None:
+    level = Level(4, "switch", 1.0)
+    steps = LevelSteps.of(GroupView(16, (level, level), places((4, 4))), "halving-doubling")
+    forward, back = (steps.schedule(Pattern.ALL_REDUCE, 16.0, order).phases for order in ([0, 1], [1, 0]))
+    # Partners at distance 2 and 1, along one level and then the other; an all-gather goes the way back.
+    assert len({id(phase.destination) for phase in (*forward, *back)}) == 4
+    assert len({id(phase.source) for phase in (*forward, *back)}) == 1
+    assert forward[0].destination is back[2].destination is forward[-1].destination

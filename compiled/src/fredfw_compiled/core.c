@@ -259,12 +259,27 @@ static int64_t finish(Fill *fill, Numbering *links, double *rates) {
     return passes;
 }
 
+/* Set the rates of flows none of which shares a link with another, as a single pass does; return whether that is so. Rates
+ * are overwritten only then. */
+static int fill_apart(int64_t count, int64_t links, const int64_t *offsets, const int64_t *link, const double *capacity,
+                      double *rates) {
+    uint8_t *used = calloc((size_t)links + 1, 1);
+    int apart = used != NULL;
+    for (int64_t pair = 0; pair < offsets[count] && apart; pair++) apart = !used[link[pair]]++;
+    free(used);
+    for (int64_t flow = 0; flow < count && apart; flow++)
+        for (int64_t pair = offsets[flow]; pair < offsets[flow + 1]; pair++)
+            if (capacity[link[pair]] < rates[flow]) rates[flow] = capacity[link[pair]];
+    return apart;
+}
+
 /* Set the rates of flows in the form of fredfw.simulation.Incidence, which begin as their caps; return the passes. */
 int64_t fredfw_max_min(int64_t count, int64_t links, const int64_t *offsets, const int64_t *link,
                        const double *coefficient, const double *capacity, double *rates) {
     Fill fill;
     Numbering numbering;
     const int64_t pairs = offsets[count];
+    if (!coefficient && pairs && fill_apart(count, links, offsets, link, capacity, rates)) return 1;
     if (!begin(&fill, &numbering, count, links, pairs, coefficient != NULL)) return NO_MEMORY;
     for (int64_t flow = 0; flow < count; flow++) {
         fill.length[flow] = offsets[flow + 1] - offsets[flow];

@@ -173,12 +173,20 @@ def _traffic(schedule: Schedule) -> tuple[FloatArray, FloatArray, float]:
     """
     sent, received, messages = np.zeros(schedule.ranks), np.zeros(schedule.ranks), 0.0
     sums = None if isinstance(schedule.chunk_bytes, float) else np.append(0.0, np.cumsum(schedule.chunk_bytes))
+    # Phases share columns, which are counted once; by identity, what every row of each column sends or receives.
+    sends: dict[int, tuple[IntArray, float]] = {}
+    receives: dict[int, tuple[IntArray, float]] = {}
+    apart: set[tuple[int, int]] = set()  # pairs of columns in which no rank sends to itself
     for phase in schedule.phases:
-        to_itself = phase.source == phase.destination
-        if sums is None and phase.stream is None and phase.count.strides == (0,) and not to_itself.any():
-            each = float(phase.count[0]) * phase.repeat if len(phase) else 0.0  # of all rows, as in most phases
-            sent += np.bincount(phase.source, minlength=schedule.ranks) * each
-            received += np.bincount(phase.destination, minlength=schedule.ranks) * each
+        even = sums is None and phase.stream is None and phase.count.strides == (0,) and len(phase) > 0
+        columns = id(phase.source), id(phase.destination)
+        if not (even and columns in apart):
+            to_itself = phase.source == phase.destination
+        if even and (columns in apart or not to_itself.any()):
+            apart.add(columns)
+            each = float(phase.count[0]) * phase.repeat  # of all rows, as in most phases
+            for known, column in ((sends, phase.source), (receives, phase.destination)):
+                known[id(column)] = column, known.get(id(column), (column, 0.0))[1] + each
             messages += len(phase) * each
             continue
         amounts = _amounts(schedule, phase, sums)
@@ -198,6 +206,9 @@ def _traffic(schedule: Schedule) -> tuple[FloatArray, FloatArray, float]:
             rows = np.concatenate([np.flatnonzero(alone), streamed[first]])
             np.add(at, np.bincount(end[rows], amounts[rows], schedule.ranks), out=at)
             messages += float(amounts[rows].sum())
+    for total, known in ((sent, sends), (received, receives)):
+        for column, each in known.values():
+            np.add(total, np.bincount(column, minlength=schedule.ranks) * each, out=total)
     return sent, received, messages
 
 

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from itertools import count
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from fredfw.collectives.pattern import Pattern
 from fredfw.collectives.schedule import Phase, Schedule, in_series
@@ -54,6 +54,10 @@ class LevelSteps:
 
     view: GroupView
     steps: tuple[str, ...]
+
+    @cached_property
+    def _grid(self) -> _Grid:
+        return _Grid.of(self.view.require_levels())
 
     def __attrs_post_init__(self) -> None:
         if len(self.steps) != len(self.view.levels):
@@ -119,9 +123,7 @@ class LevelSteps:
             ScheduleError: As ``dimension_schedule``.
         """
         levels = len(self.steps)
-        whole = dimension_schedule(
-            pattern, size, self.view.require_levels(), order, steps=self.steps, way=way, channels=True
-        )
+        whole = _schedule(pattern, size, self._grid, order, steps=self.steps, way=way, channels=True)
         if way > 0:
             return whole
         own = [place + levels * _is_ring(level) for place, level in enumerate(self.view.levels)]
@@ -174,20 +176,29 @@ def dimension_schedule(
         ScheduleError: Another pattern, coordinates that are not a full product, a step algorithm that does not exist,
             or halving-doubling along a dimension whose size is not a power of two.
     """
+    return _schedule(pattern, size, _Grid.of(coordinates), order, steps=steps, way=way, channels=channels)
+
+
+def _schedule(
+    pattern: Pattern,
+    size: float,
+    grid: _Grid,
+    order: Sequence[int] | None,
+    *,
+    steps: str | Sequence[str],
+    way: int,
+    channels: bool,
+) -> Schedule:
+    """Return what ``dimension_schedule`` does."""
     if pattern not in PATTERNS:
         raise ScheduleError(f"collectives over dimensions do not do {pattern}")
-    n, dimensions = coordinates.shape
+    n, dimensions = grid.coordinates.shape
     order = tuple(range(dimensions)) if order is None else tuple(order)
     chosen = (steps,) * dimensions if isinstance(steps, str) else tuple(steps)
     for step in chosen:
         if step not in STEPS:
             raise ScheduleError(f"there is no step algorithm {step!r}, only {', '.join(STEPS)}")
-    sizes = coordinates.max(axis=0) + 1
-    place = np.ravel_multi_index(tuple(coordinates.T), tuple(sizes))
-    if int(np.prod(sizes)) != n or np.bincount(place).max() > 1:
-        raise ScheduleError(f"{n} ranks are not a full product of {sizes.tolist()} positions")
-    rank_at = np.empty(sizes, dtype=np.intp)
-    rank_at.ravel()[place] = np.arange(n)
+    sizes = grid.rank_at.shape
     along = [dimension for dimension in order if sizes[dimension] > 1]
     halves = 2 if "bidirectional-ring" in chosen else 1
     # The blocks are numbered by coordinates, those of the first dimension most significant: what a dimension still has
@@ -198,17 +209,16 @@ def dimension_schedule(
     scatters: list[Phase] = []
     gathers: list[Phase] = []
     for dimension in along:
-        positions = int(sizes[dimension])
+        positions = sizes[dimension]
         block //= positions
-        x = np.ascontiguousarray(coordinates[:, dimension])
-        line = _Line(positions, x, rank_at, dimension, place, base, block, way)
+        line = _Line(positions, grid, dimension, base, block, way)
         scatter, gather = _phases_of(chosen[dimension], line, pattern, last=dimension == along[-1])
         if channels:
             scatter, gather = (_as_turn(stage, dimension, next(turns)) for stage in (scatter, gather))
         scatters += scatter
         gathers[:0] = gather
-        base = base + x * block
-    owner = None if pattern is Pattern.ALL_REDUCE else np.repeat(rank_at.transpose(order).ravel(), halves)
+        base = base + line.x * block
+    owner = None if pattern is Pattern.ALL_REDUCE else np.repeat(grid.rank_at.transpose(order).ravel(), halves)
     return Schedule(pattern, n, size / (n * halves), n * halves, in_series(scatters + gathers), owner=owner)
 
 
@@ -218,32 +228,101 @@ def _as_turn(stage: list[Phase], channel: int, turn: int) -> list[Phase]:
 
 
 @frozen(eq=False)
+class _Grid:
+    """The ranks of a group by their positions. Who exchanges with whom is the same array whenever it is asked for.
+
+    Args:
+        coordinates: ``(ranks, dimensions)`` position of each rank.
+        rank_at: Rank at each place of the group, one axis per dimension.
+        place: ``(ranks,)`` index of each into the raveled ``rank_at``.
+        ranks: ``(ranks,)`` numbers of all.
+    """
+
+    coordinates: IntArray
+    rank_at: IntArray
+    place: IntArray
+    ranks: IntArray
+    _known: dict[tuple[str, int, int], IntArray] = field(factory=dict)
+
+    @classmethod
+    def of(cls, coordinates: IntArray) -> _Grid:
+        """Return the grid of ``(ranks, dimensions)`` positions.
+
+        Raises:
+            ScheduleError: They are not a full product.
+        """
+        n, sizes = len(coordinates), coordinates.max(axis=0) + 1
+        place = np.ravel_multi_index(tuple(coordinates.T), tuple(sizes))
+        if int(np.prod(sizes)) != n or np.bincount(place).max() > 1:
+            raise ScheduleError(f"{n} ranks are not a full product of {sizes.tolist()} positions")
+        rank_at, ranks = np.empty(sizes, dtype=np.intp), np.arange(n)
+        rank_at.ravel()[place] = ranks
+        return cls(coordinates, rank_at, place, ranks)
+
+    def x(self, dimension: int) -> IntArray:
+        """Return the ``(ranks,)`` position of each along ``dimension``."""
+        return self._once("x", dimension, 0, lambda: np.ascontiguousarray(self.coordinates[:, dimension]))
+
+    def shifted(self, dimension: int, distance: int) -> IntArray:
+        """Return the ``(ranks,)`` positions that are ``distance`` on from each along ``dimension``, round its line."""
+        size = self.rank_at.shape[dimension]
+        return self._once("shifted", dimension, distance, lambda: (self.x(dimension) + distance) % size)
+
+    def on(self, dimension: int, distance: int) -> IntArray:
+        """Return the ``(ranks,)`` ranks that are ``distance`` positions on from each, round its line."""
+        return self._once(
+            "on", dimension, distance, lambda: np.roll(self.rank_at, -distance, axis=dimension).ravel()[self.place]
+        )
+
+    def across(self, dimension: int, bit: int) -> IntArray:
+        """Return the ``(ranks,)`` ranks at the position of each with that ``bit`` of it the other one."""
+        x = self.x(dimension)
+        return self._once("across", dimension, bit, lambda: self.at(dimension, x ^ bit))
+
+    def at(self, dimension: int, positions: IntArray) -> IntArray:
+        """Return the ``(ranks,)`` ranks at other ``positions`` along ``dimension``."""
+        ranks: IntArray = self.rank_at.ravel()[self.place + (positions - self.x(dimension)) * self.stride(dimension)]
+        return ranks
+
+    def stride(self, dimension: int) -> int:
+        """Return how far neighbours along ``dimension`` are apart in the raveled ``rank_at``."""
+        return int(np.prod(self.rank_at.shape[dimension + 1 :]))
+
+    def _once(self, what: str, dimension: int, by: int, find: Callable[[], IntArray]) -> IntArray:
+        key = what, dimension, by
+        if key not in self._known:
+            self._known[key] = find()
+        return self._known[key]
+
+
+@frozen(eq=False)
 class _Line:
     """All lines of ranks that differ in one dimension alone, and the blocks that they share.
 
     Args:
         positions: Ranks of each line.
-        x: ``(ranks,)`` position of each rank in its line.
-        rank_at: Rank at each place of the group, one axis per dimension.
+        grid: The ranks.
         dimension: The axis of these lines.
-        place: ``(ranks,)`` index of each into the raveled ``rank_at``.
         base: ``(ranks,)`` first chunk of what the line of each shares.
         block: Chunks of the share of each.
         way: 1 for rings that pass to the next position, -1 to the previous one.
     """
 
     positions: int
-    x: IntArray
-    rank_at: IntArray
+    grid: _Grid
     dimension: int
-    place: IntArray
     base: IntArray
     block: int
     way: int
 
+    @property
+    def x(self) -> IntArray:
+        """``(ranks,)`` position of each rank in its line."""
+        return self.grid.x(self.dimension)
+
     def on(self, distance: int) -> IntArray:
         """Return the ``(ranks,)`` ranks that are ``distance`` positions on from each, round the line."""
-        return np.roll(self.rank_at, -distance, axis=self.dimension).ravel()[self.place]
+        return self.grid.on(self.dimension, distance)
 
     @cached_property
     def both_ways(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -262,14 +341,12 @@ class _Line:
         own = self.x[source]
         position = np.tile(np.arange(self.positions - 1), len(self.x))
         position += position >= own
-        stride = int(np.prod(self.rank_at.shape[self.dimension + 1 :]))
-        return source, self.rank_at.ravel()[self.place[source] + (position - own) * stride], self.base[source], position
+        place = self.grid.place[source] + (position - own) * self.grid.stride(self.dimension)
+        return source, self.grid.rank_at.ravel()[place], self.base[source], position
 
     def at(self, positions: IntArray) -> IntArray:
         """Return the ``(ranks,)`` ranks at other ``positions`` of the line of each."""
-        stride = int(np.prod(self.rank_at.shape[self.dimension + 1 :]))
-        ranks: IntArray = self.rank_at.ravel()[self.place + (positions - self.x) * stride]
-        return ranks
+        return self.grid.at(self.dimension, positions)
 
 
 def _phases_of(step: str, line: _Line, pattern: Pattern, *, last: bool) -> tuple[list[Phase], list[Phase]]:
@@ -285,10 +362,10 @@ def _phases_of(step: str, line: _Line, pattern: Pattern, *, last: bool) -> tuple
 
 def _ring(line: _Line, *, reduce: bool) -> list[Phase]:
     # A block that is reduced starts its way just behind its owner, so that it gets there last.
-    first = (line.x - line.way) % line.positions if reduce else line.x
+    first = line.grid.shifted(line.dimension, -line.way) if reduce else line.x
     return [
         Phase.of(
-            np.arange(len(line.x)),
+            line.grid.ranks,
             line.on(line.way),
             first * line.block,
             base=line.base,
@@ -338,15 +415,14 @@ def _direct(line: _Line, *, reduce: bool) -> list[Phase]:
 def _halving_doubling(line: _Line, *, reduce: bool) -> list[Phase]:
     if not _is_power_of_two(line.positions):
         raise ScheduleError(f"halving-doubling along {line.positions} positions, which is not a power of two")
-    rank = np.arange(len(line.x))
     phases = []
     for exponent in reversed(range(line.positions.bit_length() - 1)):
-        partner = line.x ^ (1 << exponent)
-        kept = partner if reduce else line.x  # the half that goes on belongs to those who keep it
+        # The half that goes on belongs to those who keep it.
+        kept = line.x ^ (1 << exponent) if reduce else line.x
         phases.append(
             Phase.of(
-                rank,
-                line.at(partner),
+                line.grid.ranks,
+                line.grid.across(line.dimension, 1 << exponent),
                 (kept >> exponent << exponent) * line.block,
                 base=line.base,
                 count=line.block << exponent,
@@ -359,7 +435,7 @@ def _halving_doubling(line: _Line, *, reduce: bool) -> list[Phase]:
 
 def _streamed(line: _Line, *, reduce: bool) -> list[Phase]:
     """Return one stream for the block of each rank, one after the other along its line: all reduced, or all copied."""
-    rank = np.arange(len(line.x))
+    rank = line.grid.ranks
     phase = partial(Phase.of, base=line.base, count=line.block, modulus=line.positions * line.block)
     if reduce:
         owner = [line.at(np.full(len(rank), position)) for position in range(line.positions)]
@@ -375,7 +451,7 @@ def _streamed(line: _Line, *, reduce: bool) -> list[Phase]:
 
 def _streamed_all_reduce(line: _Line) -> Phase:
     """Return the phase in which the network adds up what is left, and gives it to every rank of a line."""
-    rank, everything = np.arange(len(line.x)), line.positions * line.block
+    rank, everything = line.grid.ranks, line.positions * line.block
     first = line.at(np.zeros(len(rank), dtype=np.intp))
     return Phase.of(rank, rank, 0, base=line.base, count=everything, modulus=everything, stream=first)
 

@@ -78,7 +78,8 @@ class Phase:
             raise ScheduleError(f"the columns of a phase have shapes {[column.shape for column in columns]}")
         if self.stream is not None and self.stream.shape != self.source.shape:
             raise ScheduleError(f"a phase of {len(self)} rows has streams of shape {self.stream.shape}")
-        if ((self.count < 1) | (self.count > self.modulus)).any():
+        count, modulus = _distinct(self.count), _distinct(self.modulus)
+        if ((count < 1) | (count > modulus)).any():
             row = int(np.flatnonzero((self.count < 1) | (self.count > self.modulus))[0])
             raise ScheduleError(f"row {row} carries {self.count[row]} chunks of a block of {self.modulus[row]}")
 
@@ -128,6 +129,11 @@ class Phase:
 
     def __len__(self) -> int:
         return len(self.source)
+
+
+def _distinct(column: IntArray) -> IntArray:
+    """Return one row of a column that repeats it, as scalars that were broadcast do; else the column."""
+    return column[:1] if column.strides == (0,) else column
 
 
 def _bytes(value: ArrayLike) -> float | FloatArray:
@@ -187,6 +193,7 @@ class Schedule:
         for what, ranks in (("owner", self.owner), ("origin", self.origin)):
             if ranks is not None and ranks.size and (ranks.min() < 0 or ranks.max() >= self.ranks):
                 raise ScheduleError(f"a chunk has an {what} outside 0..{self.ranks - 1}")
+        extents: dict[int, tuple[int, int]] = {}  # of columns, which phases may share
         for index, phase in enumerate(self.phases):
             if any(not 0 <= before < index for before in phase.after):
                 raise ScheduleError(f"phase {index} comes after phases {phase.after}, not all of which are earlier")
@@ -194,10 +201,15 @@ class Schedule:
                 raise ScheduleError(f"phase {index} repeats {phase.repeat} times")
             if not len(phase):
                 continue
-            for what, lowest, highest, limit in (
-                ("source", phase.source.min(), phase.source.max(), self.ranks),
-                ("destination", phase.destination.min(), phase.destination.max(), self.ranks),
-                ("chunk", phase.base.min(), (phase.base + phase.modulus).max() - 1, self.chunks),
+            for column in (phase.source, phase.destination, phase.base):
+                if id(column) not in extents:
+                    extents[id(column)] = int(column.min()), int(column.max())
+            modulus = _distinct(phase.modulus)
+            last = extents[id(phase.base)][1] + int(modulus[0]) if len(modulus) == 1 else phase.base + modulus
+            for what, (lowest, highest), limit in (
+                ("source", extents[id(phase.source)], self.ranks),
+                ("destination", extents[id(phase.destination)], self.ranks),
+                ("chunk", (extents[id(phase.base)][0], int(np.max(last)) - 1), self.chunks),
             ):
                 if lowest < 0 or highest >= limit:
                     raise ScheduleError(f"phase {index} has a {what} outside 0..{limit - 1}")

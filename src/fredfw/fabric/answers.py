@@ -98,18 +98,20 @@ def _is_path(answer: object, fabric: Fabric, source: int, destination: int) -> T
 def _joining(asked: Asking, answer: object, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
     """Return ``answer``, which must be one route on ``fabric`` for each pair, with links that join the two."""
     routes = _checked(asked, answer, fabric, len(sources))
-    far = np.flatnonzero(sources != destinations)
+    apart = sources != destinations
+    far: IntArray | slice = slice(None) if apart.all() else np.flatnonzero(apart)
     begin, end = routes.offsets[:-1][far], routes.offsets[1:][far]
     if (begin == end).any():
-        flow = int(far[(begin == end).argmax()])
+        flow = int(np.flatnonzero(apart)[(begin == end).argmax()])
         raise _misses(asked, fabric, sources[flow], destinations[flow], "has no links")
     for what, link, ends, nodes in (
         ("leaves its source", begin, fabric.sources, sources),
         ("enters its destination", end - 1, fabric.destinations, destinations),
     ):
         # Most routes are paths in order; in others the link at the end is anywhere.
-        loose = far[ends[routes.links[link]] != nodes[far]]
-        if len(loose):
+        elsewhere = ends[routes.links[link]] != nodes[far]
+        if elsewhere.any():
+            loose = np.flatnonzero(apart)[elsewhere]
             counts = routes.offsets[loose + 1] - routes.offsets[loose]
             at_end = ends[routes.links_of(loose)] == np.repeat(nodes[loose], counts)
             found = np.logical_or.reduceat(at_end, np.cumsum(counts) - counts)

@@ -15,6 +15,9 @@ from fredfw.fabric.lattice import Axis, Lattice, Series
 from fredfw.fabric.routing import Router, tree_of_paths
 from fredfw.typing import IntArray
 
+# Routes of so many links are laid out link by link.
+_FEW = 8
+
 
 @frozen
 class DimensionOrderRouter(Router):
@@ -208,6 +211,9 @@ def _joined(runs: list[Series], flows: int) -> tuple[IntArray, IntArray]:
     """Return the offsets of ``flows`` and their links: of each, those of ``runs`` one after the other."""
     if not runs:
         return np.zeros(flows + 1, dtype=np.intp), np.zeros(0, dtype=np.intp)
+    columns = _columns(runs)
+    if columns is not None:
+        return np.arange(0, flows * len(columns) + 1, len(columns)), np.stack(columns, axis=1).ravel()
     first, step, count = (np.empty((flows, len(runs)), dtype=np.intp) for _ in range(3))
     for number, run in enumerate(runs):
         first[:, number], step[:, number], count[:, number] = run
@@ -221,3 +227,17 @@ def _joined(runs: list[Series], flows: int) -> tuple[IntArray, IntArray]:
     links[begin] = first
     links[begin[1:]] -= first[:-1] + (count[:-1] - 1) * step[:-1]
     return offsets, np.cumsum(links, out=links)
+
+
+def _columns(runs: list[Series]) -> list[IntArray] | None:
+    """Return the links of all flows, first to last, where all have as many in each of ``runs``, and few; else ``None``.
+
+    That is so where all go to a neighbour, or through one switch.
+    """
+    columns: list[IntArray] = []
+    for first, step, count in runs:
+        each = int(count[0])
+        if not 0 < each + len(columns) <= _FEW or (count != each).any():
+            return None
+        columns += [first + step * link if link else first for link in range(each)]
+    return columns

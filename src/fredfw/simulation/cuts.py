@@ -83,8 +83,10 @@ class _Partition:
     @classmethod
     def of(cls, fabric: Fabric, label: IntArray, sets: int) -> _Partition:
         start, end = label[fabric.sources], label[fabric.destinations]
-        apart = np.where(start != end, fabric.bandwidths, 0.0)
-        leave, enter = (np.bincount(ends, apart, sets + 1).astype(float, copy=False)[:sets] for ends in (start, end))
+        apart, bandwidths = start != end, fabric.bandwidths
+        if not apart.all():
+            start, end, bandwidths = start[apart], end[apart], bandwidths[apart]
+        leave, enter = (np.bincount(one, bandwidths, sets + 1).astype(float, copy=False)[:sets] for one in (start, end))
         return cls(fabric, label, enter, leave)
 
     def parts(self, nodes: IntArray) -> Parts:

@@ -102,6 +102,7 @@ class Lowering:
         self._prices: dict[Hashable, tuple[Schedule, Price | None]] = {}
         self._activities: dict[tuple[int, int], IntArray] = {}
         self._rows: dict[int, tuple[Phase, Ends]] = {}
+        self._columns: dict[tuple[int, int], Ends] = {}  # of phases whose rows are flows as they are
         self._routes: dict[Hashable, Routes] = {}
         self._flow_sets: dict[Hashable, tuple[object, FlowSet]] = {}
         self._held = 0
@@ -295,7 +296,13 @@ class Lowering:
         """Return the ends of the flows of ``phase``, in the order in which ``phase()`` has them in each group."""
         known = self._rows.get(id(phase))
         if known is None:
-            known = self._rows[id(phase)] = phase, _merge(phase)
+            # Phases that all reduce, or none of whose rows do, have the same ends where they share both columns.
+            columns = (id(phase.source), id(phase.destination)) if phase.reduce.strides == (0,) else (0, 0)
+            ends = None if phase.stream is not None else self._columns.get(columns)
+            ends = _merge(phase) if ends is None else ends
+            if columns != (0, 0) and ends.sources is phase.source:
+                self._columns[columns] = ends
+            known = self._rows[id(phase)] = phase, ends
         return known[1]
 
     def _routed(self, key: Hashable, build: Callable[[Router], Routes]) -> Routes:

@@ -556,3 +556,19 @@ def test_a_flow_at_its_cap_does_not_wait_for_others(rates_of: Callable[..., tupl
     rates, passes = rates_of(offsets, links, None, np.array([1.0, np.inf]), np.array([2.0, 0.5]))
     assert rates.tolist() == [1.0, 0.5]
     assert passes == 1
+
+
+@given(st.data())
+def test_flows_apart_have_the_same_bits_in_either_way(data: st.DataObject) -> None:
+    # No link is crossed twice; some flows have no link, some a cap, some links are closed.
+    lengths = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=4))
+    offsets = np.cumsum([0, *lengths])
+    links = np.array(data.draw(st.permutations(range(12))), dtype=np.intp)[: offsets[-1]]
+    number = st.floats(0, 1e12, allow_subnormal=False)
+    capacities = np.array(data.draw(st.lists(number, min_size=12, max_size=12)))
+    caps = np.array(data.draw(st.lists(number | st.just(np.inf), min_size=len(lengths), max_size=len(lengths))))
+    (rates, passes), (known, others) = (one(offsets, links, None, caps, capacities) for one in (max_min, by_passes))
+    assert rates.tobytes() == known.tobytes()
+    expected = [min([cap, *capacities[links[a:b]]]) for cap, a, b in zip(caps, offsets, offsets[1:], strict=False)]
+    assert rates.tolist() == expected
+    assert passes == others == (len(links) > 0)
