@@ -268,7 +268,7 @@ class _Group:
         among[nodes] = True
         leaves, enters = among[fabric.sources], among[fabric.destinations]
         first, last, direct = (
-            float(fabric.latencies[links].min(initial=np.inf)) for links in (leaves, enters, leaves & enters)
+            float(fabric.latencies.min(initial=np.inf, where=links)) for links in (leaves, enters, leaves & enters)
         )
         latency = min(direct, first + last)
         return cls(nodes, cuts.ends(nodes), tuple(cuts.parts(nodes)), tuple(cuts.halves(nodes)), latency)

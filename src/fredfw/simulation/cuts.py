@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from attrs import frozen
+from numpy.typing import NDArray
 
 from fredfw.fabric import Fabric
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -82,6 +84,7 @@ class _Partition:
 
     @classmethod
     def of(cls, fabric: Fabric, label: IntArray, sets: int) -> _Partition:
+        label = _narrow(label, sets)
         start, end = label[fabric.sources], label[fabric.destinations]
         apart, bandwidths = start != end, fabric.bandwidths
         if not apart.all():
@@ -147,7 +150,8 @@ class Cuts:
             middle = (self._low[:, dimension] + self._high[:, dimension] + 1) // 2
             runs = min(size, _POSITIONS)
             position = middle * runs // size
-            ends = position[fabric.sources], position[fabric.destinations]
+            narrow = _narrow(position, runs)
+            ends = narrow[fabric.sources], narrow[fabric.destinations]
             cuts.append((position, *across(*ends, fabric.bandwidths, runs)))
         return cuts
 
@@ -172,10 +176,18 @@ def across(starts: IntArray, ends: IntArray, amounts: FloatArray, positions: int
         amounts: ``(k,)`` what is summed.
         positions: How many there are.
     """
-    table = np.bincount(starts * positions + ends, amounts, positions**2).reshape(positions, positions)
+    crosses = starts != ends
+    cells = starts[crosses].astype(np.intp) * positions + ends[crosses]
+    # Without amounts, ``bincount`` returns integers.
+    table = np.bincount(cells, amounts[crosses], positions**2).astype(float, copy=False).reshape(positions, positions)
     cut = np.arange(positions - 1)
     up, down = (one.cumsum(axis=0)[:, ::-1].cumsum(axis=1)[:, ::-1][cut, cut + 1] for one in (table, table.T))
     return up, down
+
+
+def _narrow(numbers: IntArray, most: int) -> NDArray[Any]:
+    """Return ``numbers`` up to ``most`` in few bytes, for they are looked up for every link."""
+    return numbers.astype(np.min_scalar_type(most))
 
 
 def _between(fabric: Fabric, starts: BoolArray, ends: BoolArray) -> float:
@@ -193,12 +205,14 @@ def _extents(fabric: Fabric, positions: IntArray) -> tuple[IntArray, IntArray]:
     known[fabric.npus] = True
     if known.all():
         return low, high
-    near = np.concatenate([fabric.sources, fabric.destinations])
-    far = np.concatenate([fabric.destinations, fabric.sources])
+    joins = ~(known[fabric.sources] & known[fabric.destinations])
+    sources, destinations = fabric.sources[joins], fabric.destinations[joins]
+    near, far = np.concatenate([sources, destinations]), np.concatenate([destinations, sources])
     while (steps := known[near] & ~known[far]).any():
         here, there = near[steps], far[steps]
         low[there] = np.iinfo(np.intp).max
-        np.minimum.at(low, there, low[here])
-        np.maximum.at(high, there, high[here])
+        for dimension in range(positions.shape[1]):
+            np.minimum.at(low[:, dimension], there, low[here, dimension])
+            np.maximum.at(high[:, dimension], there, high[here, dimension])
         known[there] = True
     return low, high

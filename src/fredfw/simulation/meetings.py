@@ -66,11 +66,13 @@ class _Users:
             self._free.append(count)
         stay.bit = self._free.pop()
         self._stays[stay.bit] = stay
-        self._bits[stay.flows.routes.links, stay.bit >> 3] |= np.uint8(1 << (stay.bit & 7))
+        column = self._bits[:, stay.bit >> 3]
+        column[stay.flows.routes.links] |= np.uint8(1 << (stay.bit & 7))
 
     def remove(self, stay: Stay) -> None:
         """Note that ``stay`` uses them no more."""
-        self._bits[stay.flows.routes.links, stay.bit >> 3] &= np.uint8(255 - (1 << (stay.bit & 7)))
+        column = self._bits[:, stay.bit >> 3]
+        column[stay.flows.routes.links] &= np.uint8(255 - (1 << (stay.bit & 7)))
         self._stays[stay.bit] = None
         self._free.append(stay.bit)
 
