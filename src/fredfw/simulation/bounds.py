@@ -374,15 +374,14 @@ def _latencies(fabric: Fabric, node: int, *, reverse: bool = False) -> FloatArra
     Bellman-Ford, which goes on only from nodes that came closer: about one pass per hop.
     """
     far, (offsets, order) = (fabric.sources, fabric.entering) if reverse else (fabric.destinations, fabric.leaving)
-    far, latencies = far[order], fabric.latencies[order]  # node by node, as they will be asked for
     seconds = np.full(len(fabric.kinds), np.inf)
     seconds[node] = 0.0
     latest = np.empty(len(seconds), dtype=np.intp)
     closer = np.array([node])
     while closer.size:
         degree = offsets[closer + 1] - offsets[closer]
-        links = ranges(offsets[closer], degree)
-        arrival, ends = np.repeat(seconds[closer], degree) + latencies[links], far[links]
+        links = order[ranges(offsets[closer], degree)]
+        arrival, ends = np.repeat(seconds[closer], degree) + fabric.latencies[links], far[links]
         sooner = arrival < seconds[ends]
         arrival, ends = arrival[sooner], ends[sooner]
         np.minimum.at(seconds, ends, arrival)
