@@ -106,17 +106,15 @@ class Meetings:
         self._statistics = statistics
         self._here: dict[Stay, None] = {}
         self._turning: dict[Stay, None] = {}  # those whose parts take turns
-        self._users: _Users | None = None  # from the first repetitions on that are simulated as one
+        # Made when somebody asks whom he meets, and those who came since are added then; often nobody is left.
+        self._users: _Users | None = None
+        self._new: dict[Stay, None] = {}
         self.compressed: dict[Stay, None] = {}
 
     def enter(self, flows: FlowSet, now: float, setup: float, again: float) -> Stay:
         """Note that ``flows`` are let in ``now``, and pay ``setup`` seconds first and ``again`` at each repetition."""
         stay = Stay(flows, (now, setup, again))
-        if flows.repeat > 1 and self._users is None:
-            self._users = _Users(self._links)
-            for other in self._here:
-                self._users.add(other)
-        for other in self._met(flows) if self.compressed or flows.repeat > 1 else ():
+        for other in self._met(flows) if self._here and (self.compressed or flows.repeat > 1) else ():
             turns = flows.takes_turns or other.flows.takes_turns
             if stay.pace == other.pace and flows.repeat == other.flows.repeat and not turns:
                 partner: list[tuple[float, float]] = []
@@ -132,8 +130,7 @@ class Meetings:
             self.compressed[stay] = None
         if flows.takes_turns:
             self._turning[stay] = None
-        if self._users is not None:
-            self._users.add(stay)
+        self._new[stay] = None
         return stay
 
     def leave(self, stay: Stay, when: Callable[[], FloatArray]) -> None:
@@ -141,7 +138,9 @@ class Meetings:
         del self._here[stay]
         self.compressed.pop(stay, None)
         self._turning.pop(stay, None)
-        if self._users is not None:
+        if stay in self._new:
+            del self._new[stay]
+        elif self._users is not None:
             self._users.remove(stay)
         if stay.flows.repeat == 1 and not stay.guests and not stay.partners:
             return  # it has met nothing that matters
@@ -166,12 +165,16 @@ class Meetings:
 
     def _met(self, flows: FlowSet) -> Iterator[Stay]:
         """Yield those here that ``flows`` meet, if one of the two is repeated."""
-        assert self._users is not None  # there are repetitions
         others = self._here if flows.repeat > 1 else self.compressed
         # Where parts take turns, the other parts of the same flows are on their way soon, and not known here.
         if flows.takes_turns:
             yield from others
             return
+        if self._users is None:
+            self._users = _Users(self._links)
+        for other in self._new:
+            self._users.add(other)
+        self._new.clear()
         met = dict.fromkeys(self._users.of(flows.routes.links)) | self._turning
         if not self._local:
             # Where a policy is not local, a class may stop another with which it shares no link.
