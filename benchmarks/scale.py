@@ -68,6 +68,27 @@ def all_reduce(npus: int, *, dimensions: int, algorithm: str) -> Counters:
     return FRAMEWORK.simulate_collective(fabric, "all-reduce", size="100 MB", algorithm=algorithm).statistics
 
 
+def by_kind(npus: int, *, inner: tuple[str, ...]) -> Counters:
+    """All-reduce along unlike dimensions, the outermost of which is a switch, each with the steps that fit its kind."""
+    outer = npus // math.prod(int(one.split()[1]) for one in inner)
+    bandwidths = {"ring": "200 GB/s", "fully-connected": "700 GB/s"}
+    fabric = FRAMEWORK.topology(
+        "multi-dimensional",
+        dimensions=[*inner, f"switch {outer}"],
+        bandwidths=[*(bandwidths[one.split()[0]] for one in inner), "100 GB/s"],
+        latencies="500 ns",
+    ).build()
+    return FRAMEWORK.simulate_collective(
+        fabric, "all-reduce", size="1 GB", algorithm="hierarchical", steps="by-kind"
+    ).statistics
+
+
+def pod(npus: int) -> Counters:
+    """All-reduce by the fastest of all algorithms on a TPU v4 pod, a 3D torus."""
+    fabric = FRAMEWORK.topology("torus", dimensions=cube(npus, 3), link_bandwidth="50 GB/s").build()
+    return FRAMEWORK.simulate_collective(fabric, "all-reduce", size="1 GB").statistics
+
+
 def switch(npus: int) -> Counters:
     """Direct all-to-all through one switch."""
     fabric = FRAMEWORK.topology("switch", npus=npus).build()
@@ -188,6 +209,13 @@ FAMILIES = {
     "hierarchical on a 3D torus": Family(
         partial(all_reduce, dimensions=3, algorithm="hierarchical"), "NPUs", (64, 4096, 65536, MILLION)
     ),
+    "by kind on Ring 16 x FC 8 x Switch": Family(
+        partial(by_kind, inner=("ring 16", "fully-connected 8")), "NPUs", (1024, 65536), (MILLION,)
+    ),
+    "by kind on Ring 16 x FC 8 x Ring 16 x Switch": Family(
+        partial(by_kind, inner=("ring 16", "fully-connected 8", "ring 16")), "NPUs", (4096, 65536), (MILLION,)
+    ),
+    "auto on a 3D torus": Family(pod, "NPUs", (64, 512, 4096)),
     "all-to-all, switch": Family(switch, "NPUs", (64, 256, 1024)),
     "all-to-all, mesh without latency": Family(partial(mesh, latency="0 s"), "NPUs", (64, 144, 256), (576, 1024)),
     "all-to-all, mesh with 500 ns a hop": Family(partial(mesh, latency="500 ns"), "NPUs", (64, 144, 256), (576, 1024)),
