@@ -3,9 +3,10 @@
 A block that is a chain of computations and collectives of the same ranks is run by *units*: ranks that begin and end
 each of its tasks together. A unit that starts a repetition has nothing else under way. So as long as no other flow can
 affect its own, each repetition takes as long as the one before. That is so where nothing is under way but units in the
-middle of their blocks, their flows are of one class, and no link that units share can ever be full: the rates that each
-unit has alone are max-min fair for all of them then. It ends when the first unit gets to the last repetition of its
-block, and when that is, is known. Until then no unit need be simulated.
+middle of their blocks, their flows are of one class, and no link that it shares with others can ever be full: the rates
+that it has alone are max-min fair then, and those of the others are the same with it and without it. It ends when the
+first unit gets to the last repetition of its block. When that is, is known for units that are alone, and for those that
+affect each other it is known when it is at the earliest. Until then the unit need not be simulated.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from fredfw.simulation.timeline import Span
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskGraph
 
+# A repetition takes this share of the sum of what its parts take at least, or more, however it is rounded.
+_SURELY = 1 - 1e-9
 # A block of fewer repetitions has none to jump over.
 _LEAST = 4
 
@@ -79,10 +82,12 @@ class Unit:
         block: It.
         loads: Bytes of a repetition on each of the ``(links,)``, by label.
         peaks: ``(links,)`` bytes per second that it never exceeds.
+        moving: Seconds that the collectives of a repetition take at least.
         classes: Of its flows.
         since: When the repetition began that it is in, or the first of those that it jumps over.
         left: Repetitions from then on.
         period: Seconds of each; NaN if not known.
+        least: Seconds of each at least.
         cycle: The spans of a repetition.
         jumps: Repetitions that it jumps over.
     """
@@ -90,17 +95,19 @@ class Unit:
     block: Block
     loads: dict[str, FloatArray]
     peaks: FloatArray
+    moving: float
     classes: frozenset[int]
     since: float = math.nan
     left: int = 0
     period: float = math.nan
+    least: float = 0.0
     cycle: list[Span] = field(factory=list)
     jumps: int = 0
 
     @property
     def leaves(self) -> float:
-        """When it gets to the last repetition, if nothing disturbs it."""
-        return self.since + (self.left - 1) * self.period
+        """When it gets to the last repetition, if nothing disturbs it, or else at the earliest."""
+        return self.since + (self.left - 1) * (self.least if math.isnan(self.period) else self.period)
 
 
 @define(eq=False)
@@ -180,10 +187,14 @@ class Repeats:
         if unit is None:
             return None
         unit.since, unit.left = now, block.times - 1 - block.repetition(task)
-        others = self._active()
-        if others is None or not self._apart([unit, *others]):
-            return None
         cycle = _cycle(spans, block)
+        if cycle:
+            computing = sum(one.end - one.start for one in cycle if self._tasks.kinds[one.task] == COMPUTE)
+            unit.least = (computing + unit.moving) * _SURELY
+        others = self._active()
+        if others is None or not self._apart(unit, others):
+            unit.period = math.nan
+            return None
         if cycle and cycle[0].start >= self._quiet_since:
             unit.cycle, unit.period = cycle, now - cycle[0].start
         if not unit.period > 0:  # or not known
@@ -223,13 +234,13 @@ class Repeats:
                 found.append(unit)
         return found
 
-    def _apart(self, units: Sequence[Unit]) -> bool:
-        """Return whether the flows of ``units`` do not affect each other."""
-        if len(frozenset().union(*(one.classes for one in units))) > 1:
+    def _apart(self, unit: Unit, others: Sequence[Unit]) -> bool:
+        """Return whether the flows of ``unit`` and those of ``others`` do not affect each other."""
+        if len(unit.classes.union(*(one.classes for one in others))) > 1:
             return False
-        peaks = np.array([one.peaks for one in units])
-        shared = np.count_nonzero(peaks, axis=0) > 1
-        return bool((peaks.sum(axis=0) <= self._bandwidths)[shared].all())
+        theirs: FloatArray = np.sum([one.peaks for one in others], axis=0) if others else np.zeros(len(unit.peaks))
+        shared = (unit.peaks > 0) & (theirs > 0)
+        return bool((unit.peaks + theirs <= self._bandwidths)[shared].all())
 
     def _unit(self, block: Block, ranks: IntArray) -> Unit | None:
         """Return the unit of ``ranks``, or ``None`` if what its flows do is not known beforehand."""
@@ -241,13 +252,13 @@ class Repeats:
     def _built(self, block: Block, ranks: IntArray) -> Unit | None:
         tasks, count = self._tasks, len(self._bandwidths)
         loads: dict[str, FloatArray] = {}
-        peaks = np.zeros(count)
+        peaks, moving = np.zeros(count), 0.0
         for task in block.tasks(1):
             if tasks.kinds[task] == COMPUTE:
                 continue
             table, label = tasks.table(task), tasks.labels[task]
             mine = np.isin(table.groups[:, 0], ranks)
-            peak = np.zeros(count)
+            peak, least = np.zeros(count), 0.0
             for share in tasks.planned(task):
                 groups = np.flatnonzero(mine if share.served is None else mine & share.served)
                 found = self._foreseen(share.plan.schedule, table.nodes[groups], label) if len(groups) else None
@@ -256,12 +267,16 @@ class Repeats:
                 if found is not None:
                     loads[label] = loads.get(label, np.zeros(count)) + found[0]
                     peak += found[1]
+                    least = max(least, found[2])
             np.maximum(peaks, peak, out=peaks)
+            moving += least
         used = {tasks.priority[label] for label in loads}
-        return Unit(block, loads, peaks, frozenset(used))
+        return Unit(block, loads, peaks, moving, frozenset(used))
 
-    def _foreseen(self, schedule: Schedule, groups: IntArray, label: str) -> tuple[FloatArray, FloatArray] | None:
-        """Return the bytes on each of the ``(links,)`` and the bytes per second that are never exceeded.
+    def _foreseen(
+        self, schedule: Schedule, groups: IntArray, label: str
+    ) -> tuple[FloatArray, FloatArray, float] | None:
+        """Return the bytes on each of the ``(links,)``, the bytes per second never exceeded, and the least seconds.
 
         ``None`` where they are decided when flows start.
         """
@@ -270,6 +285,8 @@ class Repeats:
         loads = np.zeros(count)
         keys: list[IntArray] = [np.zeros(0, dtype=np.intp)]  # of sender and link
         rates: list[FloatArray] = [np.zeros(0)]
+        # Rank by rank, only what a rank sends itself is sure to be over before it goes on.
+        draining = np.zeros(groups.size)
         for index, phase in enumerate(schedule.phases):
             if not schedule.uniform(phase):
                 return None
@@ -287,13 +304,16 @@ class Repeats:
             ends = self._lowering.ends(phase)
             senders = np.concatenate([ends.sources, [sources[0] for sources, _ in ends.streams]]).astype(np.intp)
             sender = np.tile(senders, len(groups)) + np.repeat(np.arange(len(groups)), len(ends)) * schedule.ranks
+            drains = np.zeros(groups.size)
+            np.maximum.at(drains, sender, flows.totals / limit)
+            draining = draining + drains if turns else np.maximum(draining, drains)
             key, which = np.unique(sender[flow] * count + routes.links, return_inverse=True)
             keys.append(key if turns else key + index * groups.size * count)
             rates.append(np.bincount(which, limit[flow] * shares, len(key)).astype(float))
         key, which = np.unique(np.concatenate(keys), return_inverse=True)
         most = np.zeros(len(key))
         np.maximum.at(most, which, np.concatenate(rates))
-        return loads, np.bincount(key % count, most, count).astype(float)
+        return loads, np.bincount(key % count, most, count).astype(float), float(draining.max())
 
     def _is_chain(self, block: Block) -> bool:
         """Return whether each task of ``block`` comes after the one before it alone, on the same ranks."""
