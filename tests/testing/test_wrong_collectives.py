@@ -27,6 +27,9 @@ from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.testing import ConformanceError, check_collective
 from fredfw.testing.fabrics import grid
 
+# Each call of the kit starts another Python.
+pytestmark = pytest.mark.slow
+
 
 @frozen
 class Rings(CollectiveAlgorithm):

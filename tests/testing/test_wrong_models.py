@@ -27,6 +27,9 @@ from fredfw import (
 from fredfw.testing import ConformanceError, check_placement, check_sharing_policy, check_workload
 from fredfw.typing import FloatArray, IntArray
 
+# Each call of the kit starts another Python.
+pytestmark = pytest.mark.slow
+
 
 @frozen
 class Steps(Workload):

@@ -15,6 +15,9 @@ from fredfw.testing import ConformanceError, check_router, check_topology
 from fredfw.testing.fabrics import StarRouter, grid, star
 from fredfw.typing import IntArray
 
+# Each call of the kit starts another Python.
+pytestmark = pytest.mark.slow
+
 
 @frozen
 class Loop(Topology):
