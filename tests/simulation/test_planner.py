@@ -29,7 +29,7 @@ from fredfw import (
 )
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import PluginError, RefusedError, ScheduleError, UnsupportedError
-from fredfw.fabric import Defaults
+from fredfw.fabric import Defaults, OpenAdmission
 from fredfw.simulation import Lowering, Planner
 from fredfw.simulation.planner import too_fast
 from fredfw.simulation.sharing import MaxMin
@@ -71,7 +71,7 @@ def ring(admission: type[Admission], npus: int = 4) -> Fabric:
         bandwidths=1e9,
         latencies=0.0,
         energies=0.0,
-        defaults=Defaults(admission=Admitting(admission)),
+        defaults=Defaults(admission=OpenAdmission() if admission is AlwaysStart else Admitting(admission)),
     )
 
 

@@ -111,6 +111,8 @@ class Fabric:
     node_names: Callable[[int], str] | None = None
 
     def __attrs_post_init__(self) -> None:
+        if not self.tiers.any():  # whoever changes the links of a fabric of one tier need not know of tiers
+            object.__setattr__(self, "tiers", _tiers(0))
         for name in ("bandwidths", "latencies", "energies", "tiers"):
             self._spread(name, self.sources.shape)
         for name in ("copies", "reduces"):

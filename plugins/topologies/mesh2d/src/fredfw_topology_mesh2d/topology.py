@@ -54,7 +54,6 @@ class Mesh2D(Topology):
             bandwidths=np.repeat([self.link_bandwidth, self.io_bandwidth], counts),
             latencies=np.repeat([self.link_latency, self.io_latency], counts),
             energies=np.repeat([self.link_energy, 0.0], counts),
-            tiers=0,
             copies=np.arange(npus + len(slots)) < npus,
             reduces=np.arange(npus + len(slots)) < npus,
             defaults=Defaults(router=XYRouter(), placement=SnakePlacement()),
