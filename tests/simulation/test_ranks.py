@@ -2,22 +2,36 @@
 
 import math
 from collections.abc import Iterator
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
-from attrs import define, evolve
+from attrs import define, evolve, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.collectives.schedule import carried
-from fredfw.fabric import Fabric, FlowSet, Operation
+from fredfw.fabric import Call, Costs, Fabric, FlowSet, Operation, Transport
 from fredfw.framework import Framework
-from fredfw.simulation import FlowNetwork, Lowering, MaxMin, RateSolver, ScheduleRun, StrictLinks
+from fredfw.simulation import (
+    Executor,
+    FlowNetwork,
+    Lowering,
+    MaxMin,
+    Planner,
+    RateSolver,
+    ScheduleRun,
+    StrictLinks,
+    Timeline,
+)
 from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.simulation.ranks import RankRun
 from fredfw.simulation.recurrence import Recurrence
+from fredfw.simulation.waits import last_awaited
 from fredfw.typing import FloatArray, IntArray
+from fredfw.workloads import GraphBuilder, TaskGraph, TaskKind
 
 FRAMEWORK = Framework()
 
@@ -99,9 +113,15 @@ class Group:
         self.schedule = schedule
         self.flows = list(flows_of(fabric, schedule, nodes))
         self.done: set[tuple[int, int, int]] = set()
+        self.entered = set(range(schedule.ranks))
         self.end = math.inf
 
+    def through(self, rank: int) -> bool:
+        return all((phase, one.repeat - 1, rank) in self.done for phase, one in enumerate(self.schedule.phases))
+
     def ready(self, phase: int, step: int, rank: int) -> bool:
+        if rank not in self.entered:
+            return False
         if step:
             return (phase, step - 1, rank) in self.done
         phases = self.schedule.phases
@@ -267,6 +287,13 @@ def foreseen(on: Fabric, schedule: Schedule, groups: IntArray, *, rendezvous: bo
     )
 
 
+def ends_of(recurrence: Recurrence) -> FloatArray:
+    """Return when the groups end if all ranks enter together."""
+    nodes = len(recurrence.steps[0].parties.sends)
+    ends: FloatArray = recurrence.ends(np.zeros(nodes)).reshape(recurrence.owners.max() + 1, -1).max(axis=1)
+    return ends
+
+
 @settings(max_examples=20, deadline=None)
 @given(lonely(), st.booleans())
 def test_the_recurrence_says_what_events_say(case: tuple[Fabric, Schedule, IntArray], rendezvous: bool) -> None:
@@ -277,11 +304,11 @@ def test_the_recurrence_says_what_events_say(case: tuple[Fabric, Schedule, IntAr
         events_only(patch)
         expected = simulated(on, schedule, groups, "rendezvous" if rendezvous else "per-rank")
     if found is not None:
-        assert found.ends == pytest.approx(expected, rel=1e-9)
+        assert ends_of(found) == pytest.approx(expected, rel=1e-9)
         assert simulated(on, schedule, groups, "rendezvous" if rendezvous else "per-rank") == pytest.approx(
-            found.ends, rel=1e-12
+            ends_of(found), rel=1e-12
         )
-        assert (found.ends <= simulated(on, schedule, groups, "stepwise") * (1 + 1e-12)).all()
+        assert (ends_of(found) <= simulated(on, schedule, groups, "stepwise") * (1 + 1e-12)).all()
 
 
 @pytest.mark.parametrize(
@@ -335,7 +362,7 @@ def test_a_ring_of_thousands_takes_what_its_steps_add_up_to(bandwidths: float | 
         times = [max(sent[rank], there[rank - 1]) for rank in range(ranks)]
     found = foreseen(on, schedule, on.npus[None, :], rendezvous=False)
     assert found is not None
-    assert found.ends == pytest.approx([max(times)], rel=1e-12)
+    assert ends_of(found) == pytest.approx([max(times)], rel=1e-12)
 
 
 def test_rings_along_the_columns_of_a_mesh_take_their_latencies_as_they_come() -> None:
@@ -421,7 +448,7 @@ def test_the_slowest_sender_sets_the_pace_of_all_steps() -> None:
     schedule = Schedule(Pattern.ALL_GATHER, 4, 100.0, 4, (phase,), owner=np.arange(4))
     found = foreseen(on, schedule, on.npus[None, :], rendezvous=False)
     assert found is not None
-    assert found.ends == pytest.approx([10.0 * 100_000], rel=1e-12)
+    assert ends_of(found) == pytest.approx([10.0 * 100_000], rel=1e-12)
 
 
 # --- others come to the links
@@ -522,3 +549,374 @@ def test_the_channel_that_is_free_takes_what_was_ready_first() -> None:
     )
     schedule = Schedule(Pattern.BROADCAST, 3, 100.0, 3, phases)
     assert simulated(on, schedule, on.npus[None, :3]) == pytest.approx([3.0])
+
+
+# --- ranks of a task graph
+
+
+class Job:
+    """A task of the oracle: a computation of so many seconds, or else a collective or transfer in groups."""
+
+    def __init__(self, ranks: list[int], after: list[int], seconds: float = math.nan) -> None:
+        self.ranks, self.after, self.seconds = ranks, after, seconds
+        self.groups: list[tuple[list[int], Group]] = []
+        self.eager = False  # whether the ranks of a group enter with the first
+        self.ready: dict[int, float] = {}
+        self.ends: dict[int, float] = {}  # of computations that have begun
+        self.done: dict[int, float] = {}
+
+
+def settle_jobs(jobs: list[Job], now: float) -> bool:
+    """Note what is ready, begun and done; return whether anything has changed."""
+    before = [(len(job.ready), len(job.ends), len(job.done)) for job in jobs]
+    for job in jobs:
+        for rank in job.ranks:
+            if all(rank in jobs[one].done for one in job.after if rank in jobs[one].ranks):
+                job.ready.setdefault(rank, now)
+            if job.ends.get(rank, math.inf) <= now * (1 + 1e-13):
+                job.done.setdefault(rank, now)
+        for members, group in job.groups:
+            for place, rank in enumerate(members):
+                if members[0 if job.eager else place] in job.ready:
+                    group.entered.add(place)
+                if group.through(place) and all(
+                    other.through(others.index(rank)) for others, other in job.groups if rank in others
+                ):
+                    job.done.setdefault(rank, now)
+    for rank in sorted({rank for job in jobs for rank in job.ranks}):
+        mine = [job for job in jobs if job.seconds == job.seconds and rank in job.ready and rank not in job.done]
+        if mine and not any(rank in job.ends for job in mine):
+            first = min(mine, key=lambda job: job.ready[rank])
+            first.ends[rank] = now + first.seconds
+    return before != [(len(job.ready), len(job.ends), len(job.done)) for job in jobs]
+
+
+def run_jobs(on: Fabric, jobs: list[Job], *, rendezvous: bool) -> None:
+    """Let everything happen, one event after the other; everything is looked at each time."""
+    groups = [group for job in jobs for _, group in job.groups]
+    flows, now = [flow for group in groups for flow in group.flows], 0.0
+    while True:
+        for flow in flows:
+            flow.arrived |= flow.arrival <= now * (1 + 1e-13)
+        while settle_jobs(jobs, now) | any(group.settle(now, rendezvous=rendezvous) for group in groups):
+            for flow in flows:
+                flow.arrived |= flow.arrival <= now
+        active = [flow for flow in flows if flow.started and not flow.drained]
+        rates = fair(on, active)
+        drains = [now + flow.left / rate for flow, rate in zip(active, rates, strict=True)]
+        due = [flow.arrival for flow in flows if flow.drained and not flow.arrived]
+        due += [end for job in jobs for rank, end in job.ends.items() if rank not in job.done]
+        if not drains and not due:
+            return
+        then = min(drains + due)
+        for flow, rate, end in zip(active, rates, drains, strict=True):
+            flow.left -= rate * (then - now)
+            if end <= then * (1 + 1e-13):
+                flow.drain(then)
+        now = then
+
+
+def executed(graph: TaskGraph, on: Fabric, fidelity: str, *, only_events: bool = False) -> Timeline:
+    """Simulate with one chunk a ring, which needs no channels."""
+    lowering, sharing = Lowering(on), MaxMin()
+    algorithms = FRAMEWORK.plugins.collectives
+    ring, direct = algorithms.get("ring")(**fields_of("ring")), algorithms.get("direct")()
+    with pytest.MonkeyPatch.context() as patch:
+        if only_events:
+            events_only(patch)
+        return Executor(
+            graph,
+            fabric=on,
+            network=FlowNetwork(on, sharing),
+            placement=np.arange(graph.ranks),
+            planner=Planner(on, sharing, lowering, {Pattern.ALL_REDUCE: (ring,), None: (direct,)}),
+            lowering=lowering,
+            compute_seconds=lambda flops, moved: flops + moved,
+            fidelity=fidelity,
+        ).run()
+
+
+def ends_by_rank(timeline: Timeline) -> dict[tuple[int, int], float]:
+    """Return when each rank ends each task."""
+    found: dict[tuple[int, int], float] = {}
+    for task, end, ranks in zip(timeline.task.tolist(), timeline.end.tolist(), timeline.ranks, strict=True):
+        for rank in ranks.tolist():
+            found[task, rank] = max(found.get((task, rank), 0.0), end)
+    return found
+
+
+def jobs_of(graph: TaskGraph, on: Fabric, *, rendezvous: bool) -> list[Job]:
+    jobs = []
+    for task, kind in enumerate(graph.kinds.tolist()):
+        table, after = graph.tables[graph.members[task]], graph.after(task).tolist()
+        job = Job(np.unique(table).tolist(), after, float(graph.seconds[task]))
+        jobs.append(job)
+        if kind == TaskKind.COMPUTE:
+            continue
+        pattern = graph.patterns[task]
+        assert pattern is not None
+        job.seconds, job.eager = math.nan, kind == TaskKind.TRANSFER and not rendezvous
+        name = "ring" if pattern is Pattern.ALL_REDUCE else "direct"
+        for members in table:
+            request = CollectiveRequest(pattern, len(members), float(graph.bytes[task]))
+            schedule = FRAMEWORK.plugins.collectives.get(name)(**fields_of(name)).plan(request, on.view(members))
+            group = Group(on, schedule, on.npus[members])
+            group.entered.clear()
+            job.groups.append((members.tolist(), group))
+    return jobs
+
+
+@st.composite
+def graphs(draw: st.DrawFn, shapes: list[tuple[int, int]]) -> TaskGraph:
+    """Return computations of any duration, and collectives and transfers among ranks that get ready at any time."""
+    builder, computations = GraphBuilder(8), list[int]()
+    for number in range(draw(st.integers(2, 6))):
+        after = sorted(draw(st.sets(st.integers(0, number - 1), max_size=3))) if number else []
+        order = draw(st.permutations(range(8)))
+        what = draw(st.sampled_from(["compute", "compute", "reduce", "reduce", "exchange", "transfer"]))
+        if what == "compute":
+            seconds = draw(st.one_of(st.just(0.0), st.floats(0.1, 30.0)))
+            # A rank's computations one after the other, for rounding may decide which of two is ready first.
+            after = sorted({*after, *computations})
+            ranks = sorted(order[: draw(st.integers(1, 8))])
+            computations.append(builder.compute(str(number), ranks, seconds=seconds, after=after))
+        elif what == "transfer":
+            groups = [order[:2], order[2:4]] if draw(st.booleans()) else [order[:3]]
+            builder.transfer(str(number), groups, draw(st.floats(1.0, 2000.0)), label="pp", after=after)
+        else:
+            shape = draw(st.sampled_from(shapes))
+            table = np.array(order)[: shape[0] * shape[1]].reshape(shape)
+            pattern = Pattern.ALL_REDUCE if what == "reduce" else Pattern.ALL_TO_ALL
+            builder.collective(str(number), pattern, table, draw(st.floats(1.0, 2000.0)), label="dp", after=after)
+    return builder.build()
+
+
+SHAPES = [(1, 8), (1, 4), (2, 4), (2, 3), (3, 2)]
+
+
+@settings(max_examples=15, deadline=None)
+@given(graphs(SHAPES), st.sampled_from([MESH, TREE, SWITCH]), st.integers(0, 1000), st.booleans(), st.booleans())
+def test_ranks_enter_and_leave_collectives_when_the_rule_says(
+    graph: TaskGraph, on: Fabric, seed: int, rendezvous: bool, only_events: bool
+) -> None:
+    on = uneven(on, seed)
+    jobs = jobs_of(graph, on, rendezvous=rendezvous)
+    run_jobs(on, jobs, rendezvous=rendezvous)
+    fidelity = "per-rank-rendezvous" if rendezvous else "per-rank"
+    timeline = executed(graph, on, fidelity, only_events=only_events)
+    assert ends_by_rank(timeline) == pytest.approx(
+        {(task, rank): end for task, job in enumerate(jobs) for rank, end in job.done.items()}, rel=1e-9, abs=1e-9
+    )
+    check_account(timeline)
+
+
+def check_account(timeline: Timeline) -> None:
+    """Check that each span begins when the one ends that made it start, and that all time is accounted for."""
+    caused = timeline.trigger >= 0
+    assert (timeline.end >= timeline.start).all()
+    assert timeline.start[caused].tolist() == timeline.end[timeline.trigger[caused]].tolist()
+    assert not timeline.start[~caused].any()
+    total = np.sum(list(timeline.breakdown_by_rank.values()), axis=0)
+    assert total == pytest.approx(np.full(timeline.graph.ranks, timeline.duration), rel=1e-9)
+
+
+@frozen
+class Launching(Transport):
+    """A collective takes some seconds to launch, at each rank."""
+
+    name: ClassVar[str] = "launching"
+
+    seconds: float = 0.0
+
+    def costs(self, call: Call, fabric: Fabric) -> Costs:
+        del call, fabric
+        return Costs(launch=self.seconds)
+
+
+@pytest.mark.parametrize(("launch", "only_events"), [(0.0, False), (0.0, True), (2.0, False), (2.0, True)])
+@pytest.mark.parametrize("late", [0.3, 10.0])
+def test_a_late_rank_holds_up_its_ring_by_its_own_hops(late: float, launch: float, only_events: bool) -> None:
+    """Six steps of 1 s and hops of 0.25 s. What rank 0 delays by ``late`` comes to rank r after r hops, or 4 more.
+
+    Otherwise a rank waits for six hops of those that were in time.
+    """
+    on, builder = fabric("torus", dimensions=[4]), GraphBuilder(4)
+    on = on.with_defaults(transport=Launching(launch))
+    done = builder.compute("work", [0], seconds=late)
+    builder.collective("reduce", Pattern.ALL_REDUCE, [[0, 1, 2, 3]], 400.0, label="dp", after=[done])
+    timeline = executed(builder.build(), on, "per-rank", only_events=only_events)
+    hops = [4, 5, 6, 3]
+    ends = [6 * 1.0 + max(6 * 0.25 if rank != 2 else 5 * 0.25, late + hops[rank] * 0.25) for rank in range(4)]
+    found = ends_by_rank(timeline)
+    assert [found[1, rank] for rank in range(4)] == pytest.approx([launch + end for end in ends], rel=1e-12)
+    assert timeline.duration == pytest.approx(late + launch + 6 * 1.25)
+    check_account(timeline)
+    # All wait for rank 0, whose computation is a bubble to them; the rest is the collective.
+    assert timeline.breakdown_by_rank["bubble"] == pytest.approx(np.array([0.0, late, late, late]))
+    assert timeline.breakdown_by_rank["dp"] == pytest.approx(np.full(4, launch + 6 * 1.25))
+
+
+def test_a_sender_goes_on_when_its_bytes_have_left_and_a_receiver_when_they_are_there() -> None:
+    """100 bytes at 100 B/s over two links of 0.25 s each."""
+    builder = GraphBuilder(8)
+    sent = builder.transfer("send", [[0, 1]], 100.0, label="pp")
+    builder.compute("work", [0, 1], seconds=1.0, after=[sent])
+    expected = {"stepwise": (1.5, 1.5), "per-rank": (1.0, 1.5), "per-rank-rendezvous": (1.0, 1.5)}
+    for fidelity, (sender, receiver) in expected.items():
+        found = ends_by_rank(executed(builder.build(), SWITCH, fidelity))
+        assert (found[0, 0], found[0, 1]) == pytest.approx((sender, receiver))
+        assert (found[1, 0], found[1, 1]) == pytest.approx((sender + 1.0, receiver + 1.0))
+
+
+@pytest.mark.parametrize(("fidelity", "ends"), [("per-rank", (1.0, 1.5)), ("per-rank-rendezvous", (6.0, 6.5))])
+def test_with_rendezvous_a_transfer_waits_for_its_receiver(fidelity: str, ends: tuple[float, float]) -> None:
+    builder = GraphBuilder(8)
+    busy = builder.compute("work", [1], seconds=5.0)
+    builder.transfer("send", [[0, 1]], 100.0, label="pp", after=[busy])
+    found = ends_by_rank(executed(builder.build(), SWITCH, fidelity))
+    assert (found[1, 0], found[1, 1]) == pytest.approx(ends)
+
+
+def test_a_rank_that_is_late_for_what_is_there_already_is_not_too_fast() -> None:
+    """The leaf has what it waits for at once; the time that no algorithm can beat counts from the first entry."""
+    builder = GraphBuilder(8)
+    busy = builder.compute("work", [1], seconds=50.0)
+    builder.collective("copy", Pattern.BROADCAST, [[0, 1]], 100.0, label="dp", after=[busy])
+    graph, lowering, sharing = builder.build(), Lowering(SWITCH), MaxMin()
+    direct = FRAMEWORK.plugins.collectives.get("direct")()
+    executor = Executor(
+        graph,
+        fabric=SWITCH,
+        network=FlowNetwork(SWITCH, sharing),
+        placement=np.arange(8),
+        planner=Planner(SWITCH, sharing, lowering, {None: (direct,)}),
+        lowering=lowering,
+        compute_seconds=lambda flops, moved: flops + moved,
+        fidelity="per-rank",
+    )
+    timeline = executor.run()
+    assert ends_by_rank(timeline) == pytest.approx({(0, 1): 50.0, (1, 0): 1.0, (1, 1): 50.0})
+    assert not executor.notes
+
+
+@st.composite
+def chains(draw: st.DrawFn, ranks: int, *, alike: bool) -> TaskGraph:
+    """Return computations and ring collectives of all ranks, one after the other."""
+    builder, after = GraphBuilder(ranks), list[int]()
+    for number in range(draw(st.integers(1, 3))):
+        for rank in range(1 if alike else ranks):
+            seconds = draw(st.floats(0.0, 5.0))
+            who = range(ranks) if alike else [rank]
+            after.append(builder.compute(f"work {number} {rank}", who, seconds=seconds, after=after[-1:]))
+        size = draw(st.floats(1.0, 3000.0))
+        done = builder.collective(str(number), Pattern.ALL_REDUCE, [range(ranks)], size, label="dp", after=after)
+        after = [done]
+    return builder.build()
+
+
+@settings(max_examples=15, deadline=None)
+@given(chains(5, alike=False), st.integers(0, 1000), st.booleans())
+def test_where_flows_meet_nobody_no_rank_is_later_than_with_barriers(
+    graph: TaskGraph, seed: int, only_events: bool
+) -> None:
+    on = uneven(fabric("torus", dimensions=[5]), seed)
+    found = ends_by_rank(executed(graph, on, "per-rank", only_events=only_events))
+    for key, end in ends_by_rank(executed(graph, on, "stepwise")).items():
+        assert found[key] <= end * (1 + 1e-12)
+
+
+@settings(max_examples=15, deadline=None)
+@given(chains(5, alike=True))
+def test_where_all_ranks_of_a_graph_do_the_same_all_fidelities_agree(graph: TaskGraph) -> None:
+    on = fabric("torus", dimensions=[5])
+    found = [ends_by_rank(executed(graph, on, fidelity)) for fidelity in FIDELITIES]
+    for one in found[1:]:
+        assert one == pytest.approx(found[0], rel=1e-12)
+
+
+def staggered(
+    case: tuple[Fabric, Schedule, IntArray], delays: list[float], when: float, *, rendezvous: bool
+) -> tuple[FloatArray, IntArray]:
+    """Return when nodes are through that enter after ``delays``, and the last that each waits for; others disturb."""
+    on, schedule, members = case
+    network, nodes = FlowNetwork(on, StrictLinks()), members.size
+    ends, awaited = np.full(nodes, np.nan), np.full(nodes, -1)
+
+    def through(done: IntArray, marks: IntArray) -> None:
+        assert np.isnan(ends[done]).all()
+        ends[done], awaited[done] = network.now, marks
+
+    run = RankRun(
+        network,
+        Lowering(on),
+        schedule,
+        on.npus[members],
+        lambda _: None,
+        on_through=through,
+        priority=1,
+        rendezvous=rendezvous,
+    )
+    entering = sorted(zip(delays, range(nodes), strict=False))
+    for mark, (delay, node) in enumerate(entering):
+        network.schedule(delay, partial(run.enter, np.array([node]), mark))
+    if when:
+        routes = on.defaults.router.route(on, on.npus[:2], on.npus[1:3])
+        flows = FlowSet(routes, np.array([300.0, 500.0]), np.zeros(2, dtype=np.intp), 1)
+        network.schedule(when, lambda: network.start(flows, lambda _: None))
+    network.advance()
+    assert network.idle
+    return ends, awaited
+
+
+DELAYS = st.one_of(st.sampled_from([0.0, 5.0, 13.0]), st.floats(0.0, 60.0))
+
+
+@settings(max_examples=20, deadline=None)
+@given(lonely(), st.lists(DELAYS, min_size=8, max_size=8), st.floats(1.0, 60.0), st.booleans())
+def test_entries_that_nobody_knows_yet_are_foreseen_as_they_come(
+    case: tuple[Fabric, Schedule, IntArray], delays: list[float], when: float, rendezvous: bool
+) -> None:
+    """A recurrence with some times at infinity, until others come to the links, says what events say."""
+    for disturbed_at in (0.0, when):
+        found, awaited = staggered(case, delays, disturbed_at, rendezvous=rendezvous)
+        with pytest.MonkeyPatch.context() as patch:
+            events_only(patch)
+            expected, known = staggered(case, delays, disturbed_at, rendezvous=rendezvous)
+        assert found == pytest.approx(expected, rel=1e-9)
+        assert awaited.tolist() == known.tolist()
+
+
+@settings(max_examples=15, deadline=None)
+@given(lonely(), st.permutations(range(8)), st.booleans())
+def test_the_last_entry_that_a_rank_waits_for(
+    case: tuple[Fabric, Schedule, IntArray], order: list[int], rendezvous: bool
+) -> None:
+    """A rank waits for an entry if it is never through without it."""
+    on, schedule, members = case
+    members, ranks = members[:1], schedule.ranks
+    recurrence = foreseen(on, schedule, on.npus[members], rendezvous=rendezvous)
+    if recurrence is None:
+        return
+    marks = np.array([mark for mark in order if mark < ranks])
+    waits = np.isinf([recurrence.ends(np.where(np.arange(ranks) == one, math.inf, 0.0)) for one in range(ranks)])
+    found = last_awaited(Lowering(on), schedule, marks[None, :], rendezvous=rendezvous)
+    assert found[0].tolist() == np.where(waits, marks[:, None], -1).max(axis=0).tolist()
+
+
+def test_a_rank_that_is_through_with_a_phase_goes_on_where_others_have_not_entered() -> None:
+    """Others come to the links when a rank waits for its next phase, and another has not entered the first."""
+    on = uneven(fabric("torus", dimensions=[3, 2]), 0)
+    members = np.arange(6)[None, :]
+    case = on, by("hierarchical", on, members, Pattern.ALL_REDUCE), members
+    ends, awaited = staggered(case, [0.0, 13.0, 5.0, 0.0, 0.0, 0.0], 12.0, rendezvous=False)
+    assert (ends > 13.0).all()
+    assert awaited.tolist() == [5] * 6
+
+
+def test_ranks_that_enter_one_by_one_take_turns_on_channels() -> None:
+    on = fabric("torus", dimensions=[4, 2])
+    schedule = by("hierarchical", on, np.arange(8)[None, :], Pattern.ALL_REDUCE, chunks=4)
+    delays = [0.0, 9.0, 2.0, 3.0, 40.0, 1.0, 0.5, 7.0]
+    ends, awaited = staggered((on, schedule, np.arange(8)[None, :]), delays, 0.0, rendezvous=False)
+    assert (ends > 40.0).all()
+    assert awaited.tolist() == [7] * 8

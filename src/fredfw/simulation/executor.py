@@ -1,4 +1,8 @@
-"""Runs a task graph on a flow network: starts what is ready, rank by rank, and records what happened when."""
+"""Runs a task graph on a flow network: starts what is ready, rank by rank, and records what happened when.
+
+A collective begins in a group when all of its members are ready, and ends for all of them at once. Where ranks do not
+wait for each other, each enters it when it is ready itself, and is through with it on its own.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,12 @@ from fredfw.errors import DeadlockError
 from fredfw.fabric import Fabric
 from fredfw.simulation.assignment import COMPUTE, STREAMS, TRANSFER, Assignment, Part, Share
 from fredfw.simulation.bounds import LowerBounds
-from fredfw.simulation.fidelity import COMPRESSED, run_of
+from fredfw.simulation.entering import Entering
+from fredfw.simulation.fidelity import COMPRESSED, RENDEZVOUS, goes_rank_by_rank, run_of
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.planner import Planner
+from fredfw.simulation.ranks import RankRun
 from fredfw.simulation.repeats import Repeats, Unit
 from fredfw.simulation.timeline import Span, Timeline, recorded
 from fredfw.typing import FloatArray, IntArray
@@ -25,6 +31,8 @@ from fredfw.workloads import TaskGraph
 _VISIBLE = 0.002
 # What a deadlock report lists at most.
 _LISTED = 10
+# At one moment ranks enter collectives after all that ends.
+_ENTRIES = 1
 
 
 class _Waiting(NamedTuple):
@@ -42,6 +50,18 @@ class _Waiting(NamedTuple):
     task: int
     slots: IntArray
     ranks: IntArray
+    trigger: int
+
+
+class _Entry(NamedTuple):
+    """An entry of ranks into a collective.
+
+    Args:
+        time: When.
+        trigger: The span that made them ready.
+    """
+
+    time: float
     trigger: int
 
 
@@ -114,6 +134,7 @@ class Executor:
         self._lowering = lowering
         self._compute_seconds = compute_seconds
         self._fidelity = fidelity
+        self._rank_by_rank = goes_rank_by_rank(fidelity, network)
         self._seconds: list[float] = graph.seconds.tolist()
         self._flops: list[float] = graph.flops.tolist()
         self._tables = [self._tasks.table(task) for task in range(len(graph))]
@@ -127,6 +148,9 @@ class Executor:
         self._busy = np.zeros(graph.ranks, dtype=bool)
         self._freed_by = np.full(graph.ranks, -1)
         self._queue: list[_Waiting] = []
+        self._entering: dict[int, Entering] = {}  # tasks that some rank has entered, and not all are through with
+        self._enter_now: dict[int, Entering] = {}  # those that some enter at this moment
+        self._entries: list[_Entry] = []
         self._spans: list[Span] = []
         self._progress = progress
         self._done = 0
@@ -207,6 +231,9 @@ class Executor:
                 self._compute()
             else:
                 self._begin_compute(task, slots, ranks, trigger)
+            return
+        if self._rank_by_rank and kind not in STREAMS:
+            self._enter_later(task, slots, trigger)
             return
         absent = self._absent[task]
         if whole and absent is None:
@@ -309,6 +336,73 @@ class Executor:
             running -= np.bincount(table.slots[part.groups].ravel(), minlength=len(running))
             slots = slots[running[slots] == 0]
         self._end(task, slots, start, trigger, part.ranks)
+
+    def _enter_later(self, task: int, slots: IntArray, trigger: int) -> None:
+        """Have the participants ``slots`` enter ``task`` with all that do at this moment."""
+        table = self._tables[task]
+        entering = self._entering.get(task)
+        if entering is None:
+            entering = self._entering[task] = Entering(
+                task,
+                self._tasks,
+                sender_alone=self._tasks.kinds[task] == TRANSFER and self._fidelity != RENDEZVOUS,
+                new_run=partial(self._rank_run, task),
+                on_through=partial(self._end_ranks, task),
+                on_complete=partial(self._compare_since, task),
+            )
+            self._running[task] = np.bincount(table.slots.ravel())
+        if not self._enter_now:
+            self._network.schedule(0.0, self._enter, _ENTRIES)
+        self._enter_now[task] = entering
+        self._entries.append(_Entry(self._network.now, trigger))
+        members = entering.add(slots, len(self._entries) - 1)
+        if self._repeats is not None:
+            self._repeats.begin(task, table.participants[slots], members)
+
+    def _enter(self) -> None:
+        entering, self._enter_now = self._enter_now, {}
+        for one in entering.values():
+            one.enter(self._network.now)
+
+    def _rank_run(
+        self,
+        task: int,
+        share: Share,
+        nodes: IntArray,
+        on_complete: Callable[[IntArray], None],
+        on_through: Callable[[IntArray, IntArray], None],
+    ) -> RankRun:
+        label = self._tasks.labels[task]
+        return RankRun(
+            self._network,
+            self._lowering,
+            share.plan.schedule,
+            nodes,
+            on_complete,
+            on_through=on_through,
+            priority=self._tasks.priority[label],
+            label=label,
+            rendezvous=self._fidelity == RENDEZVOUS,
+        )
+
+    def _end_ranks(self, task: int, slots: IntArray, marks: IntArray) -> None:
+        """Note that ``(k,)`` ``slots`` are through with a group each, and the ``marks`` of what each awaited last."""
+        table, running = self._tables[task], self._running[task]
+        assert running is not None  # they have entered
+        for mark in np.unique(marks).tolist():
+            mine = slots[marks == mark]
+            if self._repeats is not None:
+                self._repeats.end(task, table.participants[mine], len(mine), self._network.now)
+            np.subtract.at(running, mine, 1)
+            mine = np.unique(mine)
+            over, entry = mine[running[mine] == 0], self._entries[mark]
+            whole = len(over) == len(table.everybody)
+            self._end(task, table.everybody if whole else over, entry.time, entry.trigger, table.participants[mine])
+        if self._ended[task] == len(table.everybody):
+            del self._entering[task]
+
+    def _compare_since(self, task: int, share: Share, began: float) -> None:
+        self._compare(task, share, self._network.now - began)
 
     def _compare(self, task: int, share: Share, seconds: float) -> None:
         """Note a time that no algorithm can reach, once for all of a kind."""

@@ -47,7 +47,7 @@ def run_of(
         label: What their bytes are accounted to.
         times: How often the whole schedule is done, where phases are compressed.
     """
-    if is_per_rank(fidelity) and network.admission.flow_by_flow:
+    if goes_rank_by_rank(fidelity, network):
         rendezvous = fidelity == RENDEZVOUS
         return RankRun(
             network, lowering, schedule, groups, on_complete, priority=priority, label=label, rendezvous=rendezvous
@@ -68,6 +68,11 @@ def run_of(
 def is_per_rank(fidelity: str) -> bool:
     """Return whether ranks of a group need not wait for each other."""
     return fidelity in (PER_RANK, RENDEZVOUS)
+
+
+def goes_rank_by_rank(fidelity: str, network: FlowNetwork) -> bool:
+    """Return whether ranks of a group do not wait for each other on ``network``, which may admit phases as a whole."""
+    return is_per_rank(fidelity) and network.admission.flow_by_flow
 
 
 def notes(fidelity: str, network: FlowNetwork) -> tuple[str, ...]:

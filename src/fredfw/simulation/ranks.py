@@ -3,8 +3,8 @@
 A rank is ready for a phase when it is done with all phases that the phase comes after. What it sends then starts; an
 in-network stream starts when all of its sources are ready. It is done with the phase when all that it receives in it is
 delivered, latency included, and all that it sends in it has drained, latency excluded; a rank without a part in a phase
-is done at once. A phase that repeats is so many phases, one after the other. A group ends when all its ranks are done
-with all phases.
+is done at once. A phase that repeats is so many phases, one after the other. Ranks enter one by one, each when it is
+ready for the first phases, and a rank is through when it is done with all phases. A group ends when all its ranks are.
 
 A channel of a group takes turns in one order on all its ranks, as a communication stream does: next comes the one that
 was ready first (or is the smallest) at a rank that sends in it and whose channel is free. A rank holds its channel
@@ -16,7 +16,7 @@ it sends in a repetition has drained, and each repetition is an entry of that or
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -32,6 +32,7 @@ from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.order import Order
 from fredfw.simulation.parties import Parties
 from fredfw.simulation.recurrence import Recurrence, Standing, Steps
+from fredfw.simulation.waits import NEVER, last_awaited
 from fredfw.typing import FloatArray, IntArray
 
 # In what order things happen at one moment: first all that ends, then channels choose, then flows start together.
@@ -88,6 +89,8 @@ class RankRun(Claim):
         schedule: What to run.
         groups: ``(G, ranks)`` node of each rank.
         on_complete: Gets the ``(k,)`` indices of the groups that end, as often as some end at the same time.
+        on_through: Gets the ``(k,)`` nodes that are through, as often as some are at the same time, before their groups
+            end; and the mark of the last entry that each has waited for.
         priority: Class of the flows.
         label: What their bytes are accounted to.
         rendezvous: Whether a transfer starts only when its destinations are ready for it too.
@@ -101,6 +104,7 @@ class RankRun(Claim):
         groups: IntArray,
         on_complete: Callable[[IntArray], None],
         *,
+        on_through: Callable[[IntArray, IntArray], None] | None = None,
         priority: int = 0,
         label: str = "",
         rendezvous: bool = False,
@@ -110,6 +114,7 @@ class RankRun(Claim):
         self._schedule = schedule
         self._groups = groups
         self._on_complete = on_complete
+        self._on_through = on_through
         self._priority = priority
         self._label = label
         self._rendezvous = rendezvous
@@ -119,38 +124,56 @@ class RankRun(Claim):
         limits.check("phases", self._order.steps)  # each repetition is one
         self._missing: dict[int, IntArray] = {}  # phases before each that a node is not done with; once one is done
         self._stages: dict[int, _Stage] = {}
-        self._left = np.full(self._count, len(phases) * self._ranks)
+        self._left = np.full(groups.size, len(phases))  # phases that each node is not done with
         self._channels = {
             number: Channel.of(schedule, self._order, members, [self._parties(one) for one in members], self._count)
             for number, members in lowering.built(partial(choices, schedule), None, schedule, choices).items()
         }
         self._channel_of = {one: number for number, channel in self._channels.items() for one in channel.phases}
         self._starting: dict[int, list[IntArray]] = {}  # flows that start at this moment, by phase
-        self._done: list[int] = []  # groups that end at this moment
+        self._through: list[int] = []  # nodes that are so at this moment, and not reported
         self._calls = 0
         self._due: dict[int, int] = {}  # events
         self._under_way: dict[int, tuple[int, int]] = {}  # tickets of flows, and how many have not arrived
-        self._ended = np.zeros(self._count, dtype=bool)
-        self._foreseen: tuple[Recurrence, float] | None = None  # and when it began
+        self._ended = np.zeros(groups.size, dtype=bool)  # nodes that are reported
+        self._open = np.full(self._count, self._ranks)  # nodes of each group that are not
+        self._began = math.nan
+        self._entered = np.full(groups.size, math.inf)  # seconds since it began
+        self._marks = np.full(groups.size, NEVER)
+        self._last = np.full(groups.size, NEVER)  # mark of the last entry that each node waits for, if that is known
+        self._foreseen: Recurrence | None = None
+        self._foretold: list[int] = []  # calls that end nodes as it says
 
     def start(self) -> None:
-        """Start now, in all groups; what launching takes comes before the first flows."""
+        """Have all nodes enter now."""
+        self.enter(np.arange(self._groups.size))
+        self._start_flows()  # at once, so that who starts a collective hears what the admission refuses
+
+    def enter(self, nodes: IntArray, marks: IntArray | int = 0) -> None:
+        """Have ``(k,)`` ``nodes`` enter now, with marks that are not less than those of earlier entries.
+
+        What launching takes comes before their first flows.
+        """
         price = self._lowering.price(self._schedule, self._groups)
         if price is None or price.launch == 0:
-            self._launched()
+            self._launched(nodes, marks)
         else:
-            self._later(self._launched, delay=price.launch)
+            self._later(self._launched, nodes, marks, delay=price.launch)
 
-    def _launched(self) -> None:
-        if self._foresee():
+    def _launched(self, nodes: IntArray, marks: IntArray | int) -> None:
+        first = math.isnan(self._began)
+        if first:
+            self._began = self._network.now
+        self._entered[nodes] = self._network.now - self._began
+        self._marks[nodes] = marks
+        if self._foresee() if first else self._foreseen is not None:
+            self._look_ahead()
             return
-        everybody = np.arange(self._groups.size)
         if not self._schedule.phases:
-            self._report_later(list(range(self._count)))
+            self._report_later(nodes.tolist())
         for index, phase in enumerate(self._schedule.phases):
             if not phase.after:
-                self._go_on(index, self._unhindered(index, everybody))
-        self._start_flows()  # at once, so that who starts a collective hears what the admission refuses
+                self._go_on(index, self._unhindered(index, nodes))
 
     def cancel(self) -> None:
         """Stop now, in all groups; no more of them end."""
@@ -163,7 +186,7 @@ class RankRun(Claim):
             self._foreseen = None
         self._due.clear()
         self._under_way.clear()
-        self._done.clear()
+        self._through.clear()
 
     # --- events
 
@@ -315,29 +338,51 @@ class RankRun(Claim):
         if number is not None and self._channels[number].keeps:
             self._let_go(index, nodes)
         if len(nodes) <= _FEW:
-            left = self._left.data
+            left, through = self._left.data, []
             for node in nodes.tolist():
-                left[node // self._ranks] -= 1
-                if not left[node // self._ranks]:
-                    self._report_later([node // self._ranks])
-            return
-        groups = nodes // self._ranks
-        np.subtract.at(self._left, groups, 1)
-        done = np.unique(groups[self._left[groups] == 0]).tolist()
-        if done:
-            self._report_later(done)
+                left[node] -= 1
+                if not left[node]:
+                    through.append(node)
+        else:
+            self._left[nodes] -= 1
+            through = nodes[self._left[nodes] == 0].tolist()
+        if through:
+            self._report_later(through)
 
-    def _report_later(self, groups: list[int]) -> None:
-        """Report ``groups`` with all that end at this moment."""
-        if not self._done:
+    def _report_later(self, nodes: list[int]) -> None:
+        """Report ``nodes`` with all that are through at this moment."""
+        if not self._through:
             self._later(self._report)
-        self._done += groups
+        self._through += nodes
 
     def _report(self) -> None:
-        groups = np.array(sorted(self._done), dtype=np.intp)
-        self._done.clear()
-        self._ended[groups] = True
-        self._on_complete(groups)
+        nodes = np.array(sorted(self._through), dtype=np.intp)
+        self._through.clear()
+        self._tell(nodes, self._close(nodes))
+
+    def _close(self, nodes: IntArray) -> IntArray:
+        """Note that ``nodes`` are through; return the groups that they end."""
+        self._ended[nodes] = True
+        groups, counts = np.unique(nodes // self._ranks, return_counts=True)
+        self._open[groups] -= counts
+        over: IntArray = groups[self._open[groups] == 0]
+        return over
+
+    def _tell(self, nodes: IntArray, groups: IntArray) -> None:
+        if self._on_through is not None:
+            self._on_through(nodes, self._awaited(nodes))
+        if len(groups):
+            self._on_complete(groups)
+
+    def _awaited(self, nodes: IntArray) -> IntArray:
+        """Return the mark of the last entry that each of ``nodes`` has waited for, which are through."""
+        unknown = nodes[self._last[nodes] == NEVER]
+        if len(unknown):
+            groups = np.unique(unknown // self._ranks)
+            marks = self._marks.reshape(self._count, -1)[groups]
+            last = last_awaited(self._lowering, self._schedule, marks, rendezvous=self._rendezvous)
+            self._last.reshape(self._count, -1)[groups] = last
+        return self._last[nodes]
 
     # --- what is foreseen
 
@@ -362,53 +407,70 @@ class RankRun(Claim):
         self.links = found.owners >= 0
         if not network.claim(self, self._label):
             return False
-        self._foreseen = found, network.now
-        ends = found.ends
-        for end in np.unique(ends).tolist():
-            self._later(self._end_foreseen, np.flatnonzero(ends == end), delay=end)
+        self._foreseen = found
         return True
 
-    def _end_foreseen(self, groups: IntArray) -> None:
+    def _look_ahead(self) -> None:
+        """Note when nodes will be through of which that is known since some have entered now."""
+        assert self._foreseen is not None
+        ends, elapsed = self._foreseen.ends(self._entered), self._network.now - self._began
+        if self._on_through is None:  # then only groups matter
+            ends = np.repeat(ends.reshape(self._count, -1).max(axis=1), self._ranks)
+        new = np.flatnonzero((self._last == NEVER) & (ends < math.inf))
+        if not len(new):
+            return
+        # They were not known before, so each waits for somebody who has entered now, and with a mark as high as any.
+        marks = self._marks.reshape(self._count, -1)
+        self._last[new] = np.where(marks < NEVER, marks, -1).max(axis=1)[new // self._ranks]
+        new = new[np.argsort(ends[new], kind="stable")]
+        times, places = np.unique(ends[new], return_index=True)
+        for end, nodes in zip(times.tolist(), np.split(new, places[1:]), strict=True):
+            self._later(self._end_foreseen, nodes, delay=end - elapsed)
+            self._foretold.append(self._calls)
+
+    def _end_foreseen(self, nodes: IntArray) -> None:
         assert self._foreseen is not None  # as long as it is due
-        self.links &= ~np.isin(self._foreseen[0].owners, groups)
-        self._ended[groups] = True
+        groups = self._close(nodes)
+        if len(groups):
+            self.links &= ~np.isin(self._foreseen.owners, groups)
         if self._ended.all():
             self._network.release(self)
             self._foreseen = None
-        self._on_complete(groups)
+        self._tell(nodes, groups)
 
     def moved(self) -> list[tuple[Routes, FloatArray]]:
         """See ``Claim.moved``."""
         assert self._foreseen is not None  # it is a claim
-        recurrence, _ = self._foreseen
-        return [(recurrence.steps[index].flows.routes, one.carried) for index, one in recurrence.at(self._elapsed())]
+        steps = self._foreseen.steps
+        return [(steps[index].flows.routes, one.carried) for index, one in self._standings(self._foreseen)]
 
     def give_up(self) -> None:
         """See ``Claim.give_up``."""
         assert self._foreseen is not None  # it is a claim
-        (recurrence, _), elapsed = self._foreseen, self._elapsed()
+        recurrence = self._foreseen
+        standings = self._standings(recurrence)
         self._network.release(self)
         self._foreseen = None
-        for event in self._due.values():
-            self._network.unschedule(event)
-        self._due.clear()
-        for index, standing in recurrence.at(elapsed):
+        for call in self._foretold:
+            if call in self._due:
+                self._network.unschedule(self._due.pop(call))
+        for index, standing in standings:
             self._resume(index, recurrence.steps[index], standing)
-        late = (self._left == 0) & ~self._ended
+        late = (self._left == 0) & (self._entered < math.inf) & ~self._ended
         if late.any():
             self._report_later(np.flatnonzero(late).tolist())
 
-    def _elapsed(self) -> float:
-        """Return the seconds since it began; what is due within rounding has happened."""
-        assert self._foreseen is not None
+    def _standings(self, recurrence: Recurrence) -> Iterator[tuple[int, Standing]]:
+        """Return how far the phases are that have begun; what is due within rounding has happened."""
         now = self._network.now
-        return math.inf if self._ended.all() else now - self._foreseen[1] + _TICKS * math.ulp(now)
+        elapsed = math.inf if self._ended.all() else now - self._began + _TICKS * math.ulp(now)
+        return recurrence.at(self._entered, elapsed)
 
     def _resume(self, index: int, steps: Steps, standing: Standing) -> None:
         """Go on with a phase where it stands."""
         phase, parties = self._schedule.phases[index], steps.parties
         through = standing.step == phase.repeat
-        self._left -= through.reshape(self._count, -1).sum(axis=1)
+        self._left -= through
         for dependent in self._order.dependents[index]:
             self._missing_of(dependent)[through] -= 1
         if through.all():

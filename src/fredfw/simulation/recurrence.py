@@ -129,10 +129,15 @@ class Steps:
             done = self.step(ready, repetition)
             left = self.repeat - repetition - 1
             if self._various is None and (repetition & (repetition + 1)) == 0:  # now and then
-                growth = done - ready
-                low, high = float(growth.min()), float(growth.max())
-                if (high - low) * left <= _EXACT * float(done.max()):
-                    return done + left * (low + high) / 2
+                known = np.isfinite(done)
+                if not known.any():
+                    return done
+                # Once the same nodes wait for those to come as before the step, they do after all others.
+                if np.array_equal(np.isfinite(ready), known):
+                    growth = done[known] - ready[known]
+                    low, high = float(growth.min()), float(growth.max())
+                    if (high - low) * left <= _EXACT * float(done[known].max()):
+                        return done + left * (low + high) / 2
             ready = done
         return ready
 
@@ -220,6 +225,8 @@ def _slice(indices: IntArray, count: int) -> _Indices:
 class Recurrence:
     """A schedule in groups whose flows meet nobody, themselves included; times count from its start.
 
+    Nodes enter at times that need not be known: those that wait for a node which enters at infinity are never ready.
+
     Args:
         schedule: What is run.
         steps: Of each of its phases.
@@ -292,29 +299,37 @@ class Recurrence:
             steps.append(Steps(flows, parties, own, phase.repeat, volumes))
         return cls(schedule, steps, count, owners)
 
-    @cached_property
-    def ends(self) -> FloatArray:
-        """When the ``(G,)`` groups end."""
-        end = np.zeros(self._nodes)
-        for _, _, done in self._phases():
-            np.maximum(end, done, out=end)
-        latest: FloatArray = end.reshape(self._groups, -1).max(axis=1)
-        return latest
+    def ends(self, entered: FloatArray) -> FloatArray:
+        """Return when the ``(nodes,)`` that have ``entered`` at some time are done with all phases."""
+        if entered.any():
+            return self._ends(entered)
+        return self._together
 
-    def at(self, now: float) -> Iterator[tuple[int, Standing]]:
-        """Yield the phases that have begun by then at some node, and how far they are."""
-        for index, ready, through in self._phases():
+    @cached_property
+    def _together(self) -> FloatArray:
+        """When nodes are done with all phases that all enter together: what is run again and again mostly is."""
+        return self._ends(np.zeros(self._nodes))
+
+    def _ends(self, entered: FloatArray) -> FloatArray:
+        end = entered.copy()
+        for _, _, done in self._phases(entered):
+            np.maximum(end, done, out=end)
+        return end
+
+    def at(self, entered: FloatArray, now: float) -> Iterator[tuple[int, Standing]]:
+        """Yield the phases that have begun by ``now`` at some of the nodes, and how far they are."""
+        for index, ready, through in self._phases(entered):
             if ready.min() <= now:
                 yield index, self.steps[index].standing(ready, through, now)
 
-    def _phases(self) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    def _phases(self, entered: FloatArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Yield each phase, and when the ``(nodes,)`` are ready for it and done with it."""
         uses = np.zeros(len(self.steps), dtype=np.intp)
         for after in self._after:
             uses[list(after)] += 1
         done: dict[int, FloatArray] = {}
         for index, after in enumerate(self._after):
-            ready = np.zeros(self._nodes)
+            ready = entered.copy()
             for one in after:
                 np.maximum(ready, done[one], out=ready)
                 uses[one] -= 1

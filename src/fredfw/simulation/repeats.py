@@ -112,10 +112,10 @@ class Unit:
 
 @define(eq=False)
 class _Piece:
-    """Ranks that have begun a task together, and how many of them have not ended it."""
+    """Ranks that have begun a task together, and those of them that have not ended it."""
 
     ranks: IntArray
-    left: int
+    left: set[int]
 
 
 class Repeats:
@@ -160,7 +160,7 @@ class Repeats:
     def begin(self, task: int, ranks: IntArray, pieces: int) -> None:
         """Note that ``ranks`` have begun ``task``; they end it in that many pieces at most."""
         if task in self._block_of:
-            self._under_way.setdefault(task, []).append(_Piece(ranks, len(ranks)))
+            self._under_way.setdefault(task, []).append(_Piece(ranks, set(ranks.tolist())))
         else:
             self._others += pieces
 
@@ -171,12 +171,11 @@ class Repeats:
             self._quiet_since = now
             return
         pieces_of = self._under_way[task]
-        (piece,) = [one for one in pieces_of if ranks[0] in one.ranks]
-        piece.left -= len(ranks)
-        if not piece.left:
-            pieces_of.remove(piece)
-            if not pieces_of:
-                del self._under_way[task]
+        for piece in pieces_of:  # ranks that have not begun together may end together
+            piece.left.difference_update(ranks.tolist())
+        pieces_of[:] = [piece for piece in pieces_of if piece.left]
+        if not pieces_of:
+            del self._under_way[task]
 
     def jump(self, task: int, spans: Sequence[Span], now: float) -> Unit | None:
         """Return a unit that jumps now, if the last of ``spans``, of ``task``, has ended a repetition of it."""
@@ -229,7 +228,11 @@ class Repeats:
             for piece in pieces:
                 unit = self._unit(block, piece.ranks)
                 # Some of its ranks may have gone on, or it may have come together since it was last looked at.
-                if unit is None or piece.left < len(piece.ranks) or block.repetition(task) != block.times - unit.left:
+                if (
+                    unit is None
+                    or len(piece.left) < len(piece.ranks)
+                    or block.repetition(task) != block.times - unit.left
+                ):
                     return None
                 found.append(unit)
         return found
@@ -257,7 +260,10 @@ class Repeats:
             if tasks.kinds[task] == COMPUTE:
                 continue
             table, label = tasks.table(task), tasks.labels[task]
-            mine = np.isin(table.groups[:, 0], ranks)
+            members = np.isin(table.groups, ranks)
+            mine = members[:, 0]
+            if (members != mine[:, None]).any():
+                return None  # others of a group are not in step with these
             peak, least = np.zeros(count), 0.0
             for share in tasks.planned(task):
                 groups = np.flatnonzero(mine if share.served is None else mine & share.served)

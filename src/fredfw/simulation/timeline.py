@@ -31,12 +31,14 @@ class Timeline:
     """The spans of one simulated iteration: who did what from when to when, and what started it.
 
     A span is the part of one task that ran in lockstep: some ranks of a compute task, or one or more whole groups of a
-    communication. ``S`` spans, in the order in which they ended.
+    communication. Where ranks do not wait for each other, it is those that were through with a communication at the
+    same time and had waited for the same rank last. ``S`` spans, in the order in which they ended.
 
     Args:
         graph: The tasks.
         task: ``(S,)`` task index.
-        start: ``(S,)`` seconds; for communication the moment its last awaited member was ready.
+        start: ``(S,)`` seconds; for communication the moment its last awaited member was ready, which may be after some
+            of its ranks have entered it.
         end: ``(S,)`` seconds.
         trigger: ``(S,)`` the span whose end made this one start, -1 for the beginning of the iteration.
         ranks: Per span, the distinct ranks that take part.

@@ -224,7 +224,9 @@ class GraphBuilder:
     ) -> int:
         """Add a transfer of ``size`` bytes from the first to each other member of each row of ``(G, n)`` ``groups``.
 
-        It starts when the sender is ready; its dependents on the sender and on the receivers wait for its end.
+        It starts when the sender is ready; its dependents on the sender and on the receivers wait for its end. With the
+        fidelity ``per-rank`` those on the sender wait only until its bytes have left, and with
+        ``per-rank-rendezvous`` it starts when the receivers are ready too.
         """
         table = np.atleast_2d(groups)
         pattern = Pattern.POINT_TO_POINT if table.shape[1] == 2 else Pattern.BROADCAST
