@@ -145,15 +145,16 @@ def test_units_that_may_fill_a_link_together_do_not_skip() -> None:
     assert check_same(builder.build(), MESH, "stepwise") < 20  # one alone at the end may
 
 
-@pytest.mark.parametrize("fidelity", ["stepwise", "per-rank"])
-def test_a_unit_skips_beside_others_that_affect_each_other(fidelity: str) -> None:
+def test_a_unit_skips_beside_others_that_affect_each_other() -> None:
     """The two of the test before, and one on another row, whose block is over at another time."""
     builder = GraphBuilder(12)
     layers(builder, [[0, 2]], 40, 1e-6, 3e6, [])
     layers(builder, [[1, 3]], 40, 1.3e-6, 3e6, [])
     done = layers(builder, [[8, 9, 10, 11]], 30, 2e-6, 1e6, [])
     layers(builder, [[8, 10]], 20, 1e-6, 1e6, [done])
-    assert check_same(builder.build(), MESH, fidelity) > 35  # of 48; nobody else may but at the end
+    assert check_same(builder.build(), MESH, "stepwise") > 35  # of 48; nobody else may but at the end
+    # Ranks of a group that meets others do not leave together, so nobody knows what they send.
+    check_same(builder.build(), MESH, "per-rank")
 
 
 def test_what_others_decide_is_simulated() -> None:
