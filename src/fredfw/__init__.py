@@ -75,7 +75,9 @@ from fredfw.simulation import (
     max_min,
 )
 from fredfw.workloads import (
+    Gemm,
     GraphBuilder,
+    Kernels,
     LinearPlacement,
     MemoryUse,
     Npu,
@@ -116,11 +118,13 @@ __all__ = [
     "FlowNetwork",
     "FlowSet",
     "Framework",
+    "Gemm",
     "GraphBuilder",
     "GroupLinks",
     "GroupView",
     "IdealTransport",
     "Incidence",
+    "Kernels",
     "Level",
     "LevelSteps",
     "LinearPlacement",

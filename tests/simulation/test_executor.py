@@ -70,7 +70,7 @@ def simulate(
         placement=np.arange(graph.ranks),
         planner=Planner(fabric, sharing, lowering, {None: (algorithm or Gather(),)}),
         lowering=lowering,
-        compute_seconds=lambda flops, moved: flops + moved,
+        compute_seconds=lambda flops, moved, _kernels: flops + moved,
         priorities=priorities,
         fidelity=fidelity,
     ).run()

@@ -53,7 +53,7 @@ def simulate(
         placement=np.arange(graph.ranks),
         planner=Planner(on, sharing, lowering, candidates),
         lowering=lowering,
-        compute_seconds=lambda flops, moved: flops + moved,
+        compute_seconds=lambda flops, moved, _kernels: flops + moved,
         priorities={"mp": 0, "pp": 1, "dp": 2},
         fidelity=fidelity,
     )
@@ -208,7 +208,7 @@ def test_progress_counts_what_is_skipped() -> None:
         placement=np.arange(12),
         planner=Planner(SWITCH, MaxMin(), lowering, {None: (ring,)}),
         lowering=lowering,
-        compute_seconds=lambda flops, moved: flops + moved,
+        compute_seconds=lambda flops, moved, _kernels: flops + moved,
         fidelity="stepwise",
         progress=told.append,
     ).run()

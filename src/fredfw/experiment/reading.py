@@ -194,7 +194,8 @@ def _npu(table: Mapping[str, Any], key: str) -> Npu:
         preset = _text(table["preset"], f"{key}.preset")
         precision = _choice(table.get("precision", npus.PRECISIONS[0]), npus.PRECISIONS, f"{key}.precision")
         try:
-            given = {**npus.values(preset, precision), **given}
+            model = _choice(table.get("compute", npus.MODELS[0]), npus.MODELS, f"{key}.compute")
+            given = {**npus.values(preset, precision, model), **given}
         except InputError as error:
             raise error.at(key=key) from None
     elif "precision" in table:

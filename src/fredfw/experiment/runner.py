@@ -116,7 +116,7 @@ class Runner:
             placement=cell.places,
             planner=bench.planner,
             lowering=bench.simulator.lowering,
-            compute_seconds=lambda flops, moved: workload.compute_scale * npu.seconds(flops, moved),
+            compute_seconds=lambda *work: workload.compute_scale * npu.seconds(*work),
             priorities=self._priorities,
             fidelity=fidelity,
             bounds=bench.simulator.bounds,

@@ -25,7 +25,7 @@ from fredfw.simulation.ranks import RankRun
 from fredfw.simulation.repeats import Repeats, Unit
 from fredfw.simulation.timeline import Span, Timeline, recorded
 from fredfw.typing import FloatArray, IntArray
-from fredfw.workloads import TaskGraph
+from fredfw.workloads import Kernels, TaskGraph
 
 # Progress is reported when the share that is done has grown by this much.
 _VISIBLE = 0.002
@@ -89,7 +89,7 @@ class Executor:
         placement: ``(ranks,)`` NPU number of each rank.
         planner: Chooses the collective algorithms.
         lowering: Turns transfers into flows.
-        compute_seconds: Duration of ``(flops, bytes)`` on an NPU.
+        compute_seconds: Duration of ``(flops, bytes, kernels)`` on an NPU; the last is ``None`` where it is not known.
         priorities: Class by label, 0 the highest; other labels come after all of them.
         fidelity: How closely collectives are simulated; repeated blocks are written out but where it is compressed.
         bounds: The lower bounds on the fabric, if there are some that know it already.
@@ -108,7 +108,7 @@ class Executor:
         placement: IntArray,
         planner: Planner,
         lowering: Lowering,
-        compute_seconds: Callable[[float, float], float],
+        compute_seconds: Callable[[float, float, Kernels | None], float],
         priorities: Mapping[str, int] | None = None,
         fidelity: str = COMPRESSED,
         bounds: LowerBounds | None = None,
@@ -137,6 +137,8 @@ class Executor:
         self._rank_by_rank = goes_rank_by_rank(fidelity, network)
         self._seconds: list[float] = graph.seconds.tolist()
         self._flops: list[float] = graph.flops.tolist()
+        self._kernels: list[int] = graph.kernels.tolist()
+        self._known: dict[tuple[float, float, int], float] = {}  # seconds of what was computed before
         self._tables = [self._tasks.table(task) for task in range(len(graph))]
         self._dependents: list[list[_Dependent]] = [[] for _ in range(len(graph))]
         # What is missing before a task (and until its end), by slot or group, once some of it has come and not all.
@@ -271,12 +273,21 @@ class Executor:
     def _begin_compute(self, task: int, slots: IntArray, ranks: IntArray, trigger: int) -> None:
         seconds = self._seconds[task]
         if seconds != seconds:  # it follows from what is computed
-            seconds = self._compute_seconds(self._flops[task], self._tasks.bytes[task])
+            seconds = self._duration(task)
         self._busy[ranks] = True
         if self._repeats is not None:
             self._repeats.begin(task, ranks, 1)
         ended = partial(self._end_compute, task, slots, ranks, self._network.now, trigger)
         self._network.schedule(seconds * self._tasks.repeats[task], ended)
+
+    def _duration(self, task: int) -> float:
+        """Return how long a repetition of the computation ``task`` takes."""
+        work = self._flops[task], self._tasks.bytes[task], self._kernels[task]
+        if work not in self._known:
+            table = self._kernels[task]
+            kernels = None if table < 0 else self._graph.kernel_tables[table]
+            self._known[work] = self._compute_seconds(*work[:2], kernels)
+        return self._known[work]
 
     def _end_compute(self, task: int, slots: IntArray, ranks: IntArray, start: float, trigger: int) -> None:
         if self._repeats is not None:

@@ -2,12 +2,15 @@
 
 from fredfw.workloads.compute import Npu
 from fredfw.workloads.graph import GraphBuilder, TaskGraph, TaskKind
+from fredfw.workloads.kernels import Gemm, Kernels
 from fredfw.workloads.parallelism import Parallelism
 from fredfw.workloads.placement import LinearPlacement, Placement, SnakePlacement
 from fredfw.workloads.workload import MemoryUse, System, Work, Workload
 
 __all__ = [
+    "Gemm",
     "GraphBuilder",
+    "Kernels",
     "LinearPlacement",
     "MemoryUse",
     "Npu",

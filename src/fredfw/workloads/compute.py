@@ -1,13 +1,15 @@
-"""How long a computation takes on an NPU: a roofline."""
+"""How long a computation takes on an NPU: a roofline, or kernel by kernel."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 from attrs import frozen
 
-from fredfw.units import at_least, bandwidth, flops, option, size
+from fredfw.units import at_least, bandwidth, duration, flops, one_of, option, size, whole
 from fredfw.workloads import npus
+from fredfw.workloads.kernels import Gemm, Kernels
 
 
 @frozen
@@ -23,6 +25,27 @@ class Npu:
     efficiency: float = option(
         1.0, validator=at_least(1e-6, at_most=1.0), help="share of the peak rate that is reached"
     )
+    compute: str = option(
+        npus.MODELS[0],
+        validator=one_of(*npus.MODELS),
+        help="roofline: a computation takes the longer of all its FLOPs and all its bytes; "
+        "kernels: each of its kernels takes a time of its own, where the workload lists them",
+    )
+    multiprocessors: int = option(
+        0,
+        validator=whole(0),
+        help="kernels: multiprocessors that compute one tile of a matrix at a time; 0 is no rounding up to whole tiles",
+    )
+    tile: int = option(128, validator=whole(1), help="kernels: rows and columns of a tile")
+    half_depth: float = option(
+        0.0,
+        validator=at_least(0),
+        help="kernels: inner dimension of a matrix multiplication that reaches half of the efficiency",
+    )
+    memory_efficiency: float = option(
+        1.0, validator=at_least(1e-6, at_most=1.0), help="kernels: share of the memory bandwidth that is reached"
+    )
+    launch: float = duration("0 s", help="kernels: time that the host takes to launch a kernel")
 
     @classmethod
     def of(cls, preset: str, precision: str = "bf16", **fields: Any) -> Self:
@@ -31,13 +54,38 @@ class Npu:
         Args:
             preset: Its name; an unknown one is answered with the known ones. The file npus.toml has their sources.
             precision: ``bf16`` or ``fp8``, which decides the peak rate; rates are dense.
-            **fields: Used in place of those of the accelerator.
+            **fields: Used in place of those of the accelerator. With ``compute="kernels"`` the fields of that model
+                are the accelerator's, too.
 
         Raises:
-            InputError: There is no such accelerator, it has no rate for that precision, or an impossible value.
+            InputError: There is no such accelerator, it has no rate for that precision or no values for that model, or
+                an impossible value.
         """
-        return cls(**{**npus.values(preset, precision), **fields})
+        return cls(**{**npus.values(preset, precision, fields.get("compute", npus.MODELS[0])), **fields})
 
-    def seconds(self, operations: float, moved: float) -> float:
-        """Return the roofline time of ``operations`` FLOP that move ``moved`` bytes to and from the local memory."""
-        return max(operations / (self.peak * self.efficiency), moved / self.memory_bandwidth)
+    def seconds(self, operations: float, moved: float, kernels: Kernels | None = None) -> float:
+        """Return the time of ``operations`` FLOP that move ``moved`` bytes to and from the local memory.
+
+        It is the roofline time. Where ``compute`` is ``kernels`` and the kernels are given, it is the longer of two
+        times instead: that of the kernels one after the other, and that of the host, which launches them meanwhile.
+        """
+        if kernels is None or self.compute == npus.MODELS[0]:
+            return max(operations / (self.peak * self.efficiency), moved / self.memory_bandwidth)
+        others = kernels.moved / (self.memory_bandwidth * self.memory_efficiency)
+        busy = math.fsum(map(self.gemm_seconds, kernels.gemms)) + others
+        return max(busy, kernels.launches * self.launch)
+
+    def gemm_seconds(self, gemm: Gemm) -> float:
+        """Return the time of matrix multiplications alone.
+
+        They are tiles, of which all multiprocessors compute one at a time: as many rounds as it takes. A tile of inner
+        dimension k runs at ``k / (k + half_depth)`` of ``efficiency``. Their bytes set a limit, too.
+        """
+        if gemm.k == 0:
+            return 0.0
+        results = gemm.batch * gemm.m * gemm.n
+        if self.multiprocessors:
+            tiles = gemm.batch * math.ceil(gemm.m / self.tile) * math.ceil(gemm.n / self.tile)
+            results = math.ceil(tiles / self.multiprocessors) * self.multiprocessors * self.tile**2
+        rate = self.peak * self.efficiency * gemm.k / (gemm.k + self.half_depth)
+        return max(2 * results * gemm.k / rate, gemm.moved / (self.memory_bandwidth * self.memory_efficiency))

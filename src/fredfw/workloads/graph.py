@@ -14,13 +14,14 @@ from contextlib import contextmanager
 from enum import IntEnum
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import Factory, define, evolve, field, frozen
 from numpy.typing import ArrayLike
 
 from fredfw import limits
 from fredfw.collectives.pattern import Pattern
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
+from fredfw.workloads.kernels import Kernels
 
 
 class TaskKind(IntEnum):
@@ -62,6 +63,8 @@ class TaskGraph:
         blocks: ``(T,)`` number of the repeated block that a task is in, -1 for none. The tasks of a block run in turn
             as often as the block repeats; the first ones of a repetition wait for the last ones of the one before.
         repeats: ``(T,)`` how often the block of a task repeats, 1 outside blocks.
+        kernels: ``(T,)`` index into ``kernel_tables`` for computations whose kernels are known, else -1.
+        kernel_tables: The kernels of a computation, per rank.
     """
 
     ranks: int
@@ -81,6 +84,8 @@ class TaskGraph:
     dependencies: IntArray
     blocks: IntArray
     repeats: IntArray
+    kernels: IntArray = field(default=Factory(lambda self: np.full(len(self.kinds), -1), takes_self=True))
+    kernel_tables: tuple[Kernels, ...] = ()
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -137,7 +142,7 @@ class TaskGraph:
         )
 
 
-_COLUMNS = ("kinds", "labels", "flops", "bytes", "seconds", "members", "controllers")
+_COLUMNS = ("kinds", "labels", "flops", "bytes", "seconds", "members", "controllers", "kernels")
 
 
 @define(eq=False)
@@ -164,6 +169,8 @@ class GraphBuilder:
     _table_index: dict[tuple[tuple[int, ...], bytes], int] = field(factory=dict, init=False)
     _controller_tables: list[IntArray] = field(factory=list, init=False)
     _controller_index: dict[bytes, int] = field(factory=dict, init=False)
+    _kernels: list[int] = field(factory=list, init=False)
+    _kernel_index: dict[Kernels, int] = field(factory=dict, init=False)
     _blocks: list[int] = field(factory=list, init=False)
     _repeats: list[int] = field(factory=list, init=False)
     _block: tuple[int, int] = field(default=(-1, 1), init=False)
@@ -195,10 +202,17 @@ class GraphBuilder:
         seconds: float | None = None,
         after: Iterable[int] = (),
         label: str = "compute",
+        kernels: Kernels | None = None,
     ) -> int:
-        """Add a computation of each of ``ranks``: FLOPs and local memory bytes per rank, or its duration in seconds."""
+        """Add a computation of each of ``ranks``: FLOPs and local memory bytes per rank, or its duration in seconds.
+
+        An NPU whose ``compute`` is ``kernels`` takes the time of ``kernels``, those of one rank, where they are given.
+        """
         duration = np.nan if seconds is None else seconds
-        return self._add(TaskKind.COMPUTE, name, label, np.ravel(ranks), after, flops, bytes, duration)
+        task = self._add(TaskKind.COMPUTE, name, label, np.ravel(ranks), after, flops, bytes, duration)
+        if kernels is not None:
+            self._kernels[task] = self._kernel_index.setdefault(kernels, len(self._kernel_index))
+        return task
 
     def collective(
         self,
@@ -280,6 +294,8 @@ class GraphBuilder:
             dependencies=np.array([one for after in self._after for one in after], dtype=np.intp),
             blocks=np.array(self._blocks, dtype=np.intp),
             repeats=np.array(self._repeats, dtype=np.intp),
+            kernels=np.array(self._kernels, dtype=np.intp),
+            kernel_tables=tuple(self._kernel_index),
         )
 
     def _add(
@@ -317,6 +333,7 @@ class GraphBuilder:
         self._seconds.append(float(seconds))
         self._patterns.append(pattern)
         self._after.append(before)
+        self._kernels.append(-1)
         self._blocks.append(self._block[0])
         self._repeats.append(self._block[1])
         self._members.append(self._table_index[key])

@@ -14,6 +14,11 @@ from fredfw.errors import InputError, UnknownNameError, nearest
 PRECISIONS = "bf16", "fp8"
 """Of matrix multiplications; each accelerator has a dense rate for the first, and most have one for the second."""
 
+MODELS = "roofline", "kernels"
+"""How long a computation takes: by all its FLOPs and bytes, or by its kernels."""
+_REMARKS = "source", "fitted"
+"""What the values of a model say of themselves."""
+
 
 @cache
 def table() -> Mapping[str, Mapping[str, Any]]:
@@ -22,16 +27,17 @@ def table() -> Mapping[str, Mapping[str, Any]]:
     return MappingProxyType(tomllib.loads(text))
 
 
-def values(preset: str, precision: str) -> dict[str, str]:
-    """Return the fields of ``Npu`` that an accelerator has, as text with units.
+def values(preset: str, precision: str, compute: str) -> dict[str, Any]:
+    """Return the fields of ``Npu`` that an accelerator has, quantities as text with units.
 
     Args:
         preset: Its name.
         precision: One of ``PRECISIONS``.
+        compute: One of ``MODELS``; the fields that only one model reads are returned for that one.
 
     Raises:
         UnknownNameError: There is no such accelerator; gives the nearest.
-        InputError: It has no rate for that precision.
+        InputError: It has no rate for that precision, or no values for that model.
     """
     presets = table()
     if preset not in presets:
@@ -41,4 +47,11 @@ def values(preset: str, precision: str) -> dict[str, str]:
     if precision not in entry or precision not in PRECISIONS:
         known = ", ".join(one for one in PRECISIONS if one in entry)
         raise InputError(f"{preset!r} has no rate for {precision!r}", key="precision", accepted=known)
-    return {"peak": entry[precision], "memory": entry["memory"], "memory_bandwidth": entry["memory_bandwidth"]}
+    fields = {"peak": entry[precision], "memory": entry["memory"], "memory_bandwidth": entry["memory_bandwidth"]}
+    if compute == "kernels":
+        if "kernels" not in entry:
+            known = ", ".join(name for name, one in presets.items() if "kernels" in one)
+            message = f"{preset!r} has no values for {compute!r}"
+            raise InputError(message, key="compute", accepted=f"roofline; presets with values: {known}")
+        fields |= {key: value for key, value in entry["kernels"].items() if key not in _REMARKS}
+    return fields
