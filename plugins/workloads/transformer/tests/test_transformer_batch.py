@@ -151,18 +151,3 @@ def test_mfu_as_published(shape: tuple[int, int, int], batch: int, gpus: int, se
     flops = workload.work(System(npus=gpus)).model_flops
     assert flops is not None
     assert flops / (seconds * gpus * 312e12) == pytest.approx(mfu, rel=5e-3)
-
-
-@pytest.mark.parametrize(
-    ("fields", "noted"),
-    [
-        ({"zero_stage": 3, "dp": 4}, True),
-        ({"zero_stage": 3}, True),
-        ({"zero_stage": 3, "dp": 1}, False),  # nobody to gather from
-        ({"zero_stage": 2, "dp": 4}, False),
-        ({"zero_stage": 3, "dp": 4, "execution": "streaming"}, False),  # ZeRO has no part in it
-    ],
-)
-def test_gathers_that_are_left_out_are_noted(fields: dict[str, Any], noted: bool) -> None:
-    note = "zero_stage = 3: the all-gathers of weights over DP are not simulated; they take no time here"
-    assert small(**fields).omissions(SYSTEM) == ((note,) if noted else ())

@@ -16,6 +16,8 @@ class TestTransformer(WorkloadTests):
         SMALL(mp=2, pp=4, microbatches=4, recompute=True, pp_transfer="multicast"),
         SMALL(mp=2, dp=2, zero_stage=3, overlap_dp=True, dp_communication="reduce-scatter+all-gather"),
         SMALL(mp=2, pp=2, execution="streaming", prefetch=2, streams="needed"),
+        SMALL(mp=2, pp=2, microbatches=4, interleave=2, sequence_parallel=True, recompute="selective"),
+        SMALL(mp=2, pp=2, microbatches=4, attention="fused", pp_transfer="scatter-gather"),
     )
 
 

@@ -14,7 +14,7 @@ from fredfw.errors import InputError
 from fredfw.typing import FloatArray
 from fredfw.workloads import System, TaskGraph, TaskKind
 from fredfw_workload_transformer import Transformer, fredfw_workloads
-from fredfw_workload_transformer.stationary import Direction, order, split_layers
+from fredfw_workload_transformer.stationary import Direction, order, split_chunks, split_layers
 from fredfw_workload_transformer.streaming import group_layers
 
 WAFER = System(npus=20, controllers=18)
@@ -126,12 +126,28 @@ def test_layers_are_spread_evenly_with_the_extra_ones_in_front() -> None:
     assert [len(stage) for stage in split_layers(10, 4)] == [3, 3, 2, 3]  # the last one is the head
 
 
+def passes_of(text: str) -> list[tuple[Direction, int, int]]:
+    """Read passes such as ``f0.3``: forward through chunk 0, microbatch 3; the chunk is 0 where it is not written."""
+    directions = {"f": Direction.FORWARD, "b": Direction.BACKWARD}
+    pairs = [(one[0], *one[1:].rpartition(".")[::2]) for one in text.split()]
+    return [(directions[way], int(chunk or 0), int(microbatch)) for way, chunk, microbatch in pairs]
+
+
 def test_one_forward_one_backward_by_hand() -> None:
-    f, b = Direction.FORWARD, Direction.BACKWARD
-    assert order("1f1b", 0, 3, 4) == [(f, 0), (f, 1), (f, 2), (b, 0), (f, 3), (b, 1), (b, 2), (b, 3)]
-    assert order("1f1b", 2, 3, 4) == [(f, 0), (b, 0), (f, 1), (b, 1), (f, 2), (b, 2), (f, 3), (b, 3)]
-    assert order("1f1b", 0, 4, 2) == [(f, 0), (f, 1), (b, 0), (b, 1)]
-    assert order("gpipe", 2, 3, 2) == [(f, 0), (f, 1), (b, 0), (b, 1)]
+    assert order("1f1b", 0, 3, 4) == passes_of("f0 f1 f2 b0 f3 b1 b2 b3")
+    assert order("1f1b", 2, 3, 4) == passes_of("f0 b0 f1 b1 f2 b2 f3 b3")
+    assert order("1f1b", 0, 4, 2) == passes_of("f0 f1 b0 b1")
+    assert order("gpipe", 2, 3, 2) == passes_of("f0 f1 b0 b1")
+
+
+def test_interleaved_passes_by_hand() -> None:
+    # Narayanan et al. 2021, figure 4, with 2 stages and 4 microbatches.
+    assert order("1f1b", 0, 2, 4, 2) == passes_of(
+        "f0.0 f0.1 f1.0 f1.1 f0.2 b1.0 f0.3 b1.1 f1.2 b0.0 f1.3 b0.1 b1.2 b1.3 b0.2 b0.3"
+    )
+    assert order("1f1b", 1, 2, 4, 2) == passes_of(
+        "f0.0 f0.1 f1.0 b1.0 f1.1 b1.1 f0.2 b0.0 f0.3 b0.1 f1.2 b1.2 f1.3 b1.3 b0.2 b0.3"
+    )
 
 
 @pytest.mark.parametrize("pipeline", ["1f1b", "gpipe"])
@@ -143,6 +159,144 @@ def test_pipeline_takes_its_closed_form(pipeline: str, pp: int, microbatches: in
     samples = 16 / microbatches
     stage = 3 * (4 / pp) * (24 * samples * 4 * 8**2 + 4 * samples * 4**2 * 8)
     assert longest_path(graph, cost) == pytest.approx((microbatches + pp - 1) * stage, rel=1e-12)
+
+
+@pytest.mark.parametrize(("pp", "microbatches", "interleave"), [(2, 4, 2), (4, 8, 2), (2, 6, 4), (4, 4, 2)])
+def test_an_interleaved_pipeline_takes_its_closed_form(pp: int, microbatches: int, interleave: int) -> None:
+    # Narayanan et al. 2021, section 2.2.2: the bubble is (p - 1)(tf + tb) / v.
+    fields = {"layers": 8, "pp": pp, "minibatch": 24, "microbatches": microbatches, "interleave": interleave}
+    graph = small(**fields).graph(System(npus=pp)).expanded()
+    cost = np.where(np.char.find(np.array(graph.names), "head") >= 0, 0.0, graph.flops)
+    samples = 24 / microbatches
+    stage = 3 * (8 / pp) * (24 * samples * 4 * 8**2 + 4 * samples * 4**2 * 8)
+    assert longest_path(graph, cost) == pytest.approx((microbatches + (pp - 1) / interleave) * stage, rel=1e-12)
+
+
+def test_chunks_are_dealt_to_the_stages_in_turn() -> None:
+    assert split_chunks(8, 2, 2) == [[(0, 1), (4, 5)], [(2, 3), (6, 7, 8)]]
+    assert split_chunks(4, 2, 1) == [[(0, 1)], [(2, 3, 4)]]
+
+
+def test_gradients_of_all_chunks_are_reduced_behind_the_last_backward_pass() -> None:
+    graph = small(dp=2, pp=2, microbatches=2, interleave=2).graph(WAFER)
+    first, last = sorted(of_kind(graph, TaskKind.COLLECTIVE, "dp"), key=lambda t: graph.participants(t)[0])
+    assert [float(graph.bytes[t]) for t in (first, last)] == [2 * 2 * LAYER, 2 * (2 * LAYER + HEAD)]
+    assert [graph.names[graph.after(t)[0]] for t in (first, last)] == [
+        "backward 0 attention [1]",
+        "backward 1 attention [1]",
+    ]
+
+
+def test_sequence_parallelism_scatters_and_gathers() -> None:
+    fields = {"mp": 2, "pp": 2, "dp": 1, "microbatches": 2}
+    graph = small(**fields, sequence_parallel=True).graph(WAFER)
+    plain = small(**fields).graph(WAFER)
+    patterns = Counter(graph.patterns[t] for t in of_kind(graph, TaskKind.COLLECTIVE, "mp"))
+    reductions = of_kind(plain, TaskKind.COLLECTIVE, "mp")
+    assert patterns == {Pattern.ALL_GATHER: len(reductions), Pattern.REDUCE_SCATTER: len(reductions)}
+    assert {float(graph.bytes[t]) for t in of_kind(graph, TaskKind.COLLECTIVE, "mp")} == {8 * ACTIVATIONS}
+    assert {float(graph.bytes[t]) for t in of_kind(graph, TaskKind.TRANSFER)} == {8 * ACTIVATIONS / 2}
+    assert total_flops(graph) == total_flops(plain)
+    # Korthikanti et al. 2022, equation 4
+    use = small(layers=8, mp=2, dp=1, sequence_parallel=True).memory(WAFER)
+    layer = 16 * 4 * 8 / 2 * (34 + 5 * 2 * 4 / 8)
+    assert use.activations == pytest.approx(8 * layer + 16 * 4 * (4 * 8 / 2 + 4 * 10 / 2), rel=1e-12)
+
+
+def test_members_share_the_way_to_the_next_stage() -> None:
+    graph = small(mp=2, dp=2, pp=2, microbatches=4, pp_transfer="scatter-gather").graph(WAFER)
+    transfers = of_kind(graph, TaskKind.TRANSFER, "pp")
+    assert {float(graph.bytes[t]) for t in transfers} == {4 * ACTIVATIONS / 2}
+    gathers = of_kind(graph, TaskKind.COLLECTIVE, "pp")
+    assert len(gathers) == len(transfers) == 8
+    for transfer, gather in zip(transfers, gathers, strict=True):
+        assert graph.after(gather).tolist() == [transfer]
+        assert (graph.patterns[gather], graph.bytes[gather]) == (Pattern.ALL_GATHER, 4 * ACTIVATIONS)
+        assert set(members(graph, gather).ravel()) == {receiver for _, receiver in members(graph, transfer).tolist()}
+
+
+def test_full_recomputation_is_what_true_means() -> None:
+    assert small(recompute=True) == small(recompute="full")
+    assert small(recompute=False) == small(recompute="none") == small()
+
+
+def test_selective_recomputation_repeats_the_core_of_attention() -> None:
+    # Korthikanti et al. 2022, section 5: QK^T and the weighted values are 4 b s^2 h FLOPs; 5 a s / h is not kept.
+    plain, selective = small(mp=2, dp=1), small(mp=2, dp=1, recompute="selective")
+    again = 4 * 4 * 16 * 4**2 * 8
+    assert total_flops(selective.graph(WAFER).expanded()) == pytest.approx(
+        total_flops(plain.graph(WAFER).expanded()) + again, rel=1e-12
+    )
+    saved = 4 * 16 * 4 * 5 * 2 * 4 / 2
+    kept = plain.memory(WAFER).activations - selective.memory(WAFER).activations
+    assert kept == pytest.approx(saved, rel=1e-12)
+
+
+def test_fused_attention_keeps_no_scores() -> None:
+    # Dao et al. 2022: the backward pass computes the scores again, a fifth matrix multiplication beside four.
+    plain, fused = small(dp=1), small(dp=1, attention="fused")
+    again = 4 * 2 * 16 * 4**2 * 8
+    assert total_flops(fused.graph(WAFER).expanded()) == pytest.approx(
+        total_flops(plain.graph(WAFER).expanded()) + again, rel=1e-12
+    )
+    saved = 4 * 16 * 4 * 5 * 2 * 4
+    assert plain.memory(WAFER).activations - fused.memory(WAFER).activations == pytest.approx(saved, rel=1e-12)
+
+
+CONFIGURED = [
+    {},
+    {"recompute": "full"},
+    {"recompute": "selective"},
+    {"attention": "fused"},
+    {"attention": "fused", "recompute": "selective"},
+    {"mp": 3, "sequence_parallel": True},
+]
+
+
+@pytest.mark.parametrize("fields", CONFIGURED)
+def test_kernels_compute_the_flops_of_their_tasks(fields: dict[str, Any]) -> None:
+    graph = small(**fields).graph(WAFER)
+    for task in of_kind(graph, TaskKind.COMPUTE):
+        kernels = graph.kernel_tables[graph.kernels[task]]
+        assert kernels.flops == pytest.approx(graph.flops[task], rel=1e-12), graph.names[task]
+        assert kernels.launches > len(kernels.gemms) - 1
+
+
+def test_kernels_of_a_layer_add_up_to_the_published_flops() -> None:
+    # Narayanan et al. 2021, equation 3, with recomputation: 96 B s l h^2 (1 + s / 6 h + V / 16 l h).
+    fields = {"layers": 6, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100, "minibatch": 16}
+    graph = Transformer(**fields, recompute="full", mp=4, dp=1, pp=3, microbatches=4).graph(WAFER).expanded()
+    computed = sum(graph.kernel_tables[graph.kernels[t]].flops * 4 for t in of_kind(graph, TaskKind.COMPUTE))
+    published = 96 * 16 * 32 * 6 * 64**2 * (1 + 32 / (6 * 64) + 100 / (16 * 6 * 64))
+    assert computed == pytest.approx(published, rel=1e-12)
+
+
+def test_shards_of_weights_are_gathered_before_each_pass() -> None:
+    # Rajbhandari et al. 2021, ZeRO-Infinity, section 4.1: parameters move for forward, recomputation and backward, and
+    # gradients once.
+    graph = small(layers=3, dp=4, zero_stage=3, recompute="full").graph(WAFER)
+    collectives = of_kind(graph, TaskKind.COLLECTIVE, "dp")
+    gathers = [t for t in collectives if graph.patterns[t] is Pattern.ALL_GATHER]
+    scatters = [t for t in collectives if graph.patterns[t] is Pattern.REDUCE_SCATTER]
+    layers = 2 * 3 * LAYER
+    assert sum(float(graph.bytes[t]) for t in gathers) == 3 * layers + 2 * 2 * HEAD
+    assert sum(float(graph.bytes[t]) for t in scatters) == layers + 2 * HEAD
+    assert len(collectives) == len(gathers) + len(scatters)
+    assert names_before(graph, "forward 1 attention [0]") == {"forward 0 mlp [0]", "forward weights of layer 1 [0]"}
+    # One gather at a time, while the layer before computes.
+    assert names_before(graph, "forward weights of layer 2 [0]") == {
+        "forward weights of layer 1 [0]",
+        "forward 0 mlp [0]",
+    }
+    assert names_before(graph, "backward weights of layer 2 [0]") == {
+        "recompute weights of layer 2 [0]",
+        "backward 3 head [0]",
+    }
+
+
+def test_no_shards_without_replicas() -> None:
+    assert not of_kind(small(dp=1, zero_stage=3).graph(WAFER), TaskKind.COLLECTIVE, "dp")
+    assert not of_kind(small(dp=2, zero_stage=3, execution="streaming").graph(WAFER), TaskKind.COLLECTIVE, "dp")
 
 
 def test_blocks_of_a_layer_alternate_with_all_reduces() -> None:
@@ -353,6 +507,14 @@ def test_replicas_fill_the_system(npus: int, dp: int) -> None:
         ({"execution": "magic"}, "execution"),
         ({"pipeline": "interleaved"}, "pipeline"),
         ({"zero_stage": 4}, "zero_stage"),
+        ({"recompute": "some"}, "recompute"),
+        ({"recompute": 1}, "recompute"),
+        ({"attention": "flash"}, "attention"),
+        ({"sequence_parallel": "yes"}, "sequence_parallel"),
+        ({"interleave": 2}, "interleave"),
+        ({"interleave": 2, "pp": 2, "pipeline": "gpipe"}, "interleave"),
+        ({"interleave": 2, "pp": 2, "execution": "streaming"}, "interleave"),
+        ({"interleave": 3, "pp": 2}, "interleave"),
         ({"dp_communication": "gossip"}, "dp_communication"),
         ({"pp_transfer": "carrier pigeon"}, "pp_transfer"),
         ({"prefetch": -1}, "prefetch"),
@@ -364,6 +526,12 @@ def test_bad_input_names_the_key(fields: dict[str, Any], key: str) -> None:
         small(**fields)
     assert caught.value.key == key
     assert caught.value.accepted
+
+
+def test_microbatches_that_cannot_be_interleaved() -> None:
+    with pytest.raises(InputError, match="2 microbatches cannot be interleaved on 4 stages") as caught:
+        small(layers=8, pp=4, microbatches=2, interleave=2).graph(WAFER)
+    assert caught.value.key == "interleave"
 
 
 def test_a_system_too_small_for_one_replica() -> None:

@@ -6,8 +6,28 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
+from fredfw_workload_transformer import kernels
+from fredfw_workload_transformer.kernels import Pair, Sizes
+
 FP16 = 2
 """Bytes per weight, gradient and activation."""
+
+
+@frozen
+class Core:
+    """The attention between its two linear layers (Korthikanti et al. 2022, arXiv 2205.05198, section 5).
+
+    Args:
+        flops: Forward floating-point operations.
+        activations: Bytes that are kept for the backward pass where it is not computed again.
+        again: FLOPs that its backward pass takes beyond twice the forward ones.
+        kernels: What it launches.
+    """
+
+    flops: float
+    activations: float
+    again: float
+    kernels: Pair
 
 
 @frozen
@@ -20,6 +40,8 @@ class Block:
         flops: Forward floating-point operations, two per multiply-add.
         activations: Bytes kept for the backward pass.
         reduced: Whether the MP group all-reduces its output in forward and its input's gradient in backward.
+        kernels: What it launches.
+        core: The part of it that selective recomputation computes again; with fused attention, backward always does.
     """
 
     name: str
@@ -27,6 +49,25 @@ class Block:
     flops: float
     activations: float
     reduced: bool
+    kernels: Pair
+    core: Core | None = None
+
+
+@frozen
+class Style:
+    """How the layers are computed, whatever their shape.
+
+    Args:
+        fused: Whether attention is one kernel that keeps no scores in memory.
+        sequence_parallel: Whether layer norms and dropouts are split over MP along the sequence (Korthikanti et al.
+            2022, section 4.2.2).
+    """
+
+    fused: bool = False
+    sequence_parallel: bool = False
+
+
+_PLAIN = Style()
 
 
 @frozen
@@ -55,37 +96,51 @@ class Shape:
         """
         return sum(block.flops for layer in range(self.layers + 1) for block in self.blocks(layer, samples, 1))
 
-    def blocks(self, layer: int, samples: float, mp: int) -> tuple[Block, ...]:
+    def blocks(self, layer: int, samples: float, mp: int, style: Style = _PLAIN) -> tuple[Block, ...]:
         """Return the blocks of layer number ``layer``, for ``samples`` split evenly over ``mp`` ranks (Megatron).
 
         FLOPs: Narayanan et al. 2021 (arXiv 2104.04473), appendix. Activations: Korthikanti et al. 2022 (arXiv
-        2205.05198): section 4.1, a layer norm in each block, which adds up to equation 2; head: section 4.3, logits in
-        FP32.
+        2205.05198): section 4.1, a layer norm in each block, which adds up to equation 2, or to equation 4 with
+        sequence parallelism; head: section 4.3, logits in FP32. Fused attention keeps no scores.
         """
         h, s = self.hidden, self.sequence
         tokens = samples * s
+        spread = mp if style.sequence_parallel else 1
+        sizes = Sizes(samples, s, h, self.heads, mp, spread)
         if layer == self.layers:
             head = Block(
                 "head",
                 parameters=(self.vocabulary * h + s * h + 2 * h) / mp,
                 flops=2 * tokens * h * self.vocabulary / mp,
-                activations=tokens * (4 * h + 4 * self.vocabulary / mp),
+                activations=tokens * (4 * h / spread + 4 * self.vocabulary / mp),
                 reduced=False,
+                kernels=kernels.head(sizes, self.vocabulary),
             )
             return (head,)
+        flops = 4 * tokens * s * h / mp
+        core = Core(
+            flops=flops,
+            activations=0.0 if style.fused else tokens * 5 * self.heads * s / mp,
+            again=flops / 2 if style.fused else 0.0,
+            kernels=kernels.core(sizes, fused=style.fused),
+        )
+        scores = 0 if style.fused else 5 * self.heads * s
         attention = Block(
             "attention",
             parameters=(4 * h**2 + 6 * h) / mp,
             flops=(8 * tokens * h**2 + 4 * tokens * s * h) / mp,
-            activations=tokens * (5 * h + (8 * h + 5 * self.heads * s) / mp),
+            activations=tokens * (5 * h / spread + (8 * h + scores) / mp),
             reduced=True,
+            kernels=kernels.attention(sizes) + core.kernels,
+            core=core,
         )
         mlp = Block(
             "mlp",
             parameters=(8 * h**2 + 7 * h) / mp,
             flops=16 * tokens * h**2 / mp,
-            activations=tokens * (5 * h + 16 * h / mp),
+            activations=tokens * (5 * h / spread + 16 * h / mp),
             reduced=True,
+            kernels=kernels.mlp(sizes),
         )
         return attention, mlp
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 import numpy as np
 from attrs import define, field
 
-from fredfw import GraphBuilder, Parallelism, Pattern
+from fredfw import GraphBuilder, Kernels, Parallelism, Pattern
 from fredfw.typing import IntArray
-from fredfw_workload_transformer.model import FP16, Block, Shape
+from fredfw_workload_transformer.model import FP16, Block, Shape, Style
 
 
 @define
@@ -24,27 +25,33 @@ class Passes:
         parallelism: MP, DP and PP.
         shape: The model.
         samples: Samples in a microbatch.
-        recompute: Whether backward repeats each transformer layer's forward pass, with its all-reduces.
-        multicast: Whether the first MP member alone hands activations to all MP members of the next stage, instead of
-            each member to its counterpart.
+        recompute: What backward computes again: ``none``, ``full`` (each transformer layer's forward pass, with its
+            communication) or ``selective`` (the core of attention).
+        transfer: How activations get to the next stage: ``point-to-point``, ``multicast`` or ``scatter-gather``.
+        style: How layers are computed.
+        sharded: Whether DP members hold a share of the weights each, and gather a layer's before each pass over it.
     """
 
     builder: GraphBuilder
     parallelism: Parallelism
     shape: Shape
     samples: float
-    recompute: bool
-    multicast: bool
+    recompute: str
+    transfer: str
+    style: Style
+    sharded: bool = False
     _layer: tuple[Block, ...] = field(init=False)
     _head: tuple[Block, ...] = field(init=False)
     _ranks: list[IntArray] = field(init=False)
     _mp_groups: list[IntArray] = field(init=False)
     _tails: dict[int, int] = field(factory=dict, init=False)
+    _gathers: dict[int, list[int]] = field(factory=lambda: defaultdict(list), init=False)
+    _ends: dict[int, list[int]] = field(factory=lambda: defaultdict(list), init=False)
 
     def __attrs_post_init__(self) -> None:
         stages = range(self.parallelism.pp)
-        self._layer = self.shape.blocks(0, self.samples, self.parallelism.mp)
-        self._head = self.shape.blocks(self.shape.layers, self.samples, self.parallelism.mp)
+        self._layer = self.shape.blocks(0, self.samples, self.parallelism.mp, self.style)
+        self._head = self.shape.blocks(self.shape.layers, self.samples, self.parallelism.mp, self.style)
         self._ranks = [self.parallelism.stage(stage) for stage in stages]
         self._mp_groups = [self.parallelism.mp_groups(stage) for stage in stages]
 
@@ -56,8 +63,9 @@ class Passes:
         """Add the forward pass over ``layers`` on ``stage``, behind ``after``; return its last task."""
         for run, blocks in self._runs(layers):
             with self.builder.repeated(len(run)):
+                after = self._weights(stage, f"forward weights of layer {_span(run)} [{microbatch}]", run, after)
                 for block in blocks:
-                    self._add(stage, f"forward {_span(run)} {block.name} [{microbatch}]", block, 1, after)
+                    self._add(stage, f"forward {_span(run)} {block.name} [{microbatch}]", block, after)
                     after = ()
         return self._tails[stage]
 
@@ -68,30 +76,41 @@ class Passes:
         """
         for run, blocks in self._runs(layers):
             with self.builder.repeated(len(run)):
-                if self.recompute and blocks is self._layer:
+                if self.recompute == "full" and blocks is self._layer:
+                    after = self._weights(stage, f"recompute weights of layer {_span(run)} [{microbatch}]", run, after)
                     for block in blocks:
-                        self._add(stage, f"recompute {_span(run)} {block.name} [{microbatch}]", block, 1, after)
+                        self._add(stage, f"recompute {_span(run)} {block.name} [{microbatch}]", block, after)
                         after = ()
+                after = self._weights(stage, f"backward weights of layer {_span(run)} [{microbatch}]", run, after)
                 for block in reversed(blocks):
-                    self._add(stage, f"backward {_span(run)} {block.name} [{microbatch}]", block, 2, after)
+                    name = f"backward {_span(run)} {block.name} [{microbatch}]"
+                    self._add(stage, name, block, after, backward=True)
                     after = ()
         return self._tails[stage]
 
     def _runs(self, layers: Sequence[int]) -> list[tuple[tuple[int, ...], tuple[Block, ...]]]:
         """Return ``layers`` as runs of layers with equal blocks, and those blocks."""
         runs = (tuple(run) for _, run in groupby(layers, lambda layer: layer < self.shape.layers))
+        if self.sharded:  # each layer has a gather of its own, which overlaps with the layer before
+            runs = ((layer,) for layer in layers)
         return [(run, self._blocks(run[0])) for run in runs]
 
     def hand_over(self, source: int, destination: int, task: int, name: str) -> int:
         """Send ``task``'s result from stage to stage; return the task to wait for (itself within one stage)."""
         if source == destination:
             return task
-        grid = self.parallelism.grid
-        if self.multicast:
+        grid, mp, size = self.parallelism.grid, self.parallelism.mp, self._activation_bytes
+        if self.transfer == "multicast":
             groups = np.concatenate([grid[:, source, :1], grid[:, destination, :]], axis=1)
         else:
             groups = np.stack([grid[:, source, :].ravel(), grid[:, destination, :].ravel()], axis=1)
-        return self.builder.transfer(name, groups, self._activation_bytes, label="pp", after=(task,))
+        # With sequence parallelism a member holds no more than its share; without it, members can share the way.
+        parts = mp if self.style.sequence_parallel or self.transfer == "scatter-gather" else 1
+        sent = self.builder.transfer(name, groups, size / parts, label="pp", after=(task,))
+        if self.style.sequence_parallel or parts == 1:
+            return sent
+        members = self._mp_groups[destination]
+        return self.builder.collective(name, Pattern.ALL_GATHER, members, size, label="pp", after=(sent,))
 
     @property
     def _activation_bytes(self) -> float:
@@ -101,22 +120,67 @@ class Passes:
     def _blocks(self, layer: int) -> tuple[Block, ...]:
         return self._layer if layer < self.shape.layers else self._head
 
-    def _add(self, stage: int, name: str, block: Block, passes: int, after: Iterable[int]) -> None:
-        tail = self._tails.get(stage)
-        # Weights are read (or their gradients written) once a pass, activations written and read.
-        moved = passes * (block.parameters * FP16 + 2 * block.activations)
-        task = self.builder.compute(
+    def _weights(self, stage: int, name: str, run: Sequence[int], after: Iterable[int]) -> tuple[int, ...]:
+        """Return ``after``, and the gather of the weights of ``run`` if the DP members hold a share each.
+
+        Gathers come one after the other, each while the layer before computes.
+        """
+        if not self.sharded:
+            return tuple(after)
+        gathers, ends = self._gathers[stage], self._ends[stage]
+        gather = self.builder.collective(
             name,
-            self._ranks[stage],
-            flops=passes * block.flops,
-            bytes=moved,
-            after=after if tail is None else (tail, *after),
+            Pattern.ALL_GATHER,
+            self.parallelism.dp_groups(stage),
+            self.weight_bytes(run),
+            label="dp",
+            # The buffer is free with the end of the layer before the one that computes.
+            after=(*gathers[-1:], *ends[-1:]),
         )
-        if block.reduced and self.parallelism.mp > 1:
-            task = self.builder.collective(
-                name, Pattern.ALL_REDUCE, self._mp_groups[stage], self._activation_bytes, label="mp", after=(task,)
-            )
+        gathers.append(gather)
+        ends.extend(() if stage not in self._tails else (self._tails[stage],))
+        return (*after, gather)
+
+    def _add(self, stage: int, name: str, block: Block, after: Iterable[int], *, backward: bool = False) -> None:
+        flops, moved, kernels = _cost(
+            block, backward=backward, again=self.recompute == "selective" and not self.style.fused
+        )
+        reduced = block.reduced and self.parallelism.mp > 1
+        split = reduced and self.style.sequence_parallel
+        if split:
+            after = (self._exchange(stage, name, Pattern.ALL_GATHER, after),)
+        task = self._chained(stage, after)
+        task = self.builder.compute(name, self._ranks[stage], flops=flops, bytes=moved, after=task, kernels=kernels)
         self._tails[stage] = task
+        if reduced:
+            self._exchange(stage, name, Pattern.REDUCE_SCATTER if split else Pattern.ALL_REDUCE, ())
+
+    def _exchange(self, stage: int, name: str, pattern: Pattern, after: Iterable[int]) -> int:
+        """Add a collective of the activations in the MP groups of ``stage``; return it."""
+        groups, after = self._mp_groups[stage], self._chained(stage, after)
+        size = self._activation_bytes
+        self._tails[stage] = self.builder.collective(name, pattern, groups, size, label="mp", after=after)
+        return self._tails[stage]
+
+    def _chained(self, stage: int, after: Iterable[int]) -> tuple[int, ...]:
+        tail = self._tails.get(stage)
+        return tuple(after) if tail is None else (tail, *after)
+
+
+def _cost(block: Block, *, backward: bool, again: bool) -> tuple[float, float, Kernels]:
+    """Return FLOPs, bytes and kernels of a pass; ``again``: backward computes the core of attention again."""
+    passes = 2 if backward else 1
+    # Weights are read (or their gradients written) once a pass, activations written and read.
+    flops, moved = passes * block.flops, passes * (block.parameters * FP16 + 2 * block.activations)
+    if not backward:
+        return flops, moved, block.kernels.forward
+    kernels = block.kernels.backward
+    if block.core is not None:
+        flops += block.core.again
+        if again:
+            flops, moved = flops + block.core.flops, moved + 2 * block.core.activations
+            kernels += block.core.kernels.forward
+    return flops, moved, kernels
 
 
 def _span(layers: Sequence[int]) -> str:

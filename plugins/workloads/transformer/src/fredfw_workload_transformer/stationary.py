@@ -27,24 +27,44 @@ def split_layers(layers: int, stages: int) -> list[tuple[int, ...]]:
     return [tuple(range(begin, end)) for begin, end in pairwise(bounds)]
 
 
-def in_flight(schedule: str, stage: int, stages: int, microbatches: int) -> int:
-    """Return for how many microbatches a stage holds activations at its fullest."""
-    return min(microbatches, stages - stage) if schedule == "1f1b" else microbatches
+def split_chunks(layers: int, stages: int, interleave: int) -> list[list[tuple[int, ...]]]:
+    """Return the layers of each chunk of each stage; chunk ``c`` of stage ``s`` is part ``c x stages + s`` of them."""
+    parts = split_layers(layers, stages * interleave)
+    return [parts[stage::stages] for stage in range(stages)]
 
 
-def order(schedule: str, stage: int, stages: int, microbatches: int) -> list[tuple[Direction, int]]:
-    """Return the passes of a stage in order, each with its microbatch.
+def in_flight(schedule: str, stage: int, stages: int, microbatches: int, interleave: int = 1) -> int:
+    """Return of how many passes over a chunk a stage holds activations at its fullest."""
+    if schedule == "gpipe":
+        return microbatches * interleave
+    if interleave == 1:
+        return min(microbatches, stages - stage)
+    return min(microbatches * interleave, 2 * (stages - stage - 1) + (interleave - 1) * stages + 1)
+
+
+def order(
+    schedule: str, stage: int, stages: int, microbatches: int, interleave: int = 1
+) -> list[tuple[Direction, int, int]]:
+    """Return the passes of a stage in order, each with its chunk and its microbatch.
 
     ``1f1b`` (Narayanan et al. 2019, PipeDream; 2021, arXiv 2104.04473, section 2.2): as many forward passes as there
-    are stages behind, then one forward and one backward in turn. ``gpipe`` (Huang et al. 2019): all forward passes,
-    then all backward passes.
+    are stages behind, then one forward and one backward in turn. Interleaved, it takes as many microbatches in turn
+    through each of its chunks as there are stages (Megatron-LM, schedules.py). ``gpipe`` (Huang et al. 2019): all
+    forward passes, then all backward passes.
     """
-    ahead = in_flight(schedule, stage, stages, microbatches)
-    passes = [(Direction.FORWARD, microbatch) for microbatch in range(ahead)]
-    for microbatch in range(microbatches):
-        passes.append((Direction.BACKWARD, microbatch))
-        if microbatch + ahead < microbatches:
-            passes.append((Direction.FORWARD, microbatch + ahead))
+    turns = [
+        (chunk, microbatch)
+        for first in range(0, microbatches, stages if interleave > 1 else microbatches)
+        for chunk in range(interleave)
+        for microbatch in range(first, first + stages if interleave > 1 else microbatches)
+    ]
+    ahead = in_flight(schedule, stage, stages, microbatches, interleave)
+    forward = deque((Direction.FORWARD, *turn) for turn in turns)
+    passes = [forward.popleft() for _ in range(ahead)]
+    for chunk, microbatch in turns:
+        passes.append((Direction.BACKWARD, interleave - 1 - chunk, microbatch))
+        if forward:
+            passes.append(forward.popleft())
     return passes
 
 
@@ -81,7 +101,13 @@ class Gradients:
 
 
 def add_stationary(
-    passes: Passes, *, microbatches: int, schedule: str, dp_communication: str, overlap_dp: bool
+    passes: Passes,
+    *,
+    microbatches: int,
+    schedule: str,
+    interleave: int,
+    dp_communication: str,
+    overlap_dp: bool,
 ) -> None:
     """Add one iteration.
 
@@ -89,44 +115,54 @@ def add_stationary(
         passes: The graph and how it is split.
         microbatches: Microbatches of each replica.
         schedule: ``1f1b`` or ``gpipe``.
+        interleave: Chunks of layers of each stage.
         dp_communication: ``all-reduce`` or ``reduce-scatter+all-gather``.
         overlap_dp: Reduce each layer's gradients as soon as the last microbatch has completed them, not a whole stage's
-            behind its last backward pass.
+            behind its last backward pass. Where DP members hold shares of the weights, the gradients of each microbatch
+            are reduced to shares in that way.
     """
     stages = passes.parallelism.pp
-    layers = split_layers(passes.shape.layers, stages)
-    gradients = [Gradients(passes, stage, dp_communication) for stage in range(stages)]
-    queues = [deque(order(schedule, stage, stages, microbatches)) for stage in range(stages)]
-    # What a pass waits for beside its stage's own order; the ends of the pipeline wait for nothing else.
+    layers = split_chunks(passes.shape.layers, stages, interleave)
+    pattern = Pattern.REDUCE_SCATTER.value if passes.sharded else dp_communication
+    gradients = [Gradients(passes, stage, pattern) for stage in range(stages)]
+    queues = [deque(order(schedule, stage, stages, microbatches, interleave)) for stage in range(stages)]
+    # What a pass waits for beside its stage's own order; the ends of the pipeline wait for nothing else. Parts of the
+    # model are numbered in forward order: chunk c of stage s is part c x stages + s.
     inputs: dict[tuple[Direction, int, int], tuple[int, ...]] = {}
+    final = stages * interleave - 1
     for microbatch in range(microbatches):
         inputs[Direction.FORWARD, 0, microbatch] = ()
-        inputs[Direction.BACKWARD, stages - 1, microbatch] = ()
+        inputs[Direction.BACKWARD, final, microbatch] = ()
 
-    def forward(stage: int, microbatch: int, after: tuple[int, ...]) -> None:
-        task = passes.forward(stage, layers[stage], microbatch, after)
-        if stage < stages - 1:
+    def forward(stage: int, chunk: int, microbatch: int, after: tuple[int, ...]) -> None:
+        task = passes.forward(stage, layers[stage][chunk], microbatch, after)
+        part = chunk * stages + stage
+        if part < final:
             name = f"activations of stage {stage} [{microbatch}]"
-            sent = passes.hand_over(stage, stage + 1, task, name)
-            inputs[Direction.FORWARD, stage + 1, microbatch] = (sent,)
+            sent = passes.hand_over(stage, (stage + 1) % stages, task, name)
+            inputs[Direction.FORWARD, part + 1, microbatch] = (sent,)
 
-    def backward(stage: int, microbatch: int, after: tuple[int, ...]) -> None:
-        last = microbatch == microbatches - 1
+    def backward(stage: int, chunk: int, microbatch: int, after: tuple[int, ...]) -> None:
+        each = passes.sharded or (overlap_dp and microbatch == microbatches - 1)
         # Gradients that leave layer by layer need the layers apart.
-        parts = [(layer,) for layer in layers[stage]] if last and overlap_dp else [layers[stage]]
-        for part in reversed(parts):
-            task = passes.backward(stage, part[::-1], microbatch, after)
+        parts = [(layer,) for layer in layers[stage][chunk]] if each else [layers[stage][chunk]]
+        for one in reversed(parts):
+            task = passes.backward(stage, one[::-1], microbatch, after)
             after = ()
-            if last:
-                gradients[stage].reduce(part, task)
-        if stage > 0:
+            if each:
+                gradients[stage].reduce(one, task)
+        part = chunk * stages + stage
+        if part > 0:
             name = f"gradients of stage {stage} [{microbatch}]"
-            inputs[Direction.BACKWARD, stage - 1, microbatch] = (passes.hand_over(stage, stage - 1, task, name),)
+            sent = passes.hand_over(stage, (stage - 1) % stages, task, name)
+            inputs[Direction.BACKWARD, part - 1, microbatch] = (sent,)
+        if not queues[stage] and not each:
+            gradients[stage].reduce(tuple(layer for held in layers[stage] for layer in held), task)
 
     # A task is added behind those it depends on, so stages take turns as far as their inputs are there.
     while any(queues):
         for stage, queue in enumerate(queues):
-            while queue and (queue[0][0], stage, queue[0][1]) in inputs:
-                direction, microbatch = queue.popleft()
+            while queue and (queue[0][0], queue[0][1] * stages + stage, queue[0][2]) in inputs:
+                direction, chunk, microbatch = queue.popleft()
                 add = forward if direction is Direction.FORWARD else backward
-                add(stage, microbatch, inputs[direction, stage, microbatch])
+                add(stage, chunk, microbatch, inputs[direction, chunk * stages + stage, microbatch])

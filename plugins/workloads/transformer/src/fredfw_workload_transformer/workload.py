@@ -10,9 +10,9 @@ from attrs import frozen
 from fredfw import GraphBuilder, MemoryUse, Parallelism, System, TaskGraph, Work, Workload, limits, units
 from fredfw.errors import InputError
 from fredfw_workload_transformer.batch import Batch, divided, filling
-from fredfw_workload_transformer.model import FP16, PRESETS, Block, Shape
+from fredfw_workload_transformer.model import FP16, PRESETS, Block, Shape, Style
 from fredfw_workload_transformer.passes import Passes
-from fredfw_workload_transformer.stationary import add_stationary, in_flight, split_layers
+from fredfw_workload_transformer.stationary import add_stationary, in_flight, split_chunks
 from fredfw_workload_transformer.streaming import add_streaming, group_layers
 
 _OPTIMIZER = 12
@@ -24,6 +24,11 @@ def _dimension(meaning: str) -> Any:
     return units.option(
         None, validator=units.whole(1), help=f"{meaning}; default: the preset's, required where there is no preset"
     )
+
+
+def _recomputation(value: object) -> object:
+    """Return the word for a truth value."""
+    return ("full" if value else "none") if isinstance(value, bool) else value
 
 
 @frozen
@@ -74,7 +79,10 @@ class Transformer(Workload):
         "1f1b", validator=units.one_of("1f1b", "gpipe"), help="stationary: order of forward and backward passes"
     )
     zero_stage: int = units.option(
-        0, validator=units.whole(0), help="stationary: ZeRO stage 0 to 3; it shards memory over DP and moves no bytes"
+        0,
+        validator=units.whole(0),
+        help="stationary: ZeRO stage 0 to 3; it shards memory over DP. 1 and 2 move no bytes; 3 gathers the weights of "
+        "each layer before each pass over it, and reduces the gradients of each microbatch to shares",
     )
     dp_communication: str = units.option(
         "all-reduce",
@@ -84,13 +92,32 @@ class Transformer(Workload):
     overlap_dp: bool = units.flag(
         False, help="stationary: reduce layer by layer during the last backward pass, not stage by stage behind it"
     )
-    recompute: bool = units.flag(
-        False, help="repeat each layer's forward pass, with its all-reduces, in backward, to keep only its input"
+    recompute: bool | str = units.option(
+        "none",
+        converter=_recomputation,
+        validator=units.one_of("none", "selective", "full"),
+        help="what backward computes again. full, or true: each layer's forward pass, with its communication, to keep "
+        "only its input; selective: scores, softmax, dropout and weighted values of attention; none, or false",
+    )
+    attention: str = units.option(
+        "unfused",
+        validator=units.one_of("unfused", "fused"),
+        help="fused: one kernel keeps the scores on the NPU's chip and computes them again in backward (FlashAttention)",
+    )
+    sequence_parallel: bool = units.flag(
+        False,
+        help="split layer norms and dropouts over MP, too: a reduce-scatter and an all-gather for each all-reduce",
+    )
+    interleave: int = units.option(
+        1,
+        validator=units.whole(1),
+        help="stationary, 1f1b: chunks of layers of each stage, which microbatches visit in turn",
     )
     pp_transfer: str = units.option(
         "point-to-point",
-        validator=units.one_of("point-to-point", "multicast"),
-        help="to the next stage: each MP member to its counterpart, or the first one to all",
+        validator=units.one_of("point-to-point", "multicast", "scatter-gather"),
+        help="to the next stage: each MP member to its counterpart, the first one to all, or a share from each member "
+        "to its counterpart and an all-gather there",
     )
     prefetch: int = units.option(
         1, validator=units.whole(0), help="streaming: groups of layers loaded ahead of the one that computes"
@@ -104,6 +131,10 @@ class Transformer(Workload):
     def __attrs_post_init__(self) -> None:
         if self.zero_stage > 3:
             raise InputError(f"{self.zero_stage} is not a ZeRO stage", key="zero_stage", accepted="0, 1, 2 or 3")
+        if self.interleave > 1 and (self.execution, self.pipeline) != ("stationary", "1f1b"):
+            raise InputError("chunks are interleaved", key="interleave", accepted="1, or stationary 1f1b")
+        if self.interleave > 1 and self.pp == 1:
+            raise InputError("one stage has nothing to interleave", key="interleave", accepted="1, or pp above 1")
         if self.global_batch is not None and self.minibatch is not None:
             raise InputError(
                 f"{self.minibatch} is given, and global_batch = {self.global_batch} too",
@@ -119,6 +150,12 @@ class Transformer(Workload):
                 f"{self.pp} pipeline stages for {self.shape.layers} layers",
                 key="pp",
                 accepted=f"at most {self.shape.layers}",
+            )
+        if self.pp * self.interleave > self.shape.layers:
+            raise InputError(
+                f"{self.interleave} chunks on each of {self.pp} stages for {self.shape.layers} layers",
+                key="interleave",
+                accepted=f"at most {self.shape.layers // self.pp}",
             )
 
     @property
@@ -170,20 +207,29 @@ class Transformer(Workload):
         parts = self.pp if self.execution == "stationary" else self.shape.layers
         deciding = ("microbatches", "micro_batch", "global_batch")
         key = next((one for one in deciding if getattr(self, one) is not None), "minibatch")
-        limits.check("tasks", 4 * batch.microbatches * parts, key=key)
+        limits.check("tasks", 4 * batch.microbatches * parts * self.interleave, key=key)
+        if self.interleave > 1 and batch.microbatches % self.pp:
+            raise InputError(
+                f"{batch.microbatches} microbatches cannot be interleaved on {self.pp} stages",
+                key="interleave",
+                accepted=f"1, or a multiple of {self.pp} microbatches",
+            )
         passes = Passes(
             GraphBuilder(parallelism.workers),
             parallelism,
             self.shape,
             samples=float(batch.micro_batch),
-            recompute=self.recompute,
-            multicast=self.pp_transfer == "multicast",
+            recompute=str(self.recompute),
+            transfer=self.pp_transfer,
+            style=self._style,
+            sharded=self.execution == "stationary" and self.zero_stage >= 3 and parallelism.dp > 1,
         )
         if self.execution == "stationary":
             add_stationary(
                 passes,
                 microbatches=batch.microbatches,
                 schedule=self.pipeline,
+                interleave=self.interleave,
                 dp_communication=self.dp_communication,
                 overlap_dp=self.overlap_dp,
             )
@@ -209,12 +255,13 @@ class Transformer(Workload):
         Stationary: weights, gradients and optimizer state, sharded over DP from ZeRO stage 3, 2 and 1 on (Rajbhandari
         et al. 2020, arXiv 1910.02054), and the activations of the microbatches in flight. Streaming: ``1 + prefetch``
         groups of weights and of gradients, and the activations of all microbatches; the optimizer state is elsewhere.
-        Activations per layer: Korthikanti et al. 2022, equation 2, or just the layer's input with ``recompute``.
+        Activations per layer: Korthikanti et al. 2022, equation 2, or 4 with sequence parallelism; without the core of
+        attention where that is computed again or fused; just the layer's input with full recomputation.
         """
         batch = self._batch(self.parallelism(system).dp)
         stages = range(self.pp)
         if self.execution == "stationary":
-            held = split_layers(self.shape.layers, self.pp)
+            held = split_chunks(self.shape.layers, self.pp, self.interleave)
             uses = [self._stationary_memory(stage, held[stage], batch) for stage in stages]
         else:
             groups = group_layers(self.shape.layers, self.pp)
@@ -238,11 +285,9 @@ class Transformer(Workload):
             microbatches=batch.microbatches,
         )
 
-    def omissions(self, system: System) -> tuple[str, ...]:
-        """Say that the all-gathers of ZeRO stage 3 are left out, where there are any."""
-        if self.execution != "stationary" or self.zero_stage < 3 or self.parallelism(system).dp == 1:
-            return ()
-        return ("zero_stage = 3: the all-gathers of weights over DP are not simulated; they take no time here",)
+    @property
+    def _style(self) -> Style:
+        return Style(fused=self.attention == "fused", sequence_parallel=self.sequence_parallel)
 
     def _batch(self, dp: int) -> Batch:
         if self.global_batch is None:
@@ -254,13 +299,15 @@ class Transformer(Workload):
             samples, replicas=dp, microbatches=self.microbatches, micro_batch=self.micro_batch, default=default
         )
 
-    def _stationary_memory(self, stage: int, layers: tuple[int, ...], batch: Batch) -> MemoryUse:
-        parameters, dp = self._parameters(layers), batch.replicas
+    def _stationary_memory(self, stage: int, chunks: list[tuple[int, ...]], batch: Batch) -> MemoryUse:
+        parameters, dp = sum(map(self._parameters, chunks)), batch.replicas
+        fullest = max(self._activations(layers, batch) for layers in chunks)
+        held = in_flight(self.pipeline, stage, self.pp, batch.microbatches, self.interleave)
         return MemoryUse(
             weights=parameters * FP16 / (dp if self.zero_stage >= 3 else 1),
             gradients=parameters * FP16 / (dp if self.zero_stage >= 2 else 1),
             optimizer=parameters * _OPTIMIZER / (dp if self.zero_stage >= 1 else 1),
-            activations=self._activations(layers, batch) * in_flight(self.pipeline, stage, self.pp, batch.microbatches),
+            activations=fullest * held,
         )
 
     def _streaming_memory(self, groups: list[tuple[int, ...]], batch: Batch) -> MemoryUse:
@@ -269,7 +316,7 @@ class Transformer(Workload):
         return MemoryUse(weights=buffers, gradients=buffers, activations=activations, must_fit=False)
 
     def _blocks(self, layers: tuple[int, ...], samples: float) -> list[Block]:
-        return [block for layer in layers for block in self.shape.blocks(layer, samples, self.mp)]
+        return [block for layer in layers for block in self.shape.blocks(layer, samples, self.mp, self._style)]
 
     def _parameters(self, layers: tuple[int, ...]) -> float:
         """Weights of ``layers`` that one rank holds."""
@@ -277,10 +324,14 @@ class Transformer(Workload):
 
     def _activations(self, layers: tuple[int, ...], batch: Batch) -> float:
         """Bytes that one microbatch keeps on one rank for the backward pass over ``layers``."""
-        shape = self.shape
-        if not self.recompute:
-            return sum(block.activations for block in self._blocks(layers, batch.micro_batch))
-        repeated = [layer for layer in layers if layer < shape.layers]
-        inputs = float(batch.micro_batch) * shape.sequence * shape.hidden * FP16
+        blocks = self._blocks(layers, batch.micro_batch)
+        kept = sum(block.activations for block in blocks)
+        if self.recompute == "selective":
+            return kept - sum(block.core.activations for block in blocks if block.core is not None)
+        if self.recompute == "none":
+            return kept
+        repeated = [layer for layer in layers if layer < self.shape.layers]
+        shares = self.mp if self.sequence_parallel else 1
+        inputs = float(batch.micro_batch) * self.shape.sequence * self.shape.hidden * FP16 / shares
         rest = self._blocks(layers[len(repeated) :], batch.micro_batch)
         return len(repeated) * inputs + sum(block.activations for block in rest)
