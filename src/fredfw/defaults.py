@@ -20,7 +20,7 @@ from fredfw.fabric import (
 )
 from fredfw.plugin import hookimpl
 from fredfw.simulation.sharing import CircuitPreempt, MaxMin, SharingPolicy, StrictLinks
-from fredfw.workloads import LinearPlacement, Placement, SnakePlacement
+from fredfw.workloads import LinearPlacement, MegatronPlacement, Placement, SnakePlacement
 
 if TYPE_CHECKING:
     import click
@@ -41,7 +41,7 @@ def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
 @hookimpl
 def fredfw_placements() -> Sequence[type[Placement]]:
     """Register the placements."""
-    return [LinearPlacement, SnakePlacement]
+    return [LinearPlacement, MegatronPlacement, SnakePlacement]
 
 
 @hookimpl

@@ -5,7 +5,7 @@ import pytest
 
 from fredfw.errors import InputError
 from fredfw.fabric import Fabric, Level
-from fredfw.workloads import LinearPlacement, Parallelism, Placement, SnakePlacement
+from fredfw.workloads import LinearPlacement, MegatronPlacement, Parallelism, Placement, SnakePlacement
 
 
 def grid(*sizes: int) -> Fabric:
@@ -35,7 +35,15 @@ def test_snake_steps_to_a_neighbour(sizes: tuple[int, ...]) -> None:
         assert np.abs(fabric.coordinates[one] - fabric.coordinates[other]).sum() == 1
 
 
-@pytest.mark.parametrize("placement", [LinearPlacement(), SnakePlacement()])
+@pytest.mark.parametrize("placement", [LinearPlacement(), MegatronPlacement(), SnakePlacement()])
 def test_too_many_workers_are_refused(placement: Placement) -> None:
     with pytest.raises(InputError, match=r"MP\(3\)-DP\(3\)-PP\(2\) needs 18 NPUs, but fabric 'grid' has 4"):
         placement.assign(grid(2, 2), Parallelism(mp=3, dp=3, pp=2))
+
+
+def test_replicas_of_a_stage_are_neighbours_as_in_megatron() -> None:
+    # Rank mp + 2 (pp + 2 dp) is on NPU mp + 2 (dp + 3 pp).
+    parallelism = Parallelism(mp=2, dp=3, pp=2)
+    places = MegatronPlacement().assign(grid(5, 4), parallelism)
+    assert places.tolist() == [0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11]
+    assert places[parallelism.dp_groups(0)].tolist() == [[0, 2, 4], [1, 3, 5]]

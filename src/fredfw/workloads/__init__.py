@@ -4,7 +4,7 @@ from fredfw.workloads.compute import Npu
 from fredfw.workloads.graph import GraphBuilder, TaskGraph, TaskKind
 from fredfw.workloads.kernels import Gemm, Kernels
 from fredfw.workloads.parallelism import Parallelism
-from fredfw.workloads.placement import LinearPlacement, Placement, SnakePlacement
+from fredfw.workloads.placement import LinearPlacement, MegatronPlacement, Placement, SnakePlacement
 from fredfw.workloads.workload import MemoryUse, System, Work, Workload
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "GraphBuilder",
     "Kernels",
     "LinearPlacement",
+    "MegatronPlacement",
     "MemoryUse",
     "Npu",
     "Parallelism",

@@ -75,6 +75,19 @@ def placement_of(fabric: Fabric) -> Placement:
 
 
 @frozen
+class MegatronPlacement(Placement):
+    """MP groups on consecutive NPUs, then data-parallel replicas, then pipeline stages (Megatron-LM's default order)."""
+
+    name: ClassVar[str] = "megatron"
+
+    def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+        """See ``Placement.order``."""
+        del fabric
+        numbers = np.arange(parallelism.workers, dtype=np.intp)
+        return numbers.reshape(parallelism.pp, parallelism.dp, parallelism.mp).swapaxes(0, 1).ravel()
+
+
+@frozen
 class SnakePlacement(Placement):
     """Ranks in a snake through the fabric's levels, so that consecutive ranks are neighbours.
 

@@ -264,7 +264,7 @@ def test_kernels_compute_the_flops_of_their_tasks(fields: dict[str, Any]) -> Non
 
 def test_kernels_of_a_layer_add_up_to_the_published_flops() -> None:
     # Narayanan et al. 2021, equation 3, with recomputation: 96 B s l h^2 (1 + s / 6 h + V / 16 l h).
-    fields = {"layers": 6, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100, "minibatch": 16}
+    fields: dict[str, Any] = {"layers": 6, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100, "minibatch": 16}
     graph = Transformer(**fields, recompute="full", mp=4, dp=1, pp=3, microbatches=4).graph(WAFER).expanded()
     computed = sum(graph.kernel_tables[graph.kernels[t]].flops * 4 for t in of_kind(graph, TaskKind.COMPUTE))
     published = 96 * 16 * 32 * 6 * 64**2 * (1 + 32 / (6 * 64) + 100 / (16 * 6 * 64))

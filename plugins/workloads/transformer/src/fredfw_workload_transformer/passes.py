@@ -149,8 +149,8 @@ class Passes:
         split = reduced and self.style.sequence_parallel
         if split:
             after = (self._exchange(stage, name, Pattern.ALL_GATHER, after),)
-        task = self._chained(stage, after)
-        task = self.builder.compute(name, self._ranks[stage], flops=flops, bytes=moved, after=task, kernels=kernels)
+        after, ranks = self._chained(stage, after), self._ranks[stage]
+        task = self.builder.compute(name, ranks, flops=flops, bytes=moved, after=after, kernels=kernels)
         self._tails[stage] = task
         if reduced:
             self._exchange(stage, name, Pattern.REDUCE_SCATTER if split else Pattern.ALL_REDUCE, ())

@@ -102,7 +102,7 @@ class Transformer(Workload):
     attention: str = units.option(
         "unfused",
         validator=units.one_of("unfused", "fused"),
-        help="fused: one kernel keeps the scores on the NPU's chip and computes them again in backward (FlashAttention)",
+        help="fused: one kernel keeps the scores on the chip and computes them again in backward (FlashAttention)",
     )
     sequence_parallel: bool = units.flag(
         False,
