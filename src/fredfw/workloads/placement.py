@@ -76,7 +76,7 @@ def placement_of(fabric: Fabric) -> Placement:
 
 @frozen
 class MegatronPlacement(Placement):
-    """MP groups on consecutive NPUs, then data-parallel replicas, then pipeline stages (Megatron-LM's default order)."""
+    """MP groups on consecutive NPUs, then data-parallel replicas, then pipeline stages (Megatron-LM's order)."""
 
     name: ClassVar[str] = "megatron"
 

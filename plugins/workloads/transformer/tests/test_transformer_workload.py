@@ -271,6 +271,28 @@ def test_kernels_of_a_layer_add_up_to_the_published_flops() -> None:
     assert computed == pytest.approx(published, rel=1e-12)
 
 
+@pytest.mark.parametrize("fields", [*CONFIGURED, {"recompute": "full", "mp": 2, "sequence_parallel": True}])
+def test_passes_do_what_their_blocks_do(fields: dict[str, Any]) -> None:
+    fields = {"mp": 2, "pp": 2, "dp": 2, "microbatches": 4} | fields
+    whole, blocks = (small(**fields, tasks=tasks).graph(WAFER) for tasks in ("passes", "blocks"))
+    assert len(whole) < len(blocks)
+    whole, blocks = whole.expanded(), blocks.expanded()
+    assert total_flops(whole) == pytest.approx(total_flops(blocks), rel=1e-12)
+    for label in ("mp", "pp", "dp"):
+        sums = [
+            Counter((graph.patterns[t], float(graph.bytes[t])) for t in range(len(graph)) if graph.label(t) == label)
+            for graph in (whole, blocks)
+        ]
+        assert sums[0] == sums[1]
+
+    def launches(graph: TaskGraph) -> float:
+        return sum(graph.kernel_tables[graph.kernels[t]].launches for t in of_kind(graph, TaskKind.COMPUTE))
+
+    assert launches(whole) == launches(blocks)
+    costs = [np.where(graph.kinds == TaskKind.COMPUTE, graph.flops, graph.bytes) for graph in (whole, blocks)]
+    assert longest_path(whole, costs[0]) == pytest.approx(longest_path(blocks, costs[1]), rel=1e-12)
+
+
 def test_shards_of_weights_are_gathered_before_each_pass() -> None:
     # Rajbhandari et al. 2021, ZeRO-Infinity, section 4.1: parameters move for forward, recomputation and backward, and
     # gradients once.
@@ -511,6 +533,8 @@ def test_replicas_fill_the_system(npus: int, dp: int) -> None:
         ({"recompute": 1}, "recompute"),
         ({"attention": "flash"}, "attention"),
         ({"sequence_parallel": "yes"}, "sequence_parallel"),
+        ({"sequence_parallel": True, "pp_transfer": "multicast"}, "pp_transfer"),
+        ({"tasks": "layers"}, "tasks"),
         ({"interleave": 2}, "interleave"),
         ({"interleave": 2, "pp": 2, "pipeline": "gpipe"}, "interleave"),
         ({"interleave": 2, "pp": 2, "execution": "streaming"}, "interleave"),

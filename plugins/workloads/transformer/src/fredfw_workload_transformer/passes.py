@@ -30,6 +30,7 @@ class Passes:
         transfer: How activations get to the next stage: ``point-to-point``, ``multicast`` or ``scatter-gather``.
         style: How layers are computed.
         sharded: Whether DP members hold a share of the weights each, and gather a layer's before each pass over it.
+        merged: Whether a pass over layers is one computation, and one communication behind it.
     """
 
     builder: GraphBuilder
@@ -40,11 +41,13 @@ class Passes:
     transfer: str
     style: Style
     sharded: bool = False
+    merged: bool = False
     _layer: tuple[Block, ...] = field(init=False)
     _head: tuple[Block, ...] = field(init=False)
     _ranks: list[IntArray] = field(init=False)
     _mp_groups: list[IntArray] = field(init=False)
     _tails: dict[int, int] = field(factory=dict, init=False)
+    _merges: dict[tuple[tuple[str, ...], bool], tuple[float, float, Kernels]] = field(factory=dict, init=False)
     _gathers: dict[int, list[int]] = field(factory=lambda: defaultdict(list), init=False)
     _ends: dict[int, list[int]] = field(factory=lambda: defaultdict(list), init=False)
 
@@ -62,11 +65,8 @@ class Passes:
     def forward(self, stage: int, layers: Sequence[int], microbatch: int, after: Iterable[int] = ()) -> int:
         """Add the forward pass over ``layers`` on ``stage``, behind ``after``; return its last task."""
         for run, blocks in self._runs(layers):
-            with self.builder.repeated(len(run)):
-                after = self._weights(stage, f"forward weights of layer {_span(run)} [{microbatch}]", run, after)
-                for block in blocks:
-                    self._add(stage, f"forward {_span(run)} {block.name} [{microbatch}]", block, after)
-                    after = ()
+            self._pass(stage, run, [("forward", blocks)], f"[{microbatch}]", after)
+            after = ()
         return self._tails[stage]
 
     def backward(self, stage: int, layers: Sequence[int], microbatch: int, after: Iterable[int] = ()) -> int:
@@ -75,18 +75,53 @@ class Passes:
         Gradients of inputs and of weights together cost two forward passes.
         """
         for run, blocks in self._runs(layers):
-            with self.builder.repeated(len(run)):
-                if self.recompute == "full" and blocks is self._layer:
-                    after = self._weights(stage, f"recompute weights of layer {_span(run)} [{microbatch}]", run, after)
-                    for block in blocks:
-                        self._add(stage, f"recompute {_span(run)} {block.name} [{microbatch}]", block, after)
-                        after = ()
-                after = self._weights(stage, f"backward weights of layer {_span(run)} [{microbatch}]", run, after)
-                for block in reversed(blocks):
-                    name = f"backward {_span(run)} {block.name} [{microbatch}]"
-                    self._add(stage, name, block, after, backward=True)
-                    after = ()
+            steps = [("backward", blocks[::-1])]
+            if self.recompute == "full" and blocks is self._layer:
+                steps.insert(0, ("recompute", blocks))
+            self._pass(stage, run, steps, f"[{microbatch}]", after)
+            after = ()
         return self._tails[stage]
+
+    def _pass(
+        self,
+        stage: int,
+        run: Sequence[int],
+        steps: Sequence[tuple[str, tuple[Block, ...]]],
+        suffix: str,
+        after: Iterable[int],
+    ) -> None:
+        """Add a pass over ``run``, layers with equal blocks; ``steps`` are directions with their blocks in order."""
+        if self.merged:
+            self._merged(stage, run, steps, suffix, after)
+            return
+        with self.builder.repeated(len(run)):
+            for direction, blocks in steps:
+                after = self._weights(stage, f"{direction} weights of layer {_span(run)} {suffix}", run, after)
+                for block in blocks:
+                    self._add(stage, f"{direction} {_span(run)} {block.name} {suffix}", block, direction, after)
+                    after = ()
+
+    def _merged(
+        self,
+        stage: int,
+        run: Sequence[int],
+        steps: Sequence[tuple[str, tuple[Block, ...]]],
+        suffix: str,
+        after: Iterable[int],
+    ) -> None:
+        """Add what ``_pass`` adds as one computation, and one communication of each pattern behind it."""
+        key = tuple(direction for direction, _ in steps), run[0] == self.shape.layers
+        if key not in self._merges:
+            costs = [self._cost(block, direction) for direction, blocks in steps for block in blocks]
+            flops, moved, kernels = zip(*costs, strict=True)
+            self._merges[key] = sum(flops), sum(moved), sum(kernels, start=Kernels())
+        name = f"{steps[-1][0]} {_span(run)} {suffix}"
+        with self.builder.repeated(len(run)):
+            self._compute(stage, name, self._merges[key], after)
+        exchanged = [block for _, blocks in steps for block in blocks if self._reduced(block)]
+        for pattern in self._patterns if exchanged else ():
+            with self.builder.repeated(len(run) * len(exchanged)):
+                self._exchange(stage, name, pattern)
 
     def _runs(self, layers: Sequence[int]) -> list[tuple[tuple[int, ...], tuple[Block, ...]]]:
         """Return ``layers`` as runs of layers with equal blocks, and those blocks."""
@@ -141,46 +176,54 @@ class Passes:
         ends.extend(() if stage not in self._tails else (self._tails[stage],))
         return (*after, gather)
 
-    def _add(self, stage: int, name: str, block: Block, after: Iterable[int], *, backward: bool = False) -> None:
-        flops, moved, kernels = _cost(
-            block, backward=backward, again=self.recompute == "selective" and not self.style.fused
-        )
-        reduced = block.reduced and self.parallelism.mp > 1
-        split = reduced and self.style.sequence_parallel
-        if split:
-            after = (self._exchange(stage, name, Pattern.ALL_GATHER, after),)
-        after, ranks = self._chained(stage, after), self._ranks[stage]
-        task = self.builder.compute(name, ranks, flops=flops, bytes=moved, after=after, kernels=kernels)
-        self._tails[stage] = task
-        if reduced:
-            self._exchange(stage, name, Pattern.REDUCE_SCATTER if split else Pattern.ALL_REDUCE, ())
+    def _add(self, stage: int, name: str, block: Block, direction: str, after: Iterable[int]) -> None:
+        """Add the computation of a block, and its communication over MP."""
+        *before, behind = self._patterns if self._reduced(block) else (None,)
+        for pattern in before:
+            after = (self._exchange(stage, name, pattern, after),)
+        self._compute(stage, name, self._cost(block, direction), after)
+        if behind is not None:
+            self._exchange(stage, name, behind)
 
-    def _exchange(self, stage: int, name: str, pattern: Pattern, after: Iterable[int]) -> int:
+    def _reduced(self, block: Block) -> bool:
+        return block.reduced and self.parallelism.mp > 1
+
+    @property
+    def _patterns(self) -> tuple[Pattern, ...]:
+        """What MP communicates for each block: the last one behind it, the others before."""
+        return (Pattern.ALL_GATHER, Pattern.REDUCE_SCATTER) if self.style.sequence_parallel else (Pattern.ALL_REDUCE,)
+
+    def _compute(self, stage: int, name: str, cost: tuple[float, float, Kernels], after: Iterable[int]) -> None:
+        """Add a computation of FLOPs, bytes and kernels behind the last task of ``stage``."""
+        flops, moved, kernels = cost
+        chained, ranks = self._chained(stage, after), self._ranks[stage]
+        task = self.builder.compute(name, ranks, flops=flops, bytes=moved, after=chained, kernels=kernels)
+        self._tails[stage] = task
+
+    def _exchange(self, stage: int, name: str, pattern: Pattern, after: Iterable[int] = ()) -> int:
         """Add a collective of the activations in the MP groups of ``stage``; return it."""
-        groups, after = self._mp_groups[stage], self._chained(stage, after)
-        size = self._activation_bytes
-        self._tails[stage] = self.builder.collective(name, pattern, groups, size, label="mp", after=after)
+        chained, groups, size = self._chained(stage, after), self._mp_groups[stage], self._activation_bytes
+        self._tails[stage] = self.builder.collective(name, pattern, groups, size, label="mp", after=chained)
         return self._tails[stage]
 
     def _chained(self, stage: int, after: Iterable[int]) -> tuple[int, ...]:
         tail = self._tails.get(stage)
         return tuple(after) if tail is None else (tail, *after)
 
-
-def _cost(block: Block, *, backward: bool, again: bool) -> tuple[float, float, Kernels]:
-    """Return FLOPs, bytes and kernels of a pass; ``again``: backward computes the core of attention again."""
-    passes = 2 if backward else 1
-    # Weights are read (or their gradients written) once a pass, activations written and read.
-    flops, moved = passes * block.flops, passes * (block.parameters * FP16 + 2 * block.activations)
-    if not backward:
-        return flops, moved, block.kernels.forward
-    kernels = block.kernels.backward
-    if block.core is not None:
-        flops += block.core.again
-        if again:
-            flops, moved = flops + block.core.flops, moved + 2 * block.core.activations
-            kernels += block.core.kernels.forward
-    return flops, moved, kernels
+    def _cost(self, block: Block, direction: str) -> tuple[float, float, Kernels]:
+        """Return FLOPs, bytes and kernels of a pass over ``block``."""
+        passes = 2 if direction == "backward" else 1
+        # Weights are read (or their gradients written) once a pass, activations written and read.
+        flops, moved = passes * block.flops, passes * (block.parameters * FP16 + 2 * block.activations)
+        if direction != "backward":
+            return flops, moved, block.kernels.forward
+        kernels = block.kernels.backward
+        if block.core is not None:
+            flops += block.core.again
+            if self.recompute == "selective" and not self.style.fused:
+                flops, moved = flops + block.core.flops, moved + 2 * block.core.activations
+                kernels += block.core.kernels.forward
+        return flops, moved, kernels
 
 
 def _span(layers: Sequence[int]) -> str:

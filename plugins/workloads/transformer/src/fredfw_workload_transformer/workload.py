@@ -119,6 +119,12 @@ class Transformer(Workload):
         help="to the next stage: each MP member to its counterpart, the first one to all, or a share from each member "
         "to its counterpart and an all-gather there",
     )
+    tasks: str = units.option(
+        "blocks",
+        validator=units.one_of("blocks", "passes"),
+        help="blocks: attention and MLP compute and communicate in turn; passes: all layers of a stage compute, then "
+        "communicate, which takes fewer tasks and the same time where nothing else uses those links",
+    )
     prefetch: int = units.option(
         1, validator=units.whole(0), help="streaming: groups of layers loaded ahead of the one that computes"
     )
@@ -131,6 +137,10 @@ class Transformer(Workload):
     def __attrs_post_init__(self) -> None:
         if self.zero_stage > 3:
             raise InputError(f"{self.zero_stage} is not a ZeRO stage", key="zero_stage", accepted="0, 1, 2 or 3")
+        if self.sequence_parallel and self.pp_transfer != "point-to-point":
+            raise InputError(
+                f"{self.pp_transfer} hands over what every MP member has", key="pp_transfer", accepted="point-to-point"
+            )
         if self.interleave > 1 and (self.execution, self.pipeline) != ("stationary", "1f1b"):
             raise InputError("chunks are interleaved", key="interleave", accepted="1, or stationary 1f1b")
         if self.interleave > 1 and self.pp == 1:
@@ -222,7 +232,8 @@ class Transformer(Workload):
             recompute=str(self.recompute),
             transfer=self.pp_transfer,
             style=self._style,
-            sharded=self.execution == "stationary" and self.zero_stage >= 3 and parallelism.dp > 1,
+            sharded=self._sharded(parallelism.dp),
+            merged=self.tasks == "passes" and not self._sharded(parallelism.dp),
         )
         if self.execution == "stationary":
             add_stationary(
@@ -284,6 +295,10 @@ class Transformer(Workload):
             replicas=batch.replicas,
             microbatches=batch.microbatches,
         )
+
+    def _sharded(self, dp: int) -> bool:
+        """Return whether replicas hold shares of the weights, which they gather."""
+        return self.execution == "stationary" and self.zero_stage >= 3 and dp > 1
 
     @property
     def _style(self) -> Style:
