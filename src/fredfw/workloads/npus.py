@@ -16,7 +16,7 @@ PRECISIONS = "bf16", "fp8"
 
 MODELS = "roofline", "kernels"
 """How long a computation takes: by all its FLOPs and bytes, or by its kernels."""
-_REMARKS = "source", "fitted"
+_REMARKS = "source", "fitted", "chosen"
 """What the values of a model say of themselves."""
 
 
