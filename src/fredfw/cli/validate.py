@@ -50,6 +50,11 @@ _PATH = PathText()
     help="What launching, steps and messages cost. A name, or {name = ..., KEY = ...}.  [default: that of each system]",
 )
 @click.option("--in-place", is_flag=True, help="Compare with times in place, where there are times of both.")
+@click.option(
+    "--whole",
+    is_flag=True,
+    help="Compare with all iterations of training that come with fredfw, not with the few that are fast to simulate.",
+)
 @click.option("--json", "json_path", metavar="PATH", type=_PATH, help="Write points and scores; - is standard output.")
 @click.option(
     "--plot",
@@ -70,11 +75,12 @@ def validate(
     pattern: str | None,
     transport: str | None,
     in_place: bool,
+    whole: bool,
     json_path: str | None,
     plot_path: str | None,
     progress: bool,
 ) -> None:
-    """Compare predicted with measured times of collectives.
+    """Compare predicted with measured times of collectives and of iterations of training.
 
     The measured times are public ones that come with fredfw, or yours. Prints the error by system, operation and class
     of sizes; points that a model was fitted to are apart from those that were held out.
@@ -82,7 +88,7 @@ def validate(
     outputs = Outputs({"--json": json_path, "--plot": plot_path}, source=files)
     paint = None if plot_path is None else _painter(plot_path)
     plugins = open_framework(ctx).plugins
-    points = _points(files, system, pattern, in_place, plugins)
+    points = _points(files, system, pattern, in_place, whole, plugins)
     from fredfw.plugin import configure
     from fredfw.validation import report
     from fredfw.validation.prediction import validate as predict
@@ -99,22 +105,28 @@ def validate(
 
 
 def _points(
-    files: tuple[str, ...], system: str | None, pattern: str | None, in_place: bool, plugins: PluginManager
+    files: tuple[str, ...],
+    system: str | None,
+    pattern: str | None,
+    in_place: bool,
+    whole: bool,
+    plugins: PluginManager,
 ) -> list[Point]:
     """Return the points of ``files``, or those that come with the product; raises ``InputError``."""
-    from fredfw.validation import sources, tables
+    from fredfw.validation import iterations, sources, tables
     from fredfw.validation.collectives import presets
 
-    if pattern is not None and pattern not in tables.PATTERNS:
-        message = f"no operation {pattern!r}{nearest(pattern, tables.PATTERNS)}"
-        raise UnknownNameError(message, key="--pattern", accepted=", ".join(tables.PATTERNS))
+    patterns = tables.PATTERNS if files else (*tables.PATTERNS, iterations.PATTERN)
+    if pattern is not None and pattern not in patterns:
+        message = f"no operation {pattern!r}{nearest(pattern, patterns)}"
+        raise UnknownNameError(message, key="--pattern", accepted=", ".join(patterns))
     points: list[Point] = []
     if files:
         reading = tables.Reading(system, pattern, in_place, presets(plugins))
         for file in files:
             points += tables.read(file, reading)
     else:
-        points = sources.points(in_place=in_place)
+        points = sources.points(in_place=in_place, whole=whole)
         known = sorted({one.system.name for one in points})
         if system is not None and system not in known:
             message = f"no measurements of {system!r}{nearest(system, known)}"

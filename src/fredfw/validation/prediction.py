@@ -12,6 +12,7 @@ from fredfw.fabric import IdealTransport
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation import splits
 from fredfw.validation.collectives import Collectives
+from fredfw.validation.iterations import IterationPoint, Iterations
 from fredfw.validation.points import CollectivePoint, Point
 from fredfw.validation.results import LeftOut, Prediction, Validation
 from fredfw.validation.splits import Part
@@ -30,7 +31,10 @@ class Predictor(Protocol):
 
 def predictors(plugins: PluginManager, transports: Transports) -> Mapping[str, Predictor]:
     """Return a predictor for each kind of points."""
-    return {CollectivePoint.kind: Collectives(plugins, transports)}
+    return {
+        CollectivePoint.kind: Collectives(plugins, transports),
+        IterationPoint.kind: Iterations(plugins, transports),
+    }
 
 
 def validate(

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from attrs import frozen
 
-from fredfw.validation import tables
+from fredfw.validation import iterations, tables
 from fredfw.validation.points import Point
 
 _DATA = files(__package__).joinpath("data")
@@ -42,10 +42,20 @@ def known() -> Mapping[str, Source]:
     return MappingProxyType({name: Source(name=name, **entry) for name, entry in entries.items()})
 
 
-def points(*, in_place: bool = False) -> list[Point]:
-    """Return all measured times that come with the product, source by source; see ``tables.Reading``."""
+def points(*, in_place: bool = False, whole: bool = False) -> list[Point]:
+    """Return the measured times that come with the product, source by source.
+
+    Args:
+        in_place: See ``tables.Reading``.
+        whole: Whether those iterations of training are wanted, too, that take long to predict.
+    """
     reading = tables.Reading(in_place=in_place)
     found: list[Point] = []
     for one in known().values():
-        found += tables.parse(_DATA.joinpath(one.table).read_text(encoding="utf-8"), one.name, reading)
+        text = _DATA.joinpath(one.table).read_text(encoding="utf-8")
+        if iterations.recognised(text):
+            listed = iterations.parse(text, one.name)
+            found += listed if whole else iterations.few(listed)
+        else:
+            found += tables.parse(text, one.name, reading)
     return found

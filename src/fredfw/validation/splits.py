@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import frozen
 
+from fredfw.validation.iterations import IterationPoint
 from fredfw.validation.points import CollectivePoint, Point
 
 # nccl-tests rounds sizes down to a multiple of the ranks.
@@ -115,7 +116,9 @@ def folds(transports: Collection[str]) -> Iterator[Fold]:
 
 
 def part_of(point: Point, transport: str) -> Part:
-    """Return what ``point`` is to the transport of that name."""
+    """Return what ``point`` is to the transport of that name, or to the NPU that computes."""
+    if isinstance(point, IterationPoint):
+        return Part.FITTED if point.fitted else Part.HELD_OUT
     own = rules().get(transport)
     if own is None:
         return Part.UNFITTED

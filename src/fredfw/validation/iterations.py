@@ -1,0 +1,159 @@
+"""Predicts iterations of training that were timed: simulates the workload on the fabric that stands for the system."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from attrs import evolve, field, frozen
+
+from fredfw.errors import InputError
+from fredfw.experiment import reading
+from fredfw.experiment.runner import Runner
+from fredfw.plugin.manager import PluginManager
+from fredfw.simulation.fidelity import COMPRESSED
+from fredfw.validation import systems
+from fredfw.validation.collectives import TOPOLOGY
+from fredfw.validation.points import Point
+from fredfw.validation.transports import Transports
+
+PATTERN = "iteration"
+FITTED = "PTD-P 174.6B"
+"""The rows that the efficiency of the NPU was fitted to."""
+
+_NPUS = {"dgx-a100": "a100"}
+_COUNTS = "layers", "hidden", "heads", "sequence", "vocabulary", "mp", "pp", "dp", "interleave"
+_BATCH = "global_batch", "micro_batch", "zero_stage"
+_COLUMNS = ("set", "nodes", *_COUNTS, *_BATCH, "recompute", "sequence_parallel", "seconds")
+# Which of a source's rows are predicted where not all are wanted: no long pipelines, and every n-th of a long table.
+_LONG = 2_000
+_EVERY = {"several nodes": 12, "one node": 48}
+# What communication libraries do, by rank order. Gathers of weights that are sharded over all ranks pass one NIC of
+# each node.
+_COLLECTIVES = {"all-reduce": ["hierarchical", "ring"], "default": ["ring", "direct"]}
+
+
+@frozen(kw_only=True)
+class IterationPoint(Point):
+    """An iteration that was timed.
+
+    Args:
+        group: The rows of the source that it belongs to.
+        workload: Fields of the workload ``transformer``.
+    """
+
+    kind: ClassVar[str] = "iteration"
+
+    group: str
+    workload: Mapping[str, Any] = field(hash=False)
+
+    @property
+    def size_class(self) -> str:
+        """The rows that it is scored with."""
+        return f"{self.source}, {self.group}"
+
+    @property
+    def same(self) -> tuple[Any, ...]:
+        """See ``Point.same``."""
+        return self.kind, self.system.name, *self.workload.items()
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the NPU was fitted to it; the transport was not."""
+        return self.group == FITTED
+
+    @property
+    def passes(self) -> int:
+        """Forward passes of a replica over chunks of a stage: what a simulation takes time for."""
+        each = self.workload["pp"] * self.workload["interleave"]
+        return int(each * self.workload["global_batch"] // self.workload["dp"] // self.workload["micro_batch"])
+
+    def facts(self) -> dict[str, Any]:
+        """See ``Point.facts``."""
+        return {**super().facts(), "set": self.group, "workload": dict(self.workload)}
+
+
+def recognised(text: str) -> bool:
+    """Return whether a table has iterations."""
+    return set(_COLUMNS) <= set(text.partition("\n")[0].strip().split(","))
+
+
+def parse(text: str, source: str) -> list[IterationPoint]:
+    """Return the points of a table that comes with the product."""
+    return [_point(row, source, number) for number, row in enumerate(csv.DictReader(text.splitlines()), start=2)]
+
+
+def few(points: Sequence[IterationPoint]) -> list[IterationPoint]:
+    """Return those of ``points``, the rows of a source, that take little time to predict: always the same ones."""
+    numbers: dict[str, int] = {}
+    chosen = []
+    for point in points:
+        number = numbers[point.group] = numbers.get(point.group, -1) + 1
+        if point.passes <= _LONG and number % _EVERY.get(point.group, 1) == 0:
+            chosen.append(point)
+    return chosen
+
+
+def _point(row: Mapping[str, str], source: str, number: int) -> IterationPoint:
+    workload: dict[str, Any] = {key: int(row[key]) for key in (*_COUNTS, *_BATCH)}
+    workload |= {"recompute": row["recompute"], "sequence_parallel": row["sequence_parallel"] == "true"}
+    return IterationPoint(
+        system=systems.find("A100 cluster" if row["nodes"] != "1" else "A100 node", int(row["nodes"])),
+        source=source,
+        pattern=PATTERN,
+        nodes=int(row["nodes"]),
+        ranks=workload["mp"] * workload["pp"] * workload["dp"],
+        seconds=float(row["seconds"]),
+        where=f"{source}: line {number}",
+        group=row["set"],
+        workload=workload,
+    )
+
+
+class Iterations:
+    """Simulates iterations of the workload ``transformer``.
+
+    Args:
+        plugins: The topology, the workload and the algorithms.
+        transports: What predicts the communication of each system.
+    """
+
+    def __init__(self, plugins: PluginManager, transports: Transports) -> None:
+        self._plugins = plugins
+        self._transports = transports
+
+    def check(self, point: IterationPoint) -> None:
+        """Make sure that ``point`` can be predicted.
+
+        Raises:
+            InputError: Its system has an accelerator without kernel times.
+        """
+        if point.system.preset not in _NPUS:
+            message = f"nothing is known of the kernels of {point.system.preset}"
+            raise InputError(message, key=point.where, accepted=", ".join(_NPUS))
+
+    def seconds(self, point: IterationPoint) -> float:
+        """Return how long the iteration takes."""
+        workload = {"name": "transformer", **point.workload}
+        if not point.workload["zero_stage"]:
+            workload["tasks"] = "passes"
+            # Each MP member sends its share to the next stage (Narayanan et al. 2021, section 4.1).
+            if not point.workload["sequence_parallel"] and point.workload["mp"] > 1:
+                workload["pp_transfer"] = "scatter-gather"
+        tables = {
+            "baseline": "system",
+            "npu": {"preset": _NPUS[point.system.preset], "compute": "kernels"},
+            "fabrics": {
+                "system": {
+                    "topology": {"name": TOPOLOGY, "preset": point.system.preset, "nodes": point.nodes},
+                    "placement": "megatron",
+                    "collectives": _COLLECTIVES,
+                }
+            },
+            "workloads": {PATTERN: {"workload": workload}},
+        }
+        experiment = reading.configured(reading.parse(tables), self._plugins)
+        fabric = experiment.fabric("system")
+        fabric = evolve(fabric, slots={**fabric.slots, "transport": self._transports.of(point.system)})
+        return Runner(experiment, self._plugins).run(experiment.workload(PATTERN), fabric, COMPRESSED).seconds
