@@ -262,6 +262,18 @@ def test_kernels_compute_the_flops_of_their_tasks(fields: dict[str, Any]) -> Non
         assert kernels.launches > len(kernels.gemms) - 1
 
 
+def test_the_host_launches_communication_too() -> None:
+    def launched(**fields: Any) -> float:
+        graph = small(layers=1, dp=1, **fields).graph(WAFER)
+        return sum(
+            (graph.kernel_tables[graph.kernels[t]].launches for t in of_kind(graph, TaskKind.COMPUTE)), start=0.0
+        )
+
+    assert launched(mp=2) == launched(mp=1) + 4
+    assert launched(mp=2, recompute="full") == launched(mp=1, recompute="full") + 6
+    assert launched(mp=2, sequence_parallel=True) == launched(mp=1) + 8
+
+
 def test_kernels_of_a_layer_add_up_to_the_published_flops() -> None:
     # Narayanan et al. 2021, equation 3, with recomputation: 96 B s l h^2 (1 + s / 6 h + V / 16 l h).
     fields: dict[str, Any] = {"layers": 6, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100, "minibatch": 16}
@@ -286,7 +298,9 @@ def test_passes_do_what_their_blocks_do(fields: dict[str, Any]) -> None:
         assert sums[0] == sums[1]
 
     def launches(graph: TaskGraph) -> float:
-        return sum(graph.kernel_tables[graph.kernels[t]].launches for t in of_kind(graph, TaskKind.COMPUTE))
+        return sum(
+            (graph.kernel_tables[graph.kernels[t]].launches for t in of_kind(graph, TaskKind.COMPUTE)), start=0.0
+        )
 
     assert launches(whole) == launches(blocks)
     costs = [np.where(graph.kinds == TaskKind.COMPUTE, graph.flops, graph.bytes) for graph in (whole, blocks)]

@@ -211,13 +211,14 @@ class Passes:
         return tuple(after) if tail is None else (tail, *after)
 
     def _cost(self, block: Block, direction: str) -> tuple[float, float, Kernels]:
-        """Return FLOPs, bytes and kernels of a pass over ``block``."""
+        """Return FLOPs, bytes and kernels of a pass over ``block``; the host launches its communication, too."""
         passes = 2 if direction == "backward" else 1
         # Weights are read (or their gradients written) once a pass, activations written and read.
         flops, moved = passes * block.flops, passes * (block.parameters * FP16 + 2 * block.activations)
+        communication = Kernels(launches=len(self._patterns) if self._reduced(block) else 0)
         if direction != "backward":
-            return flops, moved, block.kernels.forward
-        kernels = block.kernels.backward
+            return flops, moved, block.kernels.forward + communication
+        kernels = block.kernels.backward + communication
         if block.core is not None:
             flops += block.core.again
             if self.recompute == "selective" and not self.style.fused:
