@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
 from fredfw.errors import InputError, UnsupportedError
-from fredfw.fabric import GroupView
+from fredfw.fabric import GroupView, Level
 from fredfw_collective_ring import Ring, fredfw_collectives
 
 SIZES = [*range(1, 18), 32]
 
 
-def plan(pattern: Pattern, n: int, size: float = 1.0, root: int = 0, **options: int) -> Schedule:
+def plan(pattern: Pattern, n: int, size: float = 1.0, root: int = 0, **options: Any) -> Schedule:
     return Ring(**options).plan(CollectiveRequest(pattern, n, size, root), GroupView(n))
 
 
@@ -85,3 +87,53 @@ def test_it_refuses_a_point_to_point() -> None:
 def test_chunks_are_a_positive_whole_number(chunks: float) -> None:
     with pytest.raises(InputError, match="chunks"):
         Ring(chunks=chunks)  # type: ignore[arg-type]  # bad on purpose
+
+
+def nodes_of(inner: int, count: int, *, shuffled: bool = False) -> GroupView:
+    """Return a group of ``count`` nodes of ``inner`` ranks; in order, or shuffled."""
+    coordinates = np.stack(np.unravel_index(np.arange(inner * count), (inner, count), order="F"), axis=1)
+    if shuffled:
+        coordinates = np.random.default_rng(0).permutation(coordinates)
+    return GroupView(inner * count, (Level(inner, "switch", 300e9), Level(count, "switch", 25e9)), coordinates)
+
+
+@pytest.mark.parametrize(("inner", "count"), [(2, 2), (2, 3), (4, 3), (8, 2), (3, 5)])
+@pytest.mark.parametrize("pattern", [Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_rotated_rings_load_all_network_cards_alike(
+    pattern: Pattern, inner: int, count: int, *, shuffled: bool
+) -> None:
+    view = nodes_of(inner, count, shuffled=shuffled)
+    assert view.coordinates is not None
+    request = CollectiveRequest(pattern, inner * count, 1e6)
+    schedule = Ring(rotated=True).plan(request, view)
+    check(schedule, request)
+    one = Ring().plan(request, view)
+    assert schedule.steps == one.steps
+    position, node = view.coordinates.T
+    for phase in schedule.phases:
+        away = node[phase.source] != node[phase.destination]
+        # In each step, each ring leaves each node once, at a position of its own.
+        leaving, entering = (position[ends[away]] for ends in (phase.source, phase.destination))
+        assert (np.bincount(leaving, minlength=inner) == count).all()
+        # It stays on its rail, for which two positions and an odd number of nodes leave no way.
+        assert (entering == leaving).all() or (inner, count % 2) == (2, 1)
+        assert schedule.row_bytes(phase) == pytest.approx(1e6 / (inner * count) / inner)
+
+
+def test_rotated_rings_in_one_node_are_one_ring() -> None:
+    view = GroupView(8, (Level(8, "switch", 300e9),), np.arange(8)[:, None])
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 8, 1e6)
+    assert Ring(rotated=True).equivalent(view) == Ring()
+    assert Ring(rotated=True).plan(request, view).key == Ring().plan(request, view).key
+
+
+def test_rotated_rings_need_nodes() -> None:
+    with pytest.raises(UnsupportedError, match="not a full product of positions"):
+        plan(Pattern.ALL_REDUCE, 6, rotated=True)
+    assert Ring(rotated=True) in Ring.variants(Pattern.ALL_GATHER)
+    assert Ring.variants(Pattern.ALL_TO_ALL) == [Ring()]
+    levels = Level(4, "ring", 1e9), Level(4, "ring", 1e9)
+    torus = GroupView(16, levels, np.stack(np.divmod(np.arange(16), 4), axis=1), independent=True)
+    assert not Ring(rotated=True).worthwhile(torus)
+    assert Ring(rotated=True).worthwhile(nodes_of(4, 2))

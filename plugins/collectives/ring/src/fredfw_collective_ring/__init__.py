@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from fredfw import (
     ring_schedule,
     units,
 )
+from fredfw.typing import IntArray
 
 fredfw_contract = 2
 
@@ -30,7 +32,10 @@ class Ring(CollectiveAlgorithm):
     """Ring: rank ``x`` sends to rank ``x + 1``, the last rank to rank 0; fits every group.
 
     - Reduce-scatter and all-gather: n - 1 steps of one block each; an all-reduce is one after the other (Patarasuk and
-      Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009).
+      Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009). With ``rotated``, as many
+      rings side by side as the innermost level of the group has positions, each with its share of the data. Each enters
+      and leaves every node at positions of its own, so that all network cards carry the same, and goes on to the same
+      position of the next node, which is on the same rail (NCCL's channels).
     - Broadcast and reduce: a pipeline of ``chunks`` pieces along the chain that starts (ends) at the root;
       n - 2 + ``chunks`` steps.
     - Scatter and gather: blocks follow each other along the same chain, each stops at (starts from) its owner; n - 1
@@ -47,13 +52,32 @@ class Ring(CollectiveAlgorithm):
     chunks: int = units.option(
         16, validator=units.whole(1), help="pieces of a broadcast or reduce that follow each other along the chain"
     )
+    rotated: bool = units.flag(
+        False,
+        help="whether an all-reduce, reduce-scatter or all-gather has a ring for each position in a node, "
+        "so that all network cards carry the same",
+    )
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """See ``CollectiveAlgorithm.variants``: pipelines of 1 to 256 pieces where there is one."""
+        """See ``CollectiveAlgorithm.variants``: pipelines of 1 to 256 pieces where there is one, rotated rings."""
         if pattern in (Pattern.BROADCAST, Pattern.REDUCE):
             return [cls(chunks=chunks) for chunks in (1, 4, 16, 64, 256)]
-        return [cls()]
+        return [cls(), cls(rotated=True)] if pattern in _ROUND else [cls()]
+
+    def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
+        """See ``CollectiveAlgorithm.refusal``; rotated rings need nodes that are alike."""
+        if self.rotated and request.pattern in _ROUND and view.unstructured:
+            return view.unstructured
+        return super().refusal(request, view)
+
+    def worthwhile(self, view: GroupView) -> bool:
+        """See ``CollectiveAlgorithm.worthwhile``: rotated rings are for nodes in which any position reaches any."""
+        return not self.rotated or (len(view.levels) > 1 and view.levels[0].any_to_any)
+
+    def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
+        """See ``CollectiveAlgorithm.equivalent``: in one node, all rotated rings use the same links."""
+        return evolve(self, rotated=False) if self.rotated and len(view.levels) < 2 else self
 
     def undivided(self) -> CollectiveAlgorithm:
         """See ``CollectiveAlgorithm.undivided``."""
@@ -61,9 +85,10 @@ class Ring(CollectiveAlgorithm):
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""
-        del view
         match request.pattern:
             case Pattern.ALL_REDUCE | Pattern.REDUCE_SCATTER | Pattern.ALL_GATHER:
+                if self.rotated and len(view.levels) > 1:
+                    return _rotated(request, view)
                 return ring_schedule(request.pattern, request.size, np.arange(request.ranks)[:, None])
             case Pattern.ALL_TO_ALL:
                 return _all_to_all(request)
@@ -71,10 +96,56 @@ class Ring(CollectiveAlgorithm):
                 return _chain(request, self.chunks)
 
 
+_ROUND = frozenset({Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER})
+"""Patterns in which data goes all the way round."""
+
+
 @hookimpl
 def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
     """Register ``ring``."""
     return [Ring]
+
+
+def _rotated(request: CollectiveRequest, view: GroupView) -> Schedule:
+    """Return one ring for each position of the innermost level, in phases that all of them share.
+
+    Ring ``c`` has the chunks ``c * n .. c * n + n - 1``; the block of the rank at its place ``p`` is chunk ``p``.
+    """
+    n, pattern = request.ranks, request.pattern
+    coordinates = view.require_levels()
+    inner = view.levels[0].size
+    # Ranks node by node, in each by their position; nodes that are near each other follow each other.
+    nodes = np.lexsort(coordinates.T).reshape(-1, inner)
+    paths = _paths(len(nodes), inner)
+    # One row for each ring, which is the first one moved on by so many positions in every node.
+    rings = np.stack([np.take_along_axis(nodes, (paths + ring) % inner, axis=1).ravel() for ring in range(inner)])
+    place = np.tile(np.arange(n), inner)
+    base = np.repeat(np.arange(inner) * n, n)
+    step = partial(Phase.of, rings.ravel(), np.roll(rings, -1, axis=1).ravel(), base=base, stride=-1, modulus=n)
+    scatter = step((place - 1) % n, reduce=True, repeat=n - 1)
+    gather = step(place, repeat=n - 1)
+    phases = {
+        Pattern.ALL_REDUCE: [scatter, gather],
+        Pattern.REDUCE_SCATTER: [scatter],
+        Pattern.ALL_GATHER: [gather],
+    }[pattern]
+    owner = rings.ravel() if pattern.owned else None
+    return Schedule(pattern, n, request.size / (n * inner), n * inner, in_series(phases), owner=owner)
+
+
+def _paths(nodes: int, inner: int) -> IntArray:
+    """Return the ``(nodes, inner)`` positions along which a ring goes through each node.
+
+    It leaves a node at the position at which it enters the next one: downwards from 0 to 1, upwards from 1 to 0, and so
+    on. An odd number of nodes ends with 0 to 1, 1 to 2, 2 to 0; with two positions there is no such way.
+    """
+    up = np.arange(inner)
+    paths = np.where(np.arange(nodes)[:, None] % 2, 1 + up, -up) % inner
+    if nodes % 2 and inner > 2:
+        paths[-2:] = (1 - up) % inner, (2 + np.append(up[:-2], up[:-3:-1])) % inner
+    elif nodes % 2:
+        paths[:] = up
+    return paths
 
 
 def _all_to_all(request: CollectiveRequest) -> Schedule:
