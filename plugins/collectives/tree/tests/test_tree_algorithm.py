@@ -9,7 +9,7 @@ import pytest
 from fredfw import Fabric, Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule, check
 from fredfw.errors import InputError, UnsupportedError
-from fredfw.fabric import GroupView
+from fredfw.fabric import GroupView, Level
 from fredfw_collective_tree import Tree, fredfw_collectives
 
 SIZES = [*range(1, 18), 32, 33]
@@ -147,3 +147,48 @@ def test_it_refuses_other_patterns() -> None:
 def test_options_are_checked(option: str, value: object) -> None:
     with pytest.raises(InputError, match=option):
         Tree(**{option: value})  # type: ignore[arg-type]  # bad on purpose
+
+
+def nodes_of(inner: int, count: int) -> GroupView:
+    """Return a group of ``count`` nodes of ``inner`` ranks, in an order of their own."""
+    coordinates = np.stack(np.unravel_index(np.arange(inner * count), (inner, count), order="F"), axis=1)
+    coordinates = np.random.default_rng(0).permutation(coordinates)
+    return GroupView(inner * count, (Level(inner, "switch", 300e9), Level(count, "switch", 25e9)), coordinates)
+
+
+@pytest.mark.parametrize("chunks", [1, 5])
+@pytest.mark.parametrize(("inner", "count"), [(2, 2), (4, 3), (3, 4), (8, 2), (2, 9)])
+def test_trees_of_nodes_load_all_network_cards_alike(inner: int, count: int, chunks: int) -> None:
+    view, request = nodes_of(inner, count), CollectiveRequest(Pattern.ALL_REDUCE, inner * count, SIZE)
+    assert view.coordinates is not None
+    schedule = Tree(shape="nodes", chunks=chunks).plan(request, view)
+    check(schedule, request)
+    position, node = view.coordinates.T
+    sent = np.zeros((count, inner))
+    for phase in schedule.phases:
+        away = node[phase.source] != node[phase.destination]
+        assert (position[phase.source[away]] == position[phase.destination[away]]).all()
+        carried = schedule.row_bytes(phase)[away] * phase.repeat
+        np.add.at(sent, (node[phase.source[away]], position[phase.source[away]]), carried)
+    # Each pair of trees carries its share up and down each of its edges: what a node sends, it sends on all its cards.
+    assert sent == pytest.approx(np.broadcast_to(sent[:, :1], sent.shape))
+    assert sent.sum() == pytest.approx(2 * (count - 1) * SIZE)
+    assert sent.max() <= 2 * SIZE / inner * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("inner", "count"), [(8, 2), (8, 16), (4, 4)])
+def test_trees_of_nodes_go_up_and_down_a_chain_and_a_tree(inner: int, count: int) -> None:
+    request = CollectiveRequest(Pattern.ALL_REDUCE, inner * count, SIZE)
+    # NCCL's number of hops each way (src/graph/tuning.cc): those of a chain in the node, and log2 of the nodes.
+    edges = inner - 1 + round(math.log2(count))
+    schedule = Tree(shape="nodes", chunks=16).plan(request, nodes_of(inner, count))
+    assert schedule.steps == 2 * edges + 16 - 1
+
+
+def test_trees_of_nodes_need_nodes_and_do_an_all_reduce() -> None:
+    with pytest.raises(UnsupportedError, match="not a full product of positions"):
+        plan(Pattern.ALL_REDUCE, 6, shape="nodes")
+    with pytest.raises(UnsupportedError, match="it does not do broadcast"):
+        Tree(shape="nodes").plan(CollectiveRequest(Pattern.BROADCAST, 8, SIZE), nodes_of(4, 2))
+    assert not Tree(shape="nodes").worthwhile(GroupView(8))
+    assert Tree(shape="nodes").worthwhile(nodes_of(4, 2))

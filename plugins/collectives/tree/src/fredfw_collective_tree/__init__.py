@@ -38,6 +38,8 @@ class Tree(CollectiveAlgorithm):
       rank has children in both, so that all send and receive about as much (Sanders, Speck and Traeff, "Two-tree
       algorithms for full bandwidth broadcast, reduction and scan", 2009; NCCL 2.4). The second tree is the first one
       mirrored where n is odd, and shifted by one rank where n is even.
+    - ``nodes``: an all-reduce with double binary trees of nodes, and below each node's rank in a tree a chain of the
+      others. There are two trees for each position in a node, so that all network cards are used (NCCL's trees).
     """
 
     name: ClassVar[str] = "tree"
@@ -46,8 +48,9 @@ class Tree(CollectiveAlgorithm):
 
     shape: str = units.option(
         "binomial",
-        validator=units.one_of("binomial", "binary", "double-binary"),
-        help="binomial: fewest steps; binary: a pipeline; double-binary: a pipeline that uses all bandwidth",
+        validator=units.one_of("binomial", "binary", "double-binary", "nodes"),
+        help="binomial: fewest steps; binary: a pipeline; double-binary: a pipeline that uses all bandwidth; nodes: "
+        "that of nodes, with chains in them",
     )
     chunks: int = units.option(
         16, validator=units.whole(1), help="pieces that follow each other through each binary tree"
@@ -56,9 +59,25 @@ class Tree(CollectiveAlgorithm):
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
         """See ``CollectiveAlgorithm.variants``: the binomial tree, and pipelines of 4 to 256 pieces."""
-        del pattern
         shapes = ("binary", "double-binary")
-        return [cls(), *(cls(shape=shape, chunks=chunks) for shape in shapes for chunks in (4, 16, 64, 256))]
+        trees = [cls(), *(cls(shape=shape, chunks=chunks) for shape in shapes for chunks in (4, 16, 64, 256))]
+        if pattern is Pattern.ALL_REDUCE:
+            trees += [cls(shape="nodes", chunks=chunks) for chunks in (16, 64, 256)]
+        return trees
+
+    def served_patterns(self) -> frozenset[Pattern]:
+        """See ``CollectiveAlgorithm.served_patterns``: trees of nodes are for an all-reduce alone."""
+        return frozenset({Pattern.ALL_REDUCE}) if self.shape == "nodes" else self.patterns
+
+    def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
+        """See ``CollectiveAlgorithm.refusal``; trees of nodes need nodes that are alike."""
+        reason = super().refusal(request, view)
+        return view.unstructured if reason is None and self.shape == "nodes" else reason
+
+    def worthwhile(self, view: GroupView) -> bool:
+        """See ``CollectiveAlgorithm.worthwhile``: trees of nodes are for nodes in which any position reaches any."""
+        nodes = len(view.levels) > 1 and view.levels[0].any_to_any
+        return nodes or self.shape != "nodes"
 
     def undivided(self) -> CollectiveAlgorithm:
         """See ``CollectiveAlgorithm.undivided``; the data of a binomial tree never is divided."""
@@ -66,9 +85,8 @@ class Tree(CollectiveAlgorithm):
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""
-        del view
         n, pattern, root = request.ranks, request.pattern, request.root
-        trees = _trees(self.shape, n)
+        trees = _trees_of_nodes(view) if self.shape == "nodes" else _trees(self.shape, n)
         pieces = 1 if self.shape == "binomial" else self.chunks
         chunks = len(trees) * pieces
         limits.check("phases", chunks, key="chunks")  # as a stepwise simulation has them
@@ -88,7 +106,8 @@ def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
 def _trees(shape: str, n: int) -> list[tuple[IntArray, IntArray]]:
     """Return the trees of a shape, each as the ``(n,)`` parents of its nodes and the turns they get the data in.
 
-    Node 0 is the root; nodes of equal turn get the data from their parents in the same step, turn 0 first.
+    Node 0 is the root, and its own parent; nodes of equal turn get the data from their parents in the same step, turn 0
+    first.
     """
     node = np.arange(n)
     if shape == "binomial":
@@ -105,6 +124,26 @@ def _trees(shape: str, n: int) -> list[tuple[IntArray, IntArray]]:
     name = np.concatenate([node[:1], others])
     node_of = np.argsort(name)
     return [(parent, turn), (name[parent[node_of]], turn[node_of])]
+
+
+def _trees_of_nodes(view: GroupView) -> list[tuple[IntArray, IntArray]]:
+    """Return what ``_trees`` does, for each position in a node; the root of a tree is its own parent.
+
+    In the trees of position ``c``, the rank at ``c`` is that of its node, and from it a chain goes to ``c + 1``, ...
+    """
+    inner = view.levels[0].size
+    # Ranks node by node, in each by their position; nodes that are near each other follow each other.
+    nodes = np.lexsort(view.require_levels().T).reshape(-1, inner)
+    found = []
+    for position in range(inner):
+        chains = np.roll(nodes, -position, axis=1)
+        for above, turn in _trees("double-binary", len(nodes)):
+            parent, turns = np.empty((2, nodes.size), dtype=np.intp)
+            parent[chains[:, 0]] = chains[above, 0]
+            parent[chains[:, 1:]] = chains[:, :-1]
+            turns[chains] = turn[:, None] + np.arange(inner)
+            found.append((parent, turns))
+    return found
 
 
 def _in_order(n: int) -> IntArray:
@@ -134,7 +173,8 @@ def _transfers(pattern: Pattern, parent: IntArray, turn: IntArray, base: int) ->
 
     The rows are source, destination, the step of the first piece, ``base``, and whether it is a reduction.
     """
-    child, parent, turn = np.arange(1, len(parent)), parent[1:], turn[1:]
+    child = np.flatnonzero(parent != np.arange(len(parent)))
+    parent, turn = parent[child], turn[child]
     height = int(turn.max()) + 1
     ways = []
     if pattern is not Pattern.BROADCAST:
