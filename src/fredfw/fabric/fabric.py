@@ -73,6 +73,7 @@ class Fabric:
         levels: Dimensions or tiers an algorithm may use, innermost first; empty if there is no such structure.
         coordinates: ``(NPUs, levels)`` position of each NPU in each level, each combination once.
         offers: What the network does for collectives among NPUs.
+        local_offers: Whether it does so among NPUs of one server only.
         copies: ``(nodes,)`` whether a node may copy a stream to several links.
         reduces: ``(nodes,)`` whether a node may combine streams into one.
         defaults: How it is simulated, unless the experiment says otherwise.
@@ -104,6 +105,7 @@ class Fabric:
     levels: tuple[Level, ...] = ()
     coordinates: IntArray | None = None
     offers: Capabilities = field(factory=Capabilities)
+    local_offers: bool = False
     copies: BoolArray = field(default=False, converter=_flags)
     reduces: BoolArray = field(default=False, converter=_flags)
     defaults: Defaults = field(factory=Defaults)
@@ -283,7 +285,7 @@ class Fabric:
             members,
             self.levels,
             self.coordinates,
-            self.offers,
+            self.offered(self.npus[members]),
             independent=self._independent_levels,
             find_links=links,
         )
@@ -302,6 +304,12 @@ class Fabric:
         nodes = len(self.kinds)
         own = [np.bincount(ends, self.bandwidths, nodes)[self.npus] for ends in (self.sources, self.destinations)]
         return bool(np.min(own) >= wanted * (1 - _ROUNDING))
+
+    def offered(self, nodes: IntArray) -> Capabilities:
+        """Return what the network does for collectives among the NPUs at ``nodes``."""
+        if self.local_offers and len(nodes) and (self.servers[nodes] != self.servers[nodes[0]]).any():
+            return Capabilities()
+        return self.offers
 
     def _links_among(self, members: IntArray) -> GroupLinks | None:
         return GroupLinks.of(self, members, self.kinds == NodeKind.SWITCH)

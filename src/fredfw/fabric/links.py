@@ -86,6 +86,7 @@ class GroupLinks:
         sources, destinations = node[one], node[other]
         order = np.lexsort((fabric.latencies[links], fabric.bandwidths[links], destinations, sources))
         kept, links = kept[np.argsort(node)], links[order]
+        offers = fabric.offered(ranks)
         return cls(
             len(ranks),
             len(kept),
@@ -93,8 +94,8 @@ class GroupLinks:
             destinations[order],
             fabric.bandwidths[links],
             fabric.latencies[links],
-            fabric.copies[kept] & fabric.offers.multicasts,
-            fabric.reduces[kept] & fabric.offers.reduces,
+            fabric.copies[kept] & offers.multicasts,
+            fabric.reduces[kept] & offers.reduces,
         )
 
     @cached_property

@@ -99,10 +99,11 @@ class _Partition:
         used[label[nodes]] = True
         enter, leave = self.enter[used[:-1]], self.leave[used[:-1]]
         receive, send = float(enter.sum()), float(leave.sum())
-        if fabric.offers.reduces or fabric.offers.multicasts:
+        offers = fabric.offered(nodes)
+        if offers.reduces or offers.multicasts:
             other = ~used[label]
-            combining = other & fabric.reduces & fabric.offers.reduces
-            copying = other & fabric.copies & fabric.offers.multicasts
+            combining = other & fabric.reduces & offers.reduces
+            copying = other & fabric.copies & offers.multicasts
             receive += _between(fabric, ~combining, combining)
             send += _between(fabric, copying, ~copying)
         return Parts((np.cumsum(used) - 1)[label[nodes]], enter, leave, receive, send)

@@ -85,14 +85,15 @@ class RoutedCase(Case[S], ABC):
         npus = fabric.npus[:_ALL_PAIRS]
         random = np.random.default_rng(0)
         shuffled = random.permutation(npus)
-        can = {
-            Operation.MULTICAST: fabric.offers.multicasts,
-            Operation.REDUCE: fabric.offers.reduces,
-            Operation.ALL_REDUCE: fabric.offers.multicasts and fabric.offers.reduces,
-        }
         for group in (npus, npus[:2], npus[::2], shuffled, shuffled[: len(npus) // 2 + 1]):
             if len(group) > 1:
                 first, others = group[:1], group[1:]
+                offers = fabric.offered(group)
+                can = {
+                    Operation.MULTICAST: offers.multicasts,
+                    Operation.REDUCE: offers.reduces,
+                    Operation.ALL_REDUCE: offers.multicasts and offers.reduces,
+                }
                 asked += [
                     (Operation.MULTICAST, first, others, can[Operation.MULTICAST]),
                     (Operation.REDUCE, others, first, can[Operation.REDUCE]),

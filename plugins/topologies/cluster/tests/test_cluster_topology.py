@@ -305,7 +305,8 @@ def test_trees_are_inside_of_nodes() -> None:
     }
     with pytest.raises(UnsupportedError, match="neither copy nor combine"):
         router.tree(fabric, npus[:1], npus[4:14], Operation.MULTICAST)
-    assert fabric.offers == Capabilities()
+    assert fabric.offered(npus) == Capabilities()
+    assert fabric.offered(npus[8:]) == Capabilities(reduces=True, multicasts=True)
 
 
 def test_switches_are_not_reached_from_other_nodes() -> None:
@@ -367,3 +368,23 @@ def test_the_inside_has_no_controllers_and_no_admission() -> None:
 def test_what_is_too_large_is_refused_before_it_is_made() -> None:
     with pytest.raises(LimitError, match=r"nodes: .* nodes are too many"):
         Cluster(preset="tpu-v5p", nodes=100_000, radix=2**40).build()
+
+
+@pytest.mark.parametrize(("preset", "able"), [("dgx-a100", False), ("dgx-h100", True), ("hgx-b200", True)])
+def test_nvswitches_reduce_within_a_node_from_the_third_generation_on(preset: str, *, able: bool) -> None:
+    for nodes in (1, 3):
+        fabric = Cluster(preset=preset, nodes=nodes).build()
+        for members in (np.arange(8), np.array([5, 2, 7])):
+            offers = fabric.view(members).capabilities
+            assert (offers.reduces, offers.multicasts) == (able, able)
+    assert fabric.view(np.array([1, 9])).capabilities == Capabilities()
+
+
+def test_an_all_reduce_in_the_switch_of_one_node_of_several() -> None:
+    fabric = Cluster(preset="dgx-h100", nodes=2).build()
+    result = Framework().simulate_collective(fabric, "all-reduce", size=450e6, group=range(8, 16))
+    # Each GPU sends all of its buffer to the switch, and receives the sum at the same time.
+    assert result.algorithm == "in-network"
+    assert result.duration == pytest.approx(450e6 / 450e9 + 2 * 25e-9, rel=1e-9)
+    with pytest.raises(UnsupportedError, match="does not combine streams for this group"):
+        Framework().simulate_collective(fabric, "all-reduce", size=450e6, algorithm="in-network")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import evolve, frozen, validators
 
-from fredfw import Capabilities, Defaults, Fabric, Level, NodeKind, OpenAdmission, Topology, limits, units
+from fredfw import Defaults, Fabric, Level, NodeKind, OpenAdmission, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
 from fredfw_topology_cluster import presets
@@ -41,6 +41,8 @@ class Cluster(Topology):
         tpu-v5p      torus 16x20x28, 100 GB/s a link, 8960 NICs 50 Gb/s (network)
         trainium2    torus 4x4, 160 GB/s a link, 16 NICs 200 Gb/s (node, network)
         gaudi3       8 NPUs, fully connected, 75 GB/s a link, 8 NICs 600 Gb/s (node, nic, network)
+
+    The NVSwitches of H100, B200 and GB200 combine and copy streams for NPUs of one node (NVLS), those of A100 do not.
 
     Uncertain in all of them: radix, the ports of a switch, which is chosen to fit the NICs; and latencies, which no
     data sheet states. 25 ns for a link in a node and 500 ns for a link of the network are SimAI's. Several planes of
@@ -228,7 +230,8 @@ class Cluster(Topology):
             energies=np.concatenate([np.tile(inside.energies, count), energies]),
             levels=levels,
             coordinates=_coordinates(place, [level.size for level in levels], layout) if levels else None,
-            offers=Capabilities(),
+            offers=inside.offers,
+            local_offers=True,
             copies=np.concatenate([np.tile(inside.copies, count), np.zeros(others, dtype=bool)]),
             reduces=np.concatenate([np.tile(inside.reduces, count), np.zeros(others, dtype=bool)]),
             defaults=Defaults(router=self.router, sharing=inside.defaults.sharing),
