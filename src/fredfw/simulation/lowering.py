@@ -102,7 +102,7 @@ class Lowering:
         self._prices: dict[Hashable, tuple[Schedule, Price | None]] = {}
         self._activities: dict[tuple[int, int], IntArray] = {}
         self._rows: dict[int, tuple[Phase, Ends]] = {}
-        self._columns: dict[tuple[int, int], Ends] = {}  # of phases whose rows are flows as they are
+        self._columns: dict[tuple[int, int, bool], Ends] = {}  # of phases whose rows are flows as they are
         self._routes: dict[Hashable, Routes] = {}
         self._flow_sets: dict[Hashable, tuple[object, FlowSet]] = {}
         self._held = 0
@@ -297,10 +297,13 @@ class Lowering:
         known = self._rows.get(id(phase))
         if known is None:
             # Phases that all reduce, or none of whose rows do, have the same ends where they share both columns.
-            columns = (id(phase.source), id(phase.destination)) if phase.reduce.strides == (0,) else (0, 0)
+            even = phase.reduce.strides == (0,)
+            # Whether they reduce matters only where reducing costs something.
+            reduces = even and not self.pricing.ideal and bool(phase.reduce.any())
+            columns = (id(phase.source), id(phase.destination), reduces) if even else (0, 0, False)
             ends = None if phase.stream is not None else self._columns.get(columns)
             ends = _merge(phase) if ends is None else ends
-            if columns != (0, 0) and ends.sources is phase.source:
+            if columns != (0, 0, False) and ends.sources is phase.source:
                 self._columns[columns] = ends
             known = self._rows[id(phase)] = phase, ends
         return known[1]
