@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,10 @@ class Steps(Transport):
     """A step costs a microsecond."""
 
     name: ClassVar[str] = "steps"
-    algorithms: ClassVar[tuple[str, ...] | None] = ("ring",)
+
+    def algorithms(self, pattern: str) -> Sequence[str] | None:
+        del pattern
+        return ("ring",)
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         del call, fabric
@@ -69,7 +73,7 @@ def test_times_of_a_transport_are_scaled_and_its_rates_are_not() -> None:
     scaled = ScaledTransport(Steps(), 3.0)
     call = Call("all-reduce", "ring", 2, 1.0)
     assert scaled.costs(call, fabric) == Costs(launch=3e-6, step=(3e-6,), message=6e-6, efficiency=0.5)
-    assert scaled.algorithms == ("ring",)
+    assert scaled.algorithms("all-reduce") == ("ring",)
     on = fabric.with_defaults(transport=Steps())
     effects = FRAMEWORK.collective_sensitivity(on, "all-reduce", size=1e-3, algorithm="ring")
     assert effects[0].parameter == ALPHAS

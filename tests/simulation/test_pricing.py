@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -127,11 +128,23 @@ def test_a_call_says_what_is_done() -> None:
 def test_auto_chooses_among_what_the_library_has() -> None:
     @frozen
     class Library(Fixed):
-        algorithms: ClassVar[tuple[str, ...] | None] = ("ring",)
+        def algorithms(self, pattern: str) -> Sequence[str] | None:
+            return ("ring",) if pattern == "all-reduce" else None
 
     result = FRAMEWORK.simulate_collective(ring(4, Library()), "all-reduce", size="1 KB")
     assert result.algorithm.startswith("ring")
     assert all(name.startswith("ring") for name in result.candidates)
+
+
+@pytest.mark.parametrize("answer", ["ring", 3, [None]])
+def test_a_library_is_names(answer: Any) -> None:
+    @frozen
+    class Library(Fixed):
+        def algorithms(self, pattern: str) -> Sequence[str] | None:
+            return answer  # type: ignore[no-any-return]  # bad on purpose
+
+    with pytest.raises(PluginError, match=r"algorithms\(\).*a sequence of names, or None"):
+        FRAMEWORK.simulate_collective(ring(4, Library()), "all-reduce", size="1 KB")
 
 
 def test_costs_change_what_is_fastest() -> None:

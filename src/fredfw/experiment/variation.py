@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -80,10 +80,9 @@ class ScaledTransport(Transport):
     base: Transport
     factor: float
 
-    @property
-    def algorithms(self) -> tuple[str, ...] | None:  # type: ignore[override]  # it has what the other one has
-        """See ``Transport``."""
-        return self.base.algorithms
+    def algorithms(self, pattern: str) -> Sequence[str] | None:
+        """See ``Transport.algorithms``."""
+        return self.base.algorithms(pattern)
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         """See ``Transport.costs``."""

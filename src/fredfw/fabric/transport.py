@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from attrs import frozen
@@ -79,12 +80,18 @@ class Transport(ABC):
 
     Attributes:
         name: What experiments and ``--transport`` call it.
-        algorithms: The collective algorithms that its library has, by name: ``auto`` chooses among them. ``None`` for
-            all that are installed.
     """
 
     name: ClassVar[str]
-    algorithms: ClassVar[tuple[str, ...] | None] = None
+
+    def algorithms(self, pattern: str) -> Sequence[str] | None:
+        """Return the algorithms that its library has for ``pattern``: ``auto`` chooses among their variants.
+
+        They are names, or names with options as ``auto`` prints them, such as ``tree(shape=nodes, chunks=64)``.
+        ``None``, unless overridden: all that are installed.
+        """
+        del pattern
+        return None
 
     @abstractmethod
     def costs(self, call: Call, fabric: Fabric) -> Costs:

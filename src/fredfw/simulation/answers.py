@@ -109,6 +109,22 @@ def _check_stall(asked: Asking, incidence: Incidence, capacities: FloatArray) ->
         )
 
 
+def algorithms(transport: Transport, pattern: str) -> Sequence[str] | None:
+    """Return what ``transport`` says that its library has for ``pattern``.
+
+    Raises:
+        PluginError: It fails, or what it returns is not a sequence of names.
+    """
+    asked = Asking(transport, "algorithms")
+    with asked:
+        answer: object = transport.algorithms(pattern)
+    if answer is None:
+        return None
+    if isinstance(answer, str) or not isinstance(answer, Sequence) or not all(isinstance(one, str) for one in answer):
+        raise asked.unexpected(answer, "a sequence of names, or None")
+    return answer
+
+
 def costs(transport: Transport, call: Call, fabric: Fabric) -> Costs:
     """Return what ``transport`` says that ``call`` costs on ``fabric``.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from fredfw.collectives import CollectiveAlgorithm, Pattern
 from fredfw.collectives.answers import variants
 from fredfw.fabric import Fabric
+from fredfw.simulation import answers
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
@@ -51,9 +52,17 @@ class Simulator:
         self, classes: Iterable[type[CollectiveAlgorithm]]
     ) -> dict[Pattern | None, tuple[CollectiveAlgorithm, ...]]:
         """Return what ``auto`` chooses among, by pattern: of ``classes`` those that the fabric's transport has."""
-        library = self.fabric.defaults.transport.algorithms
-        known = [cls for cls in classes if library is None or cls.name in library]
-        return {pattern: tuple(one for cls in known for one in variants(cls, pattern)) for pattern in Pattern}
+        known = tuple(classes)
+        return {pattern: tuple(self._variants(known, pattern)) for pattern in Pattern}
+
+    def _variants(
+        self, classes: Sequence[type[CollectiveAlgorithm]], pattern: Pattern
+    ) -> Iterator[CollectiveAlgorithm]:
+        library = answers.algorithms(self.fabric.defaults.transport, str(pattern))
+        for cls in classes:
+            for one in variants(cls, pattern):
+                if library is None or cls.name in library or str(one) in library:
+                    yield one
 
     def planner(
         self,

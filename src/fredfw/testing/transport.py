@@ -48,7 +48,8 @@ class TransportCase(Case[Transport]):
 def calls(transport: Transport) -> Iterator[Call]:
     """Yield calls of all patterns, by algorithms that the transport has, of few and many bytes."""
     for pattern in Pattern:
-        for algorithm in transport.algorithms or _OTHERS:
+        library = answers.algorithms(transport, str(pattern))
+        for algorithm in dict.fromkeys(one.partition("(")[0] for one in library or _OTHERS):
             for ranks in _RANKS if pattern is not Pattern.POINT_TO_POINT else _RANKS[:1]:
                 for size in _SIZES:
                     yield Call(str(pattern), algorithm, ranks, size, nodes=1, steps=ranks - 1)
