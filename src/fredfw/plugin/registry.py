@@ -55,6 +55,7 @@ FIRST_PARTY = {
         "tree",
         "wrht",
     ),
+    "transport": ("alpha-beta", "measured", "nccl"),
     "workload": ("cnn", "microbenchmark", "transformer"),
 }
 

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fredfw import Fabric, Framework
+from fredfw.errors import InputError
+from fredfw_topology_cluster import Cluster
+from fredfw_topology_switch import Switch
+from fredfw_transport_alpha_beta import AlphaBeta, fredfw_transports
+
+SIZE, BANDWIDTH, LATENCY = 8e6, 1e9, 1e-6
+
+
+def star(npus: int, **fields: Any) -> Fabric:
+    fabric = Switch(npus=npus, link_bandwidth=BANDWIDTH, link_latency=LATENCY / 2).build()
+    return fabric.with_defaults(transport=AlphaBeta(**fields))
+
+
+def duration(fabric: Fabric, algorithm: str = "ring", **options: Any) -> float:
+    return Framework().simulate_collective(fabric, "all-reduce", size=SIZE, algorithm=algorithm, **options).duration
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_transports() == [AlphaBeta]
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise", "per-rank"])
+@pytest.mark.parametrize("npus", [2, 5, 8])
+def test_a_ring_takes_launch_and_steps_and_bytes(npus: int, fidelity: str) -> None:
+    fabric = star(npus, launch="10 us", step="3 us", message="2 us", efficiency=0.8)
+    steps = 2 * (npus - 1)
+    expected = 10e-6 + steps * (LATENCY + 3e-6 + 2e-6 + SIZE / npus / BANDWIDTH / 0.8)
+    assert duration(fabric, fidelity=fidelity) == pytest.approx(expected, rel=1e-9)
+
+
+def test_every_message_of_a_step_costs() -> None:
+    # In a direct exchange each NPU sends to all others: n - 1 messages in each of two steps.
+    fabric = star(5, message="2 us")
+    expected = 2 * (LATENCY + 4 * 2e-6 + 4 * SIZE / 5 / BANDWIDTH)
+    assert duration(fabric, "direct") == pytest.approx(expected, rel=1e-9)
+
+
+def test_caps_and_reductions_limit_flows() -> None:
+    capped = 2 * (4 * LATENCY + 4 * SIZE / 5 / 250e6)
+    assert duration(star(5, cap="250 MB/s")) == pytest.approx(capped, rel=1e-9)
+    reduced = 4 * (LATENCY + SIZE / 5 / 250e6) + 4 * (LATENCY + SIZE / 5 / BANDWIDTH)
+    assert duration(star(5, reduction="250 MB/s")) == pytest.approx(reduced, rel=1e-9)
+
+
+def test_tiers_have_values_of_their_own() -> None:
+    cluster = Cluster(preset="dgx-a100", nodes=2).build()
+
+    def ring(group: list[int], step: Any) -> float:
+        fabric = cluster.with_defaults(transport=AlphaBeta(step=step))
+        return duration(fabric, group=group)
+
+    inside, across = [0, 1], [0, 8]
+    assert ring(inside, ["1 us", "5 us"]) - ring(inside, 0) == pytest.approx(2e-6, rel=1e-6)
+    assert ring(across, ["1 us", "5 us"]) - ring(across, 0) == pytest.approx(10e-6, rel=1e-6)
+    assert ring(across, ["5 us"]) == pytest.approx(ring(across, "5 us"), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"efficiency": 1.5}, "efficiency: 1.5 is too large"),
+        ({"efficiency": []}, "efficiency: there are none"),
+        ({"efficiency": 0}, "efficiency: 0 is too small"),
+        ({"step": "3 GB"}, "step: "),
+        ({"cap": 0}, "cap: "),
+    ],
+)
+def test_it_refuses_bad_numbers(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        AlphaBeta(**fields)
+
+
+def test_it_refuses_values_for_tiers_that_are_not_there() -> None:
+    with pytest.raises(InputError, match="step: 2 values for the 1 tiers of 'switch of 4'"):
+        duration(star(4, step=["1 us", "2 us"]))

@@ -1,0 +1,100 @@
+"""A table of measured times: its columns, and times between its sizes."""
+
+from __future__ import annotations
+
+import csv
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+
+from attrs import frozen
+
+from fredfw.errors import InputError
+
+COLUMNS = "collective", "ranks", "size_B", "time_us"
+"""What a table must have; ``nodes`` is 1 where there is no such column. Others are not read."""
+_MICROSECOND = 1e-6
+
+
+@frozen
+class Table:
+    """Measured times.
+
+    Args:
+        file: Where they are from.
+        curves: By pattern, ranks and nodes: sizes in bytes, ascending, and the seconds of each.
+    """
+
+    file: str
+    curves: Mapping[tuple[str, int, int], tuple[tuple[float, ...], tuple[float, ...]]]
+
+    def seconds(self, pattern: str, ranks: int, nodes: int, size: float) -> float:
+        """Return the time of a call; between two sizes, its logarithm is linear in that of the size.
+
+        Raises:
+            InputError: The table has no such pattern, ranks and nodes, or the size is beyond its sizes.
+        """
+        curve = self.curves.get((pattern, ranks, nodes))
+        if curve is None:
+            raise InputError(
+                f"{self.file} has no {pattern} among {ranks} ranks in {nodes} node{'s' * (nodes > 1)}",
+                accepted=", ".join(f"{name} among {n} in {m}" for name, n, m in sorted(self.curves)),
+            )
+        sizes, seconds = curve
+        if not sizes[0] <= size <= sizes[-1]:
+            raise InputError(
+                f"{self.file} has no {pattern} among {ranks} ranks of {size:g} B",
+                accepted=f"{sizes[0]:g} to {sizes[-1]:g} B",
+            )
+        above = bisect_left(sizes, size)
+        if sizes[above] == size:
+            return seconds[above]
+        below = above - 1
+        share = math.log(size / sizes[below]) / math.log(sizes[above] / sizes[below])
+        return float(seconds[below] * (seconds[above] / seconds[below]) ** share)
+
+
+def read(file: str) -> Table:
+    """Return the table in a CSV file; of several times for one size, the median.
+
+    Raises:
+        InputError: It cannot be read, lacks a column, or has a value that is not a number above 0; names line and
+            column.
+    """
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file!r} cannot be read: {error}", key="file", accepted="a CSV file") from None
+    reader = csv.DictReader(text.splitlines())
+    missing = [one for one in COLUMNS if one not in (reader.fieldnames or ())]
+    if missing:
+        raise InputError(f"{file} has no column {missing[0]!r}", key="file", accepted=", ".join(COLUMNS))
+    times: dict[tuple[str, int, int], dict[float, list[float]]] = {}
+    for row in reader:
+        where = f"{file}, line {reader.line_num}"
+        ranks, nodes = (int(_number(row, key, where, whole=True)) for key in ("ranks", "nodes"))
+        size, time = (_number(row, key, where) for key in ("size_B", "time_us"))
+        curve = times.setdefault(((row["collective"] or "").strip(), ranks, nodes), {})
+        curve.setdefault(size, []).append(time * _MICROSECOND)
+    if not times:
+        raise InputError(f"{file} has no rows", key="file", accepted="one or more")
+    return Table(file, {key: _curve(curve) for key, curve in times.items()})
+
+
+def _curve(times: Mapping[float, list[float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    sizes = sorted(times)
+    return tuple(sizes), tuple(median(times[size]) for size in sizes)
+
+
+def _number(row: Mapping[str, str | None], column: str, where: str, *, whole: bool = False) -> float:
+    text = row.get(column) or ("1" if column == "nodes" else "")
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf or (whole and value != int(value)):
+        accepted = "a whole number above 0" if whole else "a number above 0"
+        raise InputError(f"{where}: {column} is {text!r}", key="file", accepted=accepted)
+    return value

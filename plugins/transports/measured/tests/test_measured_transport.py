@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fredfw import Fabric, Framework
+from fredfw.errors import InputError, UnsupportedError
+from fredfw_topology_cluster import Cluster
+from fredfw_topology_switch import Switch
+from fredfw_transport_measured import Measured, fredfw_transports
+
+TABLE = """collective,ranks,size_B,time_us,nodes
+all-reduce,8,1000,20,
+all-reduce,8,1000,40,1
+all-reduce,8,1000,22,1
+all-reduce,8,100000,88,1
+all-to-all,8,1000,30,1
+all-reduce,16,1000000,700,2
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    path = tmp_path / "table.csv"
+    path.write_text(TABLE)
+    return str(path)
+
+
+def duration(fabric: Fabric, table: str, size: float, pattern: str = "all-reduce", **options: Any) -> float:
+    fabric = fabric.with_defaults(transport=Measured(file=table))
+    return Framework().simulate_collective(fabric, pattern, size=size, **options).duration
+
+
+def star(npus: int = 8) -> Fabric:
+    return Switch(npus=npus).build()
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_transports() == [Measured]
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise", "per-rank"])
+# Of three times the median; 10 times the size takes twice as long, the square root of 10 the square root of 2.
+@pytest.mark.parametrize(("size", "expected"), [(1e3, 22e-6), (1e5, 88e-6), (1e4, 44e-6), (10**3.5, 22e-6 * 2**0.5)])
+def test_it_interpolates_between_logarithms(table: str, size: float, expected: float, fidelity: str) -> None:
+    for algorithm in ("auto", "ring"):
+        found = duration(star(), table, size, fidelity=fidelity, algorithm=algorithm)
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_messages_and_several_nodes(table: str) -> None:
+    assert duration(star(), table, 1e3, "all-to-all") == pytest.approx(30e-6, rel=1e-9)
+    cluster = Cluster(preset="dgx-a100", nodes=2).build()
+    # auto finds the rotated rings, whose flows are an eighth.
+    assert duration(cluster, table, 1e6) == pytest.approx(700e-6, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("size", "npus", "pattern", "message"),
+    [
+        (1e6, 8, "all-reduce", "no all-reduce among 8 ranks of 1e\\+06 B .*1000 to 100000 B"),
+        (1e3, 4, "all-reduce", "no all-reduce among 4 ranks in 1 node .*all-reduce among 8 in 1"),
+        (1e3, 8, "broadcast", "no broadcast among 8 ranks"),
+    ],
+)
+def test_it_refuses_what_the_table_does_not_have(
+    table: str, size: float, npus: int, pattern: str, message: str
+) -> None:
+    with pytest.raises(UnsupportedError, match=message):
+        duration(star(npus), table, size, pattern)
+
+
+def test_it_refuses_other_algorithms(table: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"cannot make 'tree' take a measured time .*ring"):
+        duration(star(), table, 1e3, algorithm="tree")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("collective,ranks,size_B\n", "no column 'time_us'"),
+        ("collective,ranks,size_B,time_us\n", "no rows"),
+        ("collective,ranks,size_B,time_us\nall-reduce,8,1000,0\n", "line 2: time_us is '0'"),
+        ("collective,ranks,size_B,time_us\nall-reduce,8,1 kB,3\n", "line 2: size_B is '1 kB'"),
+        ("collective,ranks,size_B,time_us\nall-reduce,2.5,1000,3\n", "line 2: ranks is '2.5'"),
+        ("collective,ranks,size_B,time_us\nall-reduce,8\n", "line 2: size_B is ''"),
+    ],
+)
+def test_it_refuses_bad_tables(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        Measured(file=str(path))
+    with pytest.raises(InputError, match="cannot be read"):
+        Measured(file=str(tmp_path / "none.csv"))

@@ -1,0 +1,245 @@
+"""Fits the constants of a family of GPUs to measured times; what is held out scores them.
+
+All but the constants named in ``FREE`` is published. For each family there are five numbers for all-reduces in a node
+(four where the switch does not reduce), two for each further pattern, and two for the network between nodes. They are
+fitted to the sizes that are even powers of two bytes, so that every other power of two is held out. The error is the
+geometric mean of the ratio of times, exp(mean |ln(predicted / measured)|) - 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.typing import FloatArray
+from fredfw_transport_nccl.model import time
+from fredfw_transport_nccl.tables import GIGABYTE, Fit, parse, published
+from fredfw_transport_nccl.tuner import Machine
+
+CLASSES = (("to 64 KiB", 2**16), ("64 KiB to 1 MiB", 2**20), ("1 to 32 MiB", 2**25), ("above 32 MiB", math.inf))
+"""Classes of sizes by name, each up to so many bytes."""
+_START: Mapping[str, Any] = {
+    "launch": {"all-reduce": 8.0},
+    "hops": {"ll": 1.0, "simple": 1.0},
+    "tail": {"all-reduce": 0.5},
+    "messages": 1.0,
+    "nvls": 1.0,
+    "network": {"hops": 1.0, "nic": 1.0},
+}
+"""What the search starts from, and what is not fitted has; microseconds, factors and shares."""
+_SHARES = frozenset({"messages", "network.nic"})
+"""Constants that are at most 1."""
+
+
+@frozen
+class Measurement:
+    """A measured time.
+
+    Args:
+        family: Of GPUs.
+        nodes: That took part.
+        ranks: In all of them.
+        pattern: What ran.
+        size: Bytes of the per-rank buffer, the larger of input and output.
+        seconds: How long it took.
+        source: Who measured it.
+    """
+
+    family: str
+    nodes: int
+    ranks: int
+    pattern: str
+    size: float
+    seconds: float
+    source: str = ""
+
+    @property
+    def machine(self) -> Machine:
+        """What it ran on, by data sheets."""
+        facts = published()["families"][self.family]
+        sheet = facts["sheet"]
+        rates = sheet["link"] * GIGABYTE, sheet["nic"] * GIGABYTE
+        return Machine(self.family, self.ranks, self.nodes, *rates, reduces=facts["nvls"])
+
+    @property
+    def fitted(self) -> bool:
+        """Whether its size is an even power of two, as near as nccl-tests comes to it."""
+        exponent = round(math.log2(self.size))
+        return exponent % 2 == 0 and abs(self.size / 2.0**exponent - 1) < 0.01
+
+    @property
+    def size_class(self) -> str:
+        """The name of the class that its size is in."""
+        return next(name for name, most in CLASSES if self.size <= most)
+
+
+@frozen
+class Stage:
+    """Constants that are fitted together.
+
+    Args:
+        pattern: What they are fitted to.
+        several: Whether on several nodes.
+        free: Their paths.
+    """
+
+    pattern: str
+    several: bool
+    free: tuple[str, ...]
+
+    def takes(self, one: Measurement) -> bool:
+        """Return whether they are about ``one``."""
+        return one.pattern == self.pattern and (one.nodes > 1) == self.several
+
+
+FREE = (
+    Stage("all-reduce", False, ("launch.all-reduce", "hops.ll", "hops.simple", "tail.all-reduce", "nvls")),
+    Stage("all-gather", False, ("launch.all-gather", "tail.all-gather")),
+    Stage("reduce-scatter", False, ("launch.reduce-scatter", "tail.reduce-scatter")),
+    Stage("all-to-all", False, ("launch.all-to-all", "messages")),
+    Stage("all-reduce", True, ("network.hops", "network.nic")),
+)
+"""What is fitted, one stage after the other."""
+
+
+def fit(measurements: Iterable[Measurement]) -> dict[str, Any]:
+    """Return constants and residuals by family, as ``fitted.toml`` has them.
+
+    The same without each source in turn is what that source can be predicted by. What a family has no measurements of
+    is as for an all-reduce, or as published.
+    """
+    known = list(measurements)
+    found = {}
+    for family in dict.fromkeys(one.family for one in known):
+        own = [one for one in known if one.family == family]
+        constants = _constants(family, own)
+        sources = list(dict.fromkeys(one.source for one in own))
+        found[family] = {
+            "constants": constants,
+            "without": {
+                source: _constants(family, [one for one in own if one.source != source])
+                for source in (sources if len(sources) > 1 else ())
+            },
+            "residuals": residuals(parse(constants), own),
+        }
+    return found
+
+
+def _constants(family: str, own: Sequence[Measurement]) -> dict[str, Any]:
+    """Return the constants that fit best to the measurements of a family."""
+    constants = {key: dict(value) if isinstance(value, Mapping) else value for key, value in _START.items()}
+    for stage in FREE:
+        chosen = [one for one in own if stage.takes(one) and one.fitted]
+        free = [path for path in stage.free if path != "nvls" or published()["families"][family]["nvls"]]
+        if chosen:
+            for path in free:
+                _set(constants, path, _get(constants, path) * (0.9 if path in _SHARES else 1.0))
+            _fit_stage(constants, free, chosen)
+    return constants
+
+
+def _fit_stage(constants: dict[str, Any], free: Sequence[str], chosen: Sequence[Measurement]) -> None:
+    """Set the ``free`` constants so that the error of ``chosen`` is least."""
+    start = np.array([_get(constants, path) for path in free])
+
+    def error(factors: FloatArray) -> float:
+        values = start * factors
+        if (values <= 0).any() or any(value > 1 for path, value in zip(free, values, strict=True) if path in _SHARES):
+            return math.inf
+        for path, value in zip(free, values.tolist(), strict=True):
+            _set(constants, path, value)
+        return _mean(parse(constants), chosen)
+
+    best = np.ones(len(free))
+    for size in (0.5, -0.2, 0.1, -0.05):
+        best = _simplex(error, best, size)
+    error(best)
+    for path in free:
+        _set(constants, path, float(f"{_get(constants, path):.4g}"))
+
+
+def _simplex(error: Callable[[FloatArray], float], start: FloatArray, size: float) -> FloatArray:
+    """Return where ``error`` is least near ``start`` (Nelder and Mead, The Computer Journal 7, 1965)."""
+    corners = [start, *(start * (1 + size * one) for one in np.eye(len(start)))]
+    values = [error(one) for one in corners]
+    for _ in range(100 * len(start)):
+        order = np.argsort(values, kind="stable")
+        corners, values = [corners[one] for one in order], [values[one] for one in order]
+        if values[-1] - values[0] < 1e-6:
+            break
+        middle = np.mean(corners[:-1], axis=0)
+        step = middle - corners[-1]
+        tried, value = middle + step, error(middle + step)
+        if value < values[0]:
+            further = error(middle + 2 * step)
+            tried, value = (middle + 2 * step, further) if further < value else (tried, value)
+        elif value >= values[-2]:
+            tried, value = middle - 0.5 * step, error(middle - 0.5 * step)
+            if value >= values[-1]:
+                corners = [corners[0], *((corners[0] + one) / 2 for one in corners[1:])]
+                values = [values[0], *(error(one) for one in corners[1:])]
+                continue
+        corners[-1], values[-1] = tried, value
+    return corners[int(np.argmin(values))]
+
+
+def _mean(constants: Fit, chosen: Sequence[Measurement]) -> float:
+    return float(np.mean([_log(constants, one) for one in chosen]))
+
+
+def _log(constants: Fit, one: Measurement) -> float:
+    return abs(math.log(time(one.machine, constants, one.pattern, one.size) / one.seconds))
+
+
+def residuals(constants: Fit, measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
+    """Return the errors by pattern, class of sizes and part, beside that of the median of all who measured the same."""
+    medians: dict[tuple[Any, ...], list[float]] = {}
+    for one in measurements:
+        medians.setdefault((one.nodes, one.ranks, one.pattern, one.size), []).append(one.seconds)
+    found = []
+    for stage in FREE:
+        for part in ("fitted", "held out"):
+            for name in ("all", *(name for name, _ in CLASSES)):
+                rows = [
+                    one
+                    for one in measurements
+                    if stage.takes(one) and one.fitted == (part == "fitted") and name in ("all", one.size_class)
+                ]
+                if not rows:
+                    continue
+                floor = [
+                    abs(math.log(median(medians[one.nodes, one.ranks, one.pattern, one.size]) / one.seconds))
+                    for one in rows
+                ]
+                found.append(
+                    {
+                        "pattern": stage.pattern,
+                        "nodes": "several" if stage.several else "one",
+                        "sizes": name,
+                        "part": part,
+                        "points": len(rows),
+                        "error": round(math.expm1(_mean(constants, rows)), 4),
+                        "error_of_median": round(math.expm1(float(np.mean(floor))), 4),
+                    }
+                )
+    return found
+
+
+def _get(constants: Mapping[str, Any], path: str) -> float:
+    key, _, rest = path.partition(".")
+    if not rest:
+        return float(constants[key])
+    return float(constants[key].get(rest, constants[key].get("all-reduce")))
+
+
+def _set(constants: dict[str, Any], path: str, value: float) -> None:
+    key, _, rest = path.partition(".")
+    if rest:
+        constants[key][rest] = value
+    else:
+        constants[key] = value

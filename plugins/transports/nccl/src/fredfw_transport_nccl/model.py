@@ -1,0 +1,147 @@
+"""What a call of NCCL costs: the protocol that its tuner would choose, at latencies and rates that are fitted."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from fredfw_transport_nccl.tables import LL, MICROSECOND, SIMPLE, Fit, published
+from fredfw_transport_nccl.tuner import (
+    Machine,
+    expected,
+    protocol_of,
+    ring_hop,
+    ring_hops,
+    ring_rate,
+    tree_hops,
+    tree_rate,
+)
+
+ROUND = frozenset({"all-reduce", "reduce-scatter", "all-gather"})
+"""Patterns in which the data of a ring goes all the way round."""
+
+
+@frozen
+class Terms:
+    """What a call costs.
+
+    Args:
+        protocol: Its number.
+        launch: Seconds, once.
+        hops: Seconds of all steps together.
+        inside: Bytes of payload for each byte on links in nodes.
+        between: The same on links between nodes.
+    """
+
+    protocol: int
+    launch: float
+    hops: float
+    inside: float
+    between: float
+
+
+def terms(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: float, steps: int) -> Terms:
+    """Return what a call costs.
+
+    Args:
+        machine: Where.
+        fit: The fitted constants of its family.
+        pattern: What is done.
+        algorithm: Its name. What NCCL does not have costs what a ring of as many steps does.
+        size: Bytes of the per-rank buffer.
+        steps: One after the other.
+    """
+    if algorithm == "in-network" and machine.nvls and pattern == "all-reduce":
+        latency = published()["link"]["nvls"] * fit.nvls * MICROSECOND
+        return Terms(SIMPLE, fit.launch_of(pattern) + latency, 0.0, machine.nvls / machine.link, 1.0)
+    if algorithm == "tree" and pattern == "all-reduce":
+        return _tree(machine, fit, size)
+    if pattern in ("all-to-all", "point-to-point"):
+        return _messages(machine, fit, pattern, size, steps)
+    return _ring(machine, fit, pattern, size, steps)
+
+
+def _ring(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> Terms:
+    protocol = protocol_of(machine, pattern, "ring", size, steps)
+    passes = 2 if pattern == "all-reduce" else 1
+    inside, between = ring_hops(machine, protocol, steps, passes)
+    hops = inside * fit.hops[protocol] + between * fit.network
+    rate = ring_rate(machine, protocol, fit.nic)
+    # The last receive of a ring overlaps with no send.
+    tail = fit.tail_of(pattern) * size / machine.ranks / rate if pattern in ROUND else 0.0
+    return Terms(protocol, fit.launch_of(pattern) + tail, hops, *_shares(machine, rate))
+
+
+def _shares(machine: Machine, rate: float) -> tuple[float, float]:
+    """Return the share of the links in nodes, and of those between them, at which a ring has ``rate``."""
+    between = rate / (machine.each * machine.nic) if machine.nodes > 1 else 1.0
+    return min(rate / machine.link, 1.0), min(between, 1.0)
+
+
+def _tree(machine: Machine, fit: Fit, size: float) -> Terms:
+    protocol = protocol_of(machine, "all-reduce", "tree", size, 1)
+    inside, between = tree_hops(machine, protocol)
+    hops = inside * fit.hops[protocol] + between * fit.network
+    rate = tree_rate(machine, protocol, size, fit.nic)
+    share = _shares(machine, rate)
+    # Of two nodes, each is the only one below the other, so that half as much goes up and down.
+    return Terms(protocol, fit.launch_of("all-reduce"), hops, share[0], share[1] / (2 if machine.nodes == 2 else 1))
+
+
+def _messages(machine: Machine, fit: Fit, pattern: str, size: float, steps: int) -> Terms:
+    everyone = pattern == "all-to-all"
+    message = size / machine.ranks if everyone else size
+    protocol = LL if message <= published()["messages"]["ll"] else SIMPLE
+    inside, between = ring_hop(machine, protocol)
+    hop = inside * fit.hops[protocol] if machine.nodes == 1 else between * fit.network
+    share = _shares(machine, ring_rate(machine, protocol, fit.nic))
+    return Terms(
+        protocol, fit.launch_of("all-to-all"), steps * hop, share[0] * (fit.messages if everyone else 1.0), share[1]
+    )
+
+
+def steps_of(pattern: str, ranks: int) -> int:
+    """Return the steps of a pattern as NCCL does it: by a ring, or with all messages at once."""
+    return {"all-reduce": 2 * (ranks - 1), "all-to-all": 1, "point-to-point": 1}.get(pattern, ranks - 1)
+
+
+def seconds(machine: Machine, fit: Fit, pattern: str, algorithm: str, size: float) -> float:
+    """Return how long a call takes alone, in closed form: launch + steps x hop + bytes / rate.
+
+    A simulation takes as long where the bytes of a step are on the links at the same time, and nothing else is.
+
+    Args:
+        machine: Where.
+        fit: The fitted constants of its family.
+        pattern: What is done.
+        algorithm: ``ring``, ``tree``, ``in-network``, or for messages ``direct``.
+        size: Bytes of the per-rank buffer.
+    """
+    n, steps = machine.ranks, steps_of(pattern, machine.ranks)
+    cost = terms(machine, fit, pattern, algorithm, size, steps if algorithm in ("ring", "direct") else 1)
+    if algorithm in ("tree", "in-network"):
+        inside = size * (2 if algorithm == "tree" else 1)
+        between = inside / machine.each / (2 if machine.nodes == 2 else 1)
+    elif pattern == "all-to-all":
+        inside, between = size * (machine.each - 1) / n, size * (n - machine.each) / n
+    elif pattern == "point-to-point":
+        inside = between = size
+    else:
+        inside = size * steps / n
+        between = inside / machine.each
+    busy = inside / (machine.link * cost.inside)
+    if machine.nodes > 1:
+        busy = max(busy, between / (machine.nic * cost.between))
+    return cost.launch + cost.hops + busy
+
+
+def time(machine: Machine, fit: Fit, pattern: str, size: float) -> float:
+    """Return how long a call takes by the algorithm that the tuner expects to be the fastest."""
+    return seconds(machine, fit, pattern, algorithm_of(machine, pattern, size), size)
+
+
+def algorithm_of(machine: Machine, pattern: str, size: float) -> str:
+    """Return the algorithm that the tuner expects to be the fastest: ``direct`` for messages."""
+    if pattern in ("all-to-all", "point-to-point"):
+        return "direct"
+    found = expected(machine, pattern, size, steps_of(pattern, machine.ranks))
+    return min(found, key=lambda key: (found[key], key))[0]

@@ -1,0 +1,119 @@
+"""The numbers: NCCL's published constants, and what is fitted to measurements on top of them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from attrs import frozen
+
+from fredfw.errors import InputError
+
+LL, LL128, SIMPLE = range(3)
+PROTOCOLS = "LL", "LL128", "Simple"
+MICROSECOND, GIGABYTE = 1e-6, 1e9
+PUBLISHED, FITTED = "published.toml", "fitted.toml"
+"""Files of this package."""
+
+
+@frozen
+class Fit:
+    """What is fitted to measurements of one family of GPUs; the rest is published.
+
+    Args:
+        launch: Seconds that a collective takes before its first step, by pattern; ``all-reduce`` stands for those that
+            are not listed.
+        hops: By protocol, what the published latency of a hop inside a node is multiplied by.
+        tail: By pattern as ``launch``: blocks of a ring whose time the last receive adds, for it overlaps with no send.
+        messages: Share of the rate of links that all-to-alls reach.
+        nvls: What the published latency of a collective in the switch is multiplied by.
+        network: What the published latency of a hop between nodes is multiplied by.
+        nic: Share of the rate of network cards that is reached.
+    """
+
+    launch: Mapping[str, float]
+    hops: tuple[float, float, float]
+    tail: Mapping[str, float]
+    messages: float
+    nvls: float
+    network: float
+    nic: float
+
+    def launch_of(self, pattern: str) -> float:
+        """Return the seconds before the first step of ``pattern``."""
+        return self.launch.get(pattern, self.launch["all-reduce"])
+
+    def tail_of(self, pattern: str) -> float:
+        """Return the blocks that the end of a ring of ``pattern`` adds."""
+        return self.tail.get(pattern, self.tail["all-reduce"])
+
+
+@cache
+def published() -> Mapping[str, Any]:
+    """Return ``published.toml``; microseconds and 10^9 bytes per second."""
+    return _read(PUBLISHED)
+
+
+def families() -> tuple[str, ...]:
+    """Return the families of GPUs that there are constants for."""
+    return tuple(published()["families"])
+
+
+@cache
+def fitted(family: str, without: str | None = None) -> Fit:
+    """Return what the package has for a family, fitted to all sources, or to all without one of them.
+
+    Raises:
+        InputError: There is no such source.
+    """
+    return _chosen(_read(FITTED)[family], without)
+
+
+def given(path: str, family: str, without: str | None = None) -> Fit:
+    """Return what a file that ``fredfw nccl fit`` wrote has for a family.
+
+    Raises:
+        InputError: It cannot be read, or has other contents.
+    """
+    try:
+        return _chosen(tomllib.loads(Path(path).read_text(encoding="utf-8"))[family], without)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path!r} cannot be read: {error}", key="constants", accepted=_ACCEPTED) from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path!r} has no constants of {family}, or not all of them: {error}", key="constants", accepted=_ACCEPTED
+        ) from None
+
+
+def _chosen(entry: Mapping[str, Any], without: str | None) -> Fit:
+    if without is None:
+        return parse(entry["constants"])
+    known = entry.get("without", {})
+    if without not in known:
+        raise InputError(f"there is no fit without {without!r}", key="without", accepted=", ".join(known) or "none")
+    return parse(known[without])
+
+
+_ACCEPTED = "a file that the command 'fredfw nccl fit' wrote"
+
+
+def parse(entry: Mapping[str, Any]) -> Fit:
+    """Return the constants of a family, which files have in microseconds."""
+    return Fit(
+        launch={pattern: microseconds * MICROSECOND for pattern, microseconds in entry["launch"].items()},
+        hops=(entry["hops"]["ll"], entry["hops"]["ll"], entry["hops"]["simple"]),
+        tail=dict(entry["tail"]),
+        messages=entry["messages"],
+        nvls=entry["nvls"],
+        network=entry["network"]["hops"],
+        nic=entry["network"]["nic"],
+    )
+
+
+def _read(name: str) -> Mapping[str, Any]:
+    return MappingProxyType(tomllib.loads(files(__package__).joinpath(name).read_text(encoding="utf-8")))

@@ -1,0 +1,127 @@
+"""The transport: asks the model what a call costs on the machine that a fabric is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen, validators
+
+from fredfw import Call, Costs, Fabric, Transport, units
+from fredfw_transport_nccl.model import terms
+from fredfw_transport_nccl.tables import Fit, families, fitted, given
+from fredfw_transport_nccl.tuner import Machine
+
+_TREES = "tree(shape=nodes)", "tree(shape=nodes, chunks=64)", "tree(shape=nodes, chunks=256)"
+_ALL_REDUCE = "ring", "in-network", *_TREES
+_ROUND = frozenset({"reduce-scatter", "all-gather", "broadcast", "reduce"})
+
+
+@frozen
+class Nccl(Transport):
+    """NVIDIA's NCCL: algorithms, and the protocols LL, LL128 and Simple.
+
+    The protocol of a call is what NCCL's own tuner would choose, by its published constants. A call then costs what was
+    fitted to measurements of such GPUs: a launch, a latency for each step, and shares of the links' rates. The
+    published constants, the fitted ones and their residuals are files of the package.
+
+    Tier 0 of a fabric is the inside of a node, with NVLink and NVSwitch. The other tiers are the network. In-network
+    collectives are those of the NVSwitch (NVLS). Ring and tree have their schedules between nodes with the options
+    ``rotated`` and ``shape = "nodes"``, which ``auto`` tries.
+    """
+
+    name: ClassVar[str] = "nccl"
+
+    family: str = units.option(
+        "h100", validator=units.one_of(*families()), help="GPUs whose published and fitted constants are used"
+    )
+    constants: str | None = units.option(
+        None,
+        validator=validators.optional(validators.instance_of(str)),
+        help="path of a file with fitted constants, written by fredfw nccl fit; default: those of the package",
+    )
+    without: str | None = units.option(
+        None,
+        validator=validators.optional(validators.instance_of(str)),
+        help="source of measurements that the constants were fitted without, to see how well they predict it",
+    )
+
+    def __attrs_post_init__(self) -> None:
+        """Read the constants.
+
+        Raises:
+            InputError: As ``tables.given``.
+        """
+        _ = self.fit
+
+    @cached_property
+    def fit(self) -> Fit:
+        """What is fitted."""
+        if self.constants is None:
+            return fitted(self.family, self.without)
+        return given(self.constants, self.family, self.without)
+
+    def algorithms(self, pattern: str) -> Sequence[str] | None:
+        """See ``Transport.algorithms``."""
+        if pattern == "all-reduce":
+            return _ALL_REDUCE
+        return ("ring",) if pattern in _ROUND else ("direct",)
+
+    def costs(self, call: Call, fabric: Fabric) -> Costs:
+        """See ``Transport.costs``; a step is as long on all tiers, and has the latency of links in it."""
+        known = fabric.derived(_server)
+        machine = Machine(self.family, max(call.ranks, 2), call.nodes, known.link, known.nic, reduces=known.reduces)
+        cost = terms(machine, self.fit, call.pattern, call.algorithm, call.size, call.steps)
+        hop = cost.hops / max(call.steps, 1)
+        tiers = 1 + int(fabric.tiers.max(initial=0))
+        outer = range(tiers - 1)
+        return Costs(
+            launch=cost.launch,
+            step=(max(hop - known.latency, 0.0), *(max(hop - known.away, 0.0) for _ in outer)),
+            efficiency=(cost.inside, *(cost.between for _ in outer)),
+        )
+
+
+@frozen
+class _Server:
+    """What a server of a fabric has.
+
+    Args:
+        link: Bytes per second that an NPU sends inside of it.
+        nic: Bytes per second that an NPU sends out of it while all others do.
+        latency: Seconds from an NPU to another one inside of it.
+        away: Seconds to the nearest one in another server.
+        reduces: Whether its switches combine and copy streams.
+    """
+
+    link: float
+    nic: float
+    latency: float
+    away: float
+    reduces: bool
+
+
+def _server(fabric: Fabric) -> _Server:
+    inside = fabric.tiers == 0
+    nodes = len(fabric.kinds)
+    sent = [
+        np.bincount(fabric.sources[part], fabric.bandwidths[part], nodes)[fabric.npus] for part in (inside, ~inside)
+    ]
+    each = int(np.bincount(fabric.servers[fabric.npus]).max(initial=1))
+    # The levels of a fabric say best what an NPU sends while all do: those of a server come first.
+    sizes = np.cumprod([level.size for level in fabric.levels])
+    within = int((sizes <= each).sum())
+    outer = fabric.levels[within] if within < len(fabric.levels) else None
+    inner = fabric.levels[0] if within else None
+    link, nic = (float(rates.min()) for rates in sent)
+    if outer is not None:
+        nic = outer.bandwidth
+    return _Server(
+        link=link if link else nic,
+        nic=nic if nic else link,
+        latency=inner.latency if inner else 0.0,
+        away=outer.latency if outer else 0.0,
+        reduces=fabric.offers.reduces and fabric.offers.multicasts,
+    )

@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import fredfw_transport_nccl
+from fredfw.testing import TransportTests
+from fredfw_transport_nccl import Nccl
+
+
+class TestNccl(TransportTests):
+    plugin = fredfw_transport_nccl
+    transports = (Nccl(), Nccl(family="a100"))

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fredfw import Fabric, Framework, Pattern
+from fredfw.errors import InputError
+from fredfw_collective_tree import Tree
+from fredfw_topology_cluster import Cluster
+from fredfw_topology_switch import Switch
+from fredfw_transport_nccl import Nccl, fredfw_transports
+from fredfw_transport_nccl.model import algorithm_of, seconds, time
+from fredfw_transport_nccl.tables import PROTOCOLS, fitted, published
+from fredfw_transport_nccl.tuner import Machine, expected
+
+LINK, NIC = {"a100": 300e9, "h100": 450e9}, {"a100": 25e9, "h100": 50e9}
+
+
+def machine(family: str, ranks: int, nodes: int = 1) -> Machine:
+    return Machine(family, ranks, nodes, LINK[family], NIC[family], reduces=family == "h100")
+
+
+def chosen(family: str, ranks: int, size: float, nodes: int = 1) -> tuple[str, str]:
+    found = expected(machine(family, ranks, nodes), "all-reduce", size, 2 * (ranks - 1))
+    algorithm, protocol = min(found, key=lambda key: found[key])
+    return algorithm, PROTOCOLS[protocol]
+
+
+def node(family: str, nodes: int = 1) -> Fabric:
+    return Cluster(preset=f"dgx-{family}", nodes=nodes).build().with_defaults(transport=Nccl(family=family))
+
+
+def duration(fabric: Fabric, pattern: str, size: float, **options: Any) -> float:
+    return Framework().simulate_collective(fabric, pattern, size=size, **options).duration
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_transports() == [Nccl]
+
+
+# By hand from src/graph/tuning.cc: of two A100, LL takes 6.6 + 2 x 0.6 us + bytes / 87.7 GB/s, and Simple
+# 8.4 + 2 x 3.4 us + bytes / 240 GB/s, so that they are equal at 1.02 MB.
+@pytest.mark.parametrize(("size", "protocol"), [(2**19, "LL"), (1.01e6, "LL"), (1.03e6, "Simple"), (2**30, "Simple")])
+def test_protocols_change_where_the_tuner_expects_the_next_one_to_be_faster(size: float, protocol: str) -> None:
+    assert chosen("a100", 2, size) == ("ring", protocol)
+
+
+def test_expected_times_by_hand() -> None:
+    found = expected(machine("a100", 8), "all-reduce", 2**20, 14)
+    assert found["ring", 0] == pytest.approx(6.6e-6 + 14 * 0.6e-6 + 2**20 * 1.75 / 87.7e9)
+    assert found["ring", 1] == pytest.approx(14e-6 + 14 * 1.9e-6 + 2**20 * 1.75 / (0.92 * 240e9))
+    # treeCorrectionFactor of LL128 at 2^20 bytes, 2^14 times 64, is 0.6.
+    tree = 14e-6 + 14 * 1.25e-6 + 2 * 2**20 / (0.92 * 240e9 * 7 / 9 * 0.6)
+    assert found["tree", 1] == pytest.approx(tree)
+    between = expected(machine("a100", 32, 4), "all-reduce", 2**20, 62)
+    # Between nodes, of 8 x 24 GB/s; the cards of an AMD node take 2 us for each step.
+    ring = 14e-6 + (56 * 2 + 6 * 4) * 1e-6 + 2**20 * 62 / 32 / (0.92 * 192e9)
+    assert between["ring", 1] == pytest.approx(ring)
+    # LL reaches at most 19 GB/s among more than two AMD nodes (llMaxBws), and half of that by treeCorrectionFactor.
+    tree = 6.8e-6 + 2 * (7 * 0.6 + 2 * 5) * 1e-6 + 2 * 2**20 / (19e9 * 0.5)
+    assert between["tree", 0] == pytest.approx(tree)
+
+
+# On H100 an all-reduce is NVLS from 5 or 6 GPUs on, and a ring below: measured busbw is above the wire's from there.
+@pytest.mark.parametrize(("ranks", "algorithm"), [(2, "ring"), (4, "ring"), (6, "in-network"), (8, "in-network")])
+def test_large_all_reduces_of_many_h100_are_in_the_switch(ranks: int, algorithm: str) -> None:
+    assert chosen("h100", ranks, 2**30)[0] == algorithm
+    assert chosen("a100", ranks, 2**30)[0] == "ring"
+
+
+@pytest.mark.parametrize("family", ["a100", "h100"])
+@pytest.mark.parametrize("size", [2.0**10, 2.0**20, 2.0**23, 2.0**30])
+@pytest.mark.parametrize("ranks", [2, 8])
+def test_a_simulated_ring_is_launch_and_steps_and_bytes(family: str, size: float, ranks: int) -> None:
+    found = {
+        duration(node(family), "all-reduce", size, algorithm="ring", group=range(ranks), fidelity=fidelity)
+        for fidelity in ("compressed", "stepwise", "per-rank")
+    }
+    closed = seconds(machine(family, ranks), fitted(family), "all-reduce", "ring", size)
+    assert list(found) == pytest.approx([closed] * len(found), rel=1e-9)
+
+
+def test_the_closed_form_by_hand() -> None:
+    constants, n, size = fitted("a100"), 8, 2.0**30
+    rate = 0.8 * 300e9
+    launch = constants.launch["all-reduce"] + constants.tail["all-reduce"] * size / n / rate
+    by_hand = launch + 14 * 3.4e-6 * constants.hops[2] + 14 * size / n / rate
+    assert seconds(machine("a100", n), constants, "all-reduce", "ring", size) == pytest.approx(by_hand, rel=1e-12)
+
+
+@pytest.mark.parametrize("pattern", ["all-gather", "reduce-scatter", "all-to-all"])
+def test_other_patterns_take_as_long_as_the_closed_form(pattern: str) -> None:
+    for size in (2.0**13, 2.0**26):
+        closed = time(machine("h100", 8), fitted("h100"), pattern, size)
+        assert duration(node("h100"), pattern, size) == pytest.approx(closed, rel=1e-9)
+
+
+@pytest.mark.parametrize(("size", "algorithm"), [(2.0**20, "ring"), (2.0**24, "in-network")])
+def test_auto_chooses_what_the_tuner_chooses(size: float, algorithm: str) -> None:
+    result = Framework().simulate_collective(node("h100"), "all-reduce", size=size)
+    assert result.algorithm == algorithm == algorithm_of(machine("h100", 8), "all-reduce", size)
+    closed = time(machine("h100", 8), fitted("h100"), "all-reduce", size)
+    # The latency of the switch's links comes on top of that of NVLS.
+    assert result.duration == pytest.approx(closed, rel=0.002)
+
+
+@pytest.mark.parametrize(("size", "algorithm", "near"), [(2.0**13, "tree", 0.02), (2.0**28, "ring", 0.02)])
+def test_several_nodes_have_trees_and_rings(size: float, algorithm: str, near: float) -> None:
+    result = Framework().simulate_collective(node("a100", 4), "all-reduce", size=size)
+    assert result.algorithm.startswith(algorithm)
+    assert algorithm_of(machine("a100", 32, 4), "all-reduce", size) == algorithm
+    closed = time(machine("a100", 32, 4), fitted("a100"), "all-reduce", size)
+    assert result.duration == pytest.approx(closed, rel=near)
+
+
+def test_auto_tries_what_nccl_has() -> None:
+    transport = Nccl()
+    tried = transport.algorithms("all-reduce")
+    assert tried is not None
+    assert {"ring", "in-network", "tree(shape=nodes, chunks=64)"} < set(tried)
+    # What it names is there.
+    assert set(map(str, Tree.variants(Pattern.ALL_REDUCE))) > {one for one in tried if one.startswith("tree")}
+    assert transport.algorithms("all-gather") == ("ring",)
+    assert transport.algorithms("all-to-all") == ("direct",)
+
+
+def test_any_algorithm_can_be_named_on_any_fabric() -> None:
+    fabric = Switch(npus=6).build().with_defaults(transport=Nccl())
+    for algorithm in ("hierarchical", "direct", "recursive-halving-doubling"):
+        assert duration(fabric, "all-reduce", 1e6, algorithm=algorithm) > fitted("h100").launch["all-reduce"]
+    assert duration(fabric, "broadcast", 1.0) > 0
+
+
+def test_published_constants_have_their_source() -> None:
+    assert "5067397c2676d5aed50042fc39e5c8ee96eb0027" in published()["source"]
+
+
+def test_it_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"family: 'v100' is not known.*a100, h100"):
+        Nccl(family="v100")
+    with pytest.raises(InputError, match=r"constants: .* cannot be read"):
+        Nccl(constants=str(tmp_path / "none.toml"))
+    (tmp_path / "some.toml").write_text("[h100.constants]\nlaunch = { all-reduce = 5.0 }\n")
+    with pytest.raises(InputError, match="has no constants of h100, or not all of them"):
+        Nccl(constants=str(tmp_path / "some.toml"))
