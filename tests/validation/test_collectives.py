@@ -69,6 +69,15 @@ def test_rings_by_level_use_all_nics(collectives: Collectives) -> None:
     assert 1.0 < seconds / (bytes_of_a_nic / 25e9) < 1.5
 
 
+def test_a_transport_is_served_by_the_algorithms_of_its_library(plugins: PluginManager) -> None:
+    nccl = Collectives(plugins, Transports(plugins, "nccl"))
+    found = nccl._bench(point("all-reduce", 2, 16)).algorithms
+    assert {one.name for one in found} == {"ring", "tree", "in-network", "direct"}
+    ideal = Collectives(plugins, Transports(plugins, "ideal"))
+    found = ideal._bench(point("all-reduce", 2, 16)).algorithms
+    assert {one.name for one in found} == {"ring", "hierarchical", "direct"}
+
+
 def test_each_different_collective_is_simulated_once(plugins: PluginManager, monkeypatch: pytest.MonkeyPatch) -> None:
     collectives = Collectives(plugins, Transports(plugins, "ideal"))
     one = point("all-reduce", 1, 8)

@@ -105,8 +105,8 @@ def test_the_document_has_the_points_in_seconds(validation: Validation) -> None:
 
 def test_the_table_says_what_was_fitted(validation: Validation) -> None:
     lines = printed(validation)
-    assert "A100 node all-reduce 64 KiB to 1 MiB calibrated 1 2 100 100 100 0.0 900" in lines
-    assert "A100 node all-reduce 1 to 32 MiB predicted 2 0.667 73.2 169 200 73.2 900" in lines
+    assert "A100 node all-reduce 64 KiB to 1 MiB calibrated 1 2 100 100 100 100 0.0 900" in lines
+    assert "A100 node all-reduce 1 to 32 MiB predicted 2 0.667 73.2 169 200 33.3 73.2 900" in lines
     assert "predicted: held out: follows from constants fitted to other points" in lines
     assert "measured by vtrain: VIA-Research/vTrain@f8dda84: trace/*/AR_GPUn" in lines
     assert not any(line.startswith("simulated:") for line in lines)
@@ -116,9 +116,9 @@ def test_the_table_says_what_was_fitted(validation: Validation) -> None:
 def test_the_table_says_what_fits_without_them_predict(validation: Validation) -> None:
     lines = printed(validation)
     title = lines.index("Predictions of a system by a fit without it")
-    assert "a100-node A100 node all-reduce 2 4 300 300 300 0.0 900" in lines[title:]
+    assert "a100-node A100 node all-reduce 2 4 300 300 300 300 0.0 900" in lines[title:]
     title = lines.index("Predictions of a source by a fit without it")
-    assert "vtrain A100 node all-reduce 1 3 200 200 200 0.0 900" in lines[title:]
+    assert "vtrain A100 node all-reduce 1 3 200 200 200 200 0.0 900" in lines[title:]
 
 
 def test_ideal_is_not_compared_with_itself(validation: Validation) -> None:

@@ -25,6 +25,7 @@ def test_closed_form_of_the_errors() -> None:
     assert score.ratio == pytest.approx(1.5)
     # The quantile is 7/10 of the way from the third to the fourth: 2^1.7.
     assert score.p90 == pytest.approx(2**1.7 - 1)
+    assert score.absolute == pytest.approx((1 + 0.5 + 0 + 3) / 4)
 
 
 def test_too_fast_is_as_wrong_as_too_slow() -> None:
@@ -32,7 +33,7 @@ def test_too_fast_is_as_wrong_as_too_slow() -> None:
 
 
 def test_exact_predictions_have_no_error() -> None:
-    assert Score.of([1e-6, 2.0], [1e-6, 2.0]) == Score(2, 1.0, 0.0, 0.0, 0.0)
+    assert Score.of([1e-6, 2.0], [1e-6, 2.0]) == Score(2, 1.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def test_no_points_have_no_score() -> None:

@@ -6,20 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from fredfw.collectives import CollectiveRequest, Pattern
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.experiment.runner import Bench
+from fredfw.fabric import Fabric
 from fredfw.plugin import configure, schema
 from fredfw.plugin.contract import built
 from fredfw.plugin.manager import PluginManager
-from fredfw.simulation import Simulator
+from fredfw.simulation import Simulator, answers
 from fredfw.typing import IntArray
 from fredfw.validation.points import SENDRECV, CollectivePoint
 from fredfw.validation.transports import Transports
 
 TOPOLOGY = "cluster"
-# What communication libraries do. Others would be found to be faster than any measured time, after minutes.
-_LIBRARY = "direct", "ring", "tree", "hierarchical", "in-network"
+# By which data sheets are usually judged: for transports that name no library. "auto" would try many more, which takes
+# minutes and finds what no library has.
+_USUAL: tuple[str | dict[str, Any], ...] = (
+    "direct",
+    "ring",
+    *({"name": "hierarchical", "chunks": chunks} for chunks in (1, 8)),
+)
 
 
 class Collectives:
@@ -81,9 +87,20 @@ class Collectives:
                 registries.topologies.get(TOPOLOGY), fields, registries=lambda: registries.registries
             )
             fabric = built(topology).with_defaults(transport=transport)
-            known = [registries.collectives.get(name) for name in _LIBRARY]
-            self._benches[key] = Bench(fabric, Simulator(fabric).automatic(known), registries, fastest=True)
+            self._benches[key] = Bench(fabric, self._algorithms(fabric), registries, fastest=True)
         return self._benches[key]
+
+    def _algorithms(self, fabric: Fabric) -> dict[Pattern | None, tuple[CollectiveAlgorithm, ...]]:
+        """Return what a point may be served by: what the library of the transport has, where it names any."""
+        registries = self._plugins
+        usual = tuple(
+            configure.choose(one, registries.collectives, registries=lambda: registries.registries) for one in _USUAL
+        )
+        found = Simulator(fabric).automatic(registries.collectives)
+        for pattern in Pattern:
+            if answers.algorithms(fabric.defaults.transport, str(pattern)) is None:
+                found[pattern] = usual
+        return found
 
     def _each(self, point: CollectivePoint) -> int:
         """Return how many NPUs a node of the system has."""

@@ -14,7 +14,7 @@ from fredfw.validation import sources
 from fredfw.validation.results import STATUS, Group, Validation, groups
 
 _KEYS = "system", "operation", "sizes", "status"
-_ERRORS = "points", "ratio", "error %", "P90 %", "worst %", "pooled %", "ideal %"
+_ERRORS = "points", "ratio", "error %", "P90 %", "worst %", "mean %", "pooled %", "ideal %"
 _MEANINGS = {
     Status.SIMULATED: "nothing was fitted",
     Status.CALIBRATED: "constants were fitted to these points",
@@ -23,6 +23,7 @@ _MEANINGS = {
 _EXPLANATIONS = (
     "ratio: median of predicted / measured; below 1 the prediction is too fast",
     "error: geometric mean, exp(mean |ln(predicted / measured)|) - 1; P90: of nine in ten points",
+    "mean: absolute error, mean |predicted / measured - 1|",
     "pooled: error of the median of all measurements of the same thing, which no model can be below",
 )
 _Row = tuple[tuple[str, ...], Group]
@@ -63,7 +64,7 @@ def _table(keys: Sequence[str], errors: Sequence[str], rows: Iterable[_Row]) -> 
         table.add_column(name, no_wrap=True, justify="left" if name in keys else "right")
     for names, one in rows:
         score = one.score
-        shares = map(percent, (score.error, score.p90, score.worst, one.pooled, one.ideal))
+        shares = map(percent, (score.error, score.p90, score.worst, score.absolute, one.pooled, one.ideal))
         table.add_row(*names, *[str(score.points), f"{score.ratio:.3g}", *shares][: len(errors)])
     return table
 

@@ -145,7 +145,10 @@ def groups(predictions: Iterable[Prediction], *, by_size: bool = True) -> list[G
         classes = size_classes(one.point for one in together) if by_size else [ALL]
         for sizes in [*classes, *([ALL] if len(classes) > 1 else [])]:
             among = [one for one in together if sizes in (ALL, one.point.size_class)]
-            for part, chosen in _by(among, lambda one: one.part).items():
+            for part in Part:
+                chosen = [one for one in among if one.part is part]
+                if not chosen:
+                    continue
                 measured = [one.point.seconds for one in chosen]
                 score, ideal, median = (
                     Score.of(measured, seconds)

@@ -23,6 +23,7 @@ class Score:
         error: Geometric mean error, ``exp(mean(|ln(predicted / measured)|)) - 1``.
         p90: The error that nine of ten points do not exceed.
         worst: The largest error.
+        absolute: Mean absolute error, ``mean(|predicted / measured - 1|)``.
     """
 
     points: int
@@ -30,6 +31,7 @@ class Score:
     error: float
     p90: float
     worst: float
+    absolute: float
 
     @classmethod
     def of(cls, measured: Sequence[float], predicted: Sequence[float]) -> Score:
@@ -38,8 +40,9 @@ class Score:
             raise ValueError("no points")
         ratios = np.asarray(predicted) / np.asarray(measured)
         errors = np.abs(np.log(ratios))
-        figures = np.median(ratios), *np.expm1([errors.mean(), np.quantile(errors, 0.9), errors.max()])
-        return cls(len(ratios), *map(float, figures))
+        ratio, absolute = np.median(ratios), np.abs(ratios - 1).mean()
+        error, p90, worst = np.expm1([errors.mean(), np.quantile(errors, 0.9), errors.max()])
+        return cls(len(ratios), float(ratio), float(error), float(p90), float(worst), float(absolute))
 
 
 def pooled(points: Iterable[Point]) -> Mapping[tuple[Any, ...], float]:
