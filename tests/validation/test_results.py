@@ -116,9 +116,10 @@ def test_the_table_says_what_was_fitted(validation: Validation) -> None:
 def test_the_table_says_what_fits_without_them_predict(validation: Validation) -> None:
     lines = printed(validation)
     title = lines.index("Predictions of a system by a fit without it")
-    assert "a100-node A100 node all-reduce 2 4 300 300 300 300 0.0 900" in lines[title:]
+    assert "a100-node A100 node all-reduce 2 4 300 300 300 300 41.4 900" in lines[title:]
     title = lines.index("Predictions of a source by a fit without it")
-    assert "vtrain A100 node all-reduce 1 3 200 200 200 200 0.0 900" in lines[title:]
+    # The median of all who measured that, 20 us, is twice the time of the one that is left out.
+    assert "vtrain A100 node all-reduce 1 3 200 200 200 200 100 900" in lines[title:]
 
 
 def test_ideal_is_not_compared_with_itself(validation: Validation) -> None:

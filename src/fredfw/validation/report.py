@@ -11,7 +11,7 @@ from fredfw.experiment.results import Status
 from fredfw.fabric import IdealTransport
 from fredfw.report.layout import StackedTable
 from fredfw.validation import sources
-from fredfw.validation.results import STATUS, Group, Validation, groups
+from fredfw.validation.results import STATUS, Group, Validation
 
 _KEYS = "system", "operation", "sizes", "status"
 _ERRORS = "points", "ratio", "error %", "P90 %", "worst %", "mean %", "pooled %", "ideal %"
@@ -43,7 +43,7 @@ def validation_report(validation: Validation) -> list[RenderableType]:
         _table(_KEYS, errors, rows),
     ]
     for by in dict.fromkeys(one.by for one in validation.left_out):
-        listed = [(one.name, groups(one.predictions, by_size=False)) for one in validation.left_out if one.by == by]
+        listed = [(one.name, validation.groups_of(one)) for one in validation.left_out if one.by == by]
         rows = [((name, group.system, group.pattern), group) for name, found in listed for group in found]
         title = f"Predictions of a {by} by a fit without it"
         report += [Text(), Text(title, style="bold"), Text(), _table(("without", *_KEYS[:2]), errors, rows)]

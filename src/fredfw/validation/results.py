@@ -112,7 +112,15 @@ class Validation:
 
     def groups(self) -> list[Group]:
         """Return the scores by system, pattern, class of sizes and part; of all sizes where there are several."""
-        return groups(self.predictions)
+        return _groups(self.predictions, self._medians)
+
+    def groups_of(self, left_out: LeftOut) -> list[Group]:
+        """Return the scores of what was left out, of all sizes together."""
+        return _groups(left_out.predictions, self._medians, by_size=False)
+
+    @property
+    def _medians(self) -> Mapping[tuple[Any, ...], float]:
+        return pooled(one.point for one in self.predictions)
 
     def to_json(self) -> str:
         """Return points and scores as a JSON document; times are seconds, errors are shares."""
@@ -127,7 +135,7 @@ class Validation:
                         "by": one.by,
                         "name": one.name,
                         "points": [prediction.facts() for prediction in one.predictions],
-                        "scores": [asdict(group) for group in groups(one.predictions, by_size=False)],
+                        "scores": [asdict(group) for group in self.groups_of(one)],
                     }
                     for one in self.left_out
                 ],
@@ -135,11 +143,12 @@ class Validation:
         )
 
 
-def groups(predictions: Iterable[Prediction], *, by_size: bool = True) -> list[Group]:
+def _groups(
+    predictions: Iterable[Prediction], medians: Mapping[tuple[Any, ...], float], *, by_size: bool = True
+) -> list[Group]:
     """Return the scores of ``predictions`` as ``Validation.groups`` does, or those of all sizes alone."""
     order = list(known())
     ordered = sorted(predictions, key=lambda one: _place(one.point, order))
-    medians = pooled(one.point for one in ordered)
     found = []
     for (system, pattern), together in _by(ordered, lambda one: (one.point.system.title, one.point.pattern)).items():
         classes = size_classes(one.point for one in together) if by_size else [ALL]
