@@ -161,7 +161,7 @@ class Planner:
         key = *_named(request), view.key_with_links if self.reads_links(request.pattern) else view.key
         if key not in self._plans:
             name, one = next(iter(self.able(request, view).items()))
-            self._plans[key] = [self._sound(request, Plan(self._written(one, request, view), name))]
+            self._plans[key] = [self._sound(request, Plan(self._written(one, request, view), name), view)]
         return self._plans[key][0]
 
     def _place(self, groups: IntArray) -> Hashable:
@@ -231,7 +231,7 @@ class Planner:
             notes = (*left_out, _unsure(request, names)) if names else tuple(left_out)
         schedules = self._serving(winner, request, views)
         plans = [Plan(*one, seconds, notes) for one in zip(schedules, winner.algorithms, strict=True)]
-        return [self._sound(request, plan) for plan in plans]
+        return [self._sound(request, plan, view) for plan, (view, _) in zip(plans, views, strict=True)]
 
     def _serving(
         self, entrant: Entrant, request: CollectiveRequest, views: Sequence[tuple[GroupView, IntArray]]
@@ -331,11 +331,12 @@ class Planner:
             self._answers[key] = schedule
         return self._answers[key]
 
-    def _sound(self, request: CollectiveRequest, plan: Plan) -> Plan:
-        """Return ``plan``, replayed for this request if it is small."""
-        asked = id(plan.schedule), *_named(request)
+    def _sound(self, request: CollectiveRequest, plan: Plan, view: GroupView) -> Plan:
+        """Return ``plan``, replayed for this request if it is small; once, where only sizes differ."""
+        author = self._listed(request.pattern)[plan.algorithm]
+        asked = plan.algorithm, self._asked(author, request), _look(author, view)
         if asked not in self._replayed:
-            _replay(plan, request, self._listed(request.pattern)[plan.algorithm])
+            _replay(plan, request, author)
             self._replayed.add(asked)
         return plan
 
