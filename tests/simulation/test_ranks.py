@@ -631,7 +631,7 @@ def executed(graph: TaskGraph, on: Fabric, fidelity: str, *, only_events: bool =
             placement=np.arange(graph.ranks),
             planner=Planner(on, sharing, lowering, {Pattern.ALL_REDUCE: (ring,), None: (direct,)}),
             lowering=lowering,
-            compute_seconds=lambda flops, moved: flops + moved,
+            compute_seconds=lambda flops, moved, _: flops + moved,
             fidelity=fidelity,
         ).run()
 
@@ -791,7 +791,7 @@ def test_a_rank_that_is_late_for_what_is_there_already_is_not_too_fast() -> None
         placement=np.arange(8),
         planner=Planner(SWITCH, sharing, lowering, {None: (direct,)}),
         lowering=lowering,
-        compute_seconds=lambda flops, moved: flops + moved,
+        compute_seconds=lambda flops, moved, _: flops + moved,
         fidelity="per-rank",
     )
     timeline = executor.run()

@@ -184,7 +184,7 @@ def test_ecmp_does_not_depend_on_the_run_or_on_who_else_is_routed() -> None:
     program = (
         "import numpy as np; from fredfw_topology_fat_tree import FatTree\n"
         "fabric = FatTree(npus=512, routing='ecmp').build(); n = np.arange(512)\n"
-        "print(fabric.router.route(fabric, n, (n * 7 + 300) % 512).links.tolist())"
+        "print(fabric.defaults.router.route(fabric, n, (n * 7 + 300) % 512).links.tolist())"
     )
     for seed in ("1", "2"):
         told = subprocess.run(

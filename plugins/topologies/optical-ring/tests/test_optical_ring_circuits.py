@@ -191,11 +191,11 @@ def test_parts_hold_each_flow_once_and_need_no_more_than_there_are() -> None:
     drawn = np.random.default_rng(3).integers(0, 30, (200, 2)).tolist()
     flows = flow_set(fabric, [tuple(pair) for pair in drawn])
     whole = Circuits(flows.routes, 30)
-    parts = fabric.admission.parts(flows.routes)  # type: ignore[attr-defined]  # that of this topology
+    parts = fabric.defaults.admission.parts(flows.routes)  # type: ignore[attr-defined]  # that of this topology
     assert len(parts) == -(-whole.most_colours // 7)
     assert sorted(np.concatenate(parts).tolist()) == list(range(200))
     for part in parts:
-        circuits = fabric.admission.circuits(flows.routes.select(part))  # type: ignore[attr-defined]  # likewise
+        circuits = fabric.defaults.admission.circuits(flows.routes.select(part))  # type: ignore[attr-defined]  # likewise
         assert circuits.most_colours <= 7
         assignment = Spectrum(30, 7).find(circuits, stripe=False)
         assert assignment is not None
