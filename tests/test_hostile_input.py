@@ -98,6 +98,7 @@ def test_a_sweep_of_sizes_that_overflows(sizes: str) -> None:
     assert "--sizes" in refused("collective", "all-reduce", "--topology", "switch", "--sizes", sizes)
 
 
+@pytest.mark.slow  # it starts several programs
 def test_a_terminal_without_the_letters_gets_escapes_and_a_file_the_letters() -> None:
     table = run("compare", "good.toml", "--no-progress", PYTHONIOENCODING="ascii")
     assert table.returncode == 0, table.stderr
@@ -110,6 +111,7 @@ def test_a_terminal_without_the_letters_gets_escapes_and_a_file_the_letters() ->
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux")
+@pytest.mark.slow  # it starts several programs
 def test_a_file_whose_name_is_not_text() -> None:
     Path(os.fsdecode(b"\xff.toml")).write_text(GOOD.replace('title = "gr\u00f6\u00dfer"', ""), encoding="utf-8")
     done = run("compare", b"\xff.toml", "--no-progress", "--json", b"\xfe.json", "--csv", "-")
@@ -121,6 +123,7 @@ def test_a_file_whose_name_is_not_text() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a directory in use cannot be deleted elsewhere")
+@pytest.mark.slow  # it starts several programs
 def test_a_working_directory_that_is_deleted(directory: Path) -> None:
     gone = directory / "gone"
     gone.mkdir()

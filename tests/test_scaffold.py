@@ -40,10 +40,8 @@ def is_refused(*arguments: str | Path) -> str:
     return str(line).removeprefix("fredfw: error: ")
 
 
-# Each takes many seconds; one of them stands for all in the default run.
-@pytest.mark.parametrize(
-    "kind", [kind if kind == "topology" else pytest.param(kind, marks=pytest.mark.slow) for kind in scaffold.KINDS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", scaffold.KINDS)
 def test_the_package_passes_its_own_tests(kind: str, tmp_path: Path) -> None:
     package = written(kind, "my-own", tmp_path)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package / "src"), *sys.path])}

@@ -321,7 +321,7 @@ def test_algorithms_and_their_options_are_in_the_provenance(run: Run) -> None:
     chosen = {"selection": "first", "all-reduce": [{"name": "ring", "chunks": 4}], "default": "direct"}
     provenance = run({**mesh(), "collectives": chosen}, "microbenchmark").provenance
     assert provenance["collectives"] == {
-        "all-reduce": [{"name": "ring", "chunks": 4}],
+        "all-reduce": [{"name": "ring", "chunks": 4, "rotated": False}],
         "default": [{"name": "direct"}],
     }
     assert provenance["selection"] == "first"

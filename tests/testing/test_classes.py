@@ -22,6 +22,9 @@ from fredfw.testing import (
 )
 from fredfw.testing.classes import _Tests
 
+# Each call of the kit starts another Python.
+pytestmark = pytest.mark.slow
+
 MODULE = '''
 from attrs import frozen
 from fredfw.testing import SharingPolicyTests

@@ -12,6 +12,9 @@ from attrs import frozen
 from fredfw.simulation import MaxMin
 from fredfw.testing import ConformanceError, check_sharing_policy
 
+# Each call of the kit starts another Python.
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import os
 from typing import ClassVar

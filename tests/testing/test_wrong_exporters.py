@@ -14,6 +14,9 @@ from fredfw.testing import ConformanceError, ExporterTests, check_exporter
 from fredfw.testing.conformance import outcome
 from fredfw.testing.exporter import EXPORTER, ExporterCase, results
 
+# Each call of the kit starts another Python.
+pytestmark = pytest.mark.slow
+
 RESULTS = results()
 CALLS: list[int] = []
 

@@ -13,6 +13,9 @@ from fredfw import Call, Costs, Fabric, IdealTransport, Transport, units
 from fredfw.errors import UnsupportedError
 from fredfw.testing import ConformanceError, check_transport
 
+# Each call of the kit starts another Python.
+pytestmark = pytest.mark.slow
+
 _COUNTER = count()
 
 

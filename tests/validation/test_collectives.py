@@ -42,8 +42,7 @@ def point(pattern: str, nodes: int, ranks: int, *, system: str = "dgx-h100", siz
     ("measured", "seconds"),
     [
         # The bytes that each NPU sends and receives at the rate of its NVLinks; latencies are below 0.1 %.
-        # The NVSwitch of an H100 node reduces: each NPU sends its buffer once, and receives the sum.
-        (point("all-reduce", 1, 8), GIB / 450e9),
+        (point("all-reduce", 1, 8), 2 * 7 / 8 * GIB / 450e9),
         (point("all-reduce", 1, 8, system="dgx-a100"), 2 * 7 / 8 * GIB / 300e9),
         (point("all-gather", 1, 4), 3 / 4 * GIB / 450e9),
         (point("reduce-scatter", 1, 2), 1 / 2 * GIB / 450e9),
