@@ -7,4 +7,4 @@ from fredfw_transport_nccl import Nccl
 
 class TestNccl(TransportTests):
     plugin = fredfw_transport_nccl
-    transports = (Nccl(), Nccl(family="a100"))
+    transports = (Nccl(family="h100"), Nccl(family="a100"))

@@ -84,7 +84,7 @@ def test_the_command_writes_constants_that_the_transport_reads(tmp_path: Path) -
     assert result.exit_code == 0
     assert "held out" in result.output
     assert "table.csv, sha256" in output.read_text()
-    assert Nccl(family="a100", constants=str(output)).fit.launch["all-reduce"] > 0
+    assert Nccl(family="a100", constants=str(output)).fit("a100").launch["all-reduce"] > 0
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fredfw import Fabric, Framework, Pattern
-from fredfw.errors import InputError
+from fredfw.errors import InputError, UnsupportedError
 from fredfw_collective_tree import Tree
 from fredfw_topology_cluster import Cluster
 from fredfw_topology_switch import Switch
@@ -127,7 +127,7 @@ def test_auto_tries_what_nccl_has() -> None:
 
 
 def test_any_algorithm_can_be_named_on_any_fabric() -> None:
-    fabric = Switch(npus=6).build().with_defaults(transport=Nccl())
+    fabric = Switch(npus=6).build().with_defaults(transport=Nccl(family="h100"))
     for algorithm in ("hierarchical", "direct", "recursive-halving-doubling"):
         assert duration(fabric, "all-reduce", 1e6, algorithm=algorithm) > fitted("h100").launch["all-reduce"]
     assert duration(fabric, "broadcast", 1.0) > 0
@@ -144,4 +144,18 @@ def test_it_refuses_what_it_does_not_know(tmp_path: Path) -> None:
         Nccl(constants=str(tmp_path / "none.toml"))
     (tmp_path / "some.toml").write_text("[h100.constants]\nlaunch = { all-reduce = 5.0 }\n")
     with pytest.raises(InputError, match="has no constants of h100, or not all of them"):
-        Nccl(constants=str(tmp_path / "some.toml"))
+        Nccl(family="h100", constants=str(tmp_path / "some.toml"))
+
+
+@pytest.mark.parametrize("family", ["a100", "h100"])
+def test_the_family_is_that_whose_links_a_fabric_has(family: str) -> None:
+    fabric = node(family, 2)
+    same = fabric.with_defaults(transport=Nccl())
+    assert duration(same, "all-reduce", 1e6) == duration(fabric, "all-reduce", 1e6)
+
+
+def test_other_links_have_no_family_unless_one_is_given() -> None:
+    fabric = Cluster(preset="hgx-b200").build().with_defaults(transport=Nccl())
+    with pytest.raises(UnsupportedError, match="no GPU that sends 900 GB/s inside a server") as caught:
+        duration(fabric, "all-reduce", 1e6)
+    assert "a100 (300 GB/s), h100 (450 GB/s)" in str(caught.value.accepted)

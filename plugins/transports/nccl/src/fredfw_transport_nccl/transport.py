@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from attrs import frozen, validators
 
 from fredfw import Call, Costs, Fabric, Transport, units
+from fredfw.errors import UnsupportedError
 from fredfw_transport_nccl.model import terms
-from fredfw_transport_nccl.tables import Fit, families, fitted, given
+from fredfw_transport_nccl.tables import Fit, families, fitted, given, published
 from fredfw_transport_nccl.tuner import Machine
 
 _TREES = "tree(shape=nodes)", "tree(shape=nodes, chunks=64)", "tree(shape=nodes, chunks=256)"
 _ALL_REDUCE = "ring", "in-network", *_TREES
+_SAME = 0.01  # how near rates are that are the same
 _ROUND = frozenset({"reduce-scatter", "all-gather", "broadcast", "reduce"})
 
 
@@ -34,8 +35,10 @@ class Nccl(Transport):
 
     name: ClassVar[str] = "nccl"
 
-    family: str = units.option(
-        "h100", validator=units.one_of(*families()), help="GPUs whose published and fitted constants are used"
+    family: str | None = units.option(
+        None,
+        validator=validators.optional(units.one_of(*families())),
+        help="GPUs whose constants are used; default: those whose NVLinks are as fast as the links of the fabric",
     )
     constants: str | None = units.option(
         None,
@@ -54,14 +57,14 @@ class Nccl(Transport):
         Raises:
             InputError: As ``tables.given``.
         """
-        _ = self.fit
+        for family in families() if self.family is None else (self.family,):
+            self.fit(family)
 
-    @cached_property
-    def fit(self) -> Fit:
-        """What is fitted."""
+    def fit(self, family: str) -> Fit:
+        """Return what is fitted to GPUs of a family."""
         if self.constants is None:
-            return fitted(self.family, self.without)
-        return given(self.constants, self.family, self.without)
+            return fitted(family, self.without)
+        return given(self.constants, family, self.without)
 
     def algorithms(self, pattern: str) -> Sequence[str] | None:
         """See ``Transport.algorithms``."""
@@ -70,10 +73,15 @@ class Nccl(Transport):
         return ("ring",) if pattern in _ROUND else ("direct",)
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
-        """See ``Transport.costs``; a step is as long on all tiers, and has the latency of links in it."""
+        """See ``Transport.costs``; a step is as long on all tiers, and has the latency of links in it.
+
+        Raises:
+            UnsupportedError: No family is given, and none has links as fast as those of ``fabric``.
+        """
         known = fabric.derived(_server)
-        machine = Machine(self.family, max(call.ranks, 2), call.nodes, known.link, known.nic, reduces=known.reduces)
-        cost = terms(machine, self.fit, call.pattern, call.algorithm, call.size, call.steps)
+        family = _family(known.link) if self.family is None else self.family
+        machine = Machine(family, max(call.ranks, 2), call.nodes, known.link, known.nic, reduces=known.reduces)
+        cost = terms(machine, self.fit(family), call.pattern, call.algorithm, call.size, call.steps)
         hop = cost.hops / max(call.steps, 1)
         tiers = 1 + int(fabric.tiers.max(initial=0))
         outer = range(tiers - 1)
@@ -82,6 +90,19 @@ class Nccl(Transport):
             step=(max(hop - known.latency, 0.0), *(max(hop - known.away, 0.0) for _ in outer)),
             efficiency=(cost.inside, *(cost.between for _ in outer)),
         )
+
+
+def _family(link: float) -> str:
+    """Return the family of GPUs whose NVLinks send ``link`` bytes per second; raises ``UnsupportedError``."""
+    sheets: dict[str, float] = {name: entry["sheet"]["link"] * 1e9 for name, entry in published()["families"].items()}
+    for name, rate in sheets.items():
+        if abs(link / rate - 1) <= _SAME:
+            return name
+    listed = ", ".join(f"{name} ({units.render(rate, units.Unit.BYTES_PER_SECOND)})" for name, rate in sheets.items())
+    raise UnsupportedError(
+        f"nccl has constants of no GPU that sends {units.render(link, units.Unit.BYTES_PER_SECOND)} inside a server",
+        accepted=f"such links as those of {listed}, or a family whose constants are used nevertheless",
+    )
 
 
 @frozen
