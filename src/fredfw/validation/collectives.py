@@ -78,7 +78,7 @@ class Collectives:
         return self._seconds[key]
 
     def _bench(self, point: CollectivePoint) -> Bench:
-        transport = self._transports.of(point.system)
+        transport = self._transports.of(point)
         key = point.system.preset, point.nodes, repr(transport)
         if key not in self._benches:
             registries = self._plugins

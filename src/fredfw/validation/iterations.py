@@ -155,5 +155,5 @@ class Iterations:
         }
         experiment = reading.configured(reading.parse(tables), self._plugins)
         fabric = experiment.fabric("system")
-        fabric = evolve(fabric, slots={**fabric.slots, "transport": self._transports.of(point.system)})
+        fabric = evolve(fabric, slots={**fabric.slots, "transport": self._transports.of(point)})
         return Runner(experiment, self._plugins).run(experiment.workload(PATTERN), fabric, COMPRESSED).seconds

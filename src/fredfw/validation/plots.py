@@ -19,7 +19,7 @@ with importing("--plot"):
     from matplotlib.lines import Line2D
 
 # Okabe and Ito's palette, as in ``fredfw.report.plots``.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F4F24")
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F4F24", "#999999")
 _SIZE = 2.2  # points, of a marker
 _PANEL = 3.0  # inches
 _ACROSS = 3
@@ -82,7 +82,7 @@ def _against(axes: Axes, by_system: dict[str, list[Prediction]]) -> None:
             )
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="measured (s)", ylabel="predicted (s)")
     axes.set_title("all points")
-    axes.legend(fontsize=SMALL, frameon=False)
+    axes.legend(loc="upper left", fontsize=SMALL, frameon=False)
 
 
 def _busbw(axes: Axes, title: str, listed: Sequence[Prediction]) -> None:

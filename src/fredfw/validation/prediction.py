@@ -62,17 +62,17 @@ def validate(
     for point in points:
         usual[point.kind].check(point)
     ideal = predictors(plugins, Transports(plugins, IdealTransport.name))
-    names = {point.system.name: transports.of(point.system).name for point in points}
+    names = {_subject(point): transports.of(point).name for point in points}
     folds = [
         (fold, among)
         for fold in splits.folds(set(names.values()))
-        if (among := [one for one in points if names[one.system.name] == fold.transport and fold.leaves_out(one)])
+        if (among := [one for one in points if names[_subject(one)] == fold.transport and fold.leaves_out(one)])
     ]
     tell = _teller(progress, len(points) + sum(len(among) for _, among in folds))
 
     def predicted(point: Point) -> Prediction:
         tell(point)
-        name = names[point.system.name]
+        name = names[_subject(point)]
         best = ideal[point.kind].seconds(point)
         seconds = best if name == IdealTransport.name else usual[point.kind].seconds(point)
         return Prediction(point, seconds, best, splits.part_of(point, name))
@@ -87,8 +87,13 @@ def validate(
             best, seconds = ideal[point.kind].seconds(point), refitted[point.kind].seconds(point)
             predictions.append(Prediction(point, seconds, best, Part.HELD_OUT))
         left_out.append(LeftOut(fold.by, fold.name, tuple(predictions)))
-    used = {point.system.name: describe(transports.of(point.system)) for point in points}
+    used = {_subject(point): describe(transports.of(point)) for point in points}
     return Validation(used, tuple(found), tuple(left_out))
+
+
+def _subject(point: Point) -> str:
+    """Return the name of what has one transport: the system, for collectives, or training on it."""
+    return point.system.name if point.kind == CollectivePoint.kind else f"{point.system.name}, {point.kind}"
 
 
 def _teller(progress: Progress | None, total: int) -> Callable[[Point], None]:

@@ -96,7 +96,8 @@ class Validation:
     """Points with their predictions.
 
     Args:
-        transports: Name and fields of the transport that predicts each system, by system.
+        transports: Name and fields of the transport that predicts each system, by system; for other points than
+            collectives by system and kind.
         predictions: One for each point.
         left_out: What fits without some measurements predict of them.
     """

@@ -1,4 +1,4 @@
-"""Which transport predicts the points of a system."""
+"""Which transport predicts a point."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Any
 from fredfw.fabric import IdealTransport, Transport
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
+from fredfw.validation.points import CollectivePoint, Point
 from fredfw.validation.systems import System
 
 
 class Transports:
     """Configures a transport for each system.
 
-    A system may have a transport of its own in ``systems.toml``. It is used where nothing else is asked for, and where
-    one of that name is asked for without fields.
+    A system may have a transport of its own in ``systems.toml``. It predicts collectives where nothing else is asked
+    for, and all points where one of that name is asked for without fields. Iterations of training are predicted by
+    ``ideal`` otherwise, because the efficiency of NPUs was fitted with it.
 
     Args:
         plugins: Where transports are registered.
@@ -29,21 +31,23 @@ class Transports:
         self._plugins = plugins
         self._given = given
         self._fields = fields or {}
-        self._chosen: dict[str, Transport] = {}
+        self._chosen: dict[tuple[str, str], Transport] = {}
 
-    def of(self, system: System) -> Transport:
-        """Return the transport of ``system``.
+    def of(self, point: Point) -> Transport:
+        """Return the transport of ``point``, one for all of its kind and system.
 
         Raises:
             InputError: It is not installed, or does not take its fields; names ``--transport`` where it was asked for.
         """
-        if system.name not in self._chosen:
-            self._chosen[system.name] = self._choose(system)
-        return self._chosen[system.name]
+        key = point.system.name, point.kind
+        if key not in self._chosen:
+            self._chosen[key] = self._choose(point.system, collective=point.kind == CollectivePoint.kind)
+        return self._chosen[key]
 
-    def _choose(self, system: System) -> Transport:
+    def _choose(self, system: System, *, collective: bool) -> Transport:
         own = dict(system.transport) or {"name": IdealTransport.name}
-        table = own if self._given in (None, own["name"]) else self._given
+        usual = own if collective else {"name": IdealTransport.name}
+        table = usual if self._given is None else own if self._given == own["name"] else self._given
         if isinstance(table, str):
             table = {"name": table}
         if isinstance(table, Mapping):
