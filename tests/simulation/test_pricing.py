@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fredfw import Call, Costs, Fabric, Framework, IdealTransport, NodeKind, Transport
 from fredfw.collectives import Pattern, ring_schedule
 from fredfw.embed import NetworkBackend
-from fredfw.errors import InputError, PluginError
+from fredfw.errors import InputError, PluginError, UnsupportedError
 from fredfw.fabric import Admission, Decision, FlowSet, Start
 from fredfw.simulation import FlowNetwork, Lowering
 from fredfw.simulation.fidelity import FIDELITIES, run_of
@@ -271,3 +271,23 @@ def test_unicasts_in_place_of_an_all_reduce_in_the_network_pay_for_both_steps() 
         return seconds(fabric, algorithm="in-network")
 
     assert taken(Fixed(Costs(step=3e-6))) == pytest.approx(taken(IdealTransport()) + 2 * 3e-6, rel=1e-9)
+
+
+def test_calls_that_a_transport_refuses_name_the_slot() -> None:
+    class Refusing(Fixed):
+        name = "refusing"
+
+        def costs(self, call: Call, fabric: Fabric) -> Costs:
+            raise UnsupportedError("no such calls", accepted="others")
+
+    with pytest.raises(UnsupportedError, match=r"^transport: no such calls"):
+        seconds(ring(4, Refusing()))
+    tables: dict[str, Any] = {
+        "fabrics": {"mesh": {"topology": "mesh2d", "transport": {"name": "measured", "file": "none.csv"}}},
+        "workloads": {"work": {"workload": {"name": "microbenchmark", "pattern": "all-reduce", "size": 1e9}}},
+    }
+    with pytest.raises(InputError, match=r"fabrics\.mesh\.transport"):
+        FRAMEWORK.run(FRAMEWORK.load_experiment(tables))
+    tables["fabrics"]["mesh"]["transport"] = "nccl"  # no GPU has such links
+    with pytest.raises(UnsupportedError, match=r"fabrics\.mesh\.transport: nccl has constants of no GPU"):
+        FRAMEWORK.run(FRAMEWORK.load_experiment(tables))

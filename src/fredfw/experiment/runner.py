@@ -16,7 +16,7 @@ from fredfw.errors import InputError, SimulationError, UnsupportedError
 from fredfw.experiment.progress import Log, silent
 from fredfw.experiment.results import CollectiveResult, RunResult, Throughput
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
-from fredfw.fabric import Fabric
+from fredfw.fabric import SLOTS, Fabric
 from fredfw.fabric import answers as fabric_answers
 from fredfw.plugin import configure
 from fredfw.plugin.contract import built
@@ -122,13 +122,13 @@ class Runner:
             bounds=bench.simulator.bounds,
             progress=progress,
         )
-        with self._placed(f"fabrics.{fabric.name}.router", UnsupportedError):
-            try:
-                timeline = executor.run()
-            except UnsupportedError:
-                raise
-            except InputError as error:  # of an algorithm, whose schedules are written when they are needed
-                raise error.at(file=self._experiment.file, key=f"fabrics.{fabric.name}.collectives") from None
+        key = f"fabrics.{fabric.name}"
+        try:
+            timeline = executor.run()
+        except UnsupportedError as error:  # of the router, unless it names the slot whose plugin refuses
+            raise error.at(file=self._experiment.file, key=key if error.key in SLOTS else f"{key}.router") from None
+        except InputError as error:  # of an algorithm, whose schedules are written when they are needed
+            raise error.at(file=self._experiment.file, key=f"{key}.collectives") from None
         by_label = executor.link_bytes()
         link_bytes = sum(by_label.values(), np.zeros(len(bench.fabric.bandwidths)))
         parts = timeline.breakdown

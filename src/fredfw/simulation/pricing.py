@@ -9,7 +9,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw.collectives import Schedule
-from fredfw.errors import InputError
+from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import Call, Fabric, FlowSet, IdealTransport, Router, Routes
 from fredfw.simulation import answers
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -158,10 +158,18 @@ class Pricing:
         return np.concatenate([self._fabric.sources[links[:1]], self._fabric.destinations[links[-1:]]])
 
     def price(self, call: Call) -> Price:
-        """Return what ``call`` costs; raises ``PluginError`` as ``of`` does."""
+        """Return what ``call`` costs.
+
+        Raises:
+            PluginError: As ``of`` does.
+            UnsupportedError: The transport knows no costs for it; names the slot.
+        """
         price = self._prices.get(call)
         if price is None:
-            costs = answers.costs(self._transport, call, self._fabric)
+            try:
+                costs = answers.costs(self._transport, call, self._fabric)
+            except UnsupportedError as error:
+                raise error.at(key="transport") from None
             tiers = int(self._fabric.tiers.max(initial=0)) + 1
             step, message, efficiency, cap = (
                 np.broadcast_to(np.asarray(one, dtype=float), tiers)
