@@ -12,7 +12,7 @@ from attrs import field, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fredfw import Call, Costs, Fabric, Framework, IdealTransport, NodeKind, Transport
+from fredfw import Call, Costs, Fabric, Framework, IdealTransport, MultipathRouter, NodeKind, Transport
 from fredfw.collectives import Pattern, ring_schedule
 from fredfw.embed import NetworkBackend
 from fredfw.errors import InputError, PluginError, UnsupportedError
@@ -174,7 +174,8 @@ def test_nothing_is_faster_for_its_costs_and_fidelities_agree(
 
 def test_messages_of_an_embedding_program_cost_too() -> None:
     costs = Costs(launch=5e-6, step=2e-6, message=1e-6, efficiency=0.5)
-    fabric = cluster(Fixed(costs))
+    transport = Fixed(costs)
+    fabric = cluster(transport)
     network, done = NetworkBackend(fabric), list[float]()
     network.send(0, 1, SIZE, on_complete=lambda: done.append(network.now))
     network.send(3, 2, 0, on_complete=lambda: done.append(network.now))
@@ -185,6 +186,16 @@ def test_messages_of_an_embedding_program_cost_too() -> None:
     wait = 5e-6 + 2e-6 + 1e-6 + 1e-6
     assert done == pytest.approx([5e-6, wait, wait + SIZE / 50e9], rel=1e-9)
     assert network.link_bytes()["send"][0] == pytest.approx(2 * SIZE)
+    assert {call.nodes for call in transport.calls} == {1}
+
+
+def test_a_message_over_several_paths_is_between_the_servers_of_its_ends() -> None:
+    transport = Fixed()
+    fabric = FRAMEWORK.topology("cluster", preset="dgx-a100", nodes=4, network="fat-tree", radix=8).build()
+    network = NetworkBackend(fabric.with_defaults(transport=transport, router=MultipathRouter()))
+    for destination in (7, 8, 31):
+        network.send(0, destination, SIZE + destination)
+    assert [call.nodes for call in transport.calls] == [1, 2, 2]
 
 
 def test_collectives_of_an_embedding_program_cost_what_others_do() -> None:

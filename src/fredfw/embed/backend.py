@@ -219,7 +219,8 @@ class NetworkBackend:
         if self._pricing.ideal:
             ticket = self._network.send(way, size, ended, priority, label)
         else:
-            ticket = self._network.start(self._pricing.message(flows_of(way, size, priority, label)), ended)
+            flows = self._pricing.message(flows_of(way, size, priority, label), source, destination)
+            ticket = self._network.start(flows, ended)
         self._operations[handle] = _Sending(handle, src, dst, size, tag, on_complete, self._network, ticket)
         if tag is not None:
             self._matching.send(handle, (source, destination, tag))

@@ -137,11 +137,11 @@ class Pricing:
         nodes = 1 + int((servers[:, 1:] != servers[:, :-1]).sum(axis=1).max(initial=0))
         return self.price(Call(str(schedule.pattern), algorithm, schedule.ranks, size, nodes, schedule.steps))
 
-    def message(self, flows: FlowSet) -> FlowSet:
-        """Return the flow set of one message, with what sending it costs; raises as ``of`` does."""
-        servers = self._fabric.servers[self._ends(flows)]
-        size = float(flows.volumes[0])
-        price = self.price(Call("point-to-point", "", 2, size, len(np.unique(servers))))
+    def message(self, flows: FlowSet, source: int, destination: int) -> FlowSet:
+        """Return the flow set of one message between two nodes, with what it costs; raises as ``price`` does."""
+        servers = self._fabric.servers
+        nodes = 1 if servers[source] == servers[destination] else 2
+        price = self.price(Call("point-to-point", "", 2, float(flows.volumes[0]), nodes))
         routes = price.routes(self._fabric, flows.routes, _ALONE)
         again = flows.again
         return evolve(
@@ -152,10 +152,6 @@ class Pricing:
             setup_once=True,
             again=None if again is None else partial(_again, price, self._fabric, again),
         )
-
-    def _ends(self, flows: FlowSet) -> IntArray:
-        links = flows.routes.links
-        return np.concatenate([self._fabric.sources[links[:1]], self._fabric.destinations[links[-1:]]])
 
     def price(self, call: Call) -> Price:
         """Return what ``call`` costs.
