@@ -58,6 +58,7 @@ from fredfw.fabric import (
     Wait,
     product_fabric,
 )
+from fredfw.files import File, Files
 from fredfw.framework import Framework
 from fredfw.plugin import CONTRACT_VERSION, hookimpl
 from fredfw.plugin.exporter import Exporter
@@ -116,6 +117,8 @@ __all__ = [
     "Experiment",
     "Exporter",
     "Fabric",
+    "File",
+    "Files",
     "FlowNetwork",
     "FlowSet",
     "Framework",

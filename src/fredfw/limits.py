@@ -19,13 +19,13 @@ DEFAULTS: Mapping[str, int] = MappingProxyType(
         "cells": 10_000,
         "nodes": 2_000_000,
         "links": 20_000_000,
-        "tasks": 500_000,
+        "tasks": 5_000_000,
         "phases": 500_000,
         "transfers": 100_000_000,
         "flows": 20_000_000,
         "hops": 50_000_000,
         "parts": 50_000,
-        "bytes": 200_000_000,
+        "bytes": 1_000_000_000,
     }
 )
 """What is counted, and the most of it that is accepted: cells of an experiment, nodes and links of a fabric, tasks of

@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 
 from fredfw.errors import InputError, nearest
+from fredfw.files import FILE, FILES, File, Files
 
 
 class Unit(Enum):
@@ -288,6 +289,35 @@ def option(
 ) -> Any:
     """Declare a field without a unit, with its meaning for the configuration schema."""
     return attrs.field(default=default, validator=validator, converter=converter, metadata={"help": help})
+
+
+def file(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+    """Declare a field with a ``fredfw.File``: a path relative to the experiment file, or the working directory.
+
+    The file must be there when the field is filled. Its digest is in the provenance of every result.
+    """
+    return _located(File.at, FILE, default, help)
+
+
+def files(default: object = attrs.NOTHING, *, help: str = "") -> Any:  # noqa: A002  (as above)
+    """Declare a field with ``fredfw.Files``: paths or patterns with ``*``, relative as for ``file``."""
+    return _located(Files.at, FILES, default, help)
+
+
+def _located(at: Callable[..., object], accepted: str, default: object, help: str) -> Any:  # noqa: A002  (as above)
+    def convert(value: object, attribute: attrs.Attribute[Any]) -> object:
+        if value is None and default is None:
+            return None
+        try:
+            return at(value)
+        except InputError as error:
+            raise error.at(key=attribute.name) from None
+
+    return attrs.field(
+        default=default,
+        converter=attrs.Converter(convert, takes_field=True),
+        metadata={"help": help, "accepted": accepted, "located": at},
+    )
 
 
 def sizes(default: object = attrs.NOTHING, *, minimum: int = 1, help: str = "") -> Any:  # noqa: A002  (as above)

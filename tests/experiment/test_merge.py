@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import re
@@ -133,6 +134,37 @@ def refused(paths: list[str]) -> InputError:
         Framework().merge("cells.toml", paths)
     assert caught.value.accepted
     return caught.value
+
+
+MEASURED = """
+[fabrics.star]
+topology = { name = "switch", npus = 4 }
+transport = { name = "measured", file = "tables/star.csv" }
+
+[workloads.sum]
+workload = "microbenchmark"
+"""
+
+
+def test_a_cell_of_a_file_that_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "tables").mkdir()
+    table = tmp_path / "tables" / "star.csv"
+    table.write_text("collective,ranks,size_B,time_us\nall-reduce,4,1,10\nall-reduce,4,1e12,1e7\n")
+    file = tmp_path / "cells.toml"
+    file.write_text(MEASURED)
+    result = Framework().run(file, workload="sum", fabric="star")
+    expected = hashlib.sha256(table.read_bytes()).hexdigest()
+    assert result.provenance["files"] == [{"path": "tables/star.csv", "sha256": expected}]
+    assert str(tmp_path) not in json.dumps(result.provenance)
+    cell = tmp_path / "cell.json"
+    cell.write_text(run_to_json(result))
+    assert Framework().merge(file, [cell]).rows[0].seconds == result.seconds
+    table.write_text(table.read_text().replace("1e7", "2e7"))
+    with pytest.raises(InputError, match=r"cell\.json: .* was run with another content of tables/star\.csv"):
+        Framework().merge(file, [cell])
+    table.unlink()
+    with pytest.raises(InputError, match=r"cell\.json: .*'tables/star\.csv' cannot be read"):
+        Framework().merge(file, [cell])
 
 
 def test_missing_cells(paths: list[str]) -> None:

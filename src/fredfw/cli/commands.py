@@ -491,6 +491,7 @@ def collective(
     from fredfw.experiment.runner import describe
     from fredfw.report import data, sensitivity, tables
 
+    used = [chosen_topology, *slots.values(), *([] if algorithm == "auto" else [plugin])]
     provenance = {
         "topology": describe(chosen_topology),
         **{slot: describe(one) for slot, one in slots.items()},
@@ -498,6 +499,7 @@ def collective(
         "algorithm": {"name": algorithm, **chosen},
         "root": root,
         "fidelity": fidelity,
+        "files": configure.files(used),
     }
     outputs.write(
         {

@@ -10,8 +10,6 @@ from typing import Any
 
 VERSION = 1
 DIGEST = "digest"
-# How a compressed document begins.
-GZIP = b"\x1f\x8b"
 
 
 def document(kind: str, content: Mapping[str, Any], *, sealed: bool = False) -> str:

@@ -9,9 +9,11 @@ from typing import Any
 from fredfw.errors import InputError, nearest
 from fredfw.experiment.comparison import assemble, check_labels
 from fredfw.experiment.naming import listed
+from fredfw.experiment.reading import folder_of
 from fredfw.experiment.results import Cell, Comparison
 from fredfw.experiment.spec import AnyOutline
 from fredfw.experiment.stored import FORM, read_cell
+from fredfw.files import File, Files
 from fredfw.plugin import configure
 
 
@@ -36,6 +38,7 @@ def merge(outline: AnyOutline, paths: Iterable[str | Path]) -> Comparison:
             if key in cells:
                 raise InputError(f"is also in {files[key]}", accepted="each cell once")
             _check_configuration(cell, _expected(outline, *key), outline)
+            _check_files(cell, folder_of(outline))
             _check_versions(cell, versions)
         except InputError as error:
             raise error.at(file=path, key=_title(*key)) from None
@@ -78,6 +81,16 @@ def _difference(stored: Any, wanted: Any, path: str) -> tuple[str, Any, Any] | N
         )
         return next((one for one in inside if one is not None), None)
     return None if stored == wanted else (path, stored, wanted)
+
+
+def _check_files(cell: Cell, folder: Path) -> None:
+    """Make sure that the files that decided ``cell``, relative to ``folder``, hold what they held then."""
+    for one in cell.provenance["files"]:
+        path = one["path"]
+        now = Files.at(path, folder) if isinstance(path, list) else File.at(path, folder)
+        if now.digest != one["sha256"]:
+            named = ", ".join(path) if isinstance(path, list) else path
+            raise InputError(f"was run with another content of {named}", accepted="a cell of the files as they are")
 
 
 def _check_versions(cell: Cell, known: dict[str, tuple[str, Cell]]) -> None:

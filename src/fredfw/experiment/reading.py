@@ -14,7 +14,6 @@ from attrs import evolve, frozen
 from fredfw import limits, units
 from fredfw.collectives import CollectiveAlgorithm, Pattern
 from fredfw.errors import InputError, PluginError, UnknownNameError, UnsupportedError, nearest
-from fredfw.experiment.inputs import read_bounded
 from fredfw.experiment.naming import fill, listed
 from fredfw.experiment.overrides import with_values
 from fredfw.experiment.spec import (
@@ -32,6 +31,7 @@ from fredfw.experiment.spec import (
 )
 from fredfw.experiment.sweep import expand
 from fredfw.fabric import SLOTS
+from fredfw.files import read_bounded
 from fredfw.paths import resolved
 from fredfw.plugin import configure, schema
 from fredfw.plugin.manager import PluginManager, Registry
@@ -99,7 +99,7 @@ def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bo
     if not trust_plugins:
         _check_trust(outline, plugins)
     _load_files(outline, plugins)
-    reader = _Reader(plugins)
+    reader = _Reader(plugins, folder_of(outline))
     try:
         fabrics = tuple(map(reader.fabric, outline.fabrics))
         workloads = tuple(map(reader.workload, outline.workloads))
@@ -108,14 +108,15 @@ def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bo
     return Experiment(**{**_fields(outline), "fabrics": fabrics, "workloads": workloads})
 
 
-def _plugin_file(outline: AnyOutline, name: str) -> Path:
-    return Path(outline.file).parent / name if outline.file else Path(name)
+def folder_of(outline: AnyOutline) -> Path:
+    """Return which the paths in ``outline`` are relative to."""
+    return Path(outline.file).parent if outline.file else Path()
 
 
 def _check_trust(outline: AnyOutline, plugins: PluginManager) -> None:
     """Make sure that ``plugins`` has every file that ``outline`` names; of all of them before any is executed."""
     for index, name in enumerate(outline.plugins):
-        file = _plugin_file(outline, name)
+        file = folder_of(outline) / name
         try:
             found = resolved(file, "a Python file")
         except InputError as error:
@@ -134,7 +135,7 @@ def _load_files(outline: AnyOutline, plugins: PluginManager) -> None:
     for index, name in enumerate(outline.plugins):
         key = f"plugins[{index}]"
         try:
-            plugins.load_file(_plugin_file(outline, name))
+            plugins.load_file(folder_of(outline) / name)
         except InputError as error:
             message = f"{name!r} {error.message}"
             raise InputError(message, file=outline.file, key=key, accepted=error.accepted) from None
@@ -368,9 +369,10 @@ def _check_savings(outline: AnyOutline) -> None:
 
 @frozen
 class _Reader:
-    """Configures the plugins of sections."""
+    """Configures the plugins of sections; paths of files are relative to ``folder``."""
 
     plugins: PluginManager
+    folder: Path
 
     def fabric(self, section: FabricSection) -> FabricSpec:
         key, table, plugins = f"fabrics.{section.name}", section.table, self.plugins
@@ -432,7 +434,9 @@ class _Reader:
 
     def choice(self, value: object, registry: Registry[_T], key: str) -> _T:
         """Return the configured plugin that ``value`` names, see ``configure.choose``."""
-        return configure.choose(value, registry, key_prefix=key, registries=lambda: self.plugins.registries)
+        return configure.choose(
+            value, registry, key_prefix=key, registries=lambda: self.plugins.registries, folder=self.folder
+        )
 
 
 def _check_keys(table: Mapping[str, Any], known: Sequence[str], key: str, *, plugin: str | None = None) -> None:

@@ -297,6 +297,7 @@ class Runner:
             "compute_scale": workload.compute_scale,
             "priorities": list(experiment.priorities),
             "fidelity": fidelity,
+            "files": configure.files(used),
             "versions": self._plugins.versions(used=[type(part) for one in used for part in configure.parts(one)]),
         }
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import math
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,9 +10,9 @@ import attrs
 from attrs import evolve
 
 from fredfw.errors import InputError
-from fredfw.experiment.document import DIGEST, GZIP, VERSION, digest, parse
-from fredfw.experiment.inputs import bounded, read_bounded
+from fredfw.experiment.document import DIGEST, VERSION, digest, parse
 from fredfw.experiment.results import Cell
+from fredfw.files import expanded, read_bounded
 from fredfw.plugin import configure
 from fredfw.simulation import Statistics
 from fredfw.simulation.fidelity import FIDELITIES
@@ -39,6 +36,7 @@ _PROVENANCE: dict[str, type | tuple[type, ...]] = {
     "compute_scale": (int, float),
     "priorities": list,
     "fidelity": str,
+    "files": list,
     "versions": Mapping,
 }
 
@@ -51,14 +49,9 @@ def read_cell(path: str) -> Cell:
             file, key and value.
     """
     try:
-        data = read_bounded(path)
+        data = expanded(read_bounded(path), path)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=path, accepted=FORM) from None
-    try:
-        if data.startswith(GZIP):
-            data = bounded(gzip.GzipFile(fileobj=io.BytesIO(data)), path)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"is not a whole gzip file: {error}", file=path, accepted=FORM) from None
     try:
         content = parse(data.decode())
     except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested too deeply
@@ -110,6 +103,10 @@ def _check_provenance(provenance: Mapping[str, Any]) -> None:
             raise InputError("is missing", key=where, accepted=FORM)
         if not isinstance(provenance[key], kind):
             raise InputError(f"{provenance[key]!r} is of another type", key=where, accepted=FORM)
+    for index, file in enumerate(provenance["files"]):
+        if not isinstance(file, Mapping) or file.keys() != {"path", "sha256"}:
+            message = f"{file!r} is not a path and its digest"
+            raise InputError(message, key=f"provenance.files[{index}]", accepted=FORM)
     if provenance["fidelity"] not in FIDELITIES:
         message = f"{provenance['fidelity']!r} is not known"
         raise InputError(message, key="provenance.fidelity", accepted=", ".join(FIDELITIES))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import date, time
 from enum import Enum
+from itertools import chain
 from numbers import Integral, Real
 from operator import index
+from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
@@ -17,6 +19,7 @@ import numpy as np
 
 from fredfw.answers import FAILURES, explain, whose
 from fredfw.errors import FredfwError, InputError, PluginError, UnknownNameError, nearest
+from fredfw.files import File, Files
 from fredfw.plugin import schema
 from fredfw.units import LEAST, MOST, Unit, render
 
@@ -46,7 +49,27 @@ def _none() -> Sequence[Registry[Any]]:
     return ()
 
 
-def build(cls: type[T], mapping: Mapping[str, Any], *, key_prefix: str = "", registries: Registries = _none) -> T:
+@attrs.frozen
+class _Surroundings:
+    """What the values of a table may refer to.
+
+    Args:
+        registries: Of the plugins that fields may name; asked only where a field names one.
+        folder: Which paths of files are relative to; ``None`` for the working directory.
+    """
+
+    registries: Registries = _none
+    folder: Path | None = None
+
+
+def build(
+    cls: type[T],
+    mapping: Mapping[str, Any],
+    *,
+    key_prefix: str = "",
+    registries: Registries = _none,
+    folder: Path | None = None,
+) -> T:
     """Return an instance of an attrs class, configured by a table.
 
     Values must have the types of the fields: nothing is guessed, except that an integral float is an integer, and a
@@ -59,6 +82,7 @@ def build(cls: type[T], mapping: Mapping[str, Any], *, key_prefix: str = "", reg
         mapping: Values by key.
         key_prefix: Key path of the table, for messages.
         registries: Of the plugins that fields may name; asked only where a field names one.
+        folder: Which paths of files are relative to; by default, the working directory.
 
     Raises:
         InputError: A key is unknown or missing, or a value has the wrong type or is refused by the class; names key
@@ -66,27 +90,28 @@ def build(cls: type[T], mapping: Mapping[str, Any], *, key_prefix: str = "", reg
         PluginError: The class cannot be configured.
     """
     try:
-        return _build(cls, mapping, registries)
+        return _build(cls, mapping, _Surroundings(registries, folder))
     except InputError as error:
         error.at(key=key_prefix)
         raise
 
 
-def choose(value: object, registry: Registry[T], *, key_prefix: str = "", registries: Registries = _none) -> T:
+def choose(
+    value: object,
+    registry: Registry[T],
+    *,
+    key_prefix: str = "",
+    registries: Registries = _none,
+    folder: Path | None = None,
+) -> T:
     """Return the configured plugin that ``value`` names: its name, or a table of its name and its fields.
 
     Raises as ``build`` does, and ``UnknownNameError`` where nothing has that name.
     """
-    options = dict(value) if isinstance(value, Mapping) else {"name": value}
-    name = options.pop("name", None)
-    if not isinstance(name, str):
-        message = f"{value!r} does not name a plugin"
-        raise InputError(message, key=key_prefix or None, accepted="a name, or { name = ..., ... }")
     try:
-        cls = registry.get(name)
-    except UnknownNameError as error:
-        raise error.at(key=key_prefix) from None
-    return build(cls, options, key_prefix=key_prefix, registries=registries)
+        return _choose(value, registry, _Surroundings(registries, folder))
+    except InputError as error:
+        raise error.at(key=key_prefix or None) from None
 
 
 def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "", registries: Registries = _none) -> T:
@@ -131,6 +156,18 @@ def parts(plugin: Any) -> Iterator[Any]:
                 yield from parts(inner)
 
 
+def files(plugins: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return the path, or the list of paths, and the digest of each file that decides what ``plugins`` do."""
+    found: dict[Any, dict[str, Any]] = {}
+    for plugin in plugins:
+        for one in chain.from_iterable(attrs.astuple(part, recurse=False) for part in parts(plugin)):
+            if isinstance(one, File):
+                found[one.path] = {"path": one.path, "sha256": one.digest}
+            elif isinstance(one, Files):
+                found[one.paths] = {"path": list(one.paths), "sha256": one.digest}
+    return list(found.values())
+
+
 def check_units(cls: type, values: Mapping[str, Any]) -> None:
     """Make sure that numbers that were typed on the command line have units: 450 may mean 450 GB/s, or 450 Gbps.
 
@@ -171,7 +208,15 @@ def unstructure(instance: Any) -> dict[str, Any]:
     return plain
 
 
-def _build(cls: type[T], mapping: Any, registries: Registries) -> T:
+def _choose(value: object, registry: Registry[T], surroundings: _Surroundings) -> T:
+    options = dict(value) if isinstance(value, Mapping) else {"name": value}
+    name = options.pop("name", None)
+    if not isinstance(name, str):
+        raise InputError(f"{value!r} does not name a plugin", accepted="a name, or { name = ..., ... }")
+    return _build(registry.get(name), options, surroundings)
+
+
+def _build(cls: type[T], mapping: Any, surroundings: _Surroundings) -> T:
     settings = schema.settings(cls)
     keys = ", ".join(settings) or "no keys"
     if not isinstance(mapping, Mapping):
@@ -182,7 +227,7 @@ def _build(cls: type[T], mapping: Any, registries: Registries) -> T:
     for key, setting in settings.items():
         if setting.attribute.default is attrs.NOTHING and key not in mapping:
             raise InputError("is missing", key=key, accepted=setting.accepted)
-    arguments = {key: _value(value, settings[key], registries) for key, value in mapping.items()}
+    arguments = {key: _value(value, settings[key], surroundings) for key, value in mapping.items()}
     try:
         return cls(**arguments)
     except FredfwError:
@@ -215,11 +260,14 @@ def _culprit(reason: str, settings: Mapping[str, schema.Setting], arguments: Map
     return None
 
 
-def _value(value: Any, setting: schema.Setting, registries: Registries) -> Any:
-    if setting.attribute.converter is not None:
-        return value
+def _value(value: Any, setting: schema.Setting, surroundings: _Surroundings) -> Any:
     try:
-        return _convert(value, setting.hint, registries)
+        located = setting.attribute.metadata.get("located")
+        if located is not None and value is not None:
+            return located(value, surroundings.folder)
+        if setting.attribute.converter is not None:
+            return value
+        return _convert(value, setting.hint, surroundings)
     except InputError as error:
         # It is about the whole value, and the field says more about that than the type.
         if error.key is None and not isinstance(error, UnknownNameError):
@@ -228,13 +276,13 @@ def _value(value: Any, setting: schema.Setting, registries: Registries) -> Any:
         raise
 
 
-def _convert(value: Any, hint: Any, registries: Registries) -> Any:
+def _convert(value: Any, hint: Any, surroundings: _Surroundings) -> Any:
     """Return ``value`` as the annotated type ``hint``; raises ``InputError`` if it is not of that type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in (Any, object):
         return value
     if origin in schema.UNIONS:
-        return _convert_union(value, hint, registries)
+        return _convert_union(value, hint, surroundings)
     if origin is Literal:
         if value in arguments:
             return value
@@ -252,16 +300,16 @@ def _convert(value: Any, hint: Any, registries: Registries) -> Any:
                 return one
         raise _unknown(value, hint, [one.value for one in kind])
     if attrs.has(kind) and not isinstance(value, kind):
-        return _build(kind, value, registries)
+        return _build(kind, value, surroundings)
     if schema.is_interface(kind) and isinstance(value, str | Mapping):
-        registry = next((one for one in registries() if one.interface is kind), None)
+        registry = next((one for one in surroundings.registries() if one.interface is kind), None)
         if registry is not None:
-            return choose(value, registry, registries=registries)
+            return _choose(value, registry, surroundings)
     if issubclass(kind, Sequence | Set) and kind is not str and isinstance(value, list | tuple | Set):
-        return _convert_items(value, hint, registries)
+        return _convert_items(value, hint, surroundings)
     if issubclass(kind, Mapping) and isinstance(value, Mapping):
         inner = arguments[1] if arguments else Any
-        return {key: _inside(str(key), one, inner, registries) for key, one in value.items()}
+        return {key: _inside(str(key), one, inner, surroundings) for key, one in value.items()}
     if isinstance(value, kind) and not isinstance(value, bool):
         return value
     raise _mismatch(value, hint)
@@ -293,24 +341,24 @@ def _checked(number: int, value: Any) -> int:
     return number
 
 
-def _convert_union(value: Any, hint: Any, registries: Registries) -> Any:
+def _convert_union(value: Any, hint: Any, surroundings: _Surroundings) -> Any:
     members = get_args(hint)
     if value is None and NoneType in members:
         return None
     if type(value) in members:
-        return _convert(value, type(value), registries)
+        return _convert(value, type(value), surroundings)
     candidates = [one for one in members if one is not NoneType]
     if len(candidates) == 1:
-        return _convert(value, candidates[0], registries)
+        return _convert(value, candidates[0], surroundings)
     for one in candidates:
         try:
-            return _convert(value, one, registries)
+            return _convert(value, one, surroundings)
         except InputError:
             continue
     raise _mismatch(value, hint)
 
 
-def _convert_items(value: Any, hint: Any, registries: Registries) -> Any:
+def _convert_items(value: Any, hint: Any, surroundings: _Surroundings) -> Any:
     kind, arguments = get_origin(hint) or hint, get_args(hint)
     if kind is tuple and arguments and arguments[-1] is not ...:
         if len(value) != len(arguments):
@@ -318,15 +366,15 @@ def _convert_items(value: Any, hint: Any, registries: Registries) -> Any:
         inner = arguments
     else:
         inner = (arguments[0] if arguments else Any,) * len(value)
-    items = (_inside(f"[{position}]", one, inner[position], registries) for position, one in enumerate(value))
+    items = (_inside(f"[{position}]", one, inner[position], surroundings) for position, one in enumerate(value))
     if kind in (list, set):
         return kind(items)
     return frozenset(items) if issubclass(kind, Set) else tuple(items)
 
 
-def _inside(place: str, value: Any, hint: Any, registries: Registries) -> Any:
+def _inside(place: str, value: Any, hint: Any, surroundings: _Surroundings) -> Any:
     try:
-        return _convert(value, hint, registries)
+        return _convert(value, hint, surroundings)
     except InputError as error:
         error.at(key=place)
         raise
@@ -390,7 +438,7 @@ def _takes_list(hint: Any) -> bool:
 def _only_text(hint: Any) -> bool:
     members = get_args(hint) if get_origin(hint) in schema.UNIONS else (hint,)
     return all(
-        one in (str, NoneType)
+        one in (str, File, Files, NoneType)
         or (isinstance(one, type) and issubclass(one, str))
         or (get_origin(one) is Literal and all(isinstance(choice, str) for choice in get_args(one)))
         for one in members
@@ -400,6 +448,10 @@ def _only_text(hint: Any) -> bool:
 def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return _plain(value.value)
+    if isinstance(value, File):
+        return value.path
+    if isinstance(value, Files):
+        return list(value.paths)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.ndarray | np.generic):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fredfw.errors import InputError
-from fredfw.experiment.document import GZIP
+from fredfw.files import GZIP
 from fredfw.paths import resolved
 
 # The process that writes is in the name, so that a later one can tell what a killed process has left behind.

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError, nearest
-from fredfw.experiment.inputs import read_bounded
+from fredfw.files import read_bounded
 from fredfw.validation import nccl_tests, systems
 from fredfw.validation.points import SENDRECV, CollectivePoint
 from fredfw.validation.systems import System

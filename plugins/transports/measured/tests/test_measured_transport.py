@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fredfw import Fabric, Framework
+from fredfw import Fabric, File, Framework
 from fredfw.errors import InputError, UnsupportedError
 from fredfw_topology_cluster import Cluster
 from fredfw_topology_switch import Switch
@@ -22,13 +22,13 @@ all-reduce,16,1000000,700,2
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> str:
+def table(tmp_path: Path) -> File:
     path = tmp_path / "table.csv"
     path.write_text(TABLE)
-    return str(path)
+    return File.at(path)
 
 
-def duration(fabric: Fabric, table: str, size: float, pattern: str = "all-reduce", **options: Any) -> float:
+def duration(fabric: Fabric, table: File, size: float, pattern: str = "all-reduce", **options: Any) -> float:
     fabric = fabric.with_defaults(transport=Measured(file=table))
     return Framework().simulate_collective(fabric, pattern, size=size, **options).duration
 
@@ -44,13 +44,13 @@ def test_it_is_registered() -> None:
 @pytest.mark.parametrize("fidelity", ["compressed", "stepwise", "per-rank"])
 # Of three times the median; 10 times the size takes twice as long, the square root of 10 the square root of 2.
 @pytest.mark.parametrize(("size", "expected"), [(1e3, 22e-6), (1e5, 88e-6), (1e4, 44e-6), (10**3.5, 22e-6 * 2**0.5)])
-def test_it_interpolates_between_logarithms(table: str, size: float, expected: float, fidelity: str) -> None:
+def test_it_interpolates_between_logarithms(table: File, size: float, expected: float, fidelity: str) -> None:
     for algorithm in ("auto", "ring"):
         found = duration(star(), table, size, fidelity=fidelity, algorithm=algorithm)
         assert found == pytest.approx(expected, rel=1e-9)
 
 
-def test_messages_and_several_nodes(table: str) -> None:
+def test_messages_and_several_nodes(table: File) -> None:
     assert duration(star(), table, 1e3, "all-to-all") == pytest.approx(30e-6, rel=1e-9)
     cluster = Cluster(preset="dgx-a100", nodes=2).build()
     # auto finds the rotated rings, whose flows are an eighth.
@@ -66,13 +66,13 @@ def test_messages_and_several_nodes(table: str) -> None:
     ],
 )
 def test_it_refuses_what_the_table_does_not_have(
-    table: str, size: float, npus: int, pattern: str, message: str
+    table: File, size: float, npus: int, pattern: str, message: str
 ) -> None:
     with pytest.raises(UnsupportedError, match=message):
         duration(star(npus), table, size, pattern)
 
 
-def test_it_refuses_other_algorithms(table: str) -> None:
+def test_it_refuses_other_algorithms(table: File) -> None:
     with pytest.raises(UnsupportedError, match=r"cannot make 'tree' take a measured time .*ring"):
         duration(star(), table, 1e3, algorithm="tree")
 
@@ -82,7 +82,7 @@ def test_it_refuses_other_algorithms(table: str) -> None:
     [
         ("collective,ranks,size_B\n", "no column 'time_us'"),
         ("collective,ranks,size_B,time_us\n", "no rows"),
-        ("collective,ranks,size_B,time_us\nall-reduce,8,1000,0\n", "line 2: time_us is '0'"),
+        ("collective,ranks,size_B,time_us\nall-reduce,8,1000,0\n", "bad.csv: line 2: time_us is '0'"),
         ("collective,ranks,size_B,time_us\nall-reduce,8,1 kB,3\n", "line 2: size_B is '1 kB'"),
         ("collective,ranks,size_B,time_us\nall-reduce,2.5,1000,3\n", "line 2: ranks is '2.5'"),
         ("collective,ranks,size_B,time_us\nall-reduce,8\n", "line 2: size_B is ''"),
@@ -92,6 +92,6 @@ def test_it_refuses_bad_tables(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=message):
-        Measured(file=str(path))
+        Measured(file=File.at(path))
     with pytest.raises(InputError, match="cannot be read"):
-        Measured(file=str(tmp_path / "none.csv"))
+        Measured(file=File.at(tmp_path / "none.csv"))

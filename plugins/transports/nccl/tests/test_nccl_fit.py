@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from fredfw import File
 from fredfw.errors import InputError
 from fredfw_transport_nccl import Nccl
 from fredfw_transport_nccl.commands import nccl, read
@@ -84,7 +85,7 @@ def test_the_command_writes_constants_that_the_transport_reads(tmp_path: Path) -
     assert result.exit_code == 0
     assert "held out" in result.output
     assert "table.csv, sha256" in output.read_text()
-    assert Nccl(family="a100", constants=str(output)).fit("a100").launch["all-reduce"] > 0
+    assert Nccl(family="a100", constants=File.at(output)).fit("a100").launch["all-reduce"] > 0
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fredfw import Fabric, Framework, Pattern
+from fredfw import Fabric, File, Framework, Pattern
 from fredfw.errors import InputError, UnsupportedError
 from fredfw_collective_tree import Tree
 from fredfw_topology_cluster import Cluster
@@ -140,11 +140,11 @@ def test_published_constants_have_their_source() -> None:
 def test_it_refuses_what_it_does_not_know(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"family: 'v100' is not known.*a100, h100"):
         Nccl(family="v100")
-    with pytest.raises(InputError, match=r"constants: .* cannot be read"):
-        Nccl(constants=str(tmp_path / "none.toml"))
+    with pytest.raises(InputError, match=r"none.toml. cannot be read: No such file"):
+        Nccl(constants=File.at(tmp_path / "none.toml"))
     (tmp_path / "some.toml").write_text("[h100.constants]\nlaunch = { all-reduce = 5.0 }\n")
-    with pytest.raises(InputError, match="has no constants of h100, or not all of them"):
-        Nccl(family="h100", constants=str(tmp_path / "some.toml"))
+    with pytest.raises(InputError, match=r"some.toml: constants: has no constants of h100, or not all of them"):
+        Nccl(family="h100", constants=File.at(tmp_path / "some.toml"))
 
 
 @pytest.mark.parametrize("family", ["a100", "h100"])

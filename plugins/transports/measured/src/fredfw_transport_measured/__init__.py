@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from attrs import frozen
 
-from fredfw import Call, Costs, Fabric, Transport, hookimpl, units
+from fredfw import Call, Costs, Fabric, File, Transport, hookimpl, units
 from fredfw.errors import InputError, UnsupportedError
 from fredfw_transport_measured.table import Table, read
 
@@ -29,7 +29,7 @@ class Measured(Transport):
 
     name: ClassVar[str] = "measured"
 
-    file: str = units.option(help="path of the table")
+    file: File = units.file(help="the table")
 
     def __attrs_post_init__(self) -> None:
         """Read the table.
@@ -37,8 +37,6 @@ class Measured(Transport):
         Raises:
             InputError: As ``table.read``.
         """
-        if not isinstance(self.file, str):
-            raise InputError(f"{self.file!r} is not a path", key="file", accepted="the path of a CSV file")
         _ = self.table
 
     @cached_property

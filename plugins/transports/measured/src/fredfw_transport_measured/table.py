@@ -6,11 +6,11 @@ import csv
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from pathlib import Path
 from statistics import median
 
 from attrs import frozen
 
+from fredfw import File
 from fredfw.errors import InputError
 
 COLUMNS = "collective", "ranks", "size_B", "time_us"
@@ -56,31 +56,29 @@ class Table:
         return float(seconds[below] * (seconds[above] / seconds[below]) ** share)
 
 
-def read(file: str) -> Table:
+def read(file: File) -> Table:
     """Return the table in a CSV file; of several times for one size, the median.
 
     Raises:
         InputError: It cannot be read, lacks a column, or has a value that is not a number above 0; names line and
             column.
     """
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file!r} cannot be read: {error}", key="file", accepted="a CSV file") from None
-    reader = csv.DictReader(text.splitlines())
+    reader = csv.DictReader(file.text().splitlines())
     missing = [one for one in COLUMNS if one not in (reader.fieldnames or ())]
     if missing:
-        raise InputError(f"{file} has no column {missing[0]!r}", key="file", accepted=", ".join(COLUMNS))
+        raise InputError(f"has no column {missing[0]!r}", file=file.path, accepted=", ".join(COLUMNS))
     times: dict[tuple[str, int, int], dict[float, list[float]]] = {}
     for row in reader:
-        where = f"{file}, line {reader.line_num}"
-        ranks, nodes = (int(_number(row, key, where, whole=True)) for key in ("ranks", "nodes"))
-        size, time = (_number(row, key, where) for key in ("size_B", "time_us"))
+        try:
+            ranks, nodes = (int(_number(row, key, whole=True)) for key in ("ranks", "nodes"))
+            size, time = (_number(row, key) for key in ("size_B", "time_us"))
+        except InputError as error:
+            raise error.at(file=file.path, key=f"line {reader.line_num}") from None
         curve = times.setdefault(((row["collective"] or "").strip(), ranks, nodes), {})
         curve.setdefault(size, []).append(time * _MICROSECOND)
     if not times:
-        raise InputError(f"{file} has no rows", key="file", accepted="one or more")
-    return Table(file, {key: _curve(curve) for key, curve in times.items()})
+        raise InputError("has no rows", file=file.path, accepted="one or more")
+    return Table(file.path, {key: _curve(curve) for key, curve in times.items()})
 
 
 def _curve(times: Mapping[float, list[float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -88,7 +86,7 @@ def _curve(times: Mapping[float, list[float]]) -> tuple[tuple[float, ...], tuple
     return tuple(sizes), tuple(median(times[size]) for size in sizes)
 
 
-def _number(row: Mapping[str, str | None], column: str, where: str, *, whole: bool = False) -> float:
+def _number(row: Mapping[str, str | None], column: str, *, whole: bool = False) -> float:
     text = row.get(column) or ("1" if column == "nodes" else "")
     try:
         value = float(text)
@@ -96,5 +94,5 @@ def _number(row: Mapping[str, str | None], column: str, where: str, *, whole: bo
         value = math.nan
     if not 0 < value < math.inf or (whole and value != int(value)):
         accepted = "a whole number above 0" if whole else "a number above 0"
-        raise InputError(f"{where}: {column} is {text!r}", key="file", accepted=accepted)
+        raise InputError(f"{column} is {text!r}", accepted=accepted)
     return value

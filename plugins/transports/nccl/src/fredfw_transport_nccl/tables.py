@@ -6,12 +6,12 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from attrs import frozen
 
+from fredfw import File
 from fredfw.errors import InputError
 
 LL, LL128, SIMPLE = range(3)
@@ -74,20 +74,19 @@ def fitted(family: str, without: str | None = None) -> Fit:
     return _chosen(_read(FITTED)[family], without)
 
 
-def given(path: str, family: str, without: str | None = None) -> Fit:
+def given(file: File, family: str, without: str | None = None) -> Fit:
     """Return what a file that ``fredfw nccl fit`` wrote has for a family.
 
     Raises:
         InputError: It cannot be read, or has other contents.
     """
     try:
-        return _chosen(tomllib.loads(Path(path).read_text(encoding="utf-8"))[family], without)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path!r} cannot be read: {error}", key="constants", accepted=_ACCEPTED) from None
+        return _chosen(tomllib.loads(file.text())[family], without)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is not TOML: {error}", file=file.path, key="constants", accepted=_ACCEPTED) from None
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{path!r} has no constants of {family}, or not all of them: {error}", key="constants", accepted=_ACCEPTED
-        ) from None
+        message = f"has no constants of {family}, or not all of them: {error}"
+        raise InputError(message, file=file.path, key="constants", accepted=_ACCEPTED) from None
 
 
 def _chosen(entry: Mapping[str, Any], without: str | None) -> Fit:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen, validators
 
-from fredfw import Call, Costs, Fabric, Transport, units
+from fredfw import Call, Costs, Fabric, File, Transport, units
 from fredfw.errors import UnsupportedError
 from fredfw_transport_nccl.model import terms
 from fredfw_transport_nccl.tables import Fit, families, fitted, given, published
@@ -40,10 +40,8 @@ class Nccl(Transport):
         validator=validators.optional(units.one_of(*families())),
         help="GPUs whose constants are used; default: those whose NVLinks are as fast as the links of the fabric",
     )
-    constants: str | None = units.option(
-        None,
-        validator=validators.optional(validators.instance_of(str)),
-        help="path of a file with fitted constants, written by fredfw nccl fit; default: those of the package",
+    constants: File | None = units.file(
+        None, help="fitted constants, written by fredfw nccl fit; default: those of the package"
     )
     without: str | None = units.option(
         None,

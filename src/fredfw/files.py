@@ -1,0 +1,208 @@
+"""Files that an input names: found relative to it, read up to a limit, and known by their digest.
+
+What a plugin reads from a file decides a result as much as its fields do. So the digest of each file is taken when the
+plugin is configured, a file that has changed since is refused, and a result's provenance names both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import zlib
+from functools import lru_cache
+from gzip import GzipFile
+from pathlib import Path
+from typing import IO
+
+from attrs import field, frozen
+
+from fredfw import limits
+from fredfw.errors import InputError
+from fredfw.paths import resolved
+
+FILE = "the path of a file, relative to the experiment file"
+"""What a field accepts that names a file."""
+FILES = "a path with * for what differs, or a list of paths, relative to the experiment file"
+"""What a field accepts that names several files."""
+GZIP = b"\x1f\x8b"
+"""How a compressed file begins."""
+_PIECE = 1 << 20
+_NUMBER = re.compile(r"(\d+)")
+
+
+@frozen
+class File:
+    """A file whose content has a part in a result.
+
+    Args:
+        path: As it was written.
+        location: Where it is.
+        digest: SHA-256 of its content, hexadecimal, when it was named.
+    """
+
+    path: str
+    location: Path = field(eq=False)
+    digest: str
+
+    @classmethod
+    def at(cls, path: object, folder: Path | None = None) -> File:
+        """Return the file at ``path``, which is relative to ``folder``, by default the working directory.
+
+        Raises:
+            InputError: There is no such file, or it cannot be read.
+        """
+        if isinstance(path, File):
+            return path
+        if not isinstance(path, str | Path) or not str(path):
+            raise InputError(f"{path!r} is not a path", accepted=FILE)
+        location = _located(path, folder, FILE)
+        try:
+            state = location.stat()
+            return cls(str(path), location, _digest(location, state.st_size, state.st_mtime_ns, state.st_ino))
+        except OSError as error:
+            raise InputError(f"{str(path)!r} cannot be read: {error.strerror}", accepted=FILE) from None
+
+    def read(self) -> bytes:
+        """Return what it holds, uncompressed where it is compressed by gzip.
+
+        Raises:
+            InputError: It cannot be read, it has changed since it was named, it is longer than the limit ``bytes``, or
+                its compression is damaged.
+        """
+        try:
+            data = read_bounded(self.location)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", file=self.path, accepted=FILE) from None
+        except InputError as error:
+            raise error.at(file=self.path) from None
+        if hashlib.sha256(data).hexdigest() != self.digest:
+            raise InputError("has changed while it was used", file=self.path, accepted="to begin again")
+        return expanded(data, self.path)
+
+    def text(self) -> str:
+        """Return its text, read as UTF-8 with or without a mark at the beginning; raises as ``read`` does.
+
+        Raises:
+            InputError: It is not UTF-8 text.
+        """
+        data = self.read()
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            message = f"is not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}"
+            raise InputError(message, file=self.path, accepted="UTF-8 text") from None
+
+
+@frozen
+class Files:
+    """Several files, such as one for each rank; in the order of their names, with numbers as numbers.
+
+    Args:
+        paths: As they were written: paths, or patterns with ``*``.
+        files: They themselves.
+    """
+
+    paths: tuple[str, ...]
+    files: tuple[File, ...]
+
+    @classmethod
+    def at(cls, paths: object, folder: Path | None = None) -> Files:
+        """Return the files that ``paths`` name, relative to ``folder``: a path or a pattern, or a list of those.
+
+        Raises:
+            InputError: There is none for one of them, a file is named twice, or one cannot be read.
+        """
+        if isinstance(paths, Files):
+            return paths
+        listed = list(paths) if isinstance(paths, list | tuple) else [paths]
+        if not listed or not all(isinstance(one, str | Path) and str(one) for one in listed):
+            raise InputError(f"{paths!r} does not name files", accepted=FILES)
+        found: dict[Path, File] = {}
+        for path in map(str, listed):
+            for file in _matches(path, folder):
+                if file.location in found:
+                    raise InputError(f"{file.path!r} is named twice", accepted="each file once")
+                found[file.location] = file
+        return cls(tuple(map(str, listed)), tuple(found.values()))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the names and digests of the files, hexadecimal."""
+        return hashlib.sha256("".join(f"{one.digest} {one.location.name}\n" for one in self.files).encode()).hexdigest()
+
+
+def read_bounded(path: str | Path) -> bytes:
+    """Return what the file at ``path`` holds.
+
+    Raises:
+        InputError: It is longer than the limit ``bytes``, or ``path`` cannot be a path.
+        OSError: It cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            return _bounded(file, str(path))
+    except InputError:
+        raise
+    except ValueError:  # a null byte in the path, or half a surrogate pair
+        raise InputError("is not a path", file=str(path), accepted="the path of a file") from None
+
+
+def expanded(data: bytes, path: str) -> bytes:
+    """Return ``data`` of the file at ``path``, uncompressed where it is compressed by gzip.
+
+    Raises:
+        InputError: It is longer than the limit ``bytes``, or the compression is damaged.
+    """
+    if not data.startswith(GZIP):
+        return data
+    try:
+        return _bounded(GzipFile(fileobj=io.BytesIO(data)), path)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(
+            f"is not a whole gzip file: {error}", file=path, accepted="a whole file, compressed or not"
+        ) from None
+
+
+def _bounded(stream: IO[bytes] | GzipFile, path: str) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while piece := stream.read(_PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        try:
+            limits.check("bytes", size)
+        except InputError as error:
+            raise error.at(file=path) from None
+    return b"".join(pieces)
+
+
+def _matches(path: str, folder: Path | None) -> list[File]:
+    """Return the files that ``path`` names, which may be a pattern."""
+    location = _located(path, folder, FILES)
+    if "*" not in path or location.exists():
+        return [File.at(path, folder)]
+    base = Path(path).parent
+    if "*" in str(base):
+        raise InputError(f"{path!r} has a * in a directory", accepted="a * in the name of the files alone")
+    names = [one.name for one in location.parent.glob(location.name)] if location.parent.is_dir() else []
+    if not names:
+        raise InputError(f"no file matches {path!r}", accepted=FILES)
+    return [File.at(base / name, folder) for name in sorted(names, key=_natural)]
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return what orders names with their numbers as numbers."""
+    return [(int(part), part) if part.isdecimal() else (-1, part) for part in _NUMBER.split(name)]
+
+
+def _located(path: str | Path, folder: Path | None, accepted: str) -> Path:
+    return resolved(Path(path) if folder is None else folder / path, accepted, f"{str(path)!r} cannot be a path")
+
+
+# Sweeps configure one plugin again and again; a file that has other times or another size is read again.
+@lru_cache(maxsize=4096)
+def _digest(location: Path, size: int, modified: int, inode: int) -> str:
+    del size, modified, inode
+    with open(location, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

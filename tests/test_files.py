@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import pickle
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from attrs import frozen
+
+from fredfw import File, Files, limits, units
+from fredfw.errors import InputError, LimitError
+from fredfw.plugin import configure
+
+
+@frozen
+class Reader:
+    name: ClassVar[str] = "reader"
+
+    file: File = units.file(help="what is read")
+    others: Files | None = units.files(None, help="what else is read")
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_a_path_is_relative_to_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_bytes(b"content")
+    found = configure.build(Reader, {"file": "a.txt"}, folder=tmp_path).file
+    assert (found.path, found.location, found.digest) == ("a.txt", tmp_path / "a.txt", digest(b"content"))
+    assert found.read() == b"content"
+    assert found.text() == "content"
+    monkeypatch.chdir(tmp_path)
+    assert configure.build(Reader, {"file": "a.txt"}).file == found
+    assert configure.from_text(Reader, {"file": "a.txt"}).file == found
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_a_number_may_be_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("10").write_text("x")
+    assert configure.from_text(Reader, {"file": "10"}).file.text() == "x"
+
+
+def test_what_is_written_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"content")
+    (tmp_path / "1.et").write_bytes(b"1")
+    reader = configure.build(Reader, {"file": "a.txt", "others": "*.et"}, folder=tmp_path)
+    assert configure.unstructure(reader) == {"file": "a.txt", "others": ["*.et"]}
+    together = digest(f"{digest(b'1')} 1.et\n".encode())
+    assert configure.files([reader]) == [
+        {"path": "a.txt", "sha256": digest(b"content")},
+        {"path": ["*.et"], "sha256": together},
+    ]
+
+
+def test_files_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for rank in range(11):
+        (tmp_path / f"gpt.{rank}.et").write_bytes(b"%d" % rank)
+    (tmp_path / "gpt.json").write_bytes(b"no trace")
+    found = Files.at("gpt.*.et", tmp_path)
+    assert [one.path for one in found.files] == [f"gpt.{rank}.et" for rank in range(11)]
+    assert [one.read() for one in found.files] == [b"%d" % rank for rank in range(11)]
+    listed = Files.at(["gpt.10.et", "gpt.2.et"], tmp_path)
+    assert [one.path for one in listed.files] == ["gpt.10.et", "gpt.2.et"]
+
+
+def test_the_digest_of_files_has_their_names_and_contents(tmp_path: Path) -> None:
+    def found() -> str:
+        return Files.at("*.et", tmp_path).digest
+
+    (tmp_path / "0.et").write_bytes(b"a")
+    first = found()
+    (tmp_path / "0.et").rename(tmp_path / "1.et")
+    second = found()
+    (tmp_path / "1.et").write_bytes(b"longer")
+    assert len({first, second, found()}) == 3
+
+
+def test_a_changed_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"content")
+    found = File.at(path)
+    path.write_bytes(b"another")
+    with pytest.raises(InputError, match="has changed while it was used"):
+        found.read()
+    path.unlink()
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        found.read()
+
+
+def test_a_changed_file_has_another_digest_next_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"content")
+    first = File.at(path)
+    path.write_bytes(b"CONTENT")
+    os.utime(path, ns=(0, 0))
+    assert File.at(path).digest == digest(b"CONTENT") != first.digest
+
+
+def test_compressed_files_are_expanded(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"content"))
+    assert File.at(path).text() == "content"
+
+
+def test_the_expansion_has_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(bytes(2_000_000)))
+    with limits.allowed({"bytes": 1_000_000}), pytest.raises(LimitError, match=r"bomb\.gz: .*bytes are too many"):
+        File.at(path).read()
+
+
+@pytest.mark.parametrize("cut", [3, 10, 20])
+def test_damaged_compression_is_refused(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b"content" * 100)[:cut])
+    with pytest.raises(InputError, match=r"a\.gz: is not a whole gzip file"):
+        File.at(path).read()
+
+
+def test_text_must_be_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"ab\xff")
+    with pytest.raises(InputError, match="is not UTF-8 text: byte 0xff at offset 2"):
+        File.at(path).text()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("none.txt", r"file: 'none\.txt' cannot be read: No such file or directory \(accepted: the path of a file"),
+        (".", "file: '.' cannot be read: Is a directory"),
+        ("", "file: '' is not a path"),
+        (3, "file: 3 is not a path"),
+        ("a\0b", "file: .*cannot be a path"),
+    ],
+)
+def test_wrong_paths_are_refused(tmp_path: Path, value: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        configure.build(Reader, {"file": value}, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("*.et", r"others: no file matches '\*\.et'"),
+        ("none/*.et", "others: no file matches"),
+        ("*/0.et", r"has a \* in a directory"),
+        ([], r"others: \[\] does not name files"),
+        (["a.txt", "a.*"], "others: 'a.txt' is named twice"),
+        (7, "others: 7 does not name files"),
+    ],
+)
+def test_wrong_patterns_are_refused(tmp_path: Path, value: object, message: str) -> None:
+    (tmp_path / "a.txt").write_bytes(b"content")
+    with pytest.raises(InputError, match=message):
+        configure.build(Reader, {"file": "a.txt", "others": value}, folder=tmp_path)
