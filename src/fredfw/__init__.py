@@ -22,7 +22,7 @@ from fredfw.collectives import (
     ring_schedule,
     sequence,
 )
-from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResult, Status
+from fredfw.experiment.results import CollectiveResult, CollectiveSweep, Comparison, Row, RunResult, Status
 from fredfw.experiment.spec import Experiment
 from fredfw.fabric import (
     Admission,
@@ -107,6 +107,7 @@ __all__ = [
     "CollectiveAlgorithm",
     "CollectiveRequest",
     "CollectiveResult",
+    "CollectiveSweep",
     "Comparison",
     "Costs",
     "Decision",

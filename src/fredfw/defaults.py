@@ -19,6 +19,7 @@ from fredfw.fabric import (
     ValiantRouter,
 )
 from fredfw.plugin import hookimpl
+from fredfw.plugin.exporter import Exporter
 from fredfw.simulation.sharing import CircuitPreempt, MaxMin, SharingPolicy, StrictLinks
 from fredfw.workloads import LinearPlacement, MegatronPlacement, Placement, SnakePlacement
 
@@ -60,6 +61,15 @@ def fredfw_admissions() -> Sequence[type[AdmissionPolicy]]:
 def fredfw_transports() -> Sequence[type[Transport]]:
     """Register the transport that costs nothing."""
     return [IdealTransport]
+
+
+@hookimpl
+def fredfw_exporters() -> Sequence[type[Exporter]]:
+    """Register what --json, --csv and --trace write through."""
+    # The reports cost more to import than most commands need.
+    from fredfw.report.exporters import CsvExporter, JsonExporter, TraceExporter
+
+    return [CsvExporter, JsonExporter, TraceExporter]
 
 
 @hookimpl

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from fredfw.collectives import Pattern
+from fredfw.collectives import Pattern, Schedule
 from fredfw.experiment.results import (
     CollectiveResult,
+    CollectiveSweep,
     Comparison,
     Row,
     RunResult,
@@ -147,7 +148,7 @@ def run(pair: Fabric) -> RunResult:
 
 
 @pytest.fixture
-def collectives() -> list[CollectiveResult]:
+def sweep(pair: Fabric) -> CollectiveSweep:
     def result(size: float, duration: float, **candidates: float) -> CollectiveResult:
         algbw = size / duration
         return CollectiveResult(
@@ -166,6 +167,10 @@ def collectives() -> list[CollectiveResult]:
             candidates=candidates,
             figures={"wavelengths": 3.0, "longest arc (m)": size / 3} if candidates else {"wavelengths": 2.0},
             notes=("split",),
+            fabric=pair,
+            group=np.arange(2),
+            schedule=Schedule(Pattern.ALL_REDUCE, 2, size / 2, 2, ()),
         )
 
-    return [result(1e6, 2e-6), result(1e9, 1e-3, ring=1e-3, tree=2e-3)]
+    results = result(1e6, 2e-6), result(1e9, 1e-3, ring=1e-3, tree=2e-3)
+    return CollectiveSweep(results, pair, {"algorithm": "auto"})

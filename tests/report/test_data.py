@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from fredfw import Work
-from fredfw.experiment.results import CollectiveResult, Comparison, RunResult, Saving, Throughput
+from fredfw.experiment.results import CollectiveSweep, Comparison, RunResult, Saving, Throughput
 from fredfw.fabric import Fabric
 from fredfw.report import data
 
@@ -132,8 +132,8 @@ def test_run_as_json(run: RunResult) -> None:
     assert (document["figures"], document["notes"]) == ({"wavelengths": 64.0}, ["a note"])
 
 
-def test_collectives_as_json_and_csv(pair: Fabric, collectives: list[CollectiveResult]) -> None:
-    document = json.loads(data.collectives_to_json(collectives, pair, {"algorithm": "auto"}))
+def test_sweeps_as_json_and_csv(sweep: CollectiveSweep) -> None:
+    document = json.loads(data.sweep_to_json(sweep))
     assert (document["fabric"], document["npus"]) == ("pair", 2)
     assert document["provenance"] == {"algorithm": "auto"}
     assert [one["size"] for one in document["results"]] == [1e6, 1e9]
@@ -146,7 +146,7 @@ def test_collectives_as_json_and_csv(pair: Fabric, collectives: list[CollectiveR
         ({"wavelengths": 2.0}, ["split"]),
         ({"wavelengths": 3.0, "longest arc (m)": 1e9 / 3}, ["split"]),
     ]
-    rows = list(csv.DictReader(data.collectives_to_csv(collectives).splitlines()))
+    rows = list(csv.DictReader(data.sweep_to_csv(sweep).splitlines()))
     assert [float(row["busbw"]) for row in rows] == [5e11, 1e12]
     assert [float(row["bound_seconds"]) for row in rows] == [8e-7, 4e-4]
     assert (rows[1]["bound_ratio"], rows[1]["bound_cut"], rows[1]["bound_binding"]) == ("2.5", "0.0002", "injection")

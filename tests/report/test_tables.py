@@ -9,8 +9,7 @@ from attrs import evolve
 from rich.console import Console, RenderableType
 
 from fredfw import Work
-from fredfw.experiment.results import CollectiveResult, Comparison, RunResult, Saving, Status, Throughput
-from fredfw.fabric import Fabric
+from fredfw.experiment.results import CollectiveSweep, Comparison, RunResult, Saving, Status, Throughput
 from fredfw.report import layout, tables
 
 
@@ -337,8 +336,8 @@ def test_run_report(run: RunResult) -> None:
     assert "switch0->npu0" not in text  # of the third tier
 
 
-def test_collectives_in_the_terms_of_nccl_tests(pair: Fabric, collectives: list[CollectiveResult]) -> None:
-    text = printed(tables.collectives_report(collectives, pair))
+def test_sweeps_in_the_terms_of_nccl_tests(sweep: CollectiveSweep) -> None:
+    text = printed(tables.sweep_report(sweep))
     rows = [line.split() for line in text.splitlines()]
     assert ["1000000", "2.000", "500.00", "500.00", "0.8000", "2.500", "injection", "ring", "2"] in rows
     assert ["1000000000", "1000.000", "1000.00", "1000.00", "400.0000", "2.500", "injection", "ring", "2"] in rows
@@ -352,12 +351,10 @@ def test_collectives_in_the_terms_of_nccl_tests(pair: Fabric, collectives: list[
     assert text.splitlines().count("note: split") == 1
 
 
-def test_nothing_is_said_of_figures_where_there_are_none(
-    pair: Fabric, run: RunResult, collectives: list[CollectiveResult]
-) -> None:
+def test_nothing_is_said_of_figures_where_there_are_none(run: RunResult, sweep: CollectiveSweep) -> None:
     assert "figures" not in printed(tables.run_report(evolve(run, figures={})))
-    plain = [evolve(result, figures={}, notes=()) for result in collectives]
-    assert printed(tables.collectives_report(plain, pair)).count("size (B)") == 1
+    plain = tuple(evolve(result, figures={}, notes=()) for result in sweep.results)
+    assert printed(tables.sweep_report(evolve(sweep, results=plain))).count("size (B)") == 1
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,32 @@ class Seconds(Exporter):
 
 
 @frozen
+class Unknowing(Seconds):
+    """Takes what there is not."""
+
+    takes: ClassVar[tuple[str, ...]] = ("run", "picture")
+
+
+@frozen
+class Folder(Seconds):
+    """Several files, with one fault or none."""
+
+    directory: ClassVar[bool] = True
+
+    def export(self, result: RunResult | Comparison) -> Any:
+        match self.fault:
+            case "outside":
+                return {"../all.txt": ""}
+            case "none of them":
+                return {}
+            case "number":
+                return {"a.txt": 1}
+            case "one":
+                return "text"
+        return {"a.txt": Seconds.export(self, result), "b.txt": b""}
+
+
+@frozen
 class Dotless(Seconds):
     """Has an ending without a dot."""
 
@@ -73,13 +99,13 @@ class Shuffled(Exporter):
 
 
 class TestSound(ExporterTests):
-    exporters = (Seconds(), Seconds("runs"))
+    exporters = (Seconds(), Seconds("runs"), Folder())
 
 
 def test_a_set_has_another_order_in_another_process() -> None:
     with pytest.raises(ConformanceError) as caught:
         check_exporter(Shuffled())
-    assert "exporter shuffled fails 1 of 11 checks:\n  is_the_same_in_another_process: the content " in str(
+    assert "exporter shuffled fails 1 of 12 checks:\n  is_the_same_in_another_process: the content " in str(
         caught.value
     )
 
@@ -94,6 +120,11 @@ def test_a_set_has_another_order_in_another_process() -> None:
             "gives_text_or_bytes",
             "of a RunResult, the text cannot be written as UTF-8: surrogates",
         ),
+        (Unknowing(), "takes_are_kinds", "takes are ('run', 'picture'); a tuple of one or more of run, comparison"),
+        (Folder("outside"), "gives_text_or_bytes", "of a RunResult, a file is called '../all.txt'; a name without"),
+        (Folder("none of them"), "gives_text_or_bytes", "of a RunResult, export() returns {}; contents by the name"),
+        (Folder("number"), "gives_text_or_bytes", "of a RunResult, file 'a.txt': export() returns 1; a str or bytes"),
+        (Folder("one"), "gives_text_or_bytes", "of a RunResult, export() returns 'text'; contents by the name of a"),
         (Seconds("mute"), "refusals_have_reasons", "a RunResult is refused without a reason"),
         (Dotless(), "suffixes_are_endings", "suffixes are ('txt',); a tuple of endings with the dot"),
         (Seconds("moody"), "is_deterministic", "asked twice, the content of a RunResult differs"),

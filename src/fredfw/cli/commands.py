@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fredfw.cli import completion
+from fredfw.cli import completion, exports
+from fredfw.cli.exports import Exports
 from fredfw.cli.output import Outputs, log, picture_format, progress_bar
 from fredfw.cli.parsing import (
     blamed_on_options,
@@ -30,12 +31,10 @@ if TYPE_CHECKING:
     from fredfw.experiment.results import CollectiveResult, Comparison, Effect, Saving
     from fredfw.experiment.spec import SavingSpec
     from fredfw.framework import Framework
-    from fredfw.plugin.exporter import Exporter
     from fredfw.plugin.manager import Registry
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
-Contents = dict[str, Callable[[], str | bytes]]
 FIDELITIES = ("compressed", "stepwise", "per-rank", "per-rank-rendezvous")
 _PATH = completion.PathText()
 _file = click.argument("file", type=_PATH)
@@ -56,15 +55,6 @@ _fidelity = click.option(
     type=click.Choice(FIDELITIES),
     help="How closely collectives are simulated; overrides the experiment.",
 )
-_export = click.option(
-    "--export",
-    "exports",
-    nargs=2,
-    multiple=True,
-    metavar="NAME PATH",
-    shell_complete=completion.exporters,
-    help="Write the result through the exporter plugin NAME; may be repeated.",
-)
 _sensitivity = click.option(
     "--sensitivity",
     "percent",
@@ -79,12 +69,6 @@ _progress = click.option(
     default=True,
     help="Show what runs, how much is done, and the elapsed and remaining time, where standard error is a terminal.",
 )
-
-
-def _exporters(framework: Framework, exports: tuple[tuple[str, str], ...]) -> dict[str, tuple[Exporter, str]]:
-    """Return the exporter and the path of each ``--export``, by a name for messages."""
-    exporters = framework.plugins.exporters
-    return {f"--export {name} {path}": (exporters.get(name)(), path) for name, path in exports}
 
 
 def _comparing(command: Command) -> Command:
@@ -103,7 +87,7 @@ def _comparing(command: Command) -> Command:
         type=_PATH,
         help="Draw each saving of FILE that goes by two fields as a map of colours; formats as for --plot.",
     )
-    for option in (_export, maps, plot, _csv, _json):
+    for option in (exports.option, maps, plot, _csv, _json):
         command = option(command)
     return command
 
@@ -122,15 +106,10 @@ class _Report:
         map_path: str | None,
         exports: tuple[tuple[str, str], ...],
     ) -> None:
-        self._exporters = _exporters(framework, exports)
-        self._pictures = {
-            option: _painter(option, path)
-            for option, path in (("--plot", plot_path), ("--map", map_path))
-            if path is not None
-        }
-        paths = {"--json": json_path, "--csv": csv_path, "--plot": plot_path, "--map": map_path}
-        paths |= {option: path for option, (_, path) in self._exporters.items()}
-        self._outputs = Outputs(paths, source=source)
+        self._exports = Exports(framework, exports, ("comparison",), json=json_path, csv=csv_path)
+        paths = {option: path for option, path in (("--plot", plot_path), ("--map", map_path)) if path is not None}
+        self._pictures = {option: _painter(option, path) for option, path in paths.items()}
+        self._outputs = self._exports.outputs(paths, source)
 
     def protect(self, files: Iterable[Path]) -> None:
         """Make sure that no output replaces one of ``files``; raises ``InputError``."""
@@ -150,13 +129,11 @@ class _Report:
             KeyboardInterrupt: Cells are missing, since an interrupt left them out. Pictures and what exporters make are
                 not written then: only the table and the data say what is missing.
         """
-        from fredfw.plugin.contract import exported
-        from fredfw.report import data, sensitivity, tables
+        from fredfw.report import sensitivity, tables
 
-        contents: Contents = {"--json": comparison.to_json, "--csv": lambda: data.comparison_to_csv(comparison)}
+        contents = self._exports.contents({"comparison": comparison})
         contents |= {option: partial(paint, comparison) for option, paint in self._pictures.items()}
-        contents |= {option: partial(exported, one, comparison) for option, (one, _) in self._exporters.items()}
-        unfit = [*self._pictures, *self._exporters] if comparison.missing else []
+        unfit = [*self._pictures, *self._exports.unfit] if comparison.missing else []
         self._outputs.write(contents, leave_out=unfit)
         self._outputs.show(
             lambda: [*tables.comparison_report(comparison), *sensitivity.comparison_report(comparison.sensitivity)]
@@ -302,7 +279,7 @@ def cells(ctx: click.Context, file: str, assignments: tuple[str, ...]) -> None:
 @_fidelity
 @click.option("--trace", "trace_path", metavar="PATH", type=_PATH, help="Write a Chrome trace (opens in Perfetto).")
 @_json
-@_export
+@exports.option
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Number of tiers to list.")
 @_progress
 @click.pass_context
@@ -326,9 +303,8 @@ def run(
     """
     values = parse_values(assignments)
     framework = open_framework(ctx)
-    exporters = _exporters(framework, exports)
-    paths = {"--json": json_path, "--trace": trace_path}
-    outputs = Outputs(paths | {option: path for option, (_, path) in exporters.items()}, source=file)
+    exporting = Exports(framework, exports, ("run",), json=json_path, trace=trace_path)
+    outputs = exporting.outputs({}, file)
     chosen_fabrics = None if fabric is None else [fabric]
     chosen_workloads = None if workload is None else [workload]
     with progress_bar(progress) as step, blamed_on_options(values):
@@ -337,12 +313,9 @@ def run(
         outputs.protect(framework.plugins.files)
         result = framework.run(experiment, workload=workload, fabric=fabric, fidelity=fidelity, progress=step)
     log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
-    from fredfw.plugin.contract import exported
-    from fredfw.report import data, tables, trace
+    from fredfw.report import tables
 
-    contents: Contents = {"--json": lambda: data.run_to_json(result), "--trace": lambda: trace.trace_to_json(result)}
-    contents |= {option: partial(exported, one, result) for option, (one, _) in exporters.items()}
-    outputs.write(contents)
+    outputs.write(exporting.contents({"run": result}))
     outputs.show(lambda: tables.run_report(result, top))
 
 
@@ -405,6 +378,7 @@ def _slot(name: str, text: str) -> Callable[[Command], Command]:
 @_sensitivity
 @_json
 @_csv
+@exports.option
 @_progress
 @click.pass_context
 def collective(
@@ -430,6 +404,7 @@ def collective(
     percent: float | None,
     json_path: str | None,
     csv_path: str | None,
+    exports: tuple[tuple[str, str], ...],
     progress: bool,
 ) -> None:
     """Run one collective PATTERN, such as all-reduce, on an otherwise idle fabric.
@@ -438,10 +413,13 @@ def collective(
     A bare K, M or G is a power of 1024, as in nccl-tests; kB, MB and GB are powers of 1000, KiB, MiB and GiB of 1024.
     An interrupt (Ctrl-C) ends a sweep with the sizes that are done.
     """
-    outputs = Outputs({"--json": json_path, "--csv": csv_path})
     sweep = _sweep(size, sizes, (minbytes, maxbytes, stepfactor, stepbytes))
     option_texts = parse_assignments(options, "--option")
     framework = open_framework(ctx)
+    # An exporter of a single collective has one to write where one size is asked for.
+    kinds = ("sweep",) if len(sweep) > 1 else ("sweep", "collective")
+    exporting = Exports(framework, exports, kinds, json=json_path, csv=csv_path)
+    outputs = exporting.outputs({}, ())
     from fredfw.plugin import configure
     from fredfw.plugin.contract import built
 
@@ -488,8 +466,9 @@ def collective(
             raise
     missing = sweep[len(results) :]
     log("simulated", pattern=pattern, topology=topology, sizes=len(results))
+    from fredfw.experiment.results import CollectiveSweep
     from fredfw.experiment.runner import describe
-    from fredfw.report import data, sensitivity, tables
+    from fredfw.report import sensitivity, tables
 
     used = [chosen_topology, *slots.values(), *([] if algorithm == "auto" else [plugin])]
     provenance = {
@@ -501,15 +480,11 @@ def collective(
         "fidelity": fidelity,
         "files": configure.files(used),
     }
+    done = CollectiveSweep(tuple(results), fabric, provenance, tuple(missing), tuple(effects))
     outputs.write(
-        {
-            "--json": lambda: data.collectives_to_json(results, fabric, provenance, missing, effects),
-            "--csv": lambda: data.collectives_to_csv(results),
-        }
+        exporting.contents({"sweep": done, "collective": results[0]}), leave_out=exporting.unfit if missing else ()
     )
-    outputs.show(
-        lambda: [*tables.collectives_report(results, fabric), *sensitivity.collective_report(results, effects, share)]
-    )
+    outputs.show(lambda: [*tables.sweep_report(done), *sensitivity.sweep_report(done, share)])
     if missing:
         raise KeyboardInterrupt(f"{len(results)} of {len(sweep)} sizes are done")
 

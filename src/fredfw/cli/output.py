@@ -13,13 +13,14 @@ import click
 
 from fredfw.errors import InputError
 from fredfw.paths import resolved
-from fredfw.report.files import compressed, ensure_writable, written_together
+from fredfw.report.files import compressed, ensure_new_directory, ensure_writable, written_together
 from fredfw.terminal import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from fredfw.cli.session import Session
+    from fredfw.plugin.exporter import Content
 
 STDOUT = "-"
 _OWN = "a different file"
@@ -32,12 +33,15 @@ class Outputs:
         paths: Path by option, such as ``--json``; ``-`` is standard output, ``None`` is not wanted.
         source: The file that is read, or all that are, which no output may replace. The files of ``--plugin`` are
             added.
+        directories: Options whose path is a directory, which is new or empty.
 
     Raises:
         InputError: A path that cannot be written, two options with the same one, or a standard output that is closed.
     """
 
-    def __init__(self, paths: Mapping[str, str | None], *, source: str | Iterable[str] = ()) -> None:
+    def __init__(
+        self, paths: Mapping[str, str | None], *, source: str | Iterable[str] = (), directories: Collection[str] = ()
+    ) -> None:
         self._paths = {option: path for option, path in paths.items() if path is not None}
         if STDOUT in self._paths.values() and sys.stdout is None:
             option = next(option for option, path in self._paths.items() if path == STDOUT)
@@ -57,7 +61,7 @@ class Outputs:
         for option, path in self._paths.items():
             if path != STDOUT:
                 try:
-                    ensure_writable(path)
+                    (ensure_new_directory if option in directories else ensure_writable)(path)
                 except InputError as error:
                     raise InputError(error.message, file=path, key=option, accepted=error.accepted) from None
 
@@ -72,21 +76,34 @@ class Outputs:
             if path != STDOUT and os.path.realpath(path) in inputs:
                 raise InputError(f"{path!r} is also the input", key=option, accepted=_OWN)
 
-    def write(self, contents: Mapping[str, Callable[[], str | bytes]], *, leave_out: Collection[str] = ()) -> None:
+    def write(
+        self,
+        contents: Mapping[str, Callable[[], Content | Mapping[str, Content]]],
+        *,
+        leave_out: Collection[str] = (),
+    ) -> None:
         """Make what is wanted of ``contents``, by option; no file is replaced before all of it is written.
 
         Names each file that it wrote on standard error.
 
         Args:
-            contents: What makes them. A path that ends in ``.gz`` gets them compressed.
+            contents: What makes them. A path that ends in ``.gz`` gets them compressed. Several, by name, are the
+                files of a directory.
             leave_out: Options that are not written, although they are wanted.
         """
         wanted = {option: path for option, path in self._paths.items() if option not in leave_out}
-        made = {option: compressed(path, contents[option]()) for option, path in wanted.items()}
-        with written_together({path: made[option] for option, path in wanted.items() if path != STDOUT}):
-            for option, path in wanted.items():
-                if path == STDOUT:
-                    click.echo(_encoded(made[option]), nl=False)
+        files: dict[str | Path, Content] = {}
+        folders: list[str] = []
+        for option, path in wanted.items():
+            made = contents[option]()
+            if isinstance(made, Mapping):
+                folders.append(path)
+                files |= {Path(path, name): compressed(name, content) for name, content in made.items()}
+            else:
+                files[path] = compressed(path, made)
+        with written_together({path: content for path, content in files.items() if path != STDOUT}, folders):
+            if STDOUT in files:
+                click.echo(_encoded(files[STDOUT]), nl=False)
         for path in wanted.values():
             if path != STDOUT:
                 click.echo(printable(f"wrote {path}"), err=True)

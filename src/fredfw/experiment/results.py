@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from attrs import Factory, asdict, field, frozen
 
+from fredfw.collectives import Schedule
 from fredfw.experiment.document import document
 from fredfw.fabric import Fabric
 from fredfw.simulation.bounds import Bound
 from fredfw.simulation.timeline import Timeline
-from fredfw.typing import FloatArray
+from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import Work
 
 
@@ -31,7 +32,7 @@ class Status(StrEnum):
     """Another cell of a workload that has a fitted scalar."""
 
 
-@frozen(eq=False)
+@frozen(eq=False, kw_only=True)
 class CollectiveResult:
     """One collective on an otherwise idle fabric, in nccl-tests' terms.
 
@@ -50,6 +51,9 @@ class CollectiveResult:
         statistics: Counters of the engine: events, solves, cache hits, waits, splits.
         figures: What the fabric's admission counted, for example wavelengths used.
         notes: What a reader must know, for example conflicts that the network met.
+        fabric: Where it ran.
+        group: ``(ranks,)`` NPU number of each rank.
+        schedule: What the algorithm ordered.
     """
 
     pattern: str
@@ -70,11 +74,38 @@ class CollectiveResult:
     statistics: dict[str, int] = field(factory=dict)
     figures: dict[str, float] = field(factory=dict)
     notes: tuple[str, ...] = ()
+    fabric: Fabric
+    group: IntArray
+    schedule: Schedule
 
     @property
     def bound_ratio(self) -> float:
         """Duration over the bound: 1 for an algorithm that no other can beat (and where there is nothing to send)."""
         return self.duration / self.bound.seconds if self.bound.seconds else 1.0
+
+
+@frozen(eq=False)
+class CollectiveSweep:
+    """One collective at one or more sizes.
+
+    Args:
+        results: One for each size.
+        fabric: Where they ran.
+        provenance: Everything needed to make the numbers again; JSON-ready.
+        missing: The sizes that an interrupt left out.
+        effects: What parameters do to the time of each result, if that was asked for.
+    """
+
+    results: tuple[CollectiveResult, ...]
+    fabric: Fabric
+    provenance: dict[str, Any]
+    missing: tuple[float, ...] = ()
+    effects: tuple[tuple[Effect, ...], ...] = ()
+
+    @property
+    def average_busbw(self) -> float:
+        """The mean bus bandwidth over all sizes, as nccl-tests print it, in bytes per second."""
+        return sum(one.busbw for one in self.results) / len(self.results)
 
 
 @frozen

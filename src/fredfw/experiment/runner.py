@@ -419,6 +419,9 @@ class Bench:
             statistics=network.statistics.as_dict(),
             figures=answers.figures(network.admission),
             notes=tuple(notes),
+            fabric=self.fabric,
+            group=group,
+            schedule=plan.schedule,
         )
 
 

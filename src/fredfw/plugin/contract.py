@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from fredfw.simulation.sharing import SharingPolicy
 from fredfw.workloads import Placement
 
 if TYPE_CHECKING:
-    from fredfw.experiment.results import Comparison, RunResult
+    from fredfw.plugin.exporter import Content, Result
 
 # The oldest version whose plugins still work as they did; raised as docs/api-policy.md says.
 OLDEST_CONTRACT = 2
@@ -138,18 +139,27 @@ def built(topology: Topology) -> Fabric:
     return fabric
 
 
-def exported(exporter: Exporter, result: RunResult | Comparison) -> str | bytes:
+def exported(exporter: Exporter, result: Result) -> Content | Mapping[str, Content]:
     """Return what ``exporter`` makes of ``result``.
 
     Raises:
-        PluginError: It fails, or makes what is neither text nor bytes.
+        PluginError: It fails, or makes what is neither text nor bytes, nor those by the name of a file.
         UnsupportedError: Its format has no form for such a result.
     """
     asked = Asking(exporter, "export")
     with asked:
         content: object = exporter.export(result)
-    if not isinstance(content, str | bytes):
+    if not exporter.directory:
+        if isinstance(content, str | bytes):
+            return content
         raise asked.unexpected(content, "text or bytes")
+    if not isinstance(content, Mapping) or not content:
+        raise asked.unexpected(content, "a table of files, by name")
+    for name, one in content.items():
+        if not isinstance(name, str) or name != PurePath(name).name or name in ("", ".", ".."):
+            raise asked.wrong(f"names a file {name!r}", "the name of a file, without a directory")
+        if not isinstance(one, str | bytes):
+            raise asked.wrong(f"returned {brief(one)} for {name!r}", "text or bytes")
     return content
 
 

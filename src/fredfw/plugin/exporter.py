@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 if TYPE_CHECKING:
-    from fredfw.experiment.results import Comparison, RunResult
+    from fredfw.experiment.results import CollectiveResult, CollectiveSweep, Comparison, RunResult
+
+    Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep
+
+Content: TypeAlias = str | bytes
+"""What a file holds; text is written as UTF-8."""
+KINDS = ("run", "comparison", "collective", "sweep")
+"""What can be exported: a ``RunResult``, a ``Comparison``, a ``CollectiveResult``, a ``CollectiveSweep``."""
 
 
 class Exporter(ABC):
     """Turns a result into the content of a file; plugins derive attrs classes from it, whose fields are its options."""
 
     name: ClassVar[str]
+    takes: ClassVar[tuple[str, ...]] = ("run", "comparison")
+    """The results that the format has a form for: ``run``, ``comparison``, ``collective`` (of one size), ``sweep``."""
     suffixes: ClassVar[tuple[str, ...]] = ()
     """Endings of files in this format, with the dot, for example ``(".json",)``."""
+    directory: ClassVar[bool] = False
+    """Whether it makes several files, which go into a directory."""
+    incomplete: ClassVar[bool] = False
+    """Whether the format can say which cells an interrupt left out; otherwise nothing is written then."""
 
     @abstractmethod
-    def export(self, result: RunResult | Comparison) -> str | bytes:
-        """Return the whole content of the file (text is written as UTF-8); equal results give equal content.
+    def export(self, result: Any) -> Content | Mapping[str, Content]:
+        """Return the whole content of the file, or of each file of the directory by name.
+
+        Equal results give equal content. ``result`` is of a kind that ``takes`` names.
 
         Raises:
-            UnsupportedError: This format has no form for a result of this kind.
+            UnsupportedError: This format has no form for what this result says.
         """

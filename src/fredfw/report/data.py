@@ -18,7 +18,7 @@ from attrs import asdict, field, fields, frozen
 
 from fredfw.experiment.document import document
 from fredfw.experiment.naming import as_written
-from fredfw.experiment.results import CollectiveResult, Comparison, Effect, Row, RunResult, Throughput
+from fredfw.experiment.results import CollectiveSweep, Comparison, Row, RunResult, Throughput
 from fredfw.fabric import Fabric
 from fredfw.simulation.bounds import PARTS
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # plain data, but its module brings the whole runner
 _ALIKE = 1e-4  # relative: not told apart by the digits of a table
 _NO_LABELS: Mapping[str, FloatArray] = MappingProxyType({})
 
+# Of a collective, what is too long for a document.
+_NOT_IN_A_DOCUMENT = frozenset({"link_bytes", "link_utilization", "statistics", "fabric", "group", "schedule"})
 CAUSES = (COMPUTE, BUBBLE, "load", "mp", "dp", "pp", "stream")
 
 
@@ -265,50 +267,31 @@ def _links(
     return [asdict(load, filter=lambda _, value: value != {}) for load in loads]
 
 
-def collectives_to_json(
-    results: Sequence[CollectiveResult],
-    fabric: Fabric,
-    provenance: Mapping[str, Any],
-    missing: Sequence[float] = (),
-    effects: Sequence[Sequence[Effect]] = (),
-) -> str:
-    """Return ``results`` of collectives on ``fabric`` as JSON, one entry of ``results`` per size.
-
-    Args:
-        results: One or more.
-        fabric: Where they ran.
-        provenance: What is needed to make them again; JSON-ready.
-        missing: Sizes that an interrupt left out.
-        effects: What parameters do to the time of each of them, if that was asked for.
-    """
+def sweep_to_json(sweep: CollectiveSweep) -> str:
+    """Return ``sweep`` as JSON, one entry of ``results`` per size."""
     entries = []
-    for number, result in enumerate(results):
-        entry = asdict(result, filter=lambda attribute, _: not attribute.name.startswith(("link_", "statistics")))
+    for number, result in enumerate(sweep.results):
+        entry = asdict(result, filter=lambda attribute, _: attribute.name not in _NOT_IN_A_DOCUMENT)
         entry["bound"]["binding"] = result.bound.binding
         entry["bound_ratio"] = result.bound_ratio
-        if effects:
-            entry["sensitivity"] = [asdict(one) for one in effects[number]]
-        entry["links"] = _links(fabric, result.link_bytes, result.duration)
+        if sweep.effects:
+            entry["sensitivity"] = [asdict(one) for one in sweep.effects[number]]
+        entry["links"] = _links(sweep.fabric, result.link_bytes, result.duration)
         entries.append(entry)
     return document(
         "collectives",
         {
-            "fabric": fabric.name,
-            "npus": len(fabric.npus),
+            "fabric": sweep.fabric.name,
+            "npus": len(sweep.fabric.npus),
             "results": entries,
-            "average_busbw": average_busbw(results),
-            "missing": list(missing),
-            "provenance": provenance,
+            "average_busbw": sweep.average_busbw,
+            "missing": list(sweep.missing),
+            "provenance": sweep.provenance,
         },
     )
 
 
-def average_busbw(results: Sequence[CollectiveResult]) -> float:
-    """Return the mean bus bandwidth over all sizes, as nccl-tests print it, in bytes per second."""
-    return sum(result.busbw for result in results) / len(results)
-
-
-def collectives_to_csv(results: Sequence[CollectiveResult]) -> str:
+def sweep_to_csv(sweep: CollectiveSweep) -> str:
     """Return one row per size: bytes, seconds, bytes per second, joules; the lower bound in seconds, with its parts."""
     columns = ("pattern", "ranks", "size", "duration", "algbw", "busbw", "algorithm", "steps", "energy", "bound_ratio")
     bounds = ("seconds", *PARTS, "binding")
@@ -316,7 +299,7 @@ def collectives_to_csv(results: Sequence[CollectiveResult]) -> str:
         (*columns, *(f"bound_{column}" for column in bounds)),
         (
             (*(getattr(result, column) for column in columns), *(getattr(result.bound, column) for column in bounds))
-            for result in results
+            for result in sweep.results
         ),
     )
 

@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +22,7 @@ _ASIDE = re.compile(r"\.fredfw-(\d+)-[0-9a-f]{16}\.tmp")
 _STALE = 3600.0  # seconds; the process may be alive on another machine that shares the directory
 _Path = TypeVar("_Path", str, Path, str | Path)
 _ACCEPTED = "a file that can be written, in a directory that exists"
+_NEW = "a new directory, or an empty one"
 
 
 def ensure_writable(path: str | Path) -> None:
@@ -46,6 +47,29 @@ def ensure_writable(path: str | Path) -> None:
         raise _cannot_be_written(path, error) from None
 
 
+def ensure_new_directory(path: str | Path) -> None:
+    """Make sure that ``written_together`` will be able to fill the directory ``path``; leaves nothing behind.
+
+    What is there already could be taken for a part of what is written.
+
+    Raises:
+        InputError: It names a file or a directory that is not empty, or no directory can be made there.
+    """
+    target = resolved(path, _NEW, "cannot be written")
+    try:
+        if target.exists():
+            if not target.is_dir() or any(target.iterdir()):
+                raise InputError("exists, and is not an empty directory", file=str(path), accepted=_NEW)
+            probe = _aside(target / "file")
+            os.close(_create(probe))
+            probe.unlink()
+        else:
+            target.mkdir()
+            target.rmdir()
+    except OSError as error:
+        raise InputError(f"cannot be made: {error.strerror}", file=str(path), accepted=_NEW) from None
+
+
 def compressed(path: str | Path, content: str | bytes) -> str | bytes:
     """Return ``content``, text as UTF-8 and compressed by gzip where ``path`` ends in ``.gz``, else as it is.
 
@@ -68,12 +92,16 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
 
 
 @contextmanager
-def written_together(contents: Mapping[_Path, str | bytes]) -> Iterator[None]:
+def written_together(contents: Mapping[_Path, str | bytes], folders: Iterable[str | Path] = ()) -> Iterator[None]:
     """Write all of ``contents`` (text as UTF-8, by path), or nothing: aside at first, and renamed after the block.
 
     Where the block or a rename fails, every path has its old content again. A symbolic link is followed. A device or a
     pipe is written directly, before the block, because a rename cannot replace it. What processes that were killed have
     left in the same directories is removed.
+
+    Args:
+        contents: What is written.
+        folders: Directories that are made where they are missing.
 
     Raises:
         InputError: A file cannot be written; names it.
@@ -84,6 +112,11 @@ def written_together(contents: Mapping[_Path, str | bytes]) -> Iterator[None]:
     for folder in {targets[path].parent for path in plain}:
         _remove_stale(folder)
     with ExitStack() as leftovers:
+        for folder in map(Path, folders):
+            if not folder.exists():
+                with _told(folder):
+                    folder.mkdir()
+                leftovers.callback(_remove_empty, folder)
         asides = {path: _aside(targets[path]) for path in plain}
         for path, aside in asides.items():
             with _told(path):
@@ -103,6 +136,11 @@ def written_together(contents: Mapping[_Path, str | bytes]) -> Iterator[None]:
             undo.pop_all()
         for backup in backups:
             backup.unlink(missing_ok=True)
+
+
+def _remove_empty(folder: Path) -> None:
+    if not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _fill(aside: Path, descriptor: int, data: bytes, target: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from fredfw.experiment.results import CollectiveResult, Effect, Sensitivity
+from fredfw.experiment.results import CollectiveSweep, Sensitivity
 from fredfw.report.layout import StackedTable
 from fredfw.units import Unit, render
 
@@ -42,17 +42,15 @@ def comparison_report(sensitivity: Sensitivity | None) -> list[RenderableType]:
     return report
 
 
-def collective_report(
-    results: Sequence[CollectiveResult], effects: Sequence[Sequence[Effect]], share: float | None
-) -> list[RenderableType]:
-    """Return what each parameter does to the time of each of ``results``; nothing without a ``share``."""
+def sweep_report(sweep: CollectiveSweep, share: float | None) -> list[RenderableType]:
+    """Return what each parameter does to the time of each result of ``sweep``; nothing without a ``share``."""
     if share is None:
         return []
     percent = f"{share * 100:.3g} %"
     table = _table(
         "size (B)", "parameter", f"-{percent}", f"+{percent}", "time ~ parameter ^", right=(0, 2, 3, 4), keys=2
     )
-    for result, mine in zip(results, effects, strict=True):
+    for result, mine in zip(sweep.results, sweep.effects, strict=True):
         for one in mine:
             times = (render(seconds, Unit.SECONDS, 4) for seconds in (one.less, one.more))
             table.add_row(f"{result.size:.15g}", one.parameter, *times, f"{one.exponent:+.2f}")

@@ -17,9 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fredfw.experiment.naming import as_written, listed, toml_key
-from fredfw.experiment.results import CollectiveResult, Comparison, Row, RunResult, Saving, Status
-from fredfw.fabric import Fabric
-from fredfw.report.data import RowGroup, average_busbw, best_cells, causes, causes_with_time, row_groups, training_rate
+from fredfw.experiment.results import CollectiveSweep, Comparison, Row, RunResult, Saving, Status
+from fredfw.report.data import RowGroup, best_cells, causes, causes_with_time, row_groups, training_rate
 from fredfw.report.layout import StackedTable
 from fredfw.report.tiers import tier_loads
 from fredfw.simulation.fidelity import PER_RANK, RENDEZVOUS, STEPWISE
@@ -453,8 +452,9 @@ def _bytes_table(result: RunResult) -> Table:
     return table
 
 
-def collectives_report(results: Sequence[CollectiveResult], fabric: Fabric) -> list[RenderableType]:
+def sweep_report(sweep: CollectiveSweep) -> list[RenderableType]:
     """Return a table in nccl-tests' terms, one row per size, with bounds; what ``auto`` tried; figures and notes."""
+    results, fabric = sweep.results, sweep.fabric
     first = results[0]
     columns = ("size (B)", "time (us)", "algbw (GB/s)", "busbw (GB/s)", "bound (us)", "time/bound", "bound by")
     table = _table(*columns, "algorithm", "steps", right=(0, 1, 2, 3, 4, 5, 8))
@@ -466,7 +466,7 @@ def collectives_report(results: Sequence[CollectiveResult], fabric: Fabric) -> l
         size = f"{result.size:.15g}"
         bound = bounds[index], f"{result.bound_ratio:.3f}", result.bound.binding
         table.add_row(size, times[index], algbw[index], busbw[index], *bound, result.algorithm, str(result.steps))
-    average = average_busbw(results) / 1e9
+    average = sweep.average_busbw / 1e9
     report: list[RenderableType] = [
         Text(f"{first.pattern} on {fabric.name}, {first.ranks} of {len(fabric.npus)} NPUs", style="bold"),
         Text(),

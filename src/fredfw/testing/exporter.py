@@ -1,9 +1,10 @@
-"""What is checked of an exporter: the content that it makes of a run and of a comparison."""
+"""What is checked of an exporter: the content that it makes of results of every kind that it takes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
+from pathlib import PurePath
 from typing import Any, ClassVar, TypeAlias
 
 import attrs
@@ -12,11 +13,11 @@ from attrs import frozen
 
 from fredfw.collectives import Pattern
 from fredfw.errors import UnsupportedError
-from fredfw.experiment.results import Comparison, RunResult
+from fredfw.experiment.results import CollectiveResult, CollectiveSweep, Comparison, RunResult
 from fredfw.fabric import Fabric, Topology
 from fredfw.framework import Framework
 from fredfw.plugin import hookimpl
-from fredfw.plugin.exporter import Exporter
+from fredfw.plugin.exporter import KINDS, Exporter
 from fredfw.plugin.manager import PluginManager, Switches
 from fredfw.testing.common import COMMON, Case, twin
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
@@ -25,7 +26,8 @@ from fredfw.testing.process import digest, same_elsewhere
 from fredfw.units import option
 from fredfw.workloads import GraphBuilder, Parallelism, System, TaskGraph, Work, Workload
 
-Result: TypeAlias = RunResult | Comparison
+Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep
+_CLASSES = dict(zip(KINDS, (RunResult, Comparison, CollectiveResult, CollectiveSweep), strict=True))
 REFUSED = object()
 
 
@@ -34,39 +36,65 @@ class ExporterCase(Case[Exporter]):
     """An exporter and what it is to export.
 
     Args:
-        results: Runs and comparisons.
+        results: What it takes, and what it does not take, which is not given to it.
     """
 
     results: Sequence[Result]
 
+    @property
+    def taken(self) -> tuple[Result, ...]:
+        """The results of the kinds that it takes."""
+        classes = tuple(_CLASSES[kind] for kind in self.subject.takes if kind in _CLASSES)
+        return tuple(one for one in self.results if isinstance(one, classes))
+
     @cached_property
     def contents(self) -> tuple[tuple[Result, object], ...]:
         """What comes of each result that is not refused."""
-        return tuple((one, content) for one in self.results if (content := _content(self.subject, one)) is not REFUSED)
+        return tuple((one, content) for one in self.taken if (content := _content(self.subject, one)) is not REFUSED)
+
+
+def takes_are_kinds(case: ExporterCase) -> None:
+    """It says which kinds of results it takes."""
+    takes: object = case.subject.takes
+    if not isinstance(takes, tuple) or not takes or not set(takes) <= set(KINDS):
+        raise ConformanceError(f"takes are {takes!r}; a tuple of one or more of {', '.join(KINDS)}")
 
 
 def gives_text_or_bytes(case: ExporterCase) -> None:
-    """Of some result it gives text, which UTF-8 can hold, or bytes; others it refuses with ``UnsupportedError``."""
+    """Of some result it gives text, which UTF-8 can hold, or bytes; others it refuses with ``UnsupportedError``.
+
+    One that fills a directory gives such contents by the names of files.
+    """
     if not case.contents:
         raise ConformanceError("every result is refused; give results= that it exports")
     for result, content in case.contents:
-        if not isinstance(content, str | bytes):
-            raise ConformanceError(
-                f"of a {type(result).__name__}, export() returns {content!r}; a str or bytes, or UnsupportedError "
-                "where the format has no form for it"
-            )
-        if isinstance(content, str):
-            try:
-                content.encode()
-            except UnicodeEncodeError as error:
-                raise ConformanceError(
-                    f"of a {type(result).__name__}, the text cannot be written as UTF-8: {error.reason}"
-                ) from None
+        of = f"of a {type(result).__name__}, "
+        if not case.subject.directory:
+            _check_content(of, content)
+            continue
+        if not isinstance(content, Mapping) or not content:
+            raise ConformanceError(f"{of}export() returns {content!r}; contents by the name of a file")
+        for name, one in content.items():
+            if not isinstance(name, str) or name != PurePath(name).name or name in ("", ".", ".."):
+                raise ConformanceError(f"{of}a file is called {name!r}; a name without a directory")
+            _check_content(f"{of}file {name!r}: ", one)
+
+
+def _check_content(of: str, content: object) -> None:
+    if not isinstance(content, str | bytes):
+        raise ConformanceError(
+            f"{of}export() returns {content!r}; a str or bytes, or UnsupportedError where the format has no form for it"
+        )
+    if isinstance(content, str):
+        try:
+            content.encode()
+        except UnicodeEncodeError as error:
+            raise ConformanceError(f"{of}the text cannot be written as UTF-8: {error.reason}") from None
 
 
 def refusals_have_reasons(case: ExporterCase) -> None:
     """A result that the format has no form for is refused with a reason in words."""
-    for result in case.results:
+    for result in case.taken:
         try:
             case.subject.export(result)
         except UnsupportedError as error:
@@ -85,7 +113,7 @@ def suffixes_are_endings(case: ExporterCase) -> None:
 
 def result_is_left_alone(case: ExporterCase) -> None:
     """Exporting changes nothing in the result."""
-    for result in case.results:
+    for result in case.taken:
         before = digest(_inside(result))
         _content(case.subject, result)
         if digest(_inside(result)) != before:
@@ -114,11 +142,13 @@ def is_the_same_in_another_process(case: ExporterCase) -> None:
 
 def observed(exporter: Exporter) -> str:
     """Return a digest of what an exporter makes of the kit's own results."""
-    return digest(content for _, content in ExporterCase(subject=exporter, results=results()).contents)
+    contents = (content for _, content in ExporterCase(subject=exporter, results=results()).contents)
+    return digest(one for content in contents for one in _inside(content))
 
 
 EXPORTER: Sequence[Check[ExporterCase]] = (
     *COMMON,
+    takes_are_kinds,
     gives_text_or_bytes,
     refusals_have_reasons,
     suffixes_are_endings,
@@ -135,7 +165,7 @@ def check_exporter(
     plugin: object = None,
     expected_failures: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Check a configured exporter on ``results``, or else on a small run and a comparison of the kit.
+    """Check a configured exporter on ``results``, or else on a small run, comparison and collective of the kit.
 
     See ``check_topology`` for the other arguments.
 
@@ -195,8 +225,8 @@ class _Plugin:
         return [_Step]
 
 
-def results() -> tuple[RunResult, Comparison]:
-    """Return a run and a comparison that need no plugin but the core's: the kit's own."""
+def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep]:
+    """Return a result of each kind that needs no plugin but the core's: the kit's own."""
     plugins = PluginManager.discover(Switches(allow=frozenset()))
     plugins.register(_Plugin(), "fredfw.testing")
     framework = Framework(plugins)
@@ -211,7 +241,14 @@ def results() -> tuple[RunResult, Comparison]:
             "workloads": {"a step": {"workload": "kit-step"}},
         }
     )
-    return framework.run(experiment, workload="a step", fabric="a ring"), framework.compare(experiment)
+    fabric = _Small().build()
+    alone = framework.simulate_collective(fabric, "all-reduce", size=1e6, algorithm="direct")
+    return (
+        framework.run(experiment, workload="a step", fabric="a ring"),
+        framework.compare(experiment),
+        alone,
+        CollectiveSweep((alone,), fabric, {"algorithm": {"name": "direct"}}),
+    )
 
 
 _standard = cache(results)

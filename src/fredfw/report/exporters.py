@@ -1,0 +1,72 @@
+"""The exporters of the core: its own JSON and CSV, and traces for Perfetto."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from attrs import frozen
+
+from fredfw.errors import UnsupportedError
+from fredfw.experiment.results import CollectiveSweep, Comparison, RunResult
+from fredfw.plugin.exporter import Exporter
+from fredfw.report import data
+from fredfw.report.trace import trace_to_json
+
+
+@frozen
+class JsonExporter(Exporter):
+    """Everything, with provenance; numbers in SI units."""
+
+    name: ClassVar[str] = "json"
+    takes: ClassVar[tuple[str, ...]] = ("run", "comparison", "sweep")
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+    incomplete: ClassVar[bool] = True
+
+    def export(self, result: object) -> str:
+        """See ``Exporter.export``."""
+        if isinstance(result, RunResult):
+            return data.run_to_json(result)
+        if isinstance(result, Comparison):
+            return result.to_json()
+        if isinstance(result, CollectiveSweep):
+            return data.sweep_to_json(result)
+        raise _unsupported(self, result)
+
+
+@frozen
+class CsvExporter(Exporter):
+    """A table with a row for each cell or each size; numbers in SI units."""
+
+    name: ClassVar[str] = "csv"
+    takes: ClassVar[tuple[str, ...]] = ("comparison", "sweep")
+    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
+    incomplete: ClassVar[bool] = True
+
+    def export(self, result: object) -> str:
+        """See ``Exporter.export``."""
+        if isinstance(result, Comparison):
+            return data.comparison_to_csv(result)
+        if isinstance(result, CollectiveSweep):
+            return data.sweep_to_csv(result)
+        raise _unsupported(self, result)
+
+
+@frozen
+class TraceExporter(Exporter):
+    """A Chrome trace of a run, which opens in Perfetto."""
+
+    name: ClassVar[str] = "trace"
+    takes: ClassVar[tuple[str, ...]] = ("run",)
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+
+    def export(self, result: object) -> str:
+        """See ``Exporter.export``."""
+        if isinstance(result, RunResult):
+            return trace_to_json(result)
+        raise _unsupported(self, result)
+
+
+def _unsupported(exporter: Exporter, result: object) -> UnsupportedError:
+    return UnsupportedError(
+        f"exporter {exporter.name!r} has no form for a {type(result).__name__}", accepted=", ".join(exporter.takes)
+    )
