@@ -31,7 +31,7 @@ from fredfw.fabric import Fabric, NodeKind, Topology
 from fredfw.plugin import hookimpl
 from fredfw.plugin.exporter import Exporter
 from fredfw.units import bandwidth, duration
-from fredfw.workloads import GraphBuilder, Parallelism, Workload
+from fredfw.workloads import GraphBuilder, DeviceMesh, Workload
 
 @frozen
 class Tiny(Topology):
@@ -47,8 +47,8 @@ class Step(Workload):
     """Compute, then reduce 1 GB of gradients."""
     name: ClassVar[str] = "step"
     seconds: float = duration("1 s", help="of computation")
-    def parallelism(self, system):
-        return Parallelism(dp=2)
+    def mesh(self, system):
+        return DeviceMesh({"dp": 2})
     def graph(self, system):
         builder = GraphBuilder(2)
         step = builder.compute("step", [0, 1], flops=self.seconds * 989.4e12)  # at the NPU's default peak

@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import evolve, frozen
 import fredfw
-from fredfw import AdmissionPolicy, CollectiveAlgorithm, Exporter, Fabric, NodeKind, Parallelism, Pattern, Placement
+from fredfw import AdmissionPolicy, CollectiveAlgorithm, Exporter, Fabric, NodeKind, DeviceMesh, Pattern, Placement
 from fredfw import Router, Routes, Schedule, SharingPolicy, Topology, Workload, ring_schedule
 
 def say(what, *right):
@@ -89,16 +89,16 @@ class Greedy(SharingPolicy):
 class Away(Placement):
     name: ClassVar[str] = "away"
     says: str = "none"
-    def order(self, fabric, parallelism):
+    def order(self, fabric, mesh):
         return say(self.says)
 
 @frozen
 class Work(Workload):
     name: ClassVar[str] = "work"
-    at: str = "parallelism"
+    at: str = "mesh"
     says: str = "none"
-    def parallelism(self, system):
-        return say(self.says) if self.at == "parallelism" else Parallelism(dp=4)
+    def mesh(self, system):
+        return say(self.says) if self.at == "mesh" else DeviceMesh({"dp": 4})
     def graph(self, system):
         return say(self.says)
     def memory(self, system):
@@ -190,7 +190,7 @@ def test_a_collective_names_the_plugin_at_fault(plugin: Path, arguments: tuple[s
             REDUCE,
             "Greedy.rates() of 'greedy' gives the flows on link npu0->npu1 ",
         ),
-        ("", '"work", at = "parallelism"', "Work.parallelism() of 'work' returned None; expected"),
+        ("", '"work", at = "mesh"', "Work.mesh() of 'work' returned None; expected"),
         ("", '"work", at = "memory", says = "exit"', f"Work.memory() of 'work' {EXITS}"),
         ("", '"work", at = "graph", says = "raise"', f"Work.graph() of 'work' {RAISES}"),
         ("", '"work", at = "graph"', "Work.graph() of 'work' returned None; expected a fredfw.TaskGraph"),

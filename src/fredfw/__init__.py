@@ -76,14 +76,15 @@ from fredfw.simulation import (
     max_min,
 )
 from fredfw.workloads import (
+    DeviceMesh,
     Gemm,
     GraphBuilder,
     Kernels,
     LinearPlacement,
     MegatronPlacement,
     MemoryUse,
+    NestedPlacement,
     Npu,
-    Parallelism,
     Placement,
     SnakePlacement,
     System,
@@ -91,6 +92,7 @@ from fredfw.workloads import (
     TaskKind,
     Work,
     Workload,
+    samples_per_replica,
 )
 
 __version__ = "0.1.0"
@@ -113,6 +115,7 @@ __all__ = [
     "Decision",
     "Decompose",
     "Defaults",
+    "DeviceMesh",
     "Dimension",
     "DimensionOrderRouter",
     "Experiment",
@@ -137,11 +140,11 @@ __all__ = [
     "MegatronPlacement",
     "MemoryUse",
     "MultipathRouter",
+    "NestedPlacement",
     "NodeKind",
     "Npu",
     "OpenAdmission",
     "Operation",
-    "Parallelism",
     "Pattern",
     "Phase",
     "Placement",
@@ -183,6 +186,7 @@ __all__ = [
     "pipelined",
     "product_fabric",
     "ring_schedule",
+    "samples_per_replica",
     "sequence",
     "typing",
     "units",

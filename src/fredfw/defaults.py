@@ -21,7 +21,7 @@ from fredfw.fabric import (
 from fredfw.plugin import hookimpl
 from fredfw.plugin.exporter import Exporter
 from fredfw.simulation.sharing import CircuitPreempt, MaxMin, SharingPolicy, StrictLinks
-from fredfw.workloads import LinearPlacement, MegatronPlacement, Placement, SnakePlacement
+from fredfw.workloads import LinearPlacement, MegatronPlacement, NestedPlacement, Placement, SnakePlacement
 
 if TYPE_CHECKING:
     import click
@@ -42,7 +42,7 @@ def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
 @hookimpl
 def fredfw_placements() -> Sequence[type[Placement]]:
     """Register the placements."""
-    return [LinearPlacement, MegatronPlacement, SnakePlacement]
+    return [LinearPlacement, MegatronPlacement, NestedPlacement, SnakePlacement]
 
 
 @hookimpl

@@ -415,7 +415,7 @@ def test_an_interrupt_before_the_first_cell_is_done_leaves_nothing() -> None:
 @pytest.mark.parametrize(
     ("workload", "changes", "message"),
     [
-        ({"name": "cnn", "dp": 5}, {}, "workloads.late.workload: MP(1)-DP(5)-PP(1) needs 5 NPUs"),
+        ({"name": "cnn", "dp": 5}, {}, "workloads.late.workload: DP(5) needs 5 NPUs"),
         ("cnn", {"npu": {"memory": "1 GB"}}, "workloads.late.workload: needs "),
         ({"name": "microbenchmark", "pattern": "broadcast"}, {}, "fabrics.fred.collectives: no algorithm can do"),
     ],

@@ -13,11 +13,11 @@ import fredfw
 from fredfw import (
     Admission,
     Decision,
+    DeviceMesh,
     Fabric,
     FlowSet,
     Framework,
     GraphBuilder,
-    Parallelism,
     Pattern,
     RunResult,
     Split,
@@ -46,8 +46,8 @@ class Rivals(Workload):
     name: ClassVar[str] = "rivals"
     labels: tuple[str, ...] = ("mp", "dp")
 
-    def parallelism(self, system: System) -> Parallelism:
-        return Parallelism(dp=2)
+    def mesh(self, system: System) -> DeviceMesh:
+        return DeviceMesh({"dp": 2})
 
     def graph(self, system: System) -> TaskGraph:
         builder = GraphBuilder(2)
@@ -364,8 +364,8 @@ def test_a_streaming_run_that_does_not_fit_is_noted(run: Run) -> None:
 # --- What cannot run, and is known not to before anything does.
 
 WRONG: list[tuple[dict[str, Any], Any, str, str]] = [
-    (mesh(), {"name": "cnn", "dp": 5}, "workloads.w.workload", "MP(1)-DP(5)-PP(1) needs 5 NPUs"),
-    (mesh(), {**TINY, "mp": 2, "dp": 2, "pp": 2}, "workloads.w.workload", "MP(2)-DP(2)-PP(2) needs 8 NPUs"),
+    (mesh(), {"name": "cnn", "dp": 5}, "workloads.w.workload", "DP(5) needs 5 NPUs"),
+    (mesh(), {**TINY, "mp": 2, "dp": 2, "pp": 2}, "workloads.w.workload", "MP(2)-PP(2)-DP(2) needs 8 NPUs"),
     (mesh(), {**TINY, "mp": 5}, "workloads.w.workload.mp", "one replica needs 5 x 1 workers"),
     (mesh(), {"name": "microbenchmark", "pattern": "point-to-point"}, "workloads.w.workload.ranks", "among 4 ranks"),
     (

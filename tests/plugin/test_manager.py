@@ -366,7 +366,7 @@ def test_a_name_of_the_core_stays_with_the_core(install: Install) -> None:
     manager = PluginManager.discover(only("acme"))
     core = "a name that plugin 'core' (fredfw "
     with pytest.warns(PluginWarning) as caught:
-        assert manager.placements.names() == ("linear", "megatron", "other", "snake")
+        assert manager.placements.names() == ("linear", "megatron", "nested", "other", "snake")
     (warning,) = caught
     assert str(warning.message).startswith(f"plugin 'acme' (acme 1.0, {file}) registers the placement 'linear', {core}")
     with pytest.warns(PluginWarning) as caught:
@@ -785,7 +785,7 @@ def test_the_core_is_a_plugin_like_others() -> None:
     manager.register(fredfw.defaults, "core")
     assert manager.routers.names() == ("dimension-order", "multipath", "shortest-path", "valiant")
     assert manager.collectives.names() == ("direct",)
-    assert manager.placements.names() == ("linear", "megatron", "snake")
+    assert manager.placements.names() == ("linear", "megatron", "nested", "snake")
     assert manager.sharing_policies.names() == ("circuit-preempt", "max-min", "strict-links")
 
 

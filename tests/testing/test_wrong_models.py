@@ -9,11 +9,11 @@ import pytest
 from attrs import evolve, frozen
 
 from fredfw import (
+    DeviceMesh,
     Fabric,
     GraphBuilder,
     Incidence,
     MemoryUse,
-    Parallelism,
     Pattern,
     Placement,
     SharingPolicy,
@@ -40,8 +40,8 @@ class Steps(Workload):
     dp: int = units.option(4, validator=units.whole(1), help="workers")
     fault: str = units.option("none", help="which")
 
-    def parallelism(self, system: System) -> Parallelism:
-        return Parallelism(dp=self.dp)
+    def mesh(self, system: System) -> DeviceMesh:
+        return DeviceMesh({"dp": self.dp})
 
     def memory(self, system: System) -> MemoryUse:
         return MemoryUse(weights=-1.0 if self.fault == "memory" else 1e9)
@@ -92,7 +92,7 @@ def test_a_sound_workload_passes() -> None:
             "circle",
             "is_acyclic: task 0 ('layer') depends on task 1, which does not come before it; add tasks with Graph",
         ),
-        ("ranks", "workers_fit_the_system: parallelism() says 4 workers, graph() has 5 ranks"),
+        ("ranks", "workers_fit_the_system: mesh() says 4 workers, graph() has 5 ranks"),
         ("idle", "all_ranks_take_part: rank 3 has no part in any task (in all, 1 of 4 ranks)"),
         ("negative", "amounts_are_not_negative: task 0 ('layer') has flops -250000000000.0; finite, and not negative"),
         ("memory", "memory_is_not_negative: memory() says -1.0 bytes of weights"),
@@ -138,7 +138,7 @@ class Wrong(Placement):
 
     fault: str = units.option("none", help="which")
 
-    def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+    def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
         order = np.arange(len(fabric.npus))
         match self.fault:
             case "twice":
@@ -146,28 +146,28 @@ class Wrong(Placement):
             case "beyond":
                 order += 1
             case "few":
-                return order[: parallelism.workers - 1]
+                return order[: mesh.ranks - 1]
             case "moody":
                 return np.random.permutation(order)
         return order
 
-    def assign(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+    def assign(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
         if self.fault == "any":
-            return self.order(fabric, parallelism)
-        return super().assign(fabric, parallelism)
+            return self.order(fabric, mesh)
+        return super().assign(fabric, mesh)
 
 
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        ("twice", "no_npu_is_used_twice: MP(1)-DP(1)-PP(1) on star of 8: NPU 0 is used twice; order() returns [0, 1, "),
+        ("twice", "no_npu_is_used_twice: MP(1)-PP(1)-DP(1) on star of 8: NPU 0 is used twice; order() returns [0, 1, "),
         (
             "beyond",
-            "no_npu_is_used_twice: MP(1)-DP(1)-PP(1) on star of 8: order() returns [1, 2, 3, 4, 5, 6, 7, 8], there",
+            "no_npu_is_used_twice: MP(1)-PP(1)-DP(1) on star of 8: order() returns [1, 2, 3, 4, 5, 6, 7, 8], there",
         ),
         ("few", "order() returns int64 of shape (0,); NPU numbers, one for each of 1 workers or more"),
-        ("moody", "is_deterministic: MP(1)-DP(1)-PP(1) on star of 8: order() returns ["),
-        ("any", "too_many_workers_are_refused: MP(1)-DP(9)-PP(1) is placed on star of 8 all the same; leave that to"),
+        ("moody", "is_deterministic: MP(1)-PP(1)-DP(1) on star of 8: order() returns ["),
+        ("any", "too_many_workers_are_refused: DP(9) is placed on star of 8 all the same; leave that to"),
     ],
 )
 def test_wrong_placements(fault: str, expected: str) -> None:

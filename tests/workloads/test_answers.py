@@ -8,7 +8,7 @@ from attrs import evolve
 
 from fredfw.errors import PluginError
 from fredfw.fabric import Fabric, NodeKind
-from fredfw.workloads import GraphBuilder, LinearPlacement, MemoryUse, Parallelism, Placement, System, Workload, answers
+from fredfw.workloads import DeviceMesh, GraphBuilder, LinearPlacement, MemoryUse, Placement, System, Workload, answers
 
 PAIR = Fabric("pair", np.full(2, NodeKind.NPU), [0, 1], [1, 0], 1.0, 0.0, 0.0)
 
@@ -25,13 +25,13 @@ class Says(Workload):
     def __init__(self, answer: Any) -> None:
         self.answer = answer
 
-    def parallelism(self, system: System) -> Any:
+    def mesh(self, system: System) -> Any:
         if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
 
-    memory = parallelism
-    graph = parallelism
+    memory = mesh
+    graph = mesh
 
 
 FAILS: list[tuple[Any, str]] = [
@@ -39,7 +39,7 @@ FAILS: list[tuple[Any, str]] = [
     (ZeroDivisionError("x"), "fails: ZeroDivisionError: x"),
 ]
 WRONG: dict[str, list[tuple[Any, str]]] = {
-    "parallelism": [(None, "returned None; expected a fredfw.Parallelism"), *FAILS],
+    "mesh": [(None, "returned None; expected a fredfw.DeviceMesh"), *FAILS],
     "memory": [
         (None, "returned None; expected a fredfw.MemoryUse"),
         (MemoryUse(weights=np.nan), "returned weights of nan; expected bytes"),
@@ -88,17 +88,17 @@ def test_wrong_places_are_refused(answer: Any, message: str) -> None:
     class Anywhere(Placement):
         name = "anywhere"
 
-        def order(self, fabric: Fabric, parallelism: Parallelism) -> Any:
+        def order(self, fabric: Fabric, mesh: DeviceMesh) -> Any:
             if isinstance(answer, BaseException):
                 raise answer
             return answer
 
     with pytest.raises(PluginError) as caught:
-        answers.places(Anywhere(), PAIR, Parallelism(dp=2))
+        answers.places(Anywhere(), PAIR, DeviceMesh({"dp": 2}))
     assert "Anywhere.order() of 'anywhere' " in str(caught.value)
     assert message in str(caught.value)
 
 
 def test_right_answers_pass() -> None:
-    assert answers.places(LinearPlacement(), PAIR, Parallelism(dp=2)).tolist() == [0, 1]
+    assert answers.places(LinearPlacement(), PAIR, DeviceMesh({"dp": 2})).tolist() == [0, 1]
     assert answers.graph(Says(graph()), System(2), 2).ranks == 2

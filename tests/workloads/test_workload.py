@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from fredfw import GraphBuilder, Parallelism, System, TaskGraph, Work, Workload
+from fredfw import DeviceMesh, GraphBuilder, System, TaskGraph, Work, Workload
 from fredfw.errors import InputError
 
 
 class Old(Workload):
     """Knows nothing of work and notes, as plugins that were written before there were any."""
 
-    def parallelism(self, system: System) -> Parallelism:
-        return Parallelism()
+    def mesh(self, system: System) -> DeviceMesh:
+        return DeviceMesh({})
 
     def graph(self, system: System) -> TaskGraph:
         return GraphBuilder(1).build()

@@ -191,9 +191,9 @@ class Runner:
         system = System(len(npus), len(bench.fabric.controllers))
         work = f"workloads.{workload.name}.workload"
         with self._placed(work):
-            parallelism = workload_answers.parallelism(workload.workload, system)
+            mesh = workload_answers.mesh(workload.workload, system)
         try:
-            places = workload_answers.places(placement, bench.fabric, parallelism)
+            places = workload_answers.places(placement, bench.fabric, mesh)
         except InputError as error:
             # The placement does not support the fabric, or the workload has too many workers.
             key = f"fabrics.{fabric.name}.placement" if isinstance(error, UnsupportedError) else work
@@ -201,7 +201,7 @@ class Runner:
         with self._placed(work):
             memory = workload_answers.memory(workload.workload, system)
             self._check_memory(memory, self._experiment.npu_of(fabric))
-            graph = self._graph(workload, system, parallelism.workers)
+            graph = self._graph(workload, system, mesh.ranks)
             trained = workload_answers.work(workload.workload, system)
             omissions = workload_answers.omissions(workload.workload, system)
             notes = (*workload_answers.notes(workload.workload, system), *omissions)

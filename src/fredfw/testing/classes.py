@@ -24,7 +24,7 @@ from fredfw.testing.sharing import SHARING, SharingCase
 from fredfw.testing.topology import TOPOLOGY, TopologyCase
 from fredfw.testing.transport import TRANSPORT, TransportCase
 from fredfw.testing.workload import SYSTEM, WORKLOAD, WorkloadCase
-from fredfw.workloads import Parallelism, Placement, System, Workload
+from fredfw.workloads import DeviceMesh, Placement, System, Workload
 
 T = TypeVar("T", bound="type[_Tests]")
 
@@ -212,20 +212,19 @@ class PlacementTests(_Tests):
     Attributes:
         placements: What to test.
         fabrics: Where workers are placed; the kit's own fabrics where none are given.
-        parallelisms: Workers to place, where there are NPUs for them.
+        meshes: Workers to place, where there are NPUs for them.
     """
 
     placements: ClassVar[Sequence[Placement]] = ()
     fabrics: ClassVar[Sequence[Fabric]] = ()
-    parallelisms: ClassVar[Sequence[Parallelism]] = PARALLELISMS
+    meshes: ClassVar[Sequence[DeviceMesh]] = PARALLELISMS
 
     @classmethod
     def cases(cls) -> Iterator[PlacementCase]:
         """See ``_Tests.cases``."""
         fabrics = cls.fabrics or standard()
         return (
-            PlacementCase(subject=one, plugin=cls.plugin, fabrics=fabrics, parallelisms=cls.parallelisms)
-            for one in cls.placements
+            PlacementCase(subject=one, plugin=cls.plugin, fabrics=fabrics, meshes=cls.meshes) for one in cls.placements
         )
 
 

@@ -24,7 +24,7 @@ from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_a
 from fredfw.testing.fabrics import grid, star
 from fredfw.testing.process import digest, same_elsewhere
 from fredfw.units import option
-from fredfw.workloads import GraphBuilder, Parallelism, System, TaskGraph, Work, Workload
+from fredfw.workloads import DeviceMesh, GraphBuilder, System, TaskGraph, Work, Workload
 
 Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep
 _CLASSES = dict(zip(KINDS, (RunResult, Comparison, CollectiveResult, CollectiveSweep), strict=True))
@@ -61,10 +61,7 @@ def takes_are_kinds(case: ExporterCase) -> None:
 
 
 def gives_text_or_bytes(case: ExporterCase) -> None:
-    """Of some result it gives text, which UTF-8 can hold, or bytes; others it refuses with ``UnsupportedError``.
-
-    One that fills a directory gives such contents by the names of files.
-    """
+    """Of some result it gives text, which UTF-8 can hold, or bytes, by names for a directory; others it refuses."""
     if not case.contents:
         raise ConformanceError("every result is refused; give results= that it exports")
     for result, content in case.contents:
@@ -195,10 +192,10 @@ class _Step(Workload):
 
     name: ClassVar[str] = "kit-step"
 
-    def parallelism(self, system: System) -> Parallelism:
-        """See ``Workload.parallelism``."""
+    def mesh(self, system: System) -> DeviceMesh:
+        """See ``Workload.mesh``."""
         del system
-        return Parallelism(dp=4)
+        return DeviceMesh({"dp": 4})
 
     def work(self, system: System) -> Work:
         """See ``Workload.work``."""

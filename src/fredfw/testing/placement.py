@@ -13,7 +13,7 @@ from fredfw.testing.common import COMMON, Case
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
 from fredfw.testing.fabrics import standard
 from fredfw.testing.process import digest, same_elsewhere
-from fredfw.workloads import Parallelism, Placement
+from fredfw.workloads import DeviceMesh, Placement
 
 
 @frozen(eq=False, kw_only=True)
@@ -22,28 +22,28 @@ class PlacementCase(Case[Placement]):
 
     Args:
         fabrics: With any number of NPUs.
-        parallelisms: Workers to place where there are NPUs for them.
+        meshes: Workers to place where there are NPUs for them.
     """
 
     fabrics: Sequence[Fabric]
-    parallelisms: Sequence[Parallelism]
+    meshes: Sequence[DeviceMesh]
 
-    def asked(self) -> Iterator[tuple[Fabric, Parallelism, str]]:
+    def asked(self) -> Iterator[tuple[Fabric, DeviceMesh, str]]:
         """Yield what the placement is asked, and that in words."""
         for fabric in self.fabrics:
-            for one in self.parallelisms:
-                if one.workers <= len(fabric.npus):
+            for one in self.meshes:
+                if one.ranks <= len(fabric.npus):
                     yield fabric, one, f"{one} on {fabric.name}"
 
 
 def no_npu_is_used_twice(case: PlacementCase) -> None:
     """Every worker gets an NPU of its own that exists."""
-    for fabric, parallelism, what in case.asked():
-        npus = case.subject.order(fabric, parallelism)
-        if npus.ndim != 1 or not np.issubdtype(npus.dtype, np.integer) or len(npus) < parallelism.workers:
+    for fabric, mesh, what in case.asked():
+        npus = case.subject.order(fabric, mesh)
+        if npus.ndim != 1 or not np.issubdtype(npus.dtype, np.integer) or len(npus) < mesh.ranks:
             raise ConformanceError(
                 f"{what}: order() returns {npus.dtype} of shape {npus.shape}; NPU numbers, one for each of "
-                f"{parallelism.workers} workers or more"
+                f"{mesh.ranks} workers or more"
             )
         numbers, counts = np.unique(npus, return_counts=True)
         if (counts > 1).any():
@@ -57,7 +57,7 @@ def no_npu_is_used_twice(case: PlacementCase) -> None:
 def too_many_workers_are_refused(case: PlacementCase) -> None:
     """More workers than NPUs are an ``InputError``."""
     for fabric in case.fabrics:
-        too_many = Parallelism(mp=1, dp=len(fabric.npus) + 1, pp=1)
+        too_many = DeviceMesh({"dp": len(fabric.npus) + 1})
         try:
             case.subject.assign(fabric, too_many)
         except InputError:
@@ -67,10 +67,10 @@ def too_many_workers_are_refused(case: PlacementCase) -> None:
 
 def is_deterministic(case: PlacementCase) -> None:
     """It gives the same NPUs when it is asked again."""
-    for seed, (fabric, parallelism, what) in enumerate(case.asked()):
-        first = case.subject.order(fabric, parallelism)
+    for seed, (fabric, mesh, what) in enumerate(case.asked()):
+        first = case.subject.order(fabric, mesh)
         with seeded(seed):
-            second = case.subject.order(fabric, parallelism)
+            second = case.subject.order(fabric, mesh)
         if not np.array_equal(first, second):
             raise ConformanceError(
                 f"{what}: order() returns {first.tolist()} and then {second.tolist()}; random numbers need a seed that "
@@ -85,25 +85,25 @@ def is_the_same_in_another_process(case: PlacementCase) -> None:
 
 def observed(placement: Placement) -> str:
     """Return a digest of where workers go on the kit's own fabrics."""
-    case = PlacementCase(subject=placement, fabrics=standard(), parallelisms=PARALLELISMS)
+    case = PlacementCase(subject=placement, fabrics=standard(), meshes=PARALLELISMS)
     places: list[object] = []
-    for fabric, parallelism, _ in case.asked():
+    for fabric, mesh, _ in case.asked():
         try:
-            places.append(placement.order(fabric, parallelism))
+            places.append(placement.order(fabric, mesh))
         except FredfwError as error:  # a placement may be for certain fabrics
             places.append(str(error))
     return digest(places)
 
 
 PARALLELISMS = (
-    Parallelism(1, 1, 1),
-    Parallelism(2, 1, 1),
-    Parallelism(1, 3, 1),
-    Parallelism(2, 1, 2),
-    Parallelism(2, 2, 2),
-    Parallelism(1, 8, 1),
-    Parallelism(3, 3, 1),
-    Parallelism(4, 1, 5),
+    DeviceMesh({"mp": 1, "pp": 1, "dp": 1}),
+    DeviceMesh({"mp": 2, "pp": 1, "dp": 1}),
+    DeviceMesh({"mp": 1, "pp": 1, "dp": 3}),
+    DeviceMesh({"mp": 2, "pp": 2, "dp": 1}),
+    DeviceMesh({"mp": 2, "pp": 2, "dp": 2}),
+    DeviceMesh({"mp": 1, "pp": 1, "dp": 8}),
+    DeviceMesh({"mp": 3, "pp": 1, "dp": 3}),
+    DeviceMesh({"mp": 4, "pp": 5, "dp": 1}),
 )
 
 PLACEMENT: Sequence[Check[PlacementCase]] = (
@@ -119,7 +119,7 @@ def check_placement(
     placement: Placement,
     *,
     fabrics: Sequence[Fabric] = (),
-    parallelisms: Sequence[Parallelism] = PARALLELISMS,
+    meshes: Sequence[DeviceMesh] = PARALLELISMS,
     plugin: object = None,
     expected_failures: Mapping[str, str] = NOTHING,
 ) -> None:
@@ -128,5 +128,5 @@ def check_placement(
     Raises:
         ConformanceError: It breaks the contract.
     """
-    case = PlacementCase(subject=placement, plugin=plugin, fabrics=fabrics or standard(), parallelisms=parallelisms)
+    case = PlacementCase(subject=placement, plugin=plugin, fabrics=fabrics or standard(), meshes=meshes)
     check_all(f"placement {case}", case, PLACEMENT, expected_failures)

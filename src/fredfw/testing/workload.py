@@ -94,10 +94,10 @@ def is_acyclic(case: WorkloadCase) -> None:
 
 
 def workers_fit_the_system(case: WorkloadCase) -> None:
-    """The graph has the workers that ``parallelism`` says, and there are NPUs for them."""
-    workers = case.subject.parallelism(case.system).workers
+    """The graph has the workers that ``mesh`` says, and there are NPUs for them."""
+    workers = case.subject.mesh(case.system).ranks
     if case.graph.ranks != workers:
-        raise ConformanceError(f"parallelism() says {workers} workers, graph() has {case.graph.ranks} ranks")
+        raise ConformanceError(f"mesh() says {workers} workers, graph() has {case.graph.ranks} ranks")
     if workers > case.system.npus:
         raise ConformanceError(f"there are {workers} workers for {case.system.npus} NPUs; give a larger system=")
 

@@ -3,19 +3,20 @@
 from fredfw.workloads.compute import Npu
 from fredfw.workloads.graph import GraphBuilder, TaskGraph, TaskKind
 from fredfw.workloads.kernels import Gemm, Kernels
-from fredfw.workloads.parallelism import Parallelism
-from fredfw.workloads.placement import LinearPlacement, MegatronPlacement, Placement, SnakePlacement
-from fredfw.workloads.workload import MemoryUse, System, Work, Workload
+from fredfw.workloads.mesh import DeviceMesh
+from fredfw.workloads.placement import LinearPlacement, MegatronPlacement, NestedPlacement, Placement, SnakePlacement
+from fredfw.workloads.workload import MemoryUse, System, Work, Workload, samples_per_replica
 
 __all__ = [
+    "DeviceMesh",
     "Gemm",
     "GraphBuilder",
     "Kernels",
     "LinearPlacement",
     "MegatronPlacement",
     "MemoryUse",
+    "NestedPlacement",
     "Npu",
-    "Parallelism",
     "Placement",
     "SnakePlacement",
     "System",
@@ -23,4 +24,5 @@ __all__ = [
     "TaskKind",
     "Work",
     "Workload",
+    "samples_per_replica",
 ]

@@ -13,24 +13,24 @@ from fredfw.answers import Asking, brief
 from fredfw.fabric import Fabric
 from fredfw.typing import IntArray
 from fredfw.workloads.graph import TaskGraph
-from fredfw.workloads.parallelism import Parallelism
+from fredfw.workloads.mesh import DeviceMesh
 from fredfw.workloads.placement import Placement, check_places
 from fredfw.workloads.workload import MemoryUse, System, Work, Workload
 
 _PER_TASK = ("labels", "flops", "bytes", "seconds", "patterns", "members", "controllers", "names", "blocks", "repeats")
 
 
-def parallelism(workload: Workload, system: System) -> Parallelism:
+def mesh(workload: Workload, system: System) -> DeviceMesh:
     """Return how many workers ``workload`` has, and how they are grouped.
 
     Raises:
         PluginError: It fails, or does not return that.
     """
-    asked = Asking(workload, "parallelism")
+    asked = Asking(workload, "mesh")
     with asked:
-        answer: object = workload.parallelism(system)
-    if not isinstance(answer, Parallelism):
-        raise asked.unexpected(answer, "a fredfw.Parallelism")
+        answer: object = workload.mesh(system)
+    if not isinstance(answer, DeviceMesh):
+        raise asked.unexpected(answer, "a fredfw.DeviceMesh")
     return answer
 
 
@@ -105,7 +105,7 @@ def graph(workload: Workload, system: System, workers: int) -> TaskGraph:
     if not isinstance(answer, TaskGraph):
         raise asked.unexpected(answer, "a fredfw.TaskGraph")
     if answer.ranks != workers:
-        raise asked.wrong(f"returned a graph of {answer.ranks} ranks", f"{workers}, as parallelism() says")
+        raise asked.wrong(f"returned a graph of {answer.ranks} ranks", f"{workers}, as mesh() says")
     tasks = len(answer)
     limits.check("tasks", tasks)
     for name in _PER_TASK:
@@ -126,7 +126,7 @@ def graph(workload: Workload, system: System, workers: int) -> TaskGraph:
     return answer
 
 
-def places(placement: Placement, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+def places(placement: Placement, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
     """Return the ``(workers,)`` NPU number of each rank.
 
     Raises:
@@ -135,5 +135,5 @@ def places(placement: Placement, fabric: Fabric, parallelism: Parallelism) -> In
     """
     asked = Asking(placement, "assign")
     with asked:
-        answer: object = placement.assign(fabric, parallelism)
-    return check_places(asked, answer, parallelism.workers, len(fabric.npus))
+        answer: object = placement.assign(fabric, mesh)
+    return check_places(asked, answer, mesh.ranks, len(fabric.npus))

@@ -9,10 +9,11 @@ import numpy as np
 from attrs import frozen
 
 from fredfw.answers import Asking
-from fredfw.errors import InputError
+from fredfw.errors import InputError, nearest
 from fredfw.fabric import Fabric
 from fredfw.typing import IntArray
-from fredfw.workloads.parallelism import Parallelism
+from fredfw.units import option
+from fredfw.workloads.mesh import DeviceMesh
 
 
 class Placement(ABC):
@@ -21,25 +22,25 @@ class Placement(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+    def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
         """Return ``(workers or more,)`` NPU numbers: rank ``r`` goes to the ``r``-th. No NPU may appear twice."""
 
-    def assign(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+    def assign(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
         """Return the ``(workers,)`` NPU number of each rank.
 
         Raises:
             InputError: There are more workers than NPUs.
         """
         npus = len(fabric.npus)
-        if parallelism.workers > npus:
+        if mesh.ranks > npus:
             raise InputError(
-                f"{parallelism} needs {parallelism.workers} NPUs, but fabric {fabric.name!r} has {npus}",
-                accepted=f"MP x DP x PP of at most {npus}",
+                f"{mesh} needs {mesh.ranks} NPUs, but fabric {fabric.name!r} has {npus}",
+                accepted=f"axes whose product is at most {npus}",
             )
         asked = Asking(self, "order")
         with asked:
-            answer: object = self.order(fabric, parallelism)
-        return check_places(asked, answer, parallelism.workers, npus)[: parallelism.workers]
+            answer: object = self.order(fabric, mesh)
+        return check_places(asked, answer, mesh.ranks, npus)[: mesh.ranks]
 
 
 def check_places(asked: Asking, answer: object, workers: int, npus: int) -> IntArray:
@@ -63,9 +64,9 @@ class LinearPlacement(Placement):
 
     name: ClassVar[str] = "linear"
 
-    def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+    def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
         """See ``Placement.order``."""
-        del parallelism
+        del mesh
         return np.arange(len(fabric.npus))
 
 
@@ -76,15 +77,40 @@ def placement_of(fabric: Fabric) -> Placement:
 
 @frozen
 class MegatronPlacement(Placement):
-    """MP groups on consecutive NPUs, then data-parallel replicas, then pipeline stages (Megatron-LM's order)."""
+    """Pipeline stages outermost, all other axes in their order: MP groups, then replicas (Megatron-LM's order)."""
 
     name: ClassVar[str] = "megatron"
 
-    def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+    def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
         """See ``Placement.order``."""
         del fabric
-        numbers = np.arange(parallelism.workers, dtype=np.intp)
-        return numbers.reshape(parallelism.pp, parallelism.dp, parallelism.mp).swapaxes(0, 1).ravel()
+        return np.argsort(mesh.groups(*(axis for axis in mesh.axes if axis != "pp")).ravel())
+
+
+@frozen
+class NestedPlacement(Placement):
+    """Axes of the workload nested in another order, such as data-parallel groups on consecutive NPUs."""
+
+    name: ClassVar[str] = "nested"
+
+    axes: tuple[str, ...] = option(help="axes of the workload, the innermost first; others follow in their own order")
+
+    def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
+        """See ``Placement.order``.
+
+        Raises:
+            InputError: The workload has no such axis, or an axis is named twice.
+        """
+        del fabric
+        for index, axis in enumerate(self.axes):
+            if axis not in mesh.axes:
+                message = f"the workload has no axis {axis!r}{nearest(axis, mesh.axes)}"
+                raise InputError(message, key=f"axes[{index}]", accepted=", ".join(mesh.axes) or "no axes")
+            if axis in self.axes[:index]:
+                raise InputError(f"{axis!r} is named twice", key=f"axes[{index}]", accepted="each axis once")
+        outermost = list(mesh.axes)[::-1]
+        nested = [*(axis for axis in outermost if axis not in self.axes), *reversed(self.axes)]
+        return np.argsort(mesh.grid.transpose([outermost.index(axis) for axis in nested]).ravel())
 
 
 @frozen
@@ -96,9 +122,9 @@ class SnakePlacement(Placement):
 
     name: ClassVar[str] = "snake"
 
-    def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+    def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
         """See ``Placement.order``."""
-        del parallelism
+        del mesh
         if fabric.coordinates is None:
             return np.arange(len(fabric.npus))
         # Outermost level first; a level runs backwards wherever the (reflected) number so far is odd.

@@ -8,9 +8,10 @@ from typing import ClassVar
 from attrs import field, frozen
 from attrs.converters import optional
 
+from fredfw.errors import InputError
 from fredfw.units import at_least, whole
 from fredfw.workloads.graph import TaskGraph
-from fredfw.workloads.parallelism import Parallelism
+from fredfw.workloads.mesh import DeviceMesh
 
 
 @frozen
@@ -80,14 +81,30 @@ class Work:
         return self.tokens / self.samples if self.tokens is not None and self.samples else None
 
 
+def samples_per_replica(global_batch: int, replicas: int) -> int:
+    """Return the samples of each replica, where all ``replicas`` together train ``global_batch`` samples.
+
+    Raises:
+        InputError: They cannot be divided evenly; names the key ``global_batch``.
+    """
+    share, rest = divmod(global_batch, replicas)
+    if rest:
+        raise InputError(
+            f"{global_batch} samples cannot be divided evenly among {replicas} replicas",
+            key="global_batch",
+            accepted=f"a multiple of {replicas}",
+        )
+    return share
+
+
 class Workload(ABC):
     """Describes one training iteration; plugins derive attrs classes from it, whose fields are the configuration."""
 
     name: ClassVar[str]
 
     @abstractmethod
-    def parallelism(self, system: System) -> Parallelism:
-        """Return how many workers there are and how they are grouped."""
+    def mesh(self, system: System) -> DeviceMesh:
+        """Return the ranks along the axes of the workload, such as ``DeviceMesh({"tp": 8, "dp": 4})``."""
 
     @abstractmethod
     def graph(self, system: System) -> TaskGraph:

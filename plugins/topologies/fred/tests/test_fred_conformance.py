@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import fredfw_topology_fred
-from fredfw import Parallelism
+from fredfw import DeviceMesh
 from fredfw.testing import AdmissionTests, PlacementTests, RouterTests, TopologyTests
 from fredfw_topology_fred import Fred, RoutablePlacement, UpDownRouter
 
@@ -28,4 +28,9 @@ class TestRoutable(PlacementTests):
     plugin = fredfw_topology_fred
     placements = (RoutablePlacement(), RoutablePlacement(seed=1))
     fabrics = (Fred().build(), Fred(arity=(3, 2), io_controllers=2).build())
-    parallelisms = (Parallelism(1, 1, 1), Parallelism(2, 1, 2), Parallelism(2, 3, 1), Parallelism(4, 5, 1))
+    meshes = (
+        DeviceMesh({"mp": 1, "pp": 1, "dp": 1}),
+        DeviceMesh({"mp": 2, "pp": 2, "dp": 1}),
+        DeviceMesh({"mp": 2, "pp": 1, "dp": 3}),
+        DeviceMesh({"mp": 4, "pp": 1, "dp": 5}),
+    )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fredfw import Fabric, OpenAdmission, Parallelism, Placement
+from fredfw import DeviceMesh, Fabric, OpenAdmission, Placement
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.typing import IntArray
 from fredfw.workloads import LinearPlacement
@@ -49,10 +49,10 @@ def test_number_of_strategies(npus: int, up_to: int, exactly: int) -> None:
 
 
 def test_strategies_are_all_triples_the_smallest_first() -> None:
-    found = [(one.mp, one.dp, one.pp) for one in strategies(20)]
+    found = [tuple(map(one.size, ("mp", "dp", "pp"))) for one in strategies(20)]
     assert sorted(found) == [one for one in product(range(1, 21), repeat=3) if np.prod(one) <= 20]
     assert [np.prod(one) for one in found] == sorted(np.prod(one) for one in found)
-    assert [(one.mp, one.dp, one.pp) for one in strategies(20, whole=True)] == [
+    assert [tuple(map(one.size, ("mp", "dp", "pp"))) for one in strategies(20, whole=True)] == [
         one for one in found if np.prod(one) == 20
     ]
 
@@ -66,7 +66,7 @@ def all_reduces(*groups: tuple[int, ...]) -> tuple[Stream, ...]:
 
 def test_phases_of_a_small_strategy() -> None:
     # Rank mp + 2 (pp + 2 dp): MP groups are consecutive, stages two apart, replicas four apart.
-    assert list(phases(Parallelism(mp=2, dp=2, pp=2))) == [
+    assert list(phases(DeviceMesh({"mp": 2, "pp": 2, "dp": 2}))) == [
         (MP, all_reduces((0, 1), (2, 3), (4, 5), (6, 7))),
         (DP, all_reduces((0, 4), (1, 5), (2, 6), (3, 7))),
         # One member of a stage to all of the next one, in each replica, and back.
@@ -90,16 +90,16 @@ def test_phases_of_a_small_strategy() -> None:
     ],
 )
 def test_only_groups_of_two_or_more_communicate(mp: int, dp: int, pp: int, names: list[str]) -> None:
-    assert [name for name, _ in phases(Parallelism(mp, dp, pp))] == names
+    assert [name for name, _ in phases(DeviceMesh({"mp": mp, "pp": pp, "dp": dp}))] == names
 
 
-@given(st.builds(Parallelism, st.integers(1, 4), st.integers(1, 4), st.integers(1, 4)))
-def test_streams_of_a_phase_have_no_input_and_no_output_in_common(parallelism: Parallelism) -> None:
-    for _, streams in phases(parallelism):
+@given(st.fixed_dictionaries({axis: st.integers(1, 4) for axis in ("mp", "pp", "dp")}).map(DeviceMesh))
+def test_streams_of_a_phase_have_no_input_and_no_output_in_common(mesh: DeviceMesh) -> None:
+    for _, streams in phases(mesh):
         for side in zip(*streams, strict=True):
             ranks = [rank for one in side for rank in one]
             assert len(ranks) == len(set(ranks))
-            assert set(ranks) <= set(range(parallelism.workers))
+            assert set(ranks) <= set(range(mesh.ranks))
 
 
 # --- the answer for the paper's wafer
@@ -108,7 +108,7 @@ def test_streams_of_a_phase_have_no_input_and_no_output_in_common(parallelism: P
 def test_three_middle_switches_are_enough_for_20_npus() -> None:
     # That every one of these phases is also delivered, by execution, is in test_fred_ports.py.
     answer = checked(3)
-    kinds = [(one.mp > 1, one.dp > 1, one.pp) for one in strategies(20)]
+    kinds = [(one.size("mp") > 1, one.size("dp") > 1, one.size("pp")) for one in strategies(20)]
     number = sum(mp + dp + 2 * (pp > 1) + (mp and dp) * (pp - 1) for mp, dp, pp in kinds)
     assert answer == Check(m=3, placement="linear", strategies=152, phases=number, findings=())
     assert answer.routable == 152
@@ -148,7 +148,7 @@ def possible(m: int, ports: int, flows: frozenset[SwitchFlow]) -> bool:
 
 def test_two_middle_switches_are_not() -> None:
     answer = checked(2)
-    assert answer.findings[0].parallelism == Parallelism(mp=1, dp=2, pp=5)
+    assert answer.findings[0].strategy == DeviceMesh({"mp": 1, "pp": 5, "dp": 2})
     # Its DP groups are NPUs {i, i + 5}. On L2 microswitch p // 2 has the ports p of the pairs 0-1, 2-3, and so on, so
     # the groups meet in a cycle of five, which cannot have two colours.
     flows = asked(Fred(middle_switches=2).build(), all_reduces((0, 5), (1, 6), (2, 7), (3, 8), (4, 9)))[25]
@@ -158,7 +158,7 @@ def test_two_middle_switches_are_not() -> None:
     text = "L2.0: FRED_2(20): {0,5}->{0,5}, {1,6}->{1,6}, {2,7}->{2,7}, {3,8}->{3,8}, {4,9}->{4,9} cannot be routed"
     assert answer.findings[0].conflict.startswith(text)
     assert (answer.findings[0].phase, answer.findings[0].proven) == (DP, True)
-    assert answer.findings[1].parallelism == Parallelism(mp=5, dp=2, pp=1)
+    assert answer.findings[1].strategy == DeviceMesh({"mp": 5, "pp": 1, "dp": 2})
 
 
 def test_the_conflicts_of_two_middle_switches_are_there_and_no_others() -> None:
@@ -168,11 +168,11 @@ def test_the_conflicts_of_two_middle_switches_are_there_and_no_others() -> None:
     assert (answer.routable, all(finding.proven for finding in answer.findings)) == (152 - 29, True)
     fabric = Fred(middle_switches=2).build()
     ports = circuits(fabric).ports.ports
-    stuck = {(finding.parallelism, finding.phase) for finding in answer.findings}
-    for parallelism in strategies(20):
-        for name, streams in phases(parallelism):
+    stuck = {(finding.strategy, finding.phase) for finding in answer.findings}
+    for mesh in strategies(20):
+        for name, streams in phases(mesh):
             flows = asked(fabric, streams)
-            if (parallelism, name) in stuck:
+            if (mesh, name) in stuck:
                 assert not all(possible(2, ports[switch], frozenset(some)) for switch, some in flows.items())
                 continue
             for switch, some in flows.items():
@@ -229,15 +229,17 @@ def test_places_decide(places: list[int]) -> None:
 
 def test_a_placement_without_a_place_is_a_finding() -> None:
     class Nowhere(LinearPlacement):
-        def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
-            if parallelism.pp == 2:
+        def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
+            if mesh.size("pp") == 2:
                 raise UnsupportedError("no place for two stages")
-            return super().order(fabric, parallelism)
+            return super().order(fabric, mesh)
 
-    answer = check(Fred().build(), Nowhere(), [Parallelism(pp=1), Parallelism(pp=2), Parallelism(dp=2, pp=2)])
+    answer = check(
+        Fred().build(), Nowhere(), [DeviceMesh({"pp": 1}), DeviceMesh({"pp": 2}), DeviceMesh({"pp": 2, "dp": 2})]
+    )
     assert answer.findings == tuple(
         Finding(one, NO_PLACE, "no place for two stages", proven=False)
-        for one in (Parallelism(pp=2), Parallelism(dp=2, pp=2))
+        for one in (DeviceMesh({"pp": 2}), DeviceMesh({"pp": 2, "dp": 2}))
     )
     assert (answer.strategies, answer.routable, answer.phases) == (3, 1, 0)
 
@@ -251,4 +253,4 @@ def test_fabrics_without_fred_switches_are_refused() -> None:
 
 def test_more_workers_than_npus_are_refused() -> None:
     with pytest.raises(InputError, match="needs 21 NPUs"):
-        check(Fred().build(), LinearPlacement(), [Parallelism(mp=3, dp=7)])
+        check(Fred().build(), LinearPlacement(), [DeviceMesh({"mp": 3, "dp": 7})])

@@ -9,7 +9,7 @@ import pytest
 from attrs import define
 
 import fredfw_topology_fred as plugin
-from fredfw import Fabric, Framework, OpenAdmission, Parallelism
+from fredfw import DeviceMesh, Fabric, Framework, OpenAdmission
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.workloads import LinearPlacement
 from fredfw_topology_fred import Fred, RoutablePlacement
@@ -17,7 +17,7 @@ from fredfw_topology_fred.circuits import Circuits, Conflict
 from fredfw_topology_fred.feasibility import Switching, check
 from fredfw_topology_fred.placement import _nestings
 from fredfw_topology_fred.ports import SwitchFlows
-from fredfw_topology_fred.strategies import phases, strategies
+from fredfw_topology_fred.strategies import name, phases, strategies
 from fredfw_topology_fred.switch import RoutingConflict
 
 
@@ -25,15 +25,15 @@ def fred(m: int = 2, **fields: Any) -> Fabric:
     return Fred(middle_switches=m, **fields).build()
 
 
-def conflicts(fabric: Fabric, parallelism: Parallelism, order: Any) -> list[str]:
+def conflicts(fabric: Fabric, mesh: DeviceMesh, order: Any) -> list[str]:
     """The phases that meet a conflict."""
     switching = Switching.of(fabric)
-    return [name for name, streams in phases(parallelism) if switching.conflict(streams, np.asarray(order)) is not None]
+    return [name for name, streams in phases(mesh) if switching.conflict(streams, np.asarray(order)) is not None]
 
 
 # What two middle switches cannot route in NPU order, and the way in which the search finds a place.
-NESTED = Parallelism(mp=1, dp=2, pp=5)
-EXCHANGED = Parallelism(mp=3, dp=5, pp=1)
+NESTED = DeviceMesh({"mp": 1, "pp": 5, "dp": 2})
+EXCHANGED = DeviceMesh({"mp": 3, "pp": 1, "dp": 5})
 
 
 def test_it_is_registered() -> None:
@@ -43,36 +43,36 @@ def test_it_is_registered() -> None:
 
 def test_npu_order_stays_where_it_routes() -> None:
     fabric = fred()
-    stuck = {finding.parallelism for finding in check(fabric, LinearPlacement(), strategies(20)).findings}
-    for parallelism in strategies(20):
-        if parallelism not in stuck:
-            assert RoutablePlacement().order(fabric, parallelism).tolist() == list(range(20))
+    stuck = {finding.strategy for finding in check(fabric, LinearPlacement(), strategies(20)).findings}
+    for mesh in strategies(20):
+        if mesh not in stuck:
+            assert RoutablePlacement().order(fabric, mesh).tolist() == list(range(20))
 
 
 def test_all_that_two_middle_switches_cannot_route_in_npu_order_gets_another() -> None:
     fabric = fred()
-    stuck = {finding.parallelism for finding in check(fabric, LinearPlacement(), strategies(20)).findings}
+    stuck = {finding.strategy for finding in check(fabric, LinearPlacement(), strategies(20)).findings}
     assert {NESTED, EXCHANGED} <= stuck
-    for parallelism in stuck:
-        assert conflicts(fabric, parallelism, np.arange(20)) == ["dp"]
-        order = RoutablePlacement().order(fabric, parallelism)
+    for mesh in stuck:
+        assert conflicts(fabric, mesh, np.arange(20)) == ["dp"]
+        order = RoutablePlacement().order(fabric, mesh)
         assert sorted(order.tolist()) == list(range(20))
-        assert conflicts(fabric, parallelism, order) == []
+        assert conflicts(fabric, mesh, order) == []
         # Again, and on a fabric that remembers nothing.
         for other in (fabric, fred()):
-            assert RoutablePlacement().order(other, parallelism).tolist() == order.tolist()
+            assert RoutablePlacement().order(other, mesh).tolist() == order.tolist()
 
 
 def test_data_parallel_neighbours_need_no_search() -> None:
     # With DP innermost the groups {i, i + 5} become {2i, 2i + 1}: each has a microswitch of L2 for itself.
     order = RoutablePlacement(exchanges=0).order(fred(), NESTED)
-    groups = order[NESTED.dp_groups()]
+    groups = order[NESTED.groups("dp")]
     assert sorted(map(sorted, groups.tolist())) == [[2 * i, 2 * i + 1] for i in range(5)]
 
 
 def test_nestings_are_the_six_there_are() -> None:
     # From one member of a group to the next it is 1 NPU if its kind is innermost, then the size of that, and so on.
-    split = Parallelism(mp=2, dp=3, pp=5)
+    split = DeviceMesh({"mp": 2, "pp": 5, "dp": 3})
     sizes = {"mp": 2, "dp": 3, "pp": 5}
     expected = set()
     for inner, middle, outer in permutations(sizes):
@@ -81,7 +81,7 @@ def test_nestings_are_the_six_there_are() -> None:
     found = set()
     for order in _nestings(split, 32):
         assert sorted(order.tolist()) == list(range(32))
-        groups = split.mp_groups(), split.dp_groups(), split.pp_groups()
+        groups = tuple(map(split.groups, ("mp", "dp", "pp")))
         steps = [set(np.diff(order[one]).ravel().tolist()) for one in groups]
         assert [len(step) for step in steps] == [1, 1, 1]
         found.add(tuple(step.pop() for step in steps))
@@ -93,7 +93,7 @@ def test_exchanges_find_what_no_nesting_has() -> None:
     with pytest.raises(UnsupportedError) as caught:
         RoutablePlacement(exchanges=0).order(fred(), EXCHANGED)
     assert caught.value.message == (
-        "no placement found in 0 exchanges of MP(3)-DP(5)-PP(1) on 'FRED-D' without routing conflicts"
+        "no placement found in 0 exchanges of MP(3)-PP(1)-DP(5) on 'FRED-D' without routing conflicts"
     )
     assert "more middle switches" in str(caught.value)
     orders = [RoutablePlacement(seed=seed).order(fred(), EXCHANGED).tolist() for seed in (0, 0, 1, 2)]
@@ -126,11 +126,11 @@ def picky(*ports: int) -> Fabric:
 
 def test_few_orders_are_all_tried() -> None:
     # 4 x 3 orders of two workers. FRED's switches route everything this small, so these are picky ones.
-    pair = Parallelism(dp=2)
+    pair = DeviceMesh({"dp": 2})
     assert RoutablePlacement(exchanges=0).assign(picky(1, 3), pair).tolist() == [1, 3]
     with pytest.raises(UnsupportedError) as caught:
         RoutablePlacement(exchanges=0).assign(picky(), pair)
-    assert caught.value.message == "there is no placement of MP(1)-DP(2)-PP(1) on 'FRED-D' without routing conflicts"
+    assert caught.value.message == "there is no placement of DP(2) on 'FRED-D' without routing conflicts"
 
 
 def test_every_strategy_of_small_wafers_has_a_place() -> None:
@@ -139,7 +139,7 @@ def test_every_strategy_of_small_wafers_has_a_place() -> None:
         bandwidths: Any = [1e12] * len(arity)
         fabric = fred(arity=arity, bandwidths=bandwidths)
         linear, routable = (check(fabric, one, strategies(6)) for one in (LinearPlacement(), RoutablePlacement()))
-        assert [str(finding.parallelism) for finding in linear.findings] == ["MP(1)-DP(2)-PP(3)", "MP(3)-DP(2)-PP(1)"]
+        assert [name(finding.strategy) for finding in linear.findings] == ["MP(1)-DP(2)-PP(3)", "MP(3)-DP(2)-PP(1)"]
         assert routable.findings == ()
 
 

@@ -318,8 +318,8 @@ def test_what_is_routed_delivers(arity: tuple[int, ...], controllers: int, seed:
 def test_every_phase_of_every_strategy_of_the_wafer_delivers() -> None:
     # On the paper's wafer, with FRED's placement: rank r on NPU r. That all of them route is the paper's claim.
     fabric = Fred(middle_switches=3).build()
-    for parallelism in strategies(20):
-        for _, asked in phases(parallelism):
+    for mesh in strategies(20):
+        for _, asked in phases(mesh):
             streams = [Stream(one.sources, one.destinations) for one in asked]
             expected = {end: value for stream in streams for end, value in stream.delivered.items()}
             assert executed(fabric, streams) == expected

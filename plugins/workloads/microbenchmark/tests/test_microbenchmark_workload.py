@@ -40,7 +40,7 @@ def test_groups_run_at_once(layout: str, expected: list[list[int]]) -> None:
     graph = benchmark.graph(System(npus=11))
     assert graph.tables[0].tolist() == expected
     assert len(graph) == 1
-    assert benchmark.parallelism(System(npus=11)).workers == 9
+    assert benchmark.mesh(System(npus=11)).ranks == 9
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_groups_run_at_once(layout: str, expected: list[list[int]]) -> None:
 def test_groups_with_a_stride_and_a_spacing(fields: dict[str, Any], expected: list[list[int]], workers: int) -> None:
     benchmark, system = Microbenchmark(**fields), System(npus=20)
     assert benchmark.graph(system).tables[0].tolist() == expected
-    assert benchmark.parallelism(system).workers == benchmark.graph(system).ranks == workers
+    assert benchmark.mesh(system).ranks == benchmark.graph(system).ranks == workers
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_groups_with_a_stride_and_a_spacing(fields: dict[str, Any], expected: li
 )
 def test_groups_that_share_workers_are_refused(fields: dict[str, Any], key: str) -> None:
     with pytest.raises(InputError, match=f"{key}: groups of 2 workers with a stride of . and a spacing of . share"):
-        Microbenchmark(ranks=2, groups=3, **fields).parallelism(System(npus=20))
+        Microbenchmark(ranks=2, groups=3, **fields).mesh(System(npus=20))
 
 
 @pytest.mark.parametrize("layout", ["consecutive", "strided"])

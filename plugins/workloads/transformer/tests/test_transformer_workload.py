@@ -527,7 +527,7 @@ def test_fields_override_the_preset() -> None:
 
 @pytest.mark.parametrize(("npus", "dp"), [(20, 3), (18, 3), (6, 1)])
 def test_replicas_fill_the_system(npus: int, dp: int) -> None:
-    assert small(mp=3, pp=2).parallelism(System(npus=npus)).dp == dp
+    assert small(mp=3, pp=2).mesh(System(npus=npus)).size("dp") == dp
 
 
 @pytest.mark.parametrize(
@@ -574,7 +574,7 @@ def test_microbatches_that_cannot_be_interleaved() -> None:
 
 def test_a_system_too_small_for_one_replica() -> None:
     with pytest.raises(InputError, match="one replica needs 3 x 2 workers, but there are 5 NPUs"):
-        small(mp=3, pp=2).parallelism(System(npus=5))
+        small(mp=3, pp=2).mesh(System(npus=5))
 
 
 def test_streaming_needs_controllers() -> None:

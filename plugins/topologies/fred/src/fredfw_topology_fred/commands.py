@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import click
 from attrs import asdict, astuple
 
-from fredfw import limits
+from fredfw import DeviceMesh, limits
 from fredfw.cli import Outputs, configured, open_framework, table
 from fredfw.errors import InputError
 from fredfw_topology_fred.feasibility import NO_PLACE, Check, check
 from fredfw_topology_fred.hardware import Figure, Hardware, hardware
-from fredfw_topology_fred.strategies import PHASES, strategies
+from fredfw_topology_fred.strategies import DP, MP, PHASES, PP, name, strategies
 from fredfw_topology_fred.switch import FredSwitch, SwitchFlow
 from fredfw_topology_fred.switch.drawing import draw as drawn
 from fredfw_topology_fred.topology import Fred
@@ -175,7 +175,7 @@ def _checks_table(checks: Sequence[Check]) -> tuple[Sequence[str], list[Sequence
 
 def _counterexamples_table(checks: Sequence[Check]) -> tuple[Sequence[str], list[Sequence[str | float]]]:
     rows: list[Sequence[str | float]] = [
-        (one.m, one.placement, str(found.parallelism), found.phase, found.conflict)
+        (one.m, one.placement, name(found.strategy), found.phase, found.conflict)
         for one in checks
         for found in one.findings[:1]
     ]
@@ -183,7 +183,14 @@ def _counterexamples_table(checks: Sequence[Check]) -> tuple[Sequence[str], list
 
 
 def _plain(checks: Sequence[Check]) -> list[dict[str, object]]:
-    return [asdict(one) | {"routable": one.routable} for one in checks]
+    def plain(_instance: object, _attribute: object, value: object) -> object:
+        return {axis: value.size(axis) for axis in (MP, DP, PP)} if isinstance(value, DeviceMesh) else value
+
+    documents = [asdict(one, value_serializer=plain) | {"routable": one.routable} for one in checks]
+    for document in documents:
+        for finding in document["findings"]:
+            finding["parallelism"] = finding.pop("strategy")
+    return documents
 
 
 def _document(kind: str, content: dict[str, object]) -> str:

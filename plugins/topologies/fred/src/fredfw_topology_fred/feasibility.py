@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from attrs import field, frozen
 
-from fredfw import Fabric, Operation, Parallelism, Placement
+from fredfw import DeviceMesh, Fabric, Operation, Placement
 from fredfw.errors import UnsupportedError
 from fredfw.typing import IntArray
 from fredfw_topology_fred.circuits import Circuits, Conflict
@@ -69,13 +69,13 @@ class Finding:
     """A phase of a strategy that cannot be routed.
 
     Args:
-        parallelism: The strategy.
+        strategy: What was tried.
         phase: One of ``strategies.PHASES``, or ``NO_PLACE``.
         conflict: Where and why; for a placement that found no place for the strategy at all, its reason.
         proven: Whether there is no way (under this placement and port numbering), or just none was found.
     """
 
-    parallelism: Parallelism
+    strategy: DeviceMesh
     phase: str
     conflict: str
     proven: bool
@@ -102,10 +102,10 @@ class Check:
     @property
     def routable(self) -> int:
         """Strategies without a finding."""
-        return self.strategies - len({finding.parallelism for finding in self.findings})
+        return self.strategies - len({finding.strategy for finding in self.findings})
 
 
-def check(fabric: Fabric, placement: Placement, strategies: Iterable[Parallelism]) -> Check:
+def check(fabric: Fabric, placement: Placement, strategies: Iterable[DeviceMesh]) -> Check:
     """Route every phase of every strategy on ``fabric`` under ``placement``.
 
     Raises:
@@ -115,16 +115,16 @@ def check(fabric: Fabric, placement: Placement, strategies: Iterable[Parallelism
     switching = Switching.of(fabric)
     findings: list[Finding] = []
     tried = asked = 0
-    for parallelism in strategies:
+    for mesh in strategies:
         tried += 1
         try:
-            places = placement.assign(fabric, parallelism)
+            places = placement.assign(fabric, mesh)
         except UnsupportedError as error:
-            findings.append(Finding(parallelism, NO_PLACE, str(error), proven=False))
+            findings.append(Finding(mesh, NO_PLACE, str(error), proven=False))
             continue
-        for name, streams in phases(parallelism):
+        for name, streams in phases(mesh):
             asked += 1
             conflict = switching.conflict(streams, np.asarray(places))
             if conflict is not None:
-                findings.append(Finding(parallelism, name, str(conflict), conflict.cause.proven))
+                findings.append(Finding(mesh, name, str(conflict), conflict.cause.proven))
     return Check(switching.circuits.m, placement.name, tried, asked, tuple(findings))

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Fabric, Parallelism, Placement, units
+from fredfw import DeviceMesh, Fabric, Placement, units
 from fredfw.errors import UnsupportedError
 from fredfw.typing import IntArray
 from fredfw_topology_fred.feasibility import Switching
@@ -24,9 +24,10 @@ _EXHAUSTIVE = 5040
 class RoutablePlacement(Placement):
     """Searches for a placement whose MP, DP and PP groups meet no routing conflict on FRED's switches.
 
-    It tries NPU order (FRED's own placement) and the other five nestings of MP, DP and PP. From the best of these it
-    exchanges pairs of NPUs in a fixed pseudo-random order, and keeps an exchange that does not add conflicts. If there
-    are few enough orders, it tries all of them; then a failed search proves that there is no such placement.
+    It tries NPU order (FRED's own placement) and the other nestings of the axes, such as MP, DP and PP. From the best
+    of these it exchanges pairs of NPUs in a fixed pseudo-random order, and keeps an exchange that does not add
+    conflicts. If there are few enough orders, it tries all of them; then a failed search proves that there is no such
+    placement.
     """
 
     name: ClassVar[str] = "routable"
@@ -34,14 +35,14 @@ class RoutablePlacement(Placement):
     exchanges: int = units.option(500, validator=units.whole(0), help="exchanges of two NPUs to try")
     seed: int = units.option(0, validator=units.whole(0), help="seed of their order")
 
-    def order(self, fabric: Fabric, parallelism: Parallelism) -> IntArray:
+    def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
         """See ``Placement.order``.
 
         Raises:
             UnsupportedError: No such placement was found, or the fabric is not made of FRED switches.
         """
         switching = Switching.of(fabric)
-        asked = list(phases(parallelism))
+        asked = list(phases(mesh))
 
         def conflicts(order: IntArray) -> int:
             """Return how many phases cannot be routed."""
@@ -49,20 +50,20 @@ class RoutablePlacement(Placement):
 
         npus = len(fabric.npus)
         best, left = np.arange(npus), len(asked) + 1
-        for order in _nestings(parallelism, npus):
+        for order in _nestings(mesh, npus):
             found = conflicts(order)
             if found < left:
                 best, left = order, found
             if not left:
                 return best
-        if perm(npus, parallelism.workers) <= _EXHAUSTIVE:
-            for places in permutations(range(npus), parallelism.workers):
+        if perm(npus, mesh.ranks) <= _EXHAUSTIVE:
+            for places in permutations(range(npus), mesh.ranks):
                 if not conflicts(np.array(places)):
                     return np.array(places)
-            raise self._nothing(fabric, parallelism, "there is no placement")
-        best, left = self._exchanged(best, left, parallelism.workers, conflicts)
+            raise self._nothing(fabric, mesh, "there is no placement")
+        best, left = self._exchanged(best, left, mesh.ranks, conflicts)
         if left:
-            raise self._nothing(fabric, parallelism, f"no placement found in {self.exchanges} exchanges")
+            raise self._nothing(fabric, mesh, f"no placement found in {self.exchanges} exchanges")
         return best
 
     def _exchanged(
@@ -82,17 +83,17 @@ class RoutablePlacement(Placement):
         return order, left
 
     @staticmethod
-    def _nothing(fabric: Fabric, parallelism: Parallelism, what: str) -> UnsupportedError:
+    def _nothing(fabric: Fabric, mesh: DeviceMesh, what: str) -> UnsupportedError:
         return UnsupportedError(
-            f"{what} of {parallelism} on {fabric.name!r} without routing conflicts",
+            f"{what} of {mesh} on {fabric.name!r} without routing conflicts",
             accepted="more middle switches, or another placement with on_conflict 'block' or 'decompose'",
         )
 
 
-def _nestings(parallelism: Parallelism, npus: int) -> Iterator[IntArray]:
-    """Yield the orders in which MP, PP and DP are nested in each of the six ways, FRED's own first."""
-    shape = parallelism.dp, parallelism.pp, parallelism.mp
-    for axes in permutations(range(3)):
+def _nestings(mesh: DeviceMesh, npus: int) -> Iterator[IntArray]:
+    """Yield the orders in which the axes are nested in every way, that of the mesh itself first."""
+    shape = mesh.grid.shape
+    for axes in permutations(range(len(shape))):
         sizes = [shape[axis] for axis in axes]
-        grid = np.arange(parallelism.workers).reshape(sizes).transpose(np.argsort(axes))
-        yield np.concatenate([grid.ravel(), np.arange(parallelism.workers, npus)])
+        grid = np.arange(mesh.ranks).reshape(sizes).transpose(np.argsort(axes))
+        yield np.concatenate([grid.ravel(), np.arange(mesh.ranks, npus)])

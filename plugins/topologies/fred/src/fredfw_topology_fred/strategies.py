@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import NamedTuple
 
-from fredfw import Parallelism
+from fredfw import DeviceMesh
 
 MP, DP, PP, MP_AND_DP = "mp", "dp", "pp", "mp+dp"
 PHASES = (MP, DP, PP, MP_AND_DP)
@@ -19,36 +20,45 @@ class Stream(NamedTuple):
     destinations: tuple[int, ...]
 
 
-def strategies(npus: int, *, whole: bool = False) -> Iterator[Parallelism]:
+def strategies(npus: int, *, whole: bool = False) -> Iterator[DeviceMesh]:
     """Yield every (MP, DP, PP) with a product of at most ``npus`` (``whole``: exactly), the smallest product first."""
     products = range(npus, npus + 1) if whole else range(1, npus + 1)
     for workers in products:
         for mp in _divisors(workers):
             for dp in _divisors(workers // mp):
-                yield Parallelism(mp, dp, workers // mp // dp)
+                yield DeviceMesh({"mp": mp, "pp": workers // mp // dp, "dp": dp})
 
 
-def phases(parallelism: Parallelism) -> Iterator[tuple[str, tuple[Stream, ...]]]:
+def name(strategy: DeviceMesh) -> str:
+    """Return a strategy in FRED's notation."""
+    return "-".join(f"{axis.upper()}({strategy.size(axis)})" for axis in (MP, DP, PP))
+
+
+def phases(mesh: DeviceMesh) -> Iterator[tuple[str, tuple[Stream, ...]]]:
     """Yield the streams that run at the same time, with the name of the phase.
 
-    ``mp``: the all-reduces of all MP groups. ``dp``: those of all DP groups. ``pp``: every stage sends to the next, and
-    in another phase to the one before: one member of each MP group to all of the other one (all members hold the same
-    activations; FRED, ISCA 2025). ``mp+dp``: the first stages are still at their MP all-reduces when the others, done
-    with their backward pass, are at their DP all-reduces; one phase for each number of stages.
+    ``mp``: the all-reduces of all MP groups. ``dp``: those of all DP groups, and so on for every axis but ``pp``.
+    ``pp``: every stage sends to the next, and in another phase to the one before: one member of each MP group to all of
+    the other one (all members hold the same activations; FRED, ISCA 2025). ``mp+dp``: the first stages are still at
+    their MP all-reduces when the others, done with their backward pass, are at their DP all-reduces; one phase for each
+    number of stages.
     """
-    grid, pp = parallelism.grid, parallelism.pp
-    if parallelism.mp > 1:
-        yield MP, _all_reduces(parallelism.mp_groups().tolist())
-    if parallelism.dp > 1:
-        yield DP, _all_reduces(parallelism.dp_groups().tolist())
+    stages = range(mesh.size(PP))
+    for axis, size in mesh.axes.items():
+        if axis != PP and size > 1:
+            yield axis, _all_reduces(mesh.groups(axis).tolist())
+    # Those that hold the same activations are along the axes inside the pipeline.
+    inside = list(takewhile(lambda axis: axis != PP, mesh.axes))
     for step in (1, -1):
-        pairs = [(stage, stage + step) for stage in range(pp) if 0 <= stage + step < pp]
+        pairs = [(stage, stage + step) for stage in stages if stage + step in stages]
         if pairs:
-            yield PP, tuple(Stream((int(one[a][0]),), tuple(one[b].tolist())) for one in grid for a, b in pairs)
-    if parallelism.mp > 1 and parallelism.dp > 1:
-        for busy in range(1, pp):
-            groups = [group for stage in range(busy) for group in parallelism.mp_groups(stage).tolist()]
-            groups += [group for stage in range(busy, pp) for group in parallelism.dp_groups(stage).tolist()]
+            held = [mesh.groups(*inside, pp=stage).tolist() for stage in stages]
+            rows = range(len(held[0]))
+            yield PP, tuple(Stream((held[a][row][0],), tuple(held[b][row])) for row in rows for a, b in pairs)
+    if mesh.size(MP) > 1 and mesh.size(DP) > 1:
+        for busy in stages[1:]:
+            groups = [group for stage in range(busy) for group in mesh.groups(MP, pp=stage).tolist()]
+            groups += [group for stage in stages[busy:] for group in mesh.groups(DP, pp=stage).tolist()]
             yield MP_AND_DP, _all_reduces(groups)
 
 

@@ -8,7 +8,18 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import GraphBuilder, MemoryUse, Parallelism, Pattern, System, TaskGraph, Work, Workload, units
+from fredfw import (
+    DeviceMesh,
+    GraphBuilder,
+    MemoryUse,
+    Pattern,
+    System,
+    TaskGraph,
+    Work,
+    Workload,
+    samples_per_replica,
+    units,
+)
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 from fredfw_workload_cnn.layers import Block
@@ -63,7 +74,7 @@ class Cnn(Workload):
                 accepted="one of the two keys",
             )
         if self.dp is not None:
-            self._samples(Parallelism(dp=self.dp))
+            self._samples(DeviceMesh({"dp": self.dp}))
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -75,14 +86,14 @@ class Cnn(Workload):
         """Trainable numbers of the network."""
         return sum(block.parameters for block in self.blocks)
 
-    def parallelism(self, system: System) -> Parallelism:
-        """See ``Workload.parallelism``."""
-        return Parallelism(dp=system.npus if self.dp is None else self.dp)
+    def mesh(self, system: System) -> DeviceMesh:
+        """See ``Workload.mesh``."""
+        return DeviceMesh({"dp": system.npus if self.dp is None else self.dp})
 
     def graph(self, system: System) -> TaskGraph:
         """See ``Workload.graph``; the first task is the load, if there is one."""
-        parallelism = self.parallelism(system)
-        workers, samples = parallelism.workers, self._samples(parallelism)
+        mesh = self.mesh(system)
+        workers, samples = mesh.ranks, self._samples(mesh)
         ranks = np.arange(workers)
         builder = GraphBuilder(workers)
         if system.controllers and self.input_bytes:
@@ -117,7 +128,7 @@ class Cnn(Workload):
 
     def memory(self, system: System) -> MemoryUse:
         """See ``Workload.memory``; every layer's output is kept for the backward pass."""
-        samples = self._samples(self.parallelism(system))
+        samples = self._samples(self.mesh(system))
         return MemoryUse(
             weights=self.parameters * self.weight_bytes,
             gradients=self.parameters * self.gradient_bytes,
@@ -127,15 +138,15 @@ class Cnn(Workload):
 
     def work(self, system: System) -> Work:
         """Return samples and model FLOPs of an iteration: three forward passes, of convolutions and linear layers."""
-        parallelism = self.parallelism(system)
-        samples = self._samples(parallelism) * parallelism.dp
+        mesh = self.mesh(system)
+        samples = self._samples(mesh) * mesh.size("dp")
         flops = sum(block.flops for block in self.blocks)
-        return Work(samples, model_flops=3 * samples * flops, replicas=parallelism.dp)
+        return Work(samples, model_flops=3 * samples * flops, replicas=mesh.size("dp"))
 
-    def _samples(self, parallelism: Parallelism) -> int:
+    def _samples(self, mesh: DeviceMesh) -> int:
         """Return the samples of one worker."""
         if self.global_batch is not None:
-            return parallelism.samples_per_replica(self.global_batch)
+            return samples_per_replica(self.global_batch, mesh.size("dp"))
         return _MINIBATCH if self.minibatch is None else self.minibatch
 
     def _compute(

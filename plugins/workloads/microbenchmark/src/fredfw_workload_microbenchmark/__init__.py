@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import GraphBuilder, Parallelism, Pattern, System, TaskGraph, Workload, hookimpl, limits, units
+from fredfw import DeviceMesh, GraphBuilder, Pattern, System, TaskGraph, Workload, hookimpl, limits, units
 from fredfw.errors import InputError
 from fredfw.typing import IntArray
 
@@ -46,7 +46,7 @@ class Microbenchmark(Workload):
     )
     count: int = units.option(1, validator=units.whole(1), help="repetitions, back to back")
 
-    def parallelism(self, system: System) -> Parallelism:
+    def mesh(self, system: System) -> DeviceMesh:
         """Return MP groups where they are consecutive, and DP groups where they are strided.
 
         Groups that ``stride`` or ``spacing`` lay out are not an axis of such a grid: all workers up to the last
@@ -58,9 +58,9 @@ class Microbenchmark(Workload):
         ranks = self._ranks(system)
         if self.stride is None and self.spacing is None:
             if self.layout == "strided":
-                return Parallelism(dp=ranks, pp=self.groups)
-            return Parallelism(mp=ranks, dp=self.groups)
-        return Parallelism(dp=int(self._table(ranks).max()) + 1)
+                return DeviceMesh({"pp": self.groups, "dp": ranks})
+            return DeviceMesh({"mp": ranks, "dp": self.groups})
+        return DeviceMesh({"dp": int(self._table(ranks).max()) + 1})
 
     def _ranks(self, system: System) -> int:
         """Return the members of a group."""
@@ -92,7 +92,7 @@ class Microbenchmark(Workload):
     def graph(self, system: System) -> TaskGraph:
         """See ``Workload.graph``."""
         limits.check("tasks", self.count, key="count")
-        builder = GraphBuilder(self.parallelism(system).workers)
+        builder = GraphBuilder(self.mesh(system).ranks)
         groups = self._table(self._ranks(system))
         before: tuple[int, ...] = ()
         for repetition in range(self.count):

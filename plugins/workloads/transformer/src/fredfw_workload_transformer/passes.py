@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 from attrs import define, field
 
-from fredfw import GraphBuilder, Kernels, Parallelism, Pattern
+from fredfw import DeviceMesh, GraphBuilder, Kernels, Pattern
 from fredfw.typing import IntArray
 from fredfw_workload_transformer.model import FP16, Block, Shape, Style
 
@@ -34,7 +34,7 @@ class Passes:
     """
 
     builder: GraphBuilder
-    parallelism: Parallelism
+    mesh: DeviceMesh
     shape: Shape
     samples: float
     recompute: str
@@ -52,11 +52,11 @@ class Passes:
     _ends: dict[int, list[int]] = field(factory=lambda: defaultdict(list), init=False)
 
     def __attrs_post_init__(self) -> None:
-        stages = range(self.parallelism.pp)
-        self._layer = self.shape.blocks(0, self.samples, self.parallelism.mp, self.style)
-        self._head = self.shape.blocks(self.shape.layers, self.samples, self.parallelism.mp, self.style)
-        self._ranks = [self.parallelism.stage(stage) for stage in stages]
-        self._mp_groups = [self.parallelism.mp_groups(stage) for stage in stages]
+        stages = range(self.mesh.size("pp"))
+        self._layer = self.shape.blocks(0, self.samples, self.mesh.size("mp"), self.style)
+        self._head = self.shape.blocks(self.shape.layers, self.samples, self.mesh.size("mp"), self.style)
+        self._ranks = [self.mesh.members(pp=stage) for stage in stages]
+        self._mp_groups = [self.mesh.groups("mp", pp=stage) for stage in stages]
 
     def weight_bytes(self, layers: Iterable[int]) -> float:
         """Return the bytes of one rank's share of the weights (or gradients) of ``layers``."""
@@ -134,7 +134,7 @@ class Passes:
         """Send ``task``'s result from stage to stage; return the task to wait for (itself within one stage)."""
         if source == destination:
             return task
-        grid, mp, size = self.parallelism.grid, self.parallelism.mp, self._activation_bytes
+        grid, mp, size = self.mesh.grid, self.mesh.size("mp"), self._activation_bytes
         if self.transfer == "multicast":
             groups = np.concatenate([grid[:, source, :1], grid[:, destination, :]], axis=1)
         else:
@@ -166,7 +166,7 @@ class Passes:
         gather = self.builder.collective(
             name,
             Pattern.ALL_GATHER,
-            self.parallelism.dp_groups(stage),
+            self.mesh.groups("dp", pp=stage),
             self.weight_bytes(run),
             label="dp",
             # The buffer is free with the end of the layer before the one that computes.
@@ -186,7 +186,7 @@ class Passes:
             self._exchange(stage, name, behind)
 
     def _reduced(self, block: Block) -> bool:
-        return block.reduced and self.parallelism.mp > 1
+        return block.reduced and self.mesh.size("mp") > 1
 
     @property
     def _patterns(self) -> tuple[Pattern, ...]:

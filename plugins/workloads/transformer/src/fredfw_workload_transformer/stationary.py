@@ -85,14 +85,14 @@ class Gradients:
 
     def reduce(self, layers: tuple[int, ...], task: int) -> None:
         """Reduce the gradients of ``layers``, which are complete with ``task``."""
-        parallelism = self.passes.parallelism
-        if parallelism.dp == 1:
+        mesh = self.passes.mesh
+        if mesh.size("dp") == 1:
             return
         for pattern in self.pattern.split("+"):
             done = self.passes.builder.collective(
                 f"{pattern} of the gradients of layers {layers[0]} to {layers[-1]}",
                 Pattern(pattern),
-                parallelism.dp_groups(self.stage),
+                mesh.groups("dp", pp=self.stage),
                 self.passes.weight_bytes(layers),
                 label="dp",
                 after=(task, *self._last),
@@ -121,7 +121,7 @@ def add_stationary(
             behind its last backward pass. Where DP members hold shares of the weights, the gradients of each microbatch
             are reduced to shares in that way.
     """
-    stages = passes.parallelism.pp
+    stages = passes.mesh.size("pp")
     layers = split_chunks(passes.shape.layers, stages, interleave)
     pattern = Pattern.REDUCE_SCATTER.value if passes.sharded else dp_communication
     gradients = [Gradients(passes, stage, pattern) for stage in range(stages)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import define, field
 
-from fredfw import Parallelism, limits
+from fredfw import DeviceMesh, limits
 from fredfw.typing import IntArray
 from fredfw_workload_transformer.passes import Passes
 
@@ -26,17 +26,15 @@ def group_layers(layers: int, stages: int) -> list[Group]:
     return [tuple(map(held, range(first, first + stages))) for first in range(0, layers, stages)]
 
 
-def streams(
-    parallelism: Parallelism, controllers: int, stages: Sequence[int], needed: bool
-) -> tuple[IntArray, IntArray]:
+def streams(mesh: DeviceMesh, controllers: int, stages: Sequence[int], needed: bool) -> tuple[IntArray, IntArray]:
     """Return the streams that carry the weights of ``stages``: controller of each, and ``(streams, members)`` ranks.
 
     Every controller has an equal part of every shard. A stream goes to the members that need the shard, or to all.
     """
-    limits.check("flows", controllers * parallelism.workers)
+    limits.check("flows", controllers * mesh.ranks)
     if not needed:
-        return np.arange(controllers), np.tile(np.arange(parallelism.workers), (controllers, 1))
-    shards = np.concatenate([parallelism.dp_groups(stage) for stage in stages])
+        return np.arange(controllers), np.tile(np.arange(mesh.ranks), (controllers, 1))
+    shards = np.concatenate([mesh.groups("dp", pp=stage) for stage in stages])
     return np.repeat(np.arange(controllers), len(shards)), np.tile(shards, (controllers, 1))
 
 
@@ -106,7 +104,7 @@ class Lane:
 
     def _stream_bytes(self, group: Group) -> float:
         shards = sum(self.passes.weight_bytes(group[stage]) for stage in self.stages)
-        return shards * self.passes.parallelism.mp / len(self.members)
+        return shards * self.passes.mesh.size("mp") / len(self.members)
 
 
 def add_streaming(passes: Passes, *, microbatches: int, controllers: int, prefetch: int, needed: bool) -> None:
@@ -122,10 +120,10 @@ def add_streaming(passes: Passes, *, microbatches: int, controllers: int, prefet
         prefetch: Groups loaded ahead of the one that computes.
         needed: Whether streams go to the members that need the shard only, instead of to all.
     """
-    stages = tuple(range(passes.parallelism.pp))
+    stages = tuple(range(passes.mesh.size("pp")))
     groups = group_layers(passes.shape.layers, len(stages))
     lanes = [
-        Lane(passes, served, *streams(passes.parallelism, controllers, served, needed), prefetch)
+        Lane(passes, served, *streams(passes.mesh, controllers, served, needed), prefetch)
         for served in ([(stage,) for stage in stages] if needed else [stages])
     ]
     # A lane's last group in forward is its first in backward, and stays in between.

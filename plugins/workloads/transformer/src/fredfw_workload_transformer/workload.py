@@ -7,7 +7,18 @@ from typing import Any, ClassVar
 import attrs
 from attrs import frozen
 
-from fredfw import GraphBuilder, MemoryUse, Parallelism, System, TaskGraph, Work, Workload, limits, units
+from fredfw import (
+    DeviceMesh,
+    GraphBuilder,
+    MemoryUse,
+    System,
+    TaskGraph,
+    Work,
+    Workload,
+    limits,
+    samples_per_replica,
+    units,
+)
 from fredfw.errors import InputError
 from fredfw_workload_transformer.batch import Batch, divided, filling
 from fredfw_workload_transformer.model import FP16, PRESETS, Block, Shape, Style
@@ -190,8 +201,8 @@ class Transformer(Workload):
         """Trainable numbers of the model."""
         return self.shape.parameters
 
-    def parallelism(self, system: System) -> Parallelism:
-        """See ``Workload.parallelism``.
+    def mesh(self, system: System) -> DeviceMesh:
+        """See ``Workload.mesh``.
 
         Raises:
             InputError: ``dp`` is left open, and not even one replica fits.
@@ -203,7 +214,7 @@ class Transformer(Workload):
                 key="mp",
                 accepted=f"mp x pp of at most {system.npus}",
             )
-        return Parallelism(mp=self.mp, dp=dp, pp=self.pp)
+        return DeviceMesh({"mp": self.mp, "pp": self.pp, "dp": dp})
 
     def graph(self, system: System) -> TaskGraph:
         """Return one iteration.
@@ -211,8 +222,8 @@ class Transformer(Workload):
         Raises:
             InputError: Streaming without I/O controllers, or a batch that cannot be divided evenly.
         """
-        parallelism = self.parallelism(system)
-        batch = self._batch(parallelism.dp)
+        mesh = self.mesh(system)
+        batch = self._batch(mesh.size("dp"))
         # A microbatch is two tasks forward and two backward for each stage, or for each group of streamed layers.
         parts = self.pp if self.execution == "stationary" else self.shape.layers
         deciding = ("microbatches", "micro_batch", "global_batch")
@@ -225,15 +236,15 @@ class Transformer(Workload):
                 accepted=f"1, or a multiple of {self.pp} microbatches",
             )
         passes = Passes(
-            GraphBuilder(parallelism.workers),
-            parallelism,
+            GraphBuilder(mesh.ranks),
+            mesh,
             self.shape,
             samples=float(batch.micro_batch),
             recompute=str(self.recompute),
             transfer=self.pp_transfer,
             style=self._style,
-            sharded=self._sharded(parallelism.dp),
-            merged=self.tasks == "passes" and not self._sharded(parallelism.dp),
+            sharded=self._sharded(mesh.size("dp")),
+            merged=self.tasks == "passes" and not self._sharded(mesh.size("dp")),
         )
         if self.execution == "stationary":
             add_stationary(
@@ -269,7 +280,7 @@ class Transformer(Workload):
         Activations per layer: Korthikanti et al. 2022, equation 2, or 4 with sequence parallelism; without the core of
         attention where that is computed again or fused; just the layer's input with full recomputation.
         """
-        batch = self._batch(self.parallelism(system).dp)
+        batch = self._batch(self.mesh(system).size("dp"))
         stages = range(self.pp)
         if self.execution == "stationary":
             held = split_chunks(self.shape.layers, self.pp, self.interleave)
@@ -286,7 +297,7 @@ class Transformer(Workload):
         2021, arXiv 2104.04473, appendix; without recomputation as in Korthikanti et al. 2022, arXiv 2205.05198,
         appendix).
         """
-        batch = self._batch(self.parallelism(system).dp)
+        batch = self._batch(self.mesh(system).size("dp"))
         samples, shape = batch.samples, self.shape
         return Work(
             samples,
@@ -308,7 +319,7 @@ class Transformer(Workload):
         if self.global_batch is None:
             samples, default = _MINIBATCH if self.minibatch is None else self.minibatch, 1
         else:
-            samples = Parallelism(dp=dp).samples_per_replica(self.global_batch)
+            samples = samples_per_replica(self.global_batch, dp)
             default = filling(samples, self.pp)
         return divided(
             samples, replicas=dp, microbatches=self.microbatches, micro_batch=self.micro_batch, default=default

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw.errors import InputError
+from fredfw.workloads import DeviceMesh, samples_per_replica
+
+sizes = st.integers(1, 5)
+meshes = st.dictionaries(st.sampled_from(["tp", "cp", "ep", "dp", "pp"]), st.integers(1, 4)).map(DeviceMesh)
+
+
+def three(mp: int, pp: int, dp: int) -> DeviceMesh:
+    return DeviceMesh({"mp": mp, "pp": pp, "dp": dp})
+
+
+def test_the_first_axis_is_the_innermost() -> None:
+    grid = three(mp=3, pp=2, dp=3).grid
+    assert grid[0, 0].tolist() == [0, 1, 2]
+    assert grid[0, 1].tolist() == [3, 4, 5]
+    assert grid[1, 0].tolist() == [6, 7, 8]
+
+
+def test_groups_by_hand() -> None:
+    mesh = three(mp=2, pp=2, dp=2)
+    assert mesh.groups("mp").tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert mesh.groups("mp", pp=1).tolist() == [[2, 3], [6, 7]]
+    assert mesh.groups("dp", pp=0).tolist() == [[0, 4], [1, 5]]
+    assert mesh.groups("pp").tolist() == [[0, 2], [1, 3], [4, 6], [5, 7]]
+    assert mesh.groups("mp", "dp").tolist() == [[0, 1, 4, 5], [2, 3, 6, 7]]
+    assert mesh.groups("dp", "mp").tolist() == [[0, 1, 4, 5], [2, 3, 6, 7]]
+    assert mesh.groups("mp", "pp", "dp").tolist() == [list(range(8))]
+    assert mesh.groups("ep").tolist() == [[rank] for rank in range(8)]
+    assert mesh.members(pp=1).tolist() == [2, 3, 6, 7]
+    assert mesh.members(pp=1, mp=0).tolist() == [2, 6]
+    assert mesh.members().tolist() == list(range(8))
+    assert (mesh.size("mp"), mesh.size("ep"), mesh.ranks) == (2, 1, 8)
+
+
+@given(meshes, st.lists(st.sampled_from(["tp", "cp", "ep", "dp", "pp"]), unique=True))
+def test_groups_partition_the_ranks(mesh: DeviceMesh, along: list[str]) -> None:
+    groups = mesh.groups(*along)
+    assert groups.shape[1] == np.prod([mesh.size(axis) for axis in along], dtype=int)
+    assert sorted(groups.ravel().tolist()) == list(range(mesh.ranks))
+    # Members are in the order of the ranks, and share all other coordinates.
+    assert (np.diff(groups, axis=1) > 0).all()
+    rest = [axis for axis in mesh.axes if axis not in along]
+    for axis in rest:
+        for at in range(mesh.size(axis)):
+            members = mesh.members(**{axis: at})
+            assert all(np.isin(group, members).all() or not np.isin(group, members).any() for group in groups)
+            assert np.array_equal(np.sort(mesh.groups(*along, **{axis: at}).ravel()), members)
+
+
+@given(sizes, sizes, sizes)
+def test_groups_of_two_axes_meet_in_at_most_one_rank(mp: int, dp: int, pp: int) -> None:
+    mesh = three(mp, pp, dp)
+    for one in mesh.groups("mp"):
+        assert all(len(np.intersect1d(one, other)) <= 1 for other in mesh.groups("dp"))
+
+
+def test_meshes_are_values() -> None:
+    one, other = DeviceMesh({"tp": 2, "dp": 3}), DeviceMesh({"tp": 2, "dp": 3})
+    assert one == other
+    assert len({one, other}) == 1
+    assert one != DeviceMesh({"dp": 3, "tp": 2})  # other ranks are neighbours
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert (str(one), str(DeviceMesh({}))) == ("TP(2)-DP(3)", "one rank")
+
+
+def test_communicators_are_groups_of_ranks() -> None:
+    mesh = DeviceMesh({"rank": 4}, communicators={"7": np.array([[0, 3]])})
+    assert mesh.communicators["7"].tolist() == [[0, 3]]
+    for wrong in (np.array([[0, 4]]), np.array([0, 1])):
+        with pytest.raises(InputError, match=r"communicator '7' is not an array of groups of ranks .*0 to 3"):
+            DeviceMesh({"rank": 4}, communicators={"7": wrong})
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ({"mp": 0}, "axes: 0 is too small"),
+        ({"mp": 1.5}, r"axes\.mp: 1\.5 is not a whole number"),
+        ({"a b": 2}, "axes: 'a b' does not name an axis"),
+        ({"dp": 10**9}, "1000000000 nodes are too many"),
+    ],
+)
+def test_impossible_axes_are_refused(axes: dict[str, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DeviceMesh(axes)
+
+
+def test_impossible_coordinates_are_refused() -> None:
+    with pytest.raises(InputError, match=r"pp: 2 is not a coordinate .*0 to 1"):
+        three(2, 2, 2).members(pp=2)
+    with pytest.raises(InputError, match=r"tp: there is no axis 'tp' .*mp, pp, dp"):
+        three(2, 2, 2).groups("dp", tp=0)
+
+
+def test_a_global_batch_is_divided_among_the_replicas() -> None:
+    assert samples_per_replica(48, 4) == 12
+    with pytest.raises(InputError) as caught:
+        samples_per_replica(64, 3)
+    assert str(caught.value) == (
+        "global_batch: 64 samples cannot be divided evenly among 3 replicas (accepted: a multiple of 3)"
+    )
