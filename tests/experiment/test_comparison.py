@@ -525,10 +525,8 @@ def test_a_label_of_the_priorities_that_no_workload_has_is_refused(monkeypatch: 
     assert error.accepted == "collective, mp, pp"
 
 
-def test_labels_of_all_workloads_count_and_those_of_the_default_need_not_occur() -> None:
+def test_labels_of_all_workloads_count() -> None:
     assert len(compare(tables(priorities=["mp", "collective"])).rows) == 4
-    default = list(fredfw.Experiment(title="", fabrics=(), workloads=(), baseline="").priorities)
-    assert len(compare(tables(priorities=default, workloads={"one": {"workload": "microbenchmark"}})).rows) == 2
 
 
 def test_labels_are_judged_by_the_whole_matrix_only() -> None:

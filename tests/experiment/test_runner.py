@@ -18,6 +18,7 @@ from fredfw import (
     FlowSet,
     Framework,
     GraphBuilder,
+    Label,
     Pattern,
     RunResult,
     Split,
@@ -44,14 +45,17 @@ class Rivals(Workload):
     """Two all-reduces of 1 GB between two ranks at the same time, with labels."""
 
     name: ClassVar[str] = "rivals"
-    labels: tuple[str, ...] = ("mp", "dp")
+    named: tuple[str, ...] = ("mp", "dp")
+
+    def labels(self, system: System) -> dict[str, Label]:
+        return {"mp": Label(0, "#D55E00"), "pp": Label(1), "dp": Label(2)}
 
     def mesh(self, system: System) -> DeviceMesh:
         return DeviceMesh({"dp": 2})
 
     def graph(self, system: System) -> TaskGraph:
         builder = GraphBuilder(2)
-        for label in self.labels:
+        for label in self.named:
             builder.collective(label, Pattern.ALL_REDUCE, [[0, 1]], SIZE, label=label)
         return builder.build()
 
@@ -278,9 +282,9 @@ def test_classes_reach_the_network(run: Run, sharing: str, priorities: list[str]
     assert ends(result) == pytest.approx(expected, rel=1e-9)
 
 
-def test_default_classes_put_mp_over_pp_over_dp(run: Run) -> None:
+def test_a_workload_declares_classes(run: Run) -> None:
     fabric = mesh(rows=1, link_bandwidth="1 GB/s", link_latency=0, io_controllers=False)
-    workload = {"name": "rivals", "labels": ["other", "dp", "pp", "mp"]}
+    workload = {"name": "rivals", "named": ["other", "dp", "pp", "mp"]}
     result = run({**fabric, "sharing": "strict-links"}, workload)
     assert ends(result) == pytest.approx({"mp": 1.0, "pp": 2.0, "dp": 3.0, "other": 4.0}, rel=1e-9)
 

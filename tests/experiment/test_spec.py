@@ -8,7 +8,7 @@ import pytest
 from fredfw import Framework, Pattern
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError
 from fredfw.experiment import reading
-from fredfw.experiment.spec import PRIORITIES, Calibration, Experiment, Reference
+from fredfw.experiment.spec import Calibration, Experiment, Reference
 from fredfw.plugin import configure, registry
 from fredfw.plugin.manager import PluginManager
 from fredfw.workloads import Npu
@@ -48,7 +48,7 @@ def test_defaults(plugins: PluginManager) -> None:
     assert experiment.title == "experiment"
     assert experiment.baseline == "mesh"
     assert experiment.npu == Npu()
-    assert experiment.priorities == PRIORITIES
+    assert experiment.priorities is None
     assert experiment.fidelity == "compressed"
     assert experiment.references == ()
     mesh, net = experiment.fabric("mesh"), experiment.workload("net")

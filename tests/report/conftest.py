@@ -38,6 +38,7 @@ def _row(workload: str, fabric: str, status: Status, **parts: float) -> Row:
         reference_source="a paper, table 1" if published else None,
         status=status,
         breakdown=parts,
+        colours={"mp": "#D55E00", "dp": "#E69F00"},
         compute_scale=0.5,
         figures={"wavelengths": 64.0} if fabric == "D" else {},
         notes=("kept outside",) if fabric == "D" else (),

@@ -14,7 +14,7 @@ from fredfw.report import data
 
 
 def test_causes_come_in_their_usual_order_and_then_by_name() -> None:
-    assert data.causes([{"zeta": 1, "dp": 2, "compute": 3}, {"alpha": 1, "load": 0, "bubble": 0}]) == (
+    assert data.ordered(("zeta", "dp", "compute", "alpha", "load", "bubble"), [{"load": ""}, {"mp": "", "dp": ""}]) == (
         "compute",
         "bubble",
         "load",

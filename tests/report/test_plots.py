@@ -236,3 +236,12 @@ def test_without_matplotlib_the_message_says_how_to_get_it(monkeypatch: pytest.M
     monkeypatch.delitem(sys.modules, "fredfw.report.plots")
     with pytest.raises(InputError, match=r"pip install 'fredfw\[plot\]'"):
         __import__("fredfw.report.plots")
+
+
+def test_labels_have_the_colours_that_workloads_declare(comparison: Comparison) -> None:
+    declared = {"dp": "#E69F00", "mp": "", "absent": "#000000"}
+    rows = [evolve(row, colours=declared) for row in comparison.rows]
+    found = plots._colours(rows)
+    assert (found["compute"], found["dp"]) == ("#0072B2", "#E69F00")
+    assert len(set(found.values())) == len(found)
+    assert "absent" not in found

@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from fredfw.errors import PluginError
+from fredfw.errors import InputError, PluginError
 from fredfw.fabric import Fabric, NodeKind
-from fredfw.workloads import DeviceMesh, GraphBuilder, LinearPlacement, MemoryUse, Placement, System, Workload, answers
+from fredfw.workloads import (
+    DeviceMesh,
+    GraphBuilder,
+    Label,
+    LinearPlacement,
+    MemoryUse,
+    Placement,
+    System,
+    Workload,
+    answers,
+)
 
 PAIR = Fabric("pair", np.full(2, NodeKind.NPU), [0, 1], [1, 0], 1.0, 0.0, 0.0)
 
@@ -32,6 +42,7 @@ class Says(Workload):
 
     memory = mesh
     graph = mesh
+    labels = mesh
 
 
 FAILS: list[tuple[Any, str]] = [
@@ -45,6 +56,12 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         (MemoryUse(weights=np.nan), "returned weights of nan; expected bytes"),
         (MemoryUse(activations=-1.0), "returned activations of -1.0"),
         (MemoryUse(gradients="1 GB"), "returned gradients of '1 GB'"),  # type: ignore[arg-type]  # that is the fault
+        *FAILS,
+    ],
+    "labels": [
+        (None, "returned None; expected fredfw.Label by label"),
+        ({"mp": "#D55E00"}, "expected fredfw.Label by label"),
+        ({"mp": Label(1), "dp": Label(1)}, "returned labels with the priorities [1, 1]; expected a different one"),
         *FAILS,
     ],
     "graph": [
@@ -102,3 +119,17 @@ def test_wrong_places_are_refused(answer: Any, message: str) -> None:
 def test_right_answers_pass() -> None:
     assert answers.places(LinearPlacement(), PAIR, DeviceMesh({"dp": 2})).tolist() == [0, 1]
     assert answers.graph(Says(graph()), System(2), 2).ranks == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"priority": -1}, "priority: -1 is not a valid number"),
+        ({"priority": 1.5}, "priority: 1.5 is not a valid number"),
+        ({"colour": "red"}, "colour: 'red' is not a colour .*#D55E00"),
+        ({"colour": 7}, "colour: 7 is not a colour"),
+    ],
+)
+def test_wrong_labels_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Label(**fields)

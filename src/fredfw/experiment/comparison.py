@@ -12,7 +12,6 @@ from fredfw.experiment.results import Cell, Comparison, Row, Status, Throughput
 from fredfw.experiment.runner import Runner, merged
 from fredfw.experiment.savings import Causes, check_parts, savings
 from fredfw.experiment.spec import (
-    PRIORITIES,
     AnyOutline,
     Experiment,
     FabricSection,
@@ -105,8 +104,7 @@ def compare(
 def check_labels(outline: AnyOutline, causes: Causes) -> None:
     """Make sure that workloads have the labels that ``outline`` names.
 
-    The labels of ``priorities`` are checked where all cells are known, and where they are not the default ones, which
-    need not occur.
+    The labels of ``priorities`` are checked where all cells are known.
 
     Args:
         outline: The matrix.
@@ -116,7 +114,7 @@ def check_labels(outline: AnyOutline, causes: Causes) -> None:
         InputError: A label of ``priorities`` occurs in no cell, or the part of a saving not in one that it compares.
     """
     check_parts(outline, causes)
-    if not outline.complete or outline.priorities == PRIORITIES:
+    if not outline.complete or outline.priorities is None:
         return
     found = dict.fromkeys(cause for row, column in outline.cells for cause in causes(row.name, column.name))
     known = [cause for cause in found if cause not in (COMPUTE, BUBBLE)]
@@ -229,6 +227,7 @@ def assemble(
                 fabric_template=fabric.template,
                 fabric_settings=dict(fabric.settings),
                 omissions=cell.omissions,
+                colours=cell.colours,
             )
         )
     return Comparison(

@@ -58,7 +58,7 @@ def _expected(outline: AnyOutline, workload: str, fabric: str) -> dict[str, Any]
         "written": {"fabric": column.written, "workload": row.written},
         "npu": configure.unstructure(outline.npu_of(column)),
         "compute_scale": row.compute_scale,
-        "priorities": list(outline.priorities),
+        **({} if outline.priorities is None else {"priorities": list(outline.priorities)}),
         "fidelity": outline.fidelity_of(row, column),
     }
 

@@ -17,7 +17,6 @@ from fredfw.errors import InputError, PluginError, UnknownNameError, Unsupported
 from fredfw.experiment.naming import fill, listed
 from fredfw.experiment.overrides import with_values
 from fredfw.experiment.spec import (
-    PRIORITIES,
     AnyOutline,
     Calibration,
     Experiment,
@@ -75,7 +74,7 @@ def parse(
     try:
         outline = _outline(with_values(content, values or {}), file)
         _check_texts(outline)
-        _check_priorities(outline.priorities)
+        _check_priorities(outline.priorities or ())
         _check_names(outline)
         _check_references(outline.references)
     except InputError as error:
@@ -177,7 +176,7 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         workloads=_scaled([_workload(*section) for section in sections["workloads"]]),
         baseline=baseline,
         npu=_npu(_table(content.get("npu", {}), "npu"), "npu"),
-        priorities=_texts(content.get("priorities", list(PRIORITIES)), "priorities"),
+        priorities=_texts(content["priorities"], "priorities") if "priorities" in content else None,
         fidelity=_choice(content.get("fidelity", COMPRESSED), FIDELITIES, "fidelity"),
         references=_listed(content, "references", Reference),
         savings=_listed(content, "savings", SavingSpec),

@@ -175,6 +175,7 @@ class RunResult:
         throughput: How much that is for its time.
         link_bytes_by_label: ``(links,)`` bytes that crossed each link, by label; they add up to ``link_bytes``.
         omissions: Those of the notes that say what the workload leaves out.
+        colours: Of the labels that the workload declares, in their order; empty for one that is free.
     """
 
     workload: str
@@ -197,6 +198,7 @@ class RunResult:
     throughput: Throughput = Throughput()
     link_bytes_by_label: dict[str, FloatArray] = field(factory=dict)
     omissions: tuple[str, ...] = ()
+    colours: dict[str, str] = field(factory=dict)
 
     @property
     def injection_bandwidth(self) -> float:
@@ -226,6 +228,7 @@ class Cell:
         injection_bandwidth: Bytes per second that an NPU in use can send, mean over them.
         work: What the iteration trains, or ``None`` where that is not known.
         omissions: Those of the notes that say what the workload leaves out.
+        colours: Of the labels that the workload declares, in their order; empty for one that is free.
     """
 
     workload: str
@@ -242,6 +245,7 @@ class Cell:
     injection_bandwidth: float
     work: Work | None = None
     omissions: tuple[str, ...] = ()
+    colours: dict[str, str] = field(factory=dict)
 
     @classmethod
     def of(cls, result: RunResult) -> Cell:
@@ -261,6 +265,7 @@ class Cell:
             injection_bandwidth=result.injection_bandwidth,
             work=result.work,
             omissions=result.omissions,
+            colours=result.colours,
         )
 
 
@@ -294,6 +299,7 @@ class Row:
         fabric_template: Name of the fabric's table in the experiment, likewise.
         fabric_settings: The swept fields of the fabric, as written.
         omissions: Those of the notes that say what the workload leaves out.
+        colours: Of the labels that the workload declares, in their order; empty for one that is free.
     """
 
     workload: str
@@ -320,6 +326,7 @@ class Row:
     fabric_template: str = field(default=Factory(lambda self: self.fabric, takes_self=True))
     fabric_settings: dict[str, Any] = field(factory=dict)
     omissions: tuple[str, ...] = ()
+    colours: dict[str, str] = field(factory=dict)
 
 
 @frozen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
@@ -35,7 +35,7 @@ from fredfw.simulation.planner import too_fast
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, render
-from fredfw.workloads import MemoryUse, Npu, Placement, System, TaskGraph, Work
+from fredfw.workloads import Label, MemoryUse, Npu, Placement, System, TaskGraph, Work
 from fredfw.workloads import answers as workload_answers
 from fredfw.workloads.placement import placement_of
 
@@ -64,7 +64,6 @@ class Runner:
         self._bench: dict[str, Bench] = {}
         self._cells: dict[str, dict[str, _Cell]] = {}  # by fabric and workload
         self._graphs: dict[tuple[str, System], TaskGraph] = {}
-        self._priorities = {label: rank for rank, label in enumerate(experiment.priorities)}
 
     def check(self, workload: WorkloadSpec, fabric: FabricSpec) -> tuple[str, ...]:
         """Make sure that ``workload`` fits ``fabric``, as far as that can be known without simulating anything.
@@ -117,7 +116,7 @@ class Runner:
             planner=bench.planner,
             lowering=bench.simulator.lowering,
             compute_seconds=lambda *work: workload.compute_scale * npu.seconds(*work),
-            priorities=self._priorities,
+            priorities=cell.priorities,
             fidelity=fidelity,
             bounds=bench.simulator.bounds,
             progress=progress,
@@ -146,7 +145,7 @@ class Runner:
             energy=float(link_bytes @ bench.fabric.energies),
             memory={part: getattr(memory, part) for part in _MEMORY_PARTS},
             algorithms=dict(sorted(executor.algorithms.items())),
-            provenance=self._provenance(workload, fabric, cell.placement, bench, fidelity),
+            provenance=self._provenance(workload, fabric, cell, fidelity),
             statistics=network.statistics.as_dict(),
             figures=answers.figures(network.admission),
             notes=(
@@ -166,6 +165,7 @@ class Runner:
             ),
             link_bytes_by_label=dict(sorted(by_label.items())),
             omissions=cell.omissions,
+            colours=cell.colours,
         )
         self._log(
             "cell ended",
@@ -204,7 +204,9 @@ class Runner:
             graph = self._graph(workload, system, mesh.ranks)
             trained = workload_answers.work(workload.workload, system)
             omissions = workload_answers.omissions(workload.workload, system)
+            labels = workload_answers.labels(workload.workload, system)
             notes = (*workload_answers.notes(workload.workload, system), *omissions)
+        priorities = self._priorities(labels)
         # Not the bench's solver: what a cell counts must not depend on the cells that ran before it.
         solver = bench.simulator.solver()
         with self._placed(work):
@@ -214,16 +216,25 @@ class Runner:
                 placement=places,
                 planner=bench.planner,
                 lowering=bench.simulator.lowering,
-                priorities=self._priorities,
+                priorities=priorities,
                 bounds=bench.simulator.bounds,
             )
         with self._placed(f"fabrics.{fabric.name}.collectives"):
             tasks.check_collectives()
         with self._placed(f"fabrics.{fabric.name}.router"):
             tasks.check_streams()
-        cell = _Cell(bench, placement, places, memory, graph, solver, trained, notes, omissions)
+        colours = {name: label.colour or "" for name, label in labels.items()}
+        cell = _Cell(bench, placement, places, memory, graph, solver, trained, notes, omissions, priorities, colours)
         known[workload.name] = cell
         return cell
+
+    def _priorities(self, labels: Mapping[str, Label]) -> dict[str, int]:
+        """Return the class of each label that has one: of the experiment, or as the workload declares them."""
+        given: Sequence[str] | None = self._experiment.priorities
+        if given is None:
+            declared = {name: label.priority for name, label in labels.items() if label.priority is not None}
+            given = sorted(declared, key=declared.__getitem__)
+        return {label: rank for rank, label in enumerate(given)}
 
     @contextmanager
     def _placed(self, key: str, kind: type[InputError] = InputError) -> Iterator[None]:
@@ -270,12 +281,10 @@ class Runner:
                 f"{workload} on {fabric}: the parts of rank {rank} add up to {total[rank]!r} s, not to {duration!r} s"
             )
 
-    def _provenance(
-        self, workload: WorkloadSpec, fabric: FabricSpec, placement: Placement, bench: Bench, fidelity: str
-    ) -> dict[str, Any]:
-        experiment = self._experiment
+    def _provenance(self, workload: WorkloadSpec, fabric: FabricSpec, cell: _Cell, fidelity: str) -> dict[str, Any]:
+        experiment, bench = self._experiment, cell.bench
         slots = {**attrs.asdict(bench.fabric.defaults, recurse=False), "sharing": bench.simulator.sharing}
-        slots["placement"] = placement
+        slots["placement"] = cell.placement
         used: list[Any] = [fabric.topology, *slots.values(), workload.workload, *bench.algorithms]
         return {
             "written": {"fabric": fabric.written, "workload": workload.written},
@@ -295,7 +304,7 @@ class Runner:
             "selection": "fastest" if fabric.fastest else "first",
             "npu": configure.unstructure(experiment.npu_of(fabric)),
             "compute_scale": workload.compute_scale,
-            "priorities": list(experiment.priorities),
+            "priorities": sorted(cell.priorities, key=cell.priorities.__getitem__),
             "fidelity": fidelity,
             "files": configure.files(used),
             "versions": self._plugins.versions(used=[type(part) for one in used for part in configure.parts(one)]),
@@ -316,6 +325,8 @@ class _Cell:
         work: What the iteration trains, if that is known.
         notes: What the workload has to say about every result.
         omissions: Those of the notes that say what it leaves out.
+        priorities: Class by label, 0 the highest.
+        colours: Of the labels that the workload declares, empty for one that is free.
     """
 
     bench: Bench
@@ -327,6 +338,8 @@ class _Cell:
     work: Work | None
     notes: tuple[str, ...]
     omissions: tuple[str, ...]
+    priorities: dict[str, int]
+    colours: dict[str, str]
 
 
 class Bench:

@@ -17,7 +17,6 @@ from fredfw.simulation.fidelity import COMPRESSED, STEPWISE
 from fredfw.terminal import quoted
 from fredfw.workloads import Npu, Workload
 
-PRIORITIES = ("mp", "pp", "dp")
 _AXES = 2  # of the table or the map that a saving is drawn as
 
 
@@ -256,7 +255,8 @@ class Outline(Generic[_Fabric, _Workload]):
         workloads: Rows.
         baseline: The fabric that speed-ups refer to where a fabric has no baseline of its own, as written.
         npu: What computes, on fabrics without NPUs of their own.
-        priorities: Labels from the highest class to the lowest; other labels come after all of them.
+        priorities: Labels from the highest class to the lowest; other labels come after all of them. ``None`` for what
+            each workload declares.
         fidelity: How cells are simulated where neither workload nor fabric says it.
         references: Published speed-ups.
         savings: What is compared over many cells.
@@ -270,7 +270,7 @@ class Outline(Generic[_Fabric, _Workload]):
     workloads: tuple[_Workload, ...]
     baseline: str
     npu: Npu = field(factory=Npu)
-    priorities: tuple[str, ...] = PRIORITIES
+    priorities: tuple[str, ...] | None = None
     fidelity: str = COMPRESSED
     references: tuple[Reference, ...] = ()
     savings: tuple[SavingSpec, ...] = ()

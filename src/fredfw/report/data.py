@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain, groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -34,18 +34,23 @@ _NO_LABELS: Mapping[str, FloatArray] = MappingProxyType({})
 
 # Of a collective, what is too long for a document.
 _NOT_IN_A_DOCUMENT = frozenset({"link_bytes", "link_utilization", "statistics", "fabric", "group", "schedule"})
-CAUSES = (COMPUTE, BUBBLE, "load", "mp", "dp", "pp", "stream")
 
 
-def causes_with_time(breakdowns: Iterable[Mapping[str, float]]) -> tuple[str, ...]:
-    """Return the causes in ``breakdowns`` that take any time, in the order of ``causes``."""
-    return causes({cause: seconds for cause, seconds in one.items() if seconds} for one in breakdowns)
+def causes_with_time(rows: Collection[Row]) -> tuple[str, ...]:
+    """Return the causes that take any time in ``rows``, in the order of ``ordered``."""
+    found = {cause for row in rows for cause, seconds in row.breakdown.items() if seconds}
+    return ordered(found, (row.colours for row in rows))
 
 
-def causes(breakdowns: Iterable[Mapping[str, float]]) -> tuple[str, ...]:
-    """Return all causes in ``breakdowns``: the usual ones in their usual order, then the others by name."""
-    found = {cause for breakdown in breakdowns for cause in breakdown}
-    return (*(cause for cause in CAUSES if cause in found), *sorted(found.difference(CAUSES)))
+def causes(rows: Collection[Row]) -> tuple[str, ...]:
+    """Return all causes of ``rows``, in the order of ``ordered``."""
+    return ordered({cause for row in rows for cause in row.breakdown}, (row.colours for row in rows))
+
+
+def ordered(causes: Collection[str], declared: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """Return ``causes``: computation and bubbles, then labels as workloads declare them, then the others by name."""
+    first = dict.fromkeys([COMPUTE, BUBBLE, *chain.from_iterable(declared)])
+    return (*(one for one in first if one in causes), *sorted(set(causes).difference(first)))
 
 
 @frozen
@@ -189,7 +194,7 @@ def comparison_to_csv(comparison: Comparison) -> str:
     A swept field has a column of its own: ``workload.size`` or ``fabric.link_bandwidth``, as written.
     """
     rows = comparison.rows
-    parts = causes(row.breakdown for row in rows)
+    parts = causes(rows)
     swept = [
         (kind, name)
         for kind in ("workload", "fabric")
@@ -252,6 +257,7 @@ def run_to_json(result: RunResult) -> str:
         "figures": result.figures,
         "notes": result.notes,
         "omissions": result.omissions,
+        "colours": result.colours,
         "work": None if result.work is None else asdict(result.work),
         "throughput": asdict(result.throughput),
         "statistics": result.statistics,

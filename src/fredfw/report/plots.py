@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import cycle, groupby
 from typing import Any, Protocol
 
 from attrs import frozen
@@ -34,13 +34,8 @@ with importing("--plot"):
 _COLOURS = {
     COMPUTE: "#0072B2",
     BUBBLE: "#BBBBBB",
-    "load": "#F0E442",
-    "mp": "#D55E00",
-    "dp": "#E69F00",
-    "pp": "#009E73",
-    "stream": "#CC79A7",
 }
-_OTHER_COLOURS = ("#56B4E9", "#000000", "#7F4F24", "#8A8AD6")
+_OTHER_COLOURS = ("#D55E00", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#56B4E9", "#000000", "#7F4F24", "#8A8AD6")
 _LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F4F24")
 _MARKERS = "os^Dv<>P"
 _DASHES = ("-", "--", ":", "-.")
@@ -457,7 +452,7 @@ class _Legend:
     def of(cls, panels: Sequence[_Bars | _Curves]) -> _Legend:
         bars = [row for panel in panels if isinstance(panel, _Bars) for row in panel.rows]
         lines = [row for panel in panels if isinstance(panel, _Curves) for one in panel.series.values() for row in one]
-        colours = _colours(causes_with_time(row.breakdown for row in bars))
+        colours = _colours(bars)
         handles: list[Patch | Line2D] = [
             Patch(color=colour, label=cause if cause in (COMPUTE, BUBBLE) else f"exposed {cause}")
             for cause, colour in colours.items()
@@ -523,10 +518,14 @@ def _longest(rows: Sequence[Row]) -> float:
     return max(max(row.seconds, _published(row) or 0.0) for row in rows)
 
 
-def _colours(parts: Sequence[str]) -> dict[str, str]:
-    others = [cause for cause in parts if cause not in _COLOURS]
-    spare = {cause: _OTHER_COLOURS[index % len(_OTHER_COLOURS)] for index, cause in enumerate(others)}
-    return {cause: _COLOURS.get(cause) or spare[cause] for cause in parts}
+def _colours(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the colour of each cause that takes time in ``rows``: what a workload declares, or one that is free."""
+    declared = {label: colour for row in reversed(rows) for label, colour in row.colours.items() if colour}
+    colours: dict[str, str] = {}
+    spare = cycle([one for one in _OTHER_COLOURS if one not in declared.values()] or _OTHER_COLOURS)
+    for cause in causes_with_time(rows):
+        colours[cause] = _COLOURS.get(cause) or declared.get(cause) or next(spare)
+    return colours
 
 
 def _plain(axes: Axes, *gridded: Axis) -> None:

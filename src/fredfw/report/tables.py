@@ -18,7 +18,7 @@ from rich.text import Text
 
 from fredfw.experiment.naming import as_written, listed, toml_key
 from fredfw.experiment.results import CollectiveSweep, Comparison, Row, RunResult, Saving, Status
-from fredfw.report.data import RowGroup, best_cells, causes, causes_with_time, row_groups, training_rate
+from fredfw.report.data import RowGroup, best_cells, causes_with_time, ordered, row_groups, training_rate
 from fredfw.report.layout import StackedTable
 from fredfw.report.tiers import tier_loads
 from fredfw.simulation.fidelity import PER_RANK, RENDEZVOUS, STEPWISE
@@ -126,7 +126,7 @@ class _Shown:
         return cls(
             fabrics=tuple(dict.fromkeys(row.fabric for row in rows)),
             baselines=tuple(dict.fromkeys(row.baseline for row in rows)),
-            parts=causes_with_time(row.breakdown for row in rows),
+            parts=causes_with_time(rows),
             best=best_cells(rows),
             npus=any(len({row.npus for row in group.rows}) > 1 for group in groups),
             rates=_rates(rows, groups),
@@ -415,7 +415,7 @@ def _notes(notes: Iterable[str]) -> list[RenderableType]:
 def _breakdown_table(result: RunResult) -> Table:
     name, unit, decimals = _time_scale([result.seconds])
     table = _table("where the time goes", f"time ({name})", "share", right=(1, 2))
-    for cause in causes([result.breakdown]):
+    for cause in ordered(result.breakdown, [result.colours]):
         seconds = result.breakdown[cause]
         what = cause if cause in _OWN else f"exposed {cause}"
         share = seconds / result.seconds if result.seconds else 0.0
@@ -446,7 +446,7 @@ def _tiers_table(result: RunResult, top: int) -> Table:
 def _bytes_table(result: RunResult) -> Table:
     table = _table("bytes moved, over all links", "bytes", "share", right=(1, 2))
     total = sum(result.bytes_by_cause.values())
-    for cause in causes([result.bytes_by_cause]):
+    for cause in ordered(result.bytes_by_cause, [result.colours]):
         moved = result.bytes_by_cause[cause]
         table.add_row(cause, render(moved, Unit.BYTES), f"{100 * moved / total:.1f} %")
     return table

@@ -5,13 +5,14 @@ from fredfw.workloads.graph import GraphBuilder, TaskGraph, TaskKind
 from fredfw.workloads.kernels import Gemm, Kernels
 from fredfw.workloads.mesh import DeviceMesh
 from fredfw.workloads.placement import LinearPlacement, MegatronPlacement, NestedPlacement, Placement, SnakePlacement
-from fredfw.workloads.workload import MemoryUse, System, Work, Workload, samples_per_replica
+from fredfw.workloads.workload import Label, MemoryUse, System, Work, Workload, samples_per_replica
 
 __all__ = [
     "DeviceMesh",
     "Gemm",
     "GraphBuilder",
     "Kernels",
+    "Label",
     "LinearPlacement",
     "MegatronPlacement",
     "MemoryUse",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from numbers import Real
 
 import numpy as np
@@ -15,7 +16,7 @@ from fredfw.typing import IntArray
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.mesh import DeviceMesh
 from fredfw.workloads.placement import Placement, check_places
-from fredfw.workloads.workload import MemoryUse, System, Work, Workload
+from fredfw.workloads.workload import Label, MemoryUse, System, Work, Workload
 
 _PER_TASK = ("labels", "flops", "bytes", "seconds", "patterns", "members", "controllers", "names", "blocks", "repeats")
 
@@ -63,6 +64,25 @@ def work(workload: Workload, system: System) -> Work | None:
         answer: object = workload.work(system)
     if answer is not None and not isinstance(answer, Work):
         raise asked.unexpected(answer, "a fredfw.Work or None")
+    return answer
+
+
+def labels(workload: Workload, system: System) -> Mapping[str, Label]:
+    """Return what ``workload`` says of its labels.
+
+    Raises:
+        PluginError: It fails, does not return that, or gives two labels one priority.
+    """
+    asked = Asking(workload, "labels")
+    with asked:
+        answer: object = workload.labels(system)
+    if not isinstance(answer, Mapping) or not all(
+        isinstance(name, str) and isinstance(one, Label) for name, one in answer.items()
+    ):
+        raise asked.unexpected(answer, "fredfw.Label by label")
+    classes = [one.priority for one in answer.values() if one.priority is not None]
+    if len(set(classes)) < len(classes):
+        raise asked.wrong(f"returned labels with the priorities {classes}", "a different one for each label")
     return answer
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar
 
+import attrs
 from attrs import field, frozen
 from attrs.converters import optional
 
@@ -81,6 +84,31 @@ class Work:
         return self.tokens / self.samples if self.tokens is not None and self.samples else None
 
 
+_COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
+
+
+def _is_colour(_instance: object, attribute: attrs.Attribute[str | None], value: object) -> None:
+    if value is not None and not (isinstance(value, str) and _COLOUR.fullmatch(value)):
+        raise InputError(f"{value!r} is not a colour", key=attribute.name, accepted="red, green and blue, '#D55E00'")
+
+
+@frozen
+class Label:
+    """What a workload says of one of the labels that time and bytes are charged to.
+
+    Args:
+        priority: Class for sharing policies that use them, 0 the highest; ``None`` comes after all that have one. An
+            experiment may give other priorities.
+        colour: In pictures, as ``#RRGGBB``; by default one that is free.
+
+    Raises:
+        InputError: Another number, or another text.
+    """
+
+    priority: int | None = field(default=None, validator=whole(0))
+    colour: str | None = field(default=None, validator=_is_colour)
+
+
 def samples_per_replica(global_batch: int, replicas: int) -> int:
     """Return the samples of each replica, where all ``replicas`` together train ``global_batch`` samples.
 
@@ -113,6 +141,14 @@ class Workload(ABC):
         Raises:
             InputError: The workload does not fit the system, for example because it has no I/O controllers.
         """
+
+    def labels(self, system: System) -> Mapping[str, Label]:
+        """Return what there is to say of the labels of the graph, in the order in which reports show them.
+
+        Labels that are not in it come after them, by name.
+        """
+        del system
+        return {}
 
     def memory(self, system: System) -> MemoryUse:
         """Return the memory that the fullest NPU needs; nothing by default."""

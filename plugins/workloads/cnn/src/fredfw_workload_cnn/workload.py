@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from attrs import frozen
 from fredfw import (
     DeviceMesh,
     GraphBuilder,
+    Label,
     MemoryUse,
     Pattern,
     System,
@@ -89,6 +91,11 @@ class Cnn(Workload):
     def mesh(self, system: System) -> DeviceMesh:
         """See ``Workload.mesh``."""
         return DeviceMesh({"dp": system.npus if self.dp is None else self.dp})
+
+    def labels(self, system: System) -> Mapping[str, Label]:
+        """See ``Workload.labels``."""
+        del system
+        return {"load": Label(colour="#F0E442"), "dp": Label(0, "#E69F00")}
 
     def graph(self, system: System) -> TaskGraph:
         """See ``Workload.graph``; the first task is the load, if there is one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import attrs
@@ -10,6 +11,7 @@ from attrs import frozen
 from fredfw import (
     DeviceMesh,
     GraphBuilder,
+    Label,
     MemoryUse,
     System,
     TaskGraph,
@@ -215,6 +217,16 @@ class Transformer(Workload):
                 accepted=f"mp x pp of at most {system.npus}",
             )
         return DeviceMesh({"mp": self.mp, "pp": self.pp, "dp": dp})
+
+    def labels(self, system: System) -> Mapping[str, Label]:
+        """See ``Workload.labels``; priorities as in the FRED paper: MP before PP before DP."""
+        del system
+        return {
+            "mp": Label(0, "#D55E00"),
+            "dp": Label(2, "#E69F00"),
+            "pp": Label(1, "#009E73"),
+            "stream": Label(colour="#CC79A7"),
+        }
 
     def graph(self, system: System) -> TaskGraph:
         """Return one iteration.
