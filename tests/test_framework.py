@@ -6,7 +6,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fredfw import Comparison, Experiment, Fabric, Framework, NodeKind, RunResult, hookimpl
+from fredfw import (
+    Comparison,
+    Experiment,
+    Fabric,
+    Framework,
+    GraphBuilder,
+    NodeKind,
+    Npu,
+    Pattern,
+    RunResult,
+    TaskGraph,
+    hookimpl,
+)
 from fredfw.errors import FredfwError, InputError, SimulationError, UnknownNameError, UnsupportedError
 from fredfw.plugin.manager import PluginManager, Switches
 
@@ -290,3 +302,59 @@ def test_every_error_is_ours(framework: Framework, tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing.toml"):
         with pytest.raises(FredfwError, match="cannot be read"):
             framework.load_experiment(path)
+
+
+def graph_of(ranks: int) -> TaskGraph:
+    builder = GraphBuilder(ranks)
+    work = builder.compute("work", range(ranks), flops=3e12)
+    builder.collective("reduce", Pattern.ALL_REDUCE, [range(ranks)], 4e6, label="dp", after=[work])
+    return builder.build()
+
+
+def test_simulate_graph() -> None:
+    framework = Framework()
+    fabric = framework.topology("mesh2d", rows=2, columns=2).build()
+    heard: list[float] = []
+    result = framework.simulate_graph(graph_of(4), fabric, npu=Npu(peak=1e15), progress=heard.append)
+    alone = framework.simulate_collective(fabric, "all-reduce", size=4e6)
+    assert result.seconds == pytest.approx(3e-3 + alone.duration, rel=1e-12)
+    assert result.breakdown == pytest.approx({"compute": 3e-3, "bubble": 0.0, "dp": alone.duration})
+    assert result.algorithms == {"dp all-reduce x4": alone.algorithm}
+    assert result.bytes_by_cause == {"dp": pytest.approx(alone.link_bytes.sum())}
+    np.testing.assert_allclose(result.link_bytes, alone.link_bytes)
+    assert heard == [0.5]
+    assert result.placement.tolist() == [0, 1, 2, 3]
+    assert result.timeline.graph.names == ("work", "reduce")
+
+
+def test_simulate_graph_without_attribution_on_chosen_npus_by_a_chosen_algorithm() -> None:
+    framework = Framework()
+    fabric = framework.topology("mesh2d", rows=2, columns=2).build()
+    chosen: dict[str, Any] = {"placement": [3, 1], "collectives": {"default": "direct"}, "priorities": ("dp",)}
+    result = framework.simulate_graph(graph_of(2), fabric, attribution=False, fidelity="per-rank", **chosen)
+    assert result.breakdown == {}
+    assert result.algorithms == {"dp all-reduce x2": "direct"}
+    direct = framework.simulate_collective(fabric, "all-reduce", size=4e6, group=[3, 1], algorithm="direct")
+    np.testing.assert_allclose(result.link_bytes, direct.link_bytes)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"graph": None}, "graph: None is not a task graph"),
+        ({"graph": graph_of(5)}, "graph: a graph of 5 ranks, and '2x2 mesh' has 4 NPUs .accepted: at most 4 ranks"),
+        ({"fabric": 3}, "fabric: 3 is not a fabric"),
+        ({"placement": [0, 1]}, "placement: 2 NPUs for 4 ranks .accepted: 4"),
+        ({"placement": [0, 1, 2, 9]}, "placement: '2x2 mesh' has no NPU 9"),
+        ({"placement": [0, 1, 2, 2]}, "placement: NPU 2 is named twice"),
+        ({"fidelity": "exact"}, "fidelity: 'exact' is not known"),
+        ({"collectives": "ring"}, "collectives: 'ring' is not a choice of algorithms"),
+        ({"collectives": {"default": "rign"}}, "collectives.default: .*did you mean 'ring'"),
+        ({"collectives": {"all-gather": "ring"}}, "collectives: no algorithm can do all-reduce among 4 NPUs"),
+    ],
+)
+def test_simulate_graph_refuses_what_cannot_be_used(given: dict[str, Any], message: str) -> None:
+    framework = Framework()
+    fabric = framework.topology("mesh2d", rows=2, columns=2).build()
+    with pytest.raises(InputError, match=f"^{message}"):
+        framework.simulate_graph(**{"graph": graph_of(4), "fabric": fabric, **given})

@@ -22,7 +22,15 @@ from fredfw.collectives import (
     ring_schedule,
     sequence,
 )
-from fredfw.experiment.results import CollectiveResult, CollectiveSweep, Comparison, Row, RunResult, Status
+from fredfw.experiment.results import (
+    CollectiveResult,
+    CollectiveSweep,
+    Comparison,
+    GraphResult,
+    Row,
+    RunResult,
+    Status,
+)
 from fredfw.experiment.spec import Experiment
 from fredfw.fabric import (
     Admission,
@@ -129,6 +137,7 @@ __all__ = [
     "Framework",
     "Gemm",
     "GraphBuilder",
+    "GraphResult",
     "GroupLinks",
     "GroupView",
     "IdealTransport",

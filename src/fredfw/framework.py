@@ -16,7 +16,7 @@ from fredfw.experiment import calibration, comparison, merge, reading
 from fredfw.experiment import sensitivity as variations
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
-from fredfw.experiment.results import CollectiveResult, Comparison, Effect, RunResult
+from fredfw.experiment.results import CollectiveResult, Comparison, Effect, GraphResult, RunResult
 from fredfw.experiment.runner import Bench, Runner
 from fredfw.experiment.spec import AnyOutline, Experiment
 from fredfw.fabric import Fabric, Topology
@@ -26,6 +26,7 @@ from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.terminal import quoted
 from fredfw.typing import IntArray
 from fredfw.units import Unit, parse
+from fredfw.workloads import Npu, TaskGraph
 
 
 class Framework:
@@ -84,8 +85,7 @@ class Framework:
             InputError: Something given cannot be used; ``UnsupportedError`` if no algorithm can serve it.
             SimulationError: The model misbehaved.
         """
-        if not isinstance(fabric, Fabric):
-            raise InputError(f"{fabric!r} is not a fabric", key="fabric", accepted="what a topology's build() returns")
+        _check_fabric(fabric)
         if not isinstance(algorithm, str):
             raise InputError(
                 f"{algorithm!r} is not a name", key="algorithm", accepted="a name; options are keyword arguments"
@@ -109,6 +109,67 @@ class Framework:
             duration=result.duration,
             events=result.statistics["events"],
         )
+        return result
+
+    def simulate_graph(
+        self,
+        graph: TaskGraph,
+        fabric: Fabric,
+        *,
+        placement: Sequence[int] | IntArray | None = None,
+        npu: Npu | None = None,
+        collectives: str | Mapping[str, Any] = "auto",
+        priorities: Sequence[str] = (),
+        fidelity: str = "compressed",
+        attribution: bool = True,
+        progress: Callable[[float], None] | None = None,
+    ) -> GraphResult:
+        """Simulate the tasks of ``graph`` on the otherwise idle ``fabric``.
+
+        Args:
+            graph: What to do; see ``GraphBuilder`` and ``TaskGraph.from_columns``.
+            fabric: The network.
+            placement: NPU number of each rank; by default rank r is on NPU r.
+            npu: Computes what is given by FLOPs and bytes; ``Npu()`` by default.
+            collectives: As in an experiment: ``auto``, or algorithms by pattern, such as ``{"default": "ring"}``.
+            priorities: Labels, the first of the highest class; all others come after them.
+            fidelity: As in ``simulate_collective``.
+            attribution: Whether to find out what the ranks have waited for, ``breakdown``.
+            progress: Called now and then with the share of the tasks that has ended.
+
+        Raises:
+            InputError: Something given cannot be used; ``UnsupportedError`` if no algorithm can serve a collective.
+            SimulationError: The model misbehaved; ``DeadlockError`` if tasks wait for each other.
+        """
+        _check_fabric(fabric)
+        if not isinstance(graph, TaskGraph):
+            raise InputError(f"{graph!r} is not a task graph", key="graph", accepted="a fredfw.TaskGraph")
+        _check_fidelity(fidelity)
+        npus = len(fabric.npus)
+        if placement is None and graph.ranks > npus:
+            message = f"a graph of {graph.ranks} ranks, and {fabric.name!r} has {npus} NPUs"
+            raise InputError(message, key="graph", accepted=f"at most {npus} ranks")
+        places = np.arange(graph.ranks) if placement is None else _members(placement, fabric, key="placement")
+        if len(places) != graph.ranks:
+            raise InputError(f"{len(places)} NPUs for {graph.ranks} ranks", key="placement", accepted=str(graph.ranks))
+        chosen, fastest = reading.collectives(collectives, self.plugins, "collectives", Path())
+        bench = Bench(fabric, chosen, self.plugins, fastest=fastest)
+        self._log("fabric built", **bench.facts())
+        self._log("graph begins", fabric=fabric.name, fidelity=fidelity, ranks=graph.ranks, tasks=len(graph))
+        try:
+            result = bench.graph(
+                graph,
+                places,
+                (npu or Npu()).seconds,
+                name=f"the graph on {fabric.name}",
+                priorities={label: rank for rank, label in enumerate(priorities)},
+                fidelity=fidelity,
+                attribution=attribution,
+                progress=progress,
+            )
+        except UnsupportedError as error:  # of an algorithm, unless it names another slot
+            raise (error if error.key else error.at(key="collectives")) from None
+        self._log("graph ended", fabric=fabric.name, duration=result.seconds, events=result.statistics["events"])
         return result
 
     def _bench(self, fabric: Fabric, algorithm: str, options: dict[str, Any]) -> Bench:
@@ -326,6 +387,11 @@ class Framework:
             raise
 
 
+def _check_fabric(fabric: object) -> None:
+    if not isinstance(fabric, Fabric):
+        raise InputError(f"{fabric!r} is not a fabric", key="fabric", accepted="what a topology's build() returns")
+
+
 def _pattern(name: str) -> Pattern:
     names = [str(one) for one in Pattern]
     if name not in names:
@@ -351,22 +417,22 @@ def _size(value: float | str) -> float:
     return size
 
 
-def _members(group: Sequence[Any] | None, fabric: Fabric) -> IntArray:
+def _members(group: Sequence[Any] | IntArray | None, fabric: Fabric, key: str = "group") -> IntArray:
     npus = len(fabric.npus)
     if group is None:
         return np.arange(npus)
     accepted = f"different NPUs from 0 to {npus - 1}"
     if isinstance(group, str) or not len(group):
-        raise InputError(f"{group!r} is not a group", key="group", accepted=accepted)
+        raise InputError(f"{group!r} is not a {key}", key=key, accepted=accepted)
     for npu in group:
         if isinstance(npu, bool) or not isinstance(npu, int | np.integer):
-            raise InputError(f"{npu!r} is not the number of an NPU", key="group", accepted=accepted)
+            raise InputError(f"{npu!r} is not the number of an NPU", key=key, accepted=accepted)
         if not 0 <= npu < npus:
-            raise InputError(f"{fabric.name!r} has no NPU {npu}", key="group", accepted=accepted)
+            raise InputError(f"{fabric.name!r} has no NPU {npu}", key=key, accepted=accepted)
     members = np.asarray(group, dtype=np.intp)
     numbers, counts = np.unique(members, return_counts=True)
     if (counts > 1).any():
-        raise InputError(f"NPU {numbers[counts > 1][0]} is named twice", key="group", accepted=accepted)
+        raise InputError(f"NPU {numbers[counts > 1][0]} is named twice", key=key, accepted=accepted)
     return members
 
 

@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
+from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import DeadlockError, InputError, ScheduleError, UnsupportedError
 from fredfw.fabric import Admission, AlwaysStart, Decision, Fabric, FlowSet, GroupView, Wait
 from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner, SharingPolicy, Timeline
 from fredfw.testing.fabrics import Admitting
-from fredfw.workloads import GraphBuilder, TaskGraph
+from fredfw.workloads import GraphBuilder, TaskGraph, TaskKind
 
 
 class Gather(CollectiveAlgorithm):
@@ -32,6 +33,11 @@ class Silent(Gather):
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         return Schedule(request.pattern, request.ranks, float(request.size), 1, ())
+
+
+class Never(Admission):
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        return Wait()
 
 
 def star(npus: int) -> Fabric:
@@ -59,8 +65,9 @@ def simulate(
     admission: Callable[[], Admission] = AlwaysStart,
     priorities: Mapping[str, int] | None = None,
     fidelity: str = "compressed",
+    fabric: Fabric | None = None,
 ) -> Timeline:
-    fabric = star(graph.ranks).with_defaults(admission=Admitting(admission))
+    fabric = (fabric or star(graph.ranks)).with_defaults(admission=Admitting(admission))
     sharing = sharing or MaxMin()
     lowering = Lowering(fabric)
     timeline = Executor(
@@ -227,15 +234,134 @@ def test_repeated_block_takes_the_same_time_compressed_and_stepwise() -> None:
     assert (len(compressed), len(stepwise)) == (2, 10)
 
 
+def moments(timeline: Timeline) -> dict[str, float]:
+    """When each task has ended, by name; the tasks are of one span each."""
+    return {timeline.graph.names[task]: end for task, end in zip(timeline.task, timeline.end.tolist(), strict=True)}
+
+
+EVERY = pytest.mark.parametrize("fidelity", ["compressed", "stepwise", "per-rank", "per-rank-rendezvous"])
+
+
+@EVERY
+@pytest.mark.parametrize("busy", [0.0, 1.5, 4.0])
+def test_receive_waits_for_the_message_and_for_what_comes_before_it(fidelity: str, busy: float) -> None:
+    builder = GraphBuilder(2)
+    work = builder.compute("work", [0], seconds=1.0)
+    send = builder.send("send", 0, 1, 200.0, label="pp", after=[work])
+    builder.compute("on", [0], seconds=1.0, after=[send])
+    other = builder.compute("other", [1], seconds=busy)
+    receive = builder.receive("receive", send, after=[other])
+    builder.compute("next", [1], seconds=1.0, after=[receive])
+    timeline = simulate(builder.build(), fidelity=fidelity)
+    begin = max(1.0, busy) if fidelity == "per-rank-rendezvous" else 1.0
+    arrival = begin + 2.0
+    end = max(arrival, busy)
+    assert moments(timeline) == {
+        "work": 1.0,
+        "send": arrival,
+        "on": arrival + 1.0,
+        "other": busy,
+        "receive": end,
+        "next": end + 1.0,
+    }
+    exposed = end - max(begin, busy) if busy < begin else end - busy
+    assert parts(timeline).get("pp", [0.0, 0.0])[1] == exposed
+
+
+@pytest.mark.parametrize(("fidelity", "end"), [("compressed", 7.0), ("stepwise", 7.0), ("per-rank", 2.0)])
+def test_send_ends_with_its_arrival_or_once_its_bytes_have_left(fidelity: str, end: float) -> None:
+    late = Fabric("late", np.zeros(2, dtype=int), [0, 1], [1, 0], 100.0, 5.0, 0.0)
+    builder = GraphBuilder(2)
+    send = builder.send("send", 0, 1, 200.0, label="pp")
+    builder.receive("receive", send)
+    timeline = simulate(builder.build(), fidelity=fidelity, fabric=late)
+    assert moments(timeline) == {"send": end, "receive": 7.0}
+
+
+def test_rendezvous_message_waits_for_its_receive() -> None:
+    builder = GraphBuilder(2)
+    first = builder.send("first", 0, 1, 100.0, label="pp")
+    busy = builder.compute("busy", [1], seconds=3.0)
+    builder.receive("r", first, after=[busy])
+    timeline = simulate(builder.build(), fidelity="per-rank-rendezvous")
+    assert moments(timeline) == {"busy": 3.0, "first": 4.0, "r": 4.0}
+    assert parts(timeline) == {"compute": [0.0, 3.0], "bubble": [3.0, 0.0], "pp": [1.0, 1.0]}
+
+
+@EVERY
+def test_many_messages_that_are_there_are_received_one_after_the_other(fidelity: str) -> None:
+    builder = GraphBuilder(2)
+    before = [builder.compute("busy", [1], seconds=9.0)]
+    sends = [builder.send(f"s{number}", 0, 1, 0.0, label="pp") for number in range(3000)]
+    for number, send in enumerate(sends):
+        before = [builder.receive(f"r{number}", send, after=before)]
+    assert simulate(builder.build(), fidelity=fidelity).duration == 9.0
+
+
+@EVERY
+def test_collective_of_no_bytes_synchronises(fidelity: str) -> None:
+    builder = GraphBuilder(3)
+    work = [builder.compute(f"work {rank}", [rank], seconds=float(rank)) for rank in range(3)]
+    barrier = builder.collective("barrier", Pattern.ALL_REDUCE, [[0, 1, 2]], 0.0, label="sync", after=work)
+    builder.compute("next", [0, 1, 2], seconds=1.0, after=[barrier])
+    timeline = simulate(builder.build(), fidelity=fidelity)
+    assert timeline.duration == 3.0
+    assert parts(timeline) == {"compute": [1.0, 2.0, 3.0], "bubble": [2.0, 1.0, 0.0]}
+
+
+@EVERY
+def test_messages_in_a_repeated_block(fidelity: str) -> None:
+    builder = GraphBuilder(2)
+    with builder.repeated(3):
+        work = builder.compute("work", [0, 1], seconds=1.0)
+        send = builder.send("send", 0, 1, 100.0, label="pp", after=[work])
+        builder.receive("receive", send, after=[work])
+    builder.compute("end", [1], seconds=1.0)
+    timeline = simulate(builder.build(), fidelity=fidelity)
+    assert timeline.end[timeline.graph.kinds[timeline.task] == TaskKind.RECEIVE].tolist() == (
+        [6.0] if fidelity == "compressed" else [2.0, 4.0, 6.0]
+    )
+
+
+def test_message_that_nobody_sends_is_a_deadlock() -> None:
+    builder = GraphBuilder(2)
+    send = builder.send("send", 0, 1, 100.0, label="pp")
+    builder.receive("receive", send)
+    with pytest.raises(DeadlockError) as error:
+        simulate(builder.build(), admission=Never)
+    assert "send (pp) has started and does not end" in str(error.value)
+    assert "receive (pp) waits for send, the send of rank 0" in str(error.value)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_deadlock_of_single_ranks_names_the_rank(alone: bool) -> None:
+    builder = GraphBuilder(3)
+    work = builder.compute("work", [2], seconds=1.0)
+    stuck = builder.collective("stuck", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="mp")
+    builder.collective(
+        "next", Pattern.ALL_REDUCE, [[1, 2]] if alone else [[1, 2], [2, 0]], 1.0, label="mp", after=[work, stuck]
+    )
+    with pytest.raises(DeadlockError, match=r"next \(mp\) waits for work, stuck on rank 1" if alone else "on rank 0"):
+        simulate(builder.build(), admission=Never)
+
+
+def test_sizes_of_pairs_are_sent_directly() -> None:
+    builder = GraphBuilder(4)
+    sizes = np.zeros((2, 2, 2))
+    sizes[:, 0, 1], sizes[:, 1, 0], sizes[:, 0, 0] = (100.0, 500.0), (300.0, 0.0), 7.0
+    builder.all_to_all_v("exchange", [[0, 1], [3, 2]], sizes, label="ep")
+    graph = builder.build()
+    assert graph.bytes.tolist() == [507.0]
+    timeline = simulate(graph, algorithm=DirectAlgorithm())
+    assert timeline.end.tolist() == [3.0, 5.0]
+    assert [ranks.tolist() for ranks in timeline.ranks] == [[0, 1], [2, 3]]
+
+
 def test_empty_graph_takes_no_time() -> None:
     assert simulate(GraphBuilder(1).build()).duration == 0.0
 
 
 def test_deadlock_names_who_waits_for_what() -> None:
-    class Never(Admission):
-        def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
-            return Wait()
-
     builder = GraphBuilder(2)
     reduce = builder.collective("reduce it", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp")
     builder.compute("then this", [0, 1], seconds=1.0, after=[reduce])

@@ -82,3 +82,57 @@ def test_blocks_do_not_nest_and_repeat_at_least_once() -> None:
 def test_nonsense_is_refused(add: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         add(GraphBuilder(2))  # type: ignore[operator]  # one of the lambdas above
+
+
+def test_message_is_a_send_and_a_receive() -> None:
+    builder = GraphBuilder(3)
+    work = builder.compute("work", [0, 1, 2])
+    send = builder.send("send", 2, 0, 8.0, label="pp", after=[work])
+    with pytest.raises(InputError, match="task 'send' waits for a receive of rank 0"):
+        builder.build()
+    receive = builder.receive("receive", send, after=[work])
+    graph = builder.build()
+    assert graph.partners.tolist() == [-1, receive, send]
+    assert [graph.participants(task).tolist() for task in (send, receive)] == [[2], [0]]
+    assert (graph.label(receive), graph.bytes[receive]) == ("pp", 8.0)
+
+
+def test_messages_of_a_repeated_block_are_written_out_in_pairs() -> None:
+    builder = GraphBuilder(2)
+    first = builder.send("first", 0, 1, 1.0, label="pp")
+    with builder.repeated(2):
+        send = builder.send("send", 0, 1, 1.0, label="pp")
+        builder.receive("receive", send)
+    builder.receive("last", first)
+    written = builder.build().expanded()
+    assert list(written.names) == ["first", "send", "receive", "send", "receive", "last"]
+    assert written.partners.tolist() == [5, 2, 1, 4, 3, 0]
+
+
+def test_wrong_messages_are_refused() -> None:
+    builder = GraphBuilder(2)
+    with pytest.raises(InputError, match="to itself"):
+        builder.send("s", 0, 0, 1.0, label="pp")
+    with pytest.raises(InputError, match=r"names rank 2 .accepted: 0 to 1"):
+        builder.send("s", 0, 2, 1.0, label="pp")
+    send = builder.send("s", 0, 1, 1.0, label="pp")
+    with builder.repeated(2), pytest.raises(InputError, match="repeated without it"):
+        builder.receive("r", send)
+    builder.receive("r", send)
+    with pytest.raises(InputError, match="a send that nobody receives"):
+        builder.receive("again", send)
+
+
+def test_collective_has_a_root() -> None:
+    builder = GraphBuilder(3)
+    builder.collective("r", Pattern.REDUCE, [[0, 1, 2]], 1.0, label="mp", root=2)
+    assert builder.build().roots.tolist() == [2]
+    for pattern, root in ((Pattern.REDUCE, 3), (Pattern.ALL_REDUCE, 1)):
+        with pytest.raises(InputError, match=f"task 'r' has root {root}"):
+            builder.collective("r", pattern, [[0, 1, 2]], 1.0, label="mp", root=root)
+
+
+@pytest.mark.parametrize("sizes", [np.zeros((2, 2)), [[[0.0, -1.0], [1.0, 0.0]]], [[[0.0, np.inf], [1.0, 0.0]]]])
+def test_wrong_sizes_of_pairs_are_refused(sizes: object) -> None:
+    with pytest.raises(InputError, match=r"^sizes: task 'a' .*1 x 2 x 2 numbers of bytes"):
+        GraphBuilder(2).all_to_all_v("a", [[0, 1]], sizes, label="ep")  # type: ignore[arg-type]  # that is the fault

@@ -366,6 +366,21 @@ def _check_savings(outline: AnyOutline) -> None:
                 raise InputError(message, key=key, accepted="one reference for each group")
 
 
+def collectives(
+    value: object, plugins: PluginManager, key: str, folder: Path
+) -> tuple[Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None, bool]:
+    """Return the algorithms that ``value`` names at ``key``, ``None`` for all, and whether the fastest is taken.
+
+    Paths of files are relative to ``folder``.
+
+    Raises:
+        InputError: It names none, or ones that cannot be used.
+    """
+    selection = value.get("selection", "first") if isinstance(value, Mapping) else "fastest"
+    algorithms = _Reader(plugins, folder).collectives(value, key)
+    return algorithms, _choice(selection, ("first", "fastest"), f"{key}.selection") == "fastest"
+
+
 @frozen
 class _Reader:
     """Configures the plugins of sections; paths of files are relative to ``folder``."""
@@ -376,17 +391,16 @@ class _Reader:
     def fabric(self, section: FabricSection) -> FabricSpec:
         key, table, plugins = f"fabrics.{section.name}", section.table, self.plugins
 
-        chosen = table.get("collectives", "auto")
-        where = f"{key}.collectives"
-        selection = chosen.get("selection", "first") if isinstance(chosen, Mapping) else "fastest"
+        topology = self.choice(table["topology"], plugins.topologies, f"{key}.topology")
+        algorithms, fastest = collectives(table.get("collectives", "auto"), plugins, f"{key}.collectives", self.folder)
         return FabricSpec(
             **_fields(section),
-            topology=self.choice(table["topology"], plugins.topologies, f"{key}.topology"),
+            topology=topology,
             slots={
                 slot: self.choice(table[slot], plugins.slots[slot], f"{key}.{slot}") for slot in SLOTS if slot in table
             },
-            collectives=self.collectives(chosen, where),
-            fastest=_choice(selection, ("first", "fastest"), f"{where}.selection") == "fastest",
+            collectives=algorithms,
+            fastest=fastest,
         )
 
     def workload(self, section: WorkloadSection) -> WorkloadSpec:

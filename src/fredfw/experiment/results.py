@@ -150,6 +150,42 @@ class Throughput:
 
 
 @frozen(eq=False)
+class GraphResult:
+    """One task graph on a fabric.
+
+    Args:
+        fabric: The fabric.
+        timeline: What happened when; its ``graph`` has the tasks.
+        placement: ``(ranks,)`` NPU number of each rank.
+        seconds: Time until the last task has ended.
+        breakdown: Seconds by cause (mean over the ranks): ``compute``, ``bubble``, exposed time by label; empty where
+            it was not asked for.
+        bytes_by_cause: Bytes summed over all links, by label.
+        link_bytes: ``(links,)`` bytes that crossed each link.
+        link_bytes_by_label: ``(links,)`` bytes that crossed each link, by label; they add up to ``link_bytes``.
+        energy: Joules spent on links.
+        algorithms: What served each kind of request, for example ``{"mp all-reduce x3": "ring"}``.
+        statistics: Counters of the engine: events, solves, cache hits, waits, splits.
+        figures: What the fabric's admission counted, for example wavelengths used.
+        notes: What a reader must know, for example which conflicts the network met.
+    """
+
+    fabric: Fabric
+    timeline: Timeline
+    placement: IntArray
+    seconds: float
+    breakdown: dict[str, float]
+    bytes_by_cause: dict[str, float]
+    link_bytes: FloatArray
+    link_bytes_by_label: dict[str, FloatArray]
+    energy: float
+    algorithms: dict[str, str]
+    statistics: dict[str, int]
+    figures: dict[str, float] = field(factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@frozen(eq=False)
 class RunResult:
     """One workload on one fabric.
 

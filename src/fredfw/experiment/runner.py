@@ -14,7 +14,7 @@ from attrs import frozen
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, SimulationError, UnsupportedError
 from fredfw.experiment.progress import Log, silent
-from fredfw.experiment.results import CollectiveResult, RunResult, Throughput
+from fredfw.experiment.results import CollectiveResult, GraphResult, RunResult, Throughput
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.fabric import SLOTS, Fabric
 from fredfw.fabric import answers as fabric_answers
@@ -35,7 +35,7 @@ from fredfw.simulation.planner import too_fast
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, render
-from fredfw.workloads import Label, MemoryUse, Npu, Placement, System, TaskGraph, Work
+from fredfw.workloads import Kernels, Label, MemoryUse, Npu, Placement, System, TaskGraph, Work
 from fredfw.workloads import answers as workload_answers
 from fredfw.workloads.placement import placement_of
 
@@ -106,64 +106,50 @@ class Runner:
         names = {"workload": workload.name, "fabric": fabric.name, "fidelity": fidelity}
         self._log("cell begins", **names, ranks=len(cell.places), tasks=len(cell.graph))
         begun = perf_counter()
-        network = bench.simulator.network(cell.solver)
         npu = self._experiment.npu_of(fabric)
-        executor = Executor(
-            cell.graph,
-            fabric=bench.fabric,
-            network=network,
-            placement=cell.places,
-            planner=bench.planner,
-            lowering=bench.simulator.lowering,
-            compute_seconds=lambda *work: workload.compute_scale * npu.seconds(*work),
-            priorities=cell.priorities,
-            fidelity=fidelity,
-            bounds=bench.simulator.bounds,
-            progress=progress,
-        )
         key = f"fabrics.{fabric.name}"
         try:
-            timeline = executor.run()
+            outcome = bench.graph(
+                cell.graph,
+                cell.places,
+                lambda *work: workload.compute_scale * npu.seconds(*work),
+                name=f"{workload.name} on {fabric.name}",
+                priorities=cell.priorities,
+                fidelity=fidelity,
+                solver=cell.solver,
+                progress=progress,
+                checked=True,
+            )
         except UnsupportedError as error:  # of the router, unless it names the slot whose plugin refuses
             raise error.at(file=self._experiment.file, key=key if error.key in SLOTS else f"{key}.router") from None
         except InputError as error:  # of an algorithm, whose schedules are written when they are needed
             raise error.at(file=self._experiment.file, key=f"{key}.collectives") from None
-        by_label = executor.link_bytes()
-        link_bytes = sum(by_label.values(), np.zeros(len(bench.fabric.bandwidths)))
-        parts = timeline.breakdown
-        self._check_account(workload.name, fabric.name, timeline.breakdown_by_rank, timeline.duration)
         result = RunResult(
             workload=workload.name,
             fabric_name=fabric.name,
             fabric=bench.fabric,
-            timeline=timeline,
+            timeline=outcome.timeline,
             placement=cell.places,
-            seconds=timeline.duration,
-            breakdown=parts,
-            bytes_by_cause={label: float(loads.sum()) for label, loads in sorted(by_label.items())},
-            link_bytes=link_bytes,
-            energy=float(link_bytes @ bench.fabric.energies),
+            seconds=outcome.seconds,
+            breakdown=outcome.breakdown,
+            bytes_by_cause=outcome.bytes_by_cause,
+            link_bytes=outcome.link_bytes,
+            energy=outcome.energy,
             memory={part: getattr(memory, part) for part in _MEMORY_PARTS},
-            algorithms=dict(sorted(executor.algorithms.items())),
+            algorithms=outcome.algorithms,
             provenance=self._provenance(workload, fabric, cell, fidelity),
-            statistics=network.statistics.as_dict(),
-            figures=answers.figures(network.admission),
-            notes=(
-                *self._memory_notes(memory, npu),
-                *cell.notes,
-                *fidelity_notes(fidelity, network),
-                *answers.notes(network.admission),
-                *executor.notes.values(),
-            ),
+            statistics=outcome.statistics,
+            figures=outcome.figures,
+            notes=(*self._memory_notes(memory, npu), *cell.notes, *outcome.notes),
             work=cell.work,
             throughput=Throughput.of(
                 cell.work,
-                timeline.duration,
+                outcome.seconds,
                 npus=len(cell.places),
                 peak=npu.peak,
                 compute_scale=workload.compute_scale,
             ),
-            link_bytes_by_label=dict(sorted(by_label.items())),
+            link_bytes_by_label=outcome.link_bytes_by_label,
             omissions=cell.omissions,
             colours=cell.colours,
         )
@@ -172,7 +158,7 @@ class Runner:
             **names,
             took=round(perf_counter() - begun, 3),
             iteration=result.seconds,
-            events=network.statistics.events,
+            events=outcome.statistics["events"],
             algorithms=result.algorithms,
         )
         return result
@@ -270,16 +256,6 @@ class Runner:
         if memory.total <= npu.memory:
             return ()
         return (f"{_memory_text(memory, npu)}; the rest is assumed to be stored outside the NPU at no cost",)
-
-    @staticmethod
-    def _check_account(workload: str, fabric: str, parts: Mapping[str, FloatArray], duration: float) -> None:
-        """Make sure that for every rank the parts add up to the iteration."""
-        total = sum(parts.values(), np.zeros(1))
-        if (np.abs(total - duration) > _EXACT * duration).any():
-            rank = int(np.abs(total - duration).argmax())
-            raise SimulationError(
-                f"{workload} on {fabric}: the parts of rank {rank} add up to {total[rank]!r} s, not to {duration!r} s"
-            )
 
     def _provenance(self, workload: WorkloadSpec, fabric: FabricSpec, cell: _Cell, fidelity: str) -> dict[str, Any]:
         experiment, bench = self._experiment, cell.bench
@@ -382,6 +358,79 @@ class Bench:
             "transport": fabric.defaults.transport.name,
         }
 
+    def graph(
+        self,
+        graph: TaskGraph,
+        places: IntArray,
+        compute_seconds: Callable[[float, float, Kernels | None], float],
+        *,
+        name: str,
+        priorities: Mapping[str, int],
+        fidelity: str = COMPRESSED,
+        attribution: bool = True,
+        solver: RateSolver | None = None,
+        progress: Callable[[float], None] | None = None,
+        checked: bool = False,
+    ) -> GraphResult:
+        """Simulate a task graph whose ranks are on the NPUs numbered ``(ranks,)`` ``places``.
+
+        Args:
+            graph: What to do.
+            places: Where.
+            compute_seconds: See ``Executor``.
+            name: For messages.
+            priorities: Class by label.
+            fidelity: One of ``FIDELITIES``.
+            attribution: Whether to find out what the ranks have waited for.
+            solver: Knows rates of earlier runs.
+            progress: Called now and then with the share of the tasks that has ended.
+            checked: Whether it is known that there are algorithms for all collectives and links for all streams.
+
+        Raises:
+            InputError: The graph does not fit the fabric, or no algorithm can serve a collective.
+            SimulationError: The result would be wrong.
+        """
+        network = self.simulator.network(solver)
+        executor = Executor(
+            graph,
+            fabric=self.fabric,
+            network=network,
+            placement=places,
+            planner=self.planner,
+            lowering=self.simulator.lowering,
+            compute_seconds=compute_seconds,
+            priorities=priorities,
+            fidelity=fidelity,
+            bounds=self.simulator.bounds,
+            progress=progress,
+        )
+        if not checked:
+            executor.check()
+        timeline = executor.run()
+        if attribution:
+            _check_account(name, timeline.breakdown_by_rank, timeline.duration)
+        by_label = executor.link_bytes()
+        link_bytes = sum(by_label.values(), np.zeros(len(self.fabric.bandwidths)))
+        return GraphResult(
+            fabric=self.fabric,
+            timeline=timeline,
+            placement=places,
+            seconds=timeline.duration,
+            breakdown=timeline.breakdown if attribution else {},
+            bytes_by_cause={label: float(loads.sum()) for label, loads in sorted(by_label.items())},
+            link_bytes=link_bytes,
+            link_bytes_by_label=dict(sorted(by_label.items())),
+            energy=float(link_bytes @ self.fabric.energies),
+            algorithms=dict(sorted(executor.algorithms.items())),
+            statistics=network.statistics.as_dict(),
+            figures=answers.figures(network.admission),
+            notes=(
+                *fidelity_notes(fidelity, network),
+                *answers.notes(network.admission),
+                *executor.notes.values(),
+            ),
+        )
+
     def collective(self, request: CollectiveRequest, group: IntArray, fidelity: str = COMPRESSED) -> CollectiveResult:
         """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric.
 
@@ -436,6 +485,14 @@ class Bench:
             group=group,
             schedule=plan.schedule,
         )
+
+
+def _check_account(name: str, parts: Mapping[str, FloatArray], duration: float) -> None:
+    """Make sure that for every rank the parts add up to the iteration."""
+    total = sum(parts.values(), np.zeros(1))
+    if (np.abs(total - duration) > _EXACT * duration).any():
+        rank = int(np.abs(total - duration).argmax())
+        raise SimulationError(f"{name}: the parts of rank {rank} add up to {total[rank]!r} s, not to {duration!r} s")
 
 
 def describe(plugin: Any) -> dict[str, Any]:

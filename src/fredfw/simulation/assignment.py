@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -16,9 +16,11 @@ from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.planner import Plan, Planner, too_fast
 from fredfw.typing import BoolArray, IntArray
 from fredfw.workloads import TaskGraph, TaskKind
+from fredfw.workloads.merging import buffer
 
 # Plain integers: looking up an enum's member costs more than the comparison, and this is the hot path.
 COMPUTE, COLLECTIVE = int(TaskKind.COMPUTE), int(TaskKind.COLLECTIVE)
+SEND, RECEIVE = int(TaskKind.SEND), int(TaskKind.RECEIVE)
 TRANSFER, LOAD = int(TaskKind.TRANSFER), int(TaskKind.LOAD)
 STREAMS = (LOAD, int(TaskKind.STORE))
 # How many members the parts that a table keeps may have together.
@@ -167,8 +169,11 @@ class Assignment:
         self.repeats: list[int] = graph.repeats.tolist()
         self.bytes: list[float] = graph.bytes.tolist()
         self.labels: list[str] = [graph.label_names[label] for label in graph.labels.tolist()]
-        dependencies, offsets = graph.dependencies.tolist(), graph.dependency_offsets.tolist()
-        self.before: list[list[int]] = [dependencies[offsets[task] : offsets[task + 1]] for task in range(len(graph))]
+        self.partners: list[int] = graph.partners.tolist()
+        self._dependencies: list[int] = graph.dependencies.tolist()
+        self._offsets: list[int] = graph.dependency_offsets.tolist()
+        self._roots: list[int] = graph.roots.tolist()
+        self._splits: list[int] = graph.splits.tolist()
         self._members: list[int] = graph.members.tolist()
         self._fabric = fabric
         self._placement = placement
@@ -182,6 +187,7 @@ class Assignment:
         self.algorithms: dict[str, str] = {}
         self.notes: dict[str, str] = {}
         self._tables: dict[int, Table] = {}
+        self._pairs: dict[tuple[int, int], Table] = {}
         self._shared: dict[tuple[int, int], IntArray | None] = {}
         self._plans: dict[tuple[object, ...], list[Share]] = {}
 
@@ -191,16 +197,17 @@ class Assignment:
         Raises:
             UnsupportedError: There is none.
         """
-        patterns = self.graph.patterns
-        wanted = {
-            (self._members[task], pattern, self.bytes[task]): task
-            for task, pattern in enumerate(patterns)
-            if pattern is not None
+        wanted: dict[tuple[object, ...], int] = {
+            (self._members[task], partner if partner < 0 else self._members[partner], pattern, self.bytes[task]): task
+            for task, (pattern, partner) in enumerate(zip(self.graph.patterns, self.partners, strict=True))
+            if pattern is not None and self.kinds[task] != RECEIVE
         }
+        wanted |= {(task,): task for task, sizes in enumerate(self._splits) if sizes >= 0}
         for task in wanted.values():
-            request = self._request(task)
-            for view, _ in self._fabric.views(self._placement[self.table(task).groups]):
-                self._planner.able(request, view)
+            groups = self._placement[self.groups(task).groups]
+            for request, which in self._requests(task):
+                for view, _ in self._fabric.views(groups if which is None else groups[which]):
+                    self._planner.able(request, view)
 
     def check_streams(self) -> None:
         """Make sure that there are links for every load and store.
@@ -218,6 +225,21 @@ class Assignment:
         known = self._tables.get(index)
         if known is None:
             known = self._tables[index] = Table.of(self.graph.tables[index], self._nodes)
+        return known
+
+    def before(self, task: int) -> list[int]:
+        """Return the tasks that ``task`` depends on."""
+        return self._dependencies[self._offsets[task] : self._offsets[task + 1]]
+
+    def groups(self, task: int) -> Table:
+        """Return who communicates in ``task``: those who take part, or both ends of the message of a send."""
+        if self.kinds[task] != SEND:
+            return self.table(task)
+        ends = self._members[task], self._members[self.partners[task]]
+        known = self._pairs.get(ends)
+        if known is None:
+            members = np.concatenate([self.graph.tables[one] for one in ends])[None, :]
+            known = self._pairs[ends] = Table.of(members, self._nodes)
         return known
 
     def shared_slots(self, before: int, after: int) -> IntArray | None:
@@ -242,22 +264,26 @@ class Assignment:
             UnsupportedError: There is no algorithm.
         """
         label, awaited = self.labels[task], self._awaited[task]
-        key = self._members[task], self.graph.patterns[task], self.bytes[task], label, awaited
+        table = self.groups(task)
+        key = table, self.graph.patterns[task], self.bytes[task], label, awaited, self._roots[task], self._splits[task]
         known = self._plans.get(key)
         if known is not None:
             return known
-        request, table = self._request(task), self.table(task)
-        plans: dict[int, tuple[Plan, list[int]]] = {}
-        for plan, indices in self._planner.plans(request, self._placement[table.groups], awaited=awaited):
-            plans.setdefault(id(plan.schedule), (plan, []))[1].extend(indices.tolist())
-            self._note(f"{label} {request.pattern} x{request.ranks}", plan.algorithm)
-            self.notes |= {note: note for note in plan.notes}
+        plans: dict[int, tuple[Plan, CollectiveRequest, list[int]]] = {}
+        places = self._placement[table.groups]
+        for request, which in self._requests(task):
+            mine = places if which is None else places[which]
+            for plan, indices in self._planner.plans(request, mine, awaited=awaited):
+                groups = indices if which is None else which[indices]
+                plans.setdefault(id(plan.schedule), (plan, request, []))[2].extend(groups.tolist())
+                self._note(f"{label} {request.pattern} x{request.ranks}", plan.algorithm)
+                self.notes |= {note: note for note in plan.notes}
         everybody = table.whole.groups
         known = self._plans[key] = []
-        for plan, groups in sorted(plans.values(), key=lambda share: min(share[1])):
-            first = min(groups)
-            served = None if len(plans) == 1 else np.isin(everybody, groups)
-            known.append(Share(plan, request, served, first, self._placement[table.groups[first]], self._bounds))
+        for plan, request, members in sorted(plans.values(), key=lambda share: min(share[2])):
+            first = min(members)
+            served = None if len(plans) == 1 else np.isin(everybody, members)
+            known.append(Share(plan, request, served, first, places[first], self._bounds))
         return known
 
     def stream(self, task: int, part: Part) -> FlowSet:
@@ -282,14 +308,25 @@ class Assignment:
         awaited = [len(sends) < 2] * len(self.kinds)
         for task in reversed(range(len(self.kinds))):
             if awaited[task] or self.kinds[task] == COMPUTE:
-                for one in self.before[task]:
+                for one in self.before(task):
                     awaited[one] = True
+                if self.kinds[task] == RECEIVE:
+                    awaited[self.partners[task]] = True
         return awaited
 
-    def _request(self, task: int) -> CollectiveRequest:
-        pattern = self.graph.patterns[task]
+    def _requests(self, task: int) -> Iterator[tuple[CollectiveRequest, IntArray | None]]:
+        """Yield what the groups of ``task`` ask for, and which groups that is; ``None`` for all."""
+        pattern, ranks, size = self.graph.patterns[task], self.groups(task).groups.shape[1], self.bytes[task]
         assert pattern is not None  # the builder gives one to every collective and transfer
-        return CollectiveRequest(pattern, self.table(task).groups.shape[1], self.bytes[task])
+        if self._splits[task] < 0:
+            yield CollectiveRequest(pattern, ranks, size, self._roots[task]), None
+            return
+        sizes = self.graph.split_tables[self._splits[task]]
+        alike: dict[bytes, list[int]] = {}
+        for group, amounts in enumerate(sizes):
+            alike.setdefault(amounts.tobytes(), []).append(group)
+        for groups in alike.values():
+            yield CollectiveRequest(pattern, ranks, buffer(sizes[groups[0]]), sizes=sizes[groups[0]]), np.array(groups)
 
     def _note(self, what: str, algorithm: str) -> None:
         names = {*self.algorithms.get(what, algorithm).split(" + "), algorithm}

@@ -2,28 +2,46 @@
 
 A collective begins in a group when all of its members are ready, and ends for all of them at once. Where ranks do not
 wait for each other, each enters it when it is ready itself, and is through with it on its own.
+
+A rank does one computation at a time. Of those that are ready for it, it takes the one that has been so for longest,
+and of several the one with the lowest number; a computation that has begun is not interrupted.
+
+Most tasks of a trace are of one rank or one group. They begin as a whole, when nothing is missing before them, so that
+only a number is kept of what is. For other tasks there is an array of what is missing before each participant.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 
 from fredfw.errors import DeadlockError
 from fredfw.fabric import Fabric
-from fredfw.simulation.assignment import COMPUTE, STREAMS, TRANSFER, Assignment, Part, Share
+from fredfw.simulation.assignment import (
+    COMPUTE,
+    RECEIVE,
+    SEND,
+    STREAMS,
+    TRANSFER,
+    Assignment,
+    Part,
+    Share,
+)
 from fredfw.simulation.bounds import LowerBounds
+from fredfw.simulation.dependents import Dependents
 from fredfw.simulation.entering import Entering
 from fredfw.simulation.fidelity import COMPRESSED, RENDEZVOUS, goes_rank_by_rank, run_of
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.planner import Planner
+from fredfw.simulation.progress import ScheduleRun
 from fredfw.simulation.ranks import RankRun
 from fredfw.simulation.repeats import Repeats, Unit
-from fredfw.simulation.timeline import Span, Timeline, recorded
+from fredfw.simulation.timeline import Record, Timeline
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import Kernels, TaskGraph
 
@@ -33,6 +51,8 @@ _VISIBLE = 0.002
 _LISTED = 10
 # At one moment ranks enter collectives after all that ends.
 _ENTRIES = 1
+# Nodes of a message.
+_SENDER, _RECEIVER, _BOTH = np.array([0]), np.array([1]), np.array([0, 1])
 
 
 class _Waiting(NamedTuple):
@@ -65,18 +85,16 @@ class _Entry(NamedTuple):
     trigger: int
 
 
-class _Dependent(NamedTuple):
-    """A task that comes directly after another.
+class _Message(NamedTuple):
+    """A message that has left its sender, or has arrived.
 
     Args:
-        task: It.
-        shared: Its slot for each slot of the other, -1 for none; ``None`` if they are the same.
-        alike: Whether it waits for the other alone, and all of its participants do.
+        start: When the ranks that it waited for were ready.
+        trigger: The span that made the last of them so.
     """
 
-    task: int
-    shared: IntArray | None
-    alike: bool
+    start: float
+    trigger: int
 
 
 class Executor:
@@ -140,20 +158,26 @@ class Executor:
         self._kernels: list[int] = graph.kernels.tolist()
         self._known: dict[tuple[float, float, int], float] = {}  # seconds of what was computed before
         self._tables = [self._tasks.table(task) for task in range(len(graph))]
-        self._dependents: list[list[_Dependent]] = [[] for _ in range(len(graph))]
+        self._dependents = Dependents(self._tasks, [self._begins_whole(task) for task in range(len(graph))])
         # What is missing before a task (and until its end), by slot or group, once some of it has come and not all.
-        self._missing: list[IntArray | None] = [None] * len(graph)
-        self._absent: list[IntArray | None] = [None] * len(graph)
-        self._running: list[IntArray | None] = [None] * len(graph)
-        self._released = [False] * len(graph)  # whether nothing is missing, although nobody has counted
+        self._missing: dict[int, IntArray] = {}
+        self._absent: dict[int, IntArray] = {}
+        self._running: dict[int, IntArray] = {}
+        self._released: set[int] = set()  # tasks before which nothing is missing, although nobody has counted
         self._ended = [0] * len(graph)  # participants
         self._busy = np.zeros(graph.ranks, dtype=bool)
         self._freed_by = np.full(graph.ranks, -1)
+        # Computations that wait: those of single ranks by rank, unless some of several ranks wait too.
+        self._queues: list[list[tuple[float, int, int]]] = [[] for _ in range(graph.ranks)]
+        self._queued = 0
         self._queue: list[_Waiting] = []
+        self._messages: dict[int, _Message] = {}  # that have arrived, by the receive that is not ready
+        self._posted: set[int] = set()  # receives that are ready, and whose messages have not begun
+        self._exchanges: dict[int, RankRun] = {}  # messages under way that wait for their receive
         self._entering: dict[int, Entering] = {}  # tasks that some rank has entered, and not all are through with
         self._enter_now: dict[int, Entering] = {}  # those that some enter at this moment
         self._entries: list[_Entry] = []
-        self._spans: list[Span] = []
+        self._spans = Record()
         self._progress = progress
         self._done = 0
         self._total = 0
@@ -169,6 +193,15 @@ class Executor:
         """What a reader of the result must know; the values."""
         return self._tasks.notes
 
+    def check(self) -> None:
+        """Make sure that there is an algorithm for every collective, and links for every stream.
+
+        Raises:
+            UnsupportedError: There is none.
+        """
+        self._tasks.check_collectives()
+        self._tasks.check_streams()
+
     def run(self) -> Timeline:
         """Execute the graph from time 0 of the network's clock and return what happened.
 
@@ -178,11 +211,11 @@ class Executor:
             ScheduleError: An algorithm writes a schedule that is wrong.
         """
         graph = self._graph
-        for task, before in enumerate(self._tasks.before):
-            for one in before:
-                shared = self._tasks.shared_slots(one, task)
-                self._dependents[one].append(_Dependent(task, shared, shared is None and len(before) == 1))
         for task in range(len(graph)):
+            if self._dependents.whole[task]:
+                if not self._dependents.missing[task]:
+                    self._begin(task, -1)
+                continue
             ready = self._unhindered(task)
             if len(ready):
                 self._ready(task, ready, -1)
@@ -190,7 +223,7 @@ class Executor:
         self._check_finished()
         if self._repeats is not None:
             self._network.statistics.skipped += self._repeats.skipped
-        return recorded(graph, self._spans)
+        return self._spans.timeline(graph)
 
     def link_bytes(self) -> dict[str, FloatArray]:
         """Return the ``(links,)`` bytes that have crossed each link, by label, those that were not simulated too."""
@@ -198,9 +231,18 @@ class Executor:
         skipped = {} if self._repeats is None else self._repeats.loads
         return moved | {label: moved[label] + loads for label, loads in skipped.items()}
 
+    def _begins_whole(self, task: int) -> bool:
+        """Return whether all participants of ``task`` begin it together."""
+        kind, table = self._tasks.kinds[task], self._tables[task]
+        if kind == COMPUTE:
+            return len(table.participants) == 1
+        if kind in (SEND, RECEIVE):
+            return True
+        return len(table.groups) == 1 and kind != TRANSFER and (kind in STREAMS or not self._rank_by_rank)
+
     def _unhindered(self, task: int) -> IntArray:
         """Return the slots of ``task`` that no task before it has a part in."""
-        before, everybody = self._tasks.before[task], self._tables[task].everybody
+        before, everybody = self._tasks.before(task), self._tables[task].everybody
         if not before:
             return everybody
         if any(self._tasks.shared_slots(one, task) is None for one in before):
@@ -210,10 +252,10 @@ class Executor:
 
     def _missing_of(self, task: int) -> IntArray:
         """Return how many of the tasks before ``task`` each slot still waits for."""
-        missing = self._missing[task]
+        missing = self._missing.get(task)
         if missing is None:
             missing = self._missing[task] = np.zeros(len(self._tables[task].participants), dtype=np.intp)
-            for one in self._tasks.before[task]:
+            for one in self._tasks.before(task):
                 shared = self._tasks.shared_slots(one, task)
                 if shared is None:
                     missing += 1
@@ -228,7 +270,8 @@ class Executor:
         slots = table.everybody if whole else slots
         if kind == COMPUTE:
             ranks = table.participants if whole else table.participants[slots]
-            if self._queue or np.count_nonzero(self._busy[ranks]):
+            if self._queue or self._queued or np.count_nonzero(self._busy[ranks]):
+                self._queue_together()
                 self._queue.append(_Waiting(self._network.now, task, slots, ranks, trigger))
                 self._compute()
             else:
@@ -237,7 +280,7 @@ class Executor:
         if self._rank_by_rank and kind not in STREAMS:
             self._enter_later(task, slots, trigger)
             return
-        absent = self._absent[task]
+        absent = self._absent.get(task)
         if whole and absent is None:
             self._communicate(task, table.whole, trigger)
             return
@@ -251,6 +294,55 @@ class Executor:
         groups = ((newly > 0) & (absent == 0)).nonzero()[0]
         if len(groups):
             self._communicate(task, table.part(groups), trigger)
+
+    def _begin(self, task: int, trigger: int) -> None:
+        """Begin ``task``, all of whose participants are ready."""
+        kind = self._tasks.kinds[task]
+        if kind == COMPUTE:
+            self._compute_alone(task, trigger)
+        elif kind == SEND:
+            self._send(task, trigger)
+        elif kind == RECEIVE:
+            self._receive(task, trigger)
+        else:
+            self._communicate(task, self._tables[task].whole, trigger)
+
+    # --- computations
+
+    def _compute_alone(self, task: int, trigger: int) -> None:
+        """Start a computation of a single rank, or have it wait for those before it."""
+        ranks = self._tables[task].participants
+        if self._queue:
+            self._queue.append(_Waiting(self._network.now, task, self._tables[task].everybody, ranks, trigger))
+            self._compute()
+            return
+        rank = ranks.item()
+        busy, queue = self._busy.item(rank), self._queues[rank]
+        if busy or queue:
+            heappush(queue, (self._network.now, task, trigger))
+            self._queued += 1
+            if not busy:
+                self._next(rank)
+        else:
+            self._begin_compute(task, self._tables[task].everybody, ranks, trigger)
+
+    def _next(self, rank: int) -> None:
+        """Start the first of the computations that wait for ``rank`` alone, which is free."""
+        since, task, trigger = heappop(self._queues[rank])
+        self._queued -= 1
+        if since < self._network.now:
+            trigger = self._freed_by.item(rank)
+        self._begin_compute(task, self._tables[task].everybody, self._tables[task].participants, trigger)
+
+    def _queue_together(self) -> None:
+        """Have what waits for single ranks wait in the queue of all."""
+        if self._queued:
+            for queue in self._queues:
+                for since, task, trigger in queue:
+                    table = self._tables[task]
+                    self._queue.append(_Waiting(since, task, table.everybody, table.participants, trigger))
+                queue.clear()
+            self._queued = 0
 
     def _compute(self) -> None:
         """Start queued computations on the ranks that are free: first ready first, then by task index."""
@@ -295,8 +387,91 @@ class Executor:
         self._busy[ranks] = False
         self._freed_by[ranks] = len(self._spans)
         self._end(task, slots, start, trigger, ranks)
+        if self._queued and len(ranks) > 1:
+            self._queue_together()
         if self._queue:
             self._compute()
+        elif self._queued:
+            rank = ranks.item()
+            if self._queues[rank] and not self._busy.item(rank):
+                self._next(rank)
+
+    # --- messages
+
+    def _send(self, task: int, trigger: int) -> None:
+        """Send the message of ``task``, whose sender is ready."""
+        (share,) = self._tasks.planned(task)
+        message, receive = _Message(self._network.now, trigger), self._tasks.partners[task]
+        nodes = self._tasks.groups(task).nodes
+        if self._repeats is not None:
+            self._repeats.begin(task, self._tables[task].participants, 2)  # until it is sent, and until it is there
+        if not self._rank_by_rank:
+            self._run(task, share, nodes, partial(self._delivered, task, share, message)).start()
+            return
+        entries = len(self._entries)
+        self._entries.append(_Entry(*message))
+        run = self._rank_run(
+            task, share, nodes, partial(self._compare_message, task, share, message), partial(self._passed, task)
+        )
+        if self._fidelity != RENDEZVOUS or receive in self._posted:
+            self._posted.discard(receive)
+            self._network.schedule(0.0, partial(run.enter, _BOTH, entries), _ENTRIES)
+        else:
+            self._exchanges[receive] = run
+            self._network.schedule(0.0, partial(run.enter, _SENDER, entries), _ENTRIES)
+
+    def _receive(self, task: int, trigger: int) -> None:
+        """Note that nothing but the message keeps ``task`` from its end."""
+        if task in self._messages:  # later, because the end of one may let the next one end, and so on
+            del self._messages[task]
+            now = self._network.now
+            self._network.schedule(0.0, partial(self._end_alone, task, _Message(now, trigger)))
+        elif task in self._exchanges:
+            self._entries.append(_Entry(self._network.now, trigger))
+            enter = partial(self._exchanges.pop(task).enter, _RECEIVER, len(self._entries) - 1)
+            self._network.schedule(0.0, enter, _ENTRIES)
+        else:
+            self._posted.add(task)
+
+    def _delivered(self, task: int, share: Share, message: _Message, done: IntArray) -> None:
+        """Note that the message of the send ``task`` has arrived, and with it the send has ended."""
+        self._compare_message(task, share, message, done)
+        self._sent(task, message)
+        self._arrived(task, message)
+
+    def _passed(self, task: int, nodes: IntArray, marks: IntArray) -> None:
+        """Note that ``nodes`` of the message of the send ``task`` are through: 0 has sent it, 1 has it."""
+        for node, mark in zip(nodes.tolist(), marks.tolist(), strict=True):
+            message = _Message(*self._entries[mark])
+            if node == 0:
+                self._sent(task, message)
+            else:
+                self._arrived(task, message)
+
+    def _sent(self, task: int, message: _Message) -> None:
+        if self._repeats is not None:
+            self._repeats.end(task, self._tables[task].participants, 1, self._network.now)
+        self._end_alone(task, message)
+
+    def _arrived(self, task: int, message: _Message) -> None:
+        receive = self._tasks.partners[task]
+        if self._repeats is not None:
+            self._repeats.end(task, self._tables[task].participants, 1, self._network.now)
+        if self._dependents.missing[receive]:
+            self._messages[receive] = message
+        else:
+            self._posted.discard(receive)
+            self._end_alone(receive, message)
+
+    def _end_alone(self, task: int, message: _Message) -> None:
+        table = self._tables[task]
+        self._end(task, table.everybody, message.start, message.trigger, table.participants)
+
+    def _compare_message(self, task: int, share: Share, message: _Message, done: IntArray) -> None:
+        del done
+        self._compare(task, share, self._network.now - message.start)
+
+    # --- communication in groups
 
     def _communicate(self, task: int, part: Part, trigger: int) -> None:
         start = self._network.now
@@ -315,18 +490,23 @@ class Executor:
                 if not len(groups):
                     continue
                 mine = table.part(groups)
-            label = self._tasks.labels[task]
-            run_of(
-                self._fidelity,
-                self._network,
-                self._lowering,
-                share.plan.schedule,
-                mine.nodes,
-                partial(self._end_groups, task, mine, start, trigger, share),
-                priority=self._tasks.priority[label],
-                label=label,
-                times=self._tasks.repeats[task],
-            ).start()
+            self._run(task, share, mine.nodes, partial(self._end_groups, task, mine, start, trigger, share)).start()
+
+    def _run(
+        self, task: int, share: Share, nodes: IntArray, on_complete: Callable[[IntArray], None]
+    ) -> ScheduleRun | RankRun:
+        label = self._tasks.labels[task]
+        return run_of(
+            self._fidelity,
+            self._network,
+            self._lowering,
+            share.plan.schedule,
+            nodes,
+            on_complete,
+            priority=self._tasks.priority[label],
+            label=label,
+            times=self._tasks.repeats[task],
+        )
 
     def _end_groups(
         self, task: int, part: Part, start: float, trigger: int, share: Share | None, done: IntArray
@@ -341,7 +521,7 @@ class Executor:
             self._compare(task, share, self._network.now - start)
         slots = part.slots
         if table.memberships is not None:
-            running = self._running[task]
+            running = self._running.get(task)
             if running is None:
                 running = self._running[task] = table.memberships.copy()
             running -= np.bincount(table.slots[part.groups].ravel(), minlength=len(running))
@@ -399,7 +579,6 @@ class Executor:
     def _end_ranks(self, task: int, slots: IntArray, marks: IntArray) -> None:
         """Note that ``(k,)`` ``slots`` are through with a group each, and the ``marks`` of what each awaited last."""
         table, running = self._tables[task], self._running[task]
-        assert running is not None  # they have entered
         for mark in np.unique(marks).tolist():
             mine = slots[marks == mark]
             if self._repeats is not None:
@@ -428,8 +607,8 @@ class Executor:
         self._ended[task] += len(slots)
         if self._progress is not None:
             self._tell(self._progress, len(slots))
-        self._spans.append(Span(task, start, self._network.now, trigger, ranks))
-        if self._repeats is not None and not self._queue:
+        self._spans.add(task, start, self._network.now, trigger, ranks)
+        if self._repeats is not None and not self._queue and not self._queued:
             unit = self._repeats.jump(task, self._spans, self._network.now)
             if unit is not None:
                 self._jump(unit, task, slots)
@@ -450,7 +629,7 @@ class Executor:
                 if self._tasks.kinds[again] == COMPUTE:
                     self._freed_by[ranks] = before + 1
                 # Rounded, the shifted end may be a little before the one that it follows, or after what follows it.
-                self._spans.append(Span(again, start, min(max(start, end + shift), wake), before, ranks))
+                self._spans.add(again, start, min(max(start, end + shift), wake), before, ranks)
         self._network.schedule(skipped, partial(self._wake, unit, self._spans[-1].task, slots, len(self._spans) - 1))
 
     def _wake(self, unit: Unit, task: int, slots: IntArray, span: int) -> None:
@@ -464,15 +643,21 @@ class Executor:
     def _release(self, task: int, slots: IntArray, span: int) -> None:
         """Let the dependents of the participants ``slots`` of ``task`` know that they have ended it with ``span``."""
         whole = slots is self._tables[task].everybody
-        for dependent, shared, alike in self._dependents[task]:
-            theirs = slots
-            if alike and whole:
-                self._released[dependent] = True
+        dependents = self._dependents
+        for edge in dependents.edges(task):
+            dependent = dependents.tasks[edge]
+            if dependents.whole[dependent]:
+                came = dependents.counts[edge] if whole else len(dependents.slots(edge, slots))
+                if came:
+                    left = dependents.missing[dependent] = dependents.missing[dependent] - came
+                    if not left:
+                        self._begin(dependent, span)
+                continue
+            if whole and dependents.alike(edge):
+                self._released.add(dependent)
                 self._ready(dependent, self._tables[dependent].everybody, span)
                 continue
-            if shared is not None:
-                theirs = shared[slots]
-                theirs = theirs[theirs >= 0]
+            theirs = dependents.slots(edge, slots)
             missing = self._missing_of(dependent)
             missing[theirs] -= 1
             ready = theirs[missing[theirs] == 0]
@@ -502,9 +687,26 @@ class Executor:
         raise DeadlockError(f"{len(unfinished)} of {len(graph)} tasks cannot finish:\n  " + "\n  ".join(lines))
 
     def _why(self, task: int) -> str:
-        if not self._released[task]:
-            blocked = self._tables[task].participants[self._missing_of(task) > 0]
-            if len(blocked):
-                before = [self._graph.names[one] for one in self._tasks.before[task]]
-                return f"waits for {', '.join(before[:_LISTED])} on rank {blocked[0]}"
+        before = self._tasks.before(task)
+        blocked = self._blocked(task)
+        if len(blocked):
+            names = [self._graph.names[one] for one in before]
+            return f"waits for {', '.join(names[:_LISTED])} on rank {blocked[0]}"
+        if self._tasks.kinds[task] == RECEIVE:
+            send = self._tasks.partners[task]
+            return f"waits for {self._graph.names[send]}, the send of rank {self._tables[send].participants[0]}"
         return "has started and does not end"
+
+    def _blocked(self, task: int) -> IntArray:
+        """Return the participants of ``task`` that wait for tasks before it."""
+        participants = self._tables[task].participants
+        if not self._dependents.whole[task]:
+            return participants[:0] if task in self._released else participants[self._missing_of(task) > 0]
+        if not self._dependents.missing[task]:
+            return participants[:0]
+        waits = np.zeros(self._graph.ranks, dtype=bool)
+        for one in self._tasks.before(task):
+            through = [span.ranks for span in self._spans if span.task == one]
+            waits[np.setdiff1d(self._tables[one].participants, np.concatenate([participants[:0], *through]))] = True
+        blocked: IntArray = participants[waits[participants]]
+        return blocked

@@ -325,7 +325,7 @@ class Repeats:
         """Return whether each task of ``block`` comes after the one before it alone, on the same ranks."""
         tasks = self._tasks
         return all(
-            tasks.before[task] == [task - 1]
+            tasks.before(task) == [task - 1]
             and tasks.kinds[task] in (COMPUTE, COLLECTIVE)
             and tasks.shared_slots(task - 1, task) is None
             and tasks.table(task).memberships is None

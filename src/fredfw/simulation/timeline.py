@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from attrs import frozen
 
 from fredfw.typing import FloatArray, IntArray
-from fredfw.workloads.graph import TaskGraph, TaskKind
+from fredfw.workloads import TaskGraph, TaskKind
 
 COMPUTE = "compute"
 BUBBLE = "bubble"
@@ -104,21 +105,52 @@ class Timeline:
         return {label: float(seconds.mean()) for label, seconds in self.breakdown_by_rank.items()}
 
 
-def recorded(graph: TaskGraph, spans: Sequence[Span]) -> Timeline:
-    """Return the timeline of ``spans``, in any order; their triggers are places in it."""
-    end = np.array([span.end for span in spans], dtype=float)
-    order = np.argsort(end, kind="stable")
-    place = np.empty(len(spans) + 1, dtype=np.intp)
-    place[order], place[-1] = np.arange(len(spans)), -1
-    return Timeline(
-        graph=graph,
-        task=np.array([span.task for span in spans], dtype=np.intp)[order],
-        start=np.array([span.start for span in spans], dtype=float)[order],
-        end=end[order],
-        trigger=place[np.array([span.trigger for span in spans], dtype=np.intp)[order]],
-        ranks=tuple(spans[one].ranks for one in order.tolist()),
-        duration=float(end.max(initial=0.0)),
-    )
+class Record(Sequence[Span]):
+    """The spans of a timeline as they end; the trigger of each is a place in it."""
+
+    def __init__(self) -> None:
+        self._task, self._trigger = array("q"), array("q")
+        self._start, self._end = array("d"), array("d")
+        self._ranks: list[IntArray] = []
+
+    def __len__(self) -> int:
+        return len(self._ranks)
+
+    @overload
+    def __getitem__(self, place: int) -> Span: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Span]: ...
+
+    def __getitem__(self, place: int | slice) -> Span | list[Span]:
+        """Return the span at ``place``, or those of a slice."""
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        return Span(self._task[place], self._start[place], self._end[place], self._trigger[place], self._ranks[place])
+
+    def add(self, task: int, start: float, end: float, trigger: int, ranks: IntArray) -> None:
+        """Add a span; see ``Span``."""
+        self._task.append(task)
+        self._start.append(start)
+        self._end.append(end)
+        self._trigger.append(trigger)
+        self._ranks.append(ranks)
+
+    def timeline(self, graph: TaskGraph) -> Timeline:
+        """Return the timeline of ``graph``."""
+        end = np.array(self._end)
+        order = np.argsort(end, kind="stable")
+        place = np.empty(len(self) + 1, dtype=np.intp)
+        place[order], place[-1] = np.arange(len(self)), -1
+        return Timeline(
+            graph=graph,
+            task=np.array(self._task, dtype=np.intp)[order],
+            start=np.array(self._start)[order],
+            end=end[order],
+            trigger=place[np.array(self._trigger, dtype=np.intp)[order]],
+            ranks=tuple(map(self._ranks.__getitem__, order.tolist())),
+            duration=float(end.max(initial=0.0)),
+        )
 
 
 class _Chain(NamedTuple):

@@ -66,7 +66,7 @@ class WorkloadCase(Case[Workload]):
 def totals(graph: TaskGraph) -> dict[str, float]:
     """Return the work in an iteration: ``flops`` and local ``bytes`` of all ranks, and by label what is communicated.
 
-    The last is the sum of the sizes of collectives, transfers and streams over their groups.
+    The last is the sum of the sizes of collectives, transfers, messages and streams over their groups.
     """
     sums = {FLOPS: 0.0, MEMORY: 0.0}
     for task in range(len(graph)):
@@ -75,7 +75,7 @@ def totals(graph: TaskGraph) -> dict[str, float]:
         if graph.kinds[task] == TaskKind.COMPUTE:
             sums[FLOPS] += float(graph.flops[task]) * len(table) * times
             sums[MEMORY] += float(graph.bytes[task]) * len(table) * times
-        else:
+        elif graph.kinds[task] != TaskKind.RECEIVE:  # a message counts once
             label = graph.label(task)
             sums[label] = sums.get(label, 0.0) + float(graph.bytes[task]) * len(table) * times
     return sums
@@ -236,6 +236,8 @@ def _totals(workload: Workload, system: System, graph: TaskGraph) -> dict[str, f
 
 
 def _content(graph: TaskGraph) -> str:
-    columns = ("kinds", "labels", "flops", "bytes", "seconds", "members", "controllers", "dependency_offsets")
-    arrays = [getattr(graph, name) for name in (*columns, "dependencies", "blocks", "repeats")]
-    return digest([*arrays, *graph.tables, *graph.controller_tables, graph.names, graph.label_names, graph.patterns])
+    amounts = "kinds", "labels", "flops", "bytes", "seconds", "members", "controllers", "roots", "partners", "splits"
+    order = "dependency_offsets", "dependencies", "blocks", "repeats"
+    arrays = [getattr(graph, name) for name in (*amounts, *order)]
+    tables = *graph.tables, *graph.controller_tables, *graph.split_tables
+    return digest([*arrays, *tables, tuple(graph.names), graph.label_names, graph.patterns])

@@ -1,8 +1,9 @@
 """Workloads: training iterations as task graphs."""
 
 from fredfw.workloads.compute import Npu
-from fredfw.workloads.graph import GraphBuilder, TaskGraph, TaskKind
+from fredfw.workloads.graph import GraphBuilder, TaskGraph
 from fredfw.workloads.kernels import Gemm, Kernels
+from fredfw.workloads.kinds import TaskKind
 from fredfw.workloads.mesh import DeviceMesh
 from fredfw.workloads.placement import LinearPlacement, MegatronPlacement, NestedPlacement, Placement, SnakePlacement
 from fredfw.workloads.workload import Label, MemoryUse, System, Work, Workload, samples_per_replica

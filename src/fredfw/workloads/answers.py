@@ -14,11 +14,13 @@ from fredfw.answers import Asking, brief
 from fredfw.fabric import Fabric
 from fredfw.typing import IntArray
 from fredfw.workloads.graph import TaskGraph
+from fredfw.workloads.kinds import TaskKind
 from fredfw.workloads.mesh import DeviceMesh
 from fredfw.workloads.placement import Placement, check_places
 from fredfw.workloads.workload import Label, MemoryUse, System, Work, Workload
 
-_PER_TASK = ("labels", "flops", "bytes", "seconds", "patterns", "members", "controllers", "names", "blocks", "repeats")
+_AMOUNTS = "labels", "flops", "bytes", "seconds", "patterns", "members", "controllers", "names"
+_PER_TASK = *_AMOUNTS, "blocks", "repeats", "roots", "partners", "splits"
 
 
 def mesh(workload: Workload, system: System) -> DeviceMesh:
@@ -143,7 +145,24 @@ def graph(workload: Workload, system: System, workers: int) -> TaskGraph:
         column = getattr(answer, name)
         if tasks and not 0 <= column.min() <= column.max() < np.inf:
             raise asked.wrong(f"returned a graph with {name} {column.min()} to {column.max()}", "finite, not negative")
+    _check_messages(asked, answer)
     return answer
+
+
+def _check_messages(asked: Asking, graph: TaskGraph) -> None:
+    """Make sure that each send is received by a later task, both of one rank."""
+    numbers, partners = np.arange(len(graph)), graph.partners
+    sends, receives = graph.kinds == TaskKind.SEND, graph.kinds == TaskKind.RECEIVE
+    alone = np.array([table.shape == (1,) for table in graph.tables], dtype=bool)
+    known = (partners >= 0) & (partners < len(graph))
+    other = np.where(known, partners, numbers)
+    fits = known & alone[graph.members] & (partners[other] == numbers)
+    fits &= np.where(sends, receives[other] & (other > numbers), sends[other])
+    wrong = (sends | receives) & ~fits
+    if wrong.any():
+        task = int(wrong.argmax())
+        accepted = "sends of a rank and later receives of another, as GraphBuilder makes them"
+        raise asked.wrong(f"returned a graph in which task {task} is a message with partner {partners[task]}", accepted)
 
 
 def places(placement: Placement, fabric: Fabric, mesh: DeviceMesh) -> IntArray:

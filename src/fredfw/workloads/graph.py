@@ -9,9 +9,8 @@ waits for has arrived, and the groups of one task start and end on their own.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import IntEnum
 
 import numpy as np
 from attrs import Factory, define, evolve, field, frozen
@@ -21,22 +20,10 @@ from fredfw import limits
 from fredfw.collectives.pattern import Pattern
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
+from fredfw.workloads.columns import Columns
 from fredfw.workloads.kernels import Kernels
-
-
-class TaskKind(IntEnum):
-    """What a task does."""
-
-    COMPUTE = 0
-    """Each rank computes on its own; one compute task at a time per rank."""
-    COLLECTIVE = 1
-    """Each group communicates; it waits for all its members."""
-    TRANSFER = 2
-    """Each group's first member sends to the others (point-to-point or broadcast); it waits for the sender alone."""
-    LOAD = 3
-    """Each group receives one stream from its I/O controller; it waits for all its members (their buffers)."""
-    STORE = 4
-    """Each group's contributions are reduced on the way to its I/O controller; it waits for all its members."""
+from fredfw.workloads.kinds import TaskKind
+from fredfw.workloads.merging import buffer, merged
 
 
 @frozen(eq=False)
@@ -46,7 +33,7 @@ class TaskGraph:
     Args:
         ranks: Number of workers; ranks are ``0 .. ranks - 1``.
         kinds: ``(T,)`` values of ``TaskKind``.
-        names: ``(T,)`` for traces and messages.
+        names: ``(T,)`` for traces and messages; any sequence.
         labels: ``(T,)`` index into ``label_names``.
         label_names: What time is charged to, such as ``compute``, ``mp``, ``dp``, ``pp``, ``load``, ``stream``.
         flops: ``(T,)`` floating-point operations per rank (compute).
@@ -55,7 +42,8 @@ class TaskGraph:
         seconds: ``(T,)`` duration of a compute task where it is known; NaN where it follows from FLOPs and bytes.
         patterns: ``(T,)`` collective or transfer pattern; ``None`` for other kinds.
         members: ``(T,)`` index into ``tables``.
-        tables: Member tables. For compute: ``(ranks,)``. For the others: ``(groups, size)`` ranks.
+        tables: Member tables. For compute: ``(ranks,)``. For send and receive: ``(1,)``. For the others: ``(groups,
+            size)`` ranks.
         controllers: ``(T,)`` index into ``controller_tables`` for load and store, else -1.
         controller_tables: ``(groups,)`` controller numbers, one per group of the task's member table.
         dependency_offsets: ``(T + 1,)``.
@@ -65,11 +53,16 @@ class TaskGraph:
         repeats: ``(T,)`` how often the block of a task repeats, 1 outside blocks.
         kernels: ``(T,)`` index into ``kernel_tables`` for computations whose kernels are known, else -1.
         kernel_tables: The kernels of a computation, per rank.
+        roots: ``(T,)`` for rooted collectives the position of the root in each group.
+        partners: ``(T,)`` for a send the task that receives it and for a receive the one that sends, which is earlier;
+            else -1.
+        splits: ``(T,)`` index into ``split_tables`` for an all-to-all whose pairs exchange different sizes, else -1.
+        split_tables: ``(groups, size, size)`` bytes from each member (row) of each group to each (column).
     """
 
     ranks: int
     kinds: IntArray
-    names: tuple[str, ...]
+    names: Sequence[str]
     labels: IntArray
     label_names: tuple[str, ...]
     flops: FloatArray
@@ -86,6 +79,96 @@ class TaskGraph:
     repeats: IntArray
     kernels: IntArray = field(default=Factory(lambda self: np.full(len(self.kinds), -1), takes_self=True))
     kernel_tables: tuple[Kernels, ...] = ()
+    roots: IntArray = field(default=Factory(lambda self: np.zeros(len(self.kinds), dtype=np.intp), takes_self=True))
+    partners: IntArray = field(default=Factory(lambda self: np.full(len(self.kinds), -1), takes_self=True))
+    splits: IntArray = field(default=Factory(lambda self: np.full(len(self.kinds), -1), takes_self=True))
+    split_tables: tuple[FloatArray, ...] = ()
+
+    @classmethod
+    def from_columns(
+        cls,
+        ranks: int,
+        *,
+        rank: ArrayLike,
+        kind: ArrayLike,
+        dependency_offsets: ArrayLike,
+        dependencies: ArrayLike,
+        seconds: ArrayLike | None = None,
+        flops: ArrayLike | None = None,
+        bytes: ArrayLike | None = None,  # noqa: A002  (the field's name)
+        label: ArrayLike | None = None,
+        label_names: Sequence[str] = (),
+        pattern: ArrayLike | None = None,
+        communicator: ArrayLike | None = None,
+        communicators: Sequence[ArrayLike] = (),
+        root: ArrayLike | None = None,
+        peer: ArrayLike | None = None,
+        tag: ArrayLike | None = None,
+        split_offsets: ArrayLike | None = None,
+        splits: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+    ) -> TaskGraph:
+        """Return the graph of ``N`` nodes of traces: one for each rank and operation, in any order.
+
+        The k-th collective of a rank on a communicator is the same one as the k-th of each other member. The k-th send
+        from a rank to another with a tag is received by the other's k-th receive from that rank with that tag. For
+        both, k counts in the order of node numbers. The nodes of a collective become one task. Tasks are sorted, so
+        that each comes after what it waits for; where there is a choice, the lowest node number comes first.
+
+        A node waits for the nodes that it depends on, all of its own rank. The members of a collective all wait for
+        what any of them depends on, where they have a part in that too.
+
+        Args:
+            ranks: Number of workers.
+            rank: ``(N,)`` rank of each node.
+            kind: ``(N,)`` ``TaskKind``: ``COMPUTE``, ``COLLECTIVE``, ``SEND`` or ``RECEIVE``.
+            dependency_offsets: ``(N + 1,)``.
+            dependencies: Node numbers: node ``i`` depends on those from ``dependency_offsets[i]`` to
+                ``dependency_offsets[i + 1]``.
+            seconds: ``(N,)`` duration of computations; NaN where it follows from FLOPs and bytes.
+            flops: ``(N,)`` floating-point operations of computations.
+            bytes: ``(N,)`` bytes that computations read and write; the size of collectives (nccl-tests: per-rank
+                buffer; 0 only synchronises), sends and receives. A receive whose size is 0 takes any message.
+            label: ``(N,)`` index into ``label_names``; by default ``compute`` and ``communication``.
+            label_names: What time is charged to.
+            pattern: ``(N,)`` index into ``tuple(Pattern)`` for collectives.
+            communicator: ``(N,)`` index into ``communicators`` for collectives.
+            communicators: Ranks of each, in their order.
+            root: ``(N,)`` rank that is the root of a rooted collective, -1 for the first of the communicator.
+            peer: ``(N,)`` rank at the other end of sends and receives.
+            tag: ``(N,)`` number by which sends and receives match.
+            split_offsets: ``(N + 1,)``.
+            splits: Bytes that a rank sends to each member of its communicator in an all-to-all whose pairs exchange
+                different sizes: node ``i`` has those from ``split_offsets[i]`` to ``split_offsets[i + 1]``, or none.
+            names: ``N`` texts.
+
+        Raises:
+            InputError: A node is not possible by itself, depends on one of another rank or on one that does not exist;
+                a member of a communicator lacks a collective, or calls another pattern, size or root; a send or a
+                receive has no partner; nodes wait for each other in a cycle.
+        """
+        nodes = Columns.of(
+            ranks,
+            rank=rank,
+            kind=kind,
+            dependency_offsets=dependency_offsets,
+            dependencies=dependencies,
+            seconds=seconds,
+            flops=flops,
+            bytes=bytes,
+            label=label,
+            label_names=label_names,
+            pattern=pattern,
+            communicator=communicator,
+            communicators=communicators,
+            root=root,
+            peer=peer,
+            tag=tag,
+            split_offsets=split_offsets,
+            splits=splits,
+            names=names,
+        )
+        return cls(**merged(nodes))
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -130,6 +213,10 @@ class TaskGraph:
             start = stop
         offsets = np.zeros(len(copies) + 1, dtype=np.intp)
         np.cumsum([len(one) for one in after], out=offsets[1:])
+        partners = self.partners[copies]
+        # A send and its receive are repeated together.
+        shifted = np.arange(len(copies)) + partners - np.array(copies, dtype=np.intp)
+        apart = np.where(self.blocks[copies] >= 0, shifted, last[partners])
         return evolve(
             self,
             names=tuple(self.names[one] for one in copies),
@@ -139,10 +226,11 @@ class TaskGraph:
             **{name: getattr(self, name)[copies] for name in _COLUMNS},
             blocks=np.full(len(copies), -1),
             repeats=np.ones(len(copies), dtype=np.intp),
+            partners=np.where(partners >= 0, apart, -1),
         )
 
 
-_COLUMNS = ("kinds", "labels", "flops", "bytes", "seconds", "members", "controllers", "kernels")
+_COLUMNS = ("kinds", "labels", "flops", "bytes", "seconds", "members", "controllers", "kernels", "roots", "splits")
 
 
 @define(eq=False)
@@ -173,6 +261,11 @@ class GraphBuilder:
     _kernel_index: dict[Kernels, int] = field(factory=dict, init=False)
     _blocks: list[int] = field(factory=list, init=False)
     _repeats: list[int] = field(factory=list, init=False)
+    _roots: list[int] = field(factory=list, init=False)
+    _partners: list[int] = field(factory=list, init=False)
+    _destinations: dict[int, int] = field(factory=dict, init=False)  # of sends that nobody receives so far
+    _splits: list[int] = field(factory=list, init=False)
+    _split_tables: list[FloatArray] = field(factory=list, init=False)
     _block: tuple[int, int] = field(default=(-1, 1), init=False)
     _block_count: int = field(default=0, init=False)
 
@@ -223,9 +316,53 @@ class GraphBuilder:
         *,
         label: str,
         after: Iterable[int] = (),
+        root: int = 0,
     ) -> int:
-        """Add a collective of ``size`` bytes (nccl-tests: per-rank buffer) in each row of ``(G, n)`` ``groups``."""
-        return self._add(TaskKind.COLLECTIVE, name, label, np.atleast_2d(groups), after, 0.0, size, pattern=pattern)
+        """Add a collective of ``size`` bytes (nccl-tests: per-rank buffer) in each row of ``(G, n)`` ``groups``.
+
+        A collective of 0 bytes synchronises its members. ``root`` is the position of the root in its row.
+        """
+        table = np.atleast_2d(groups)
+        if not 0 <= root < table.shape[1] or (root and not pattern.rooted):
+            accepted = f"0 to {table.shape[1] - 1}" if pattern.rooted else "0"
+            raise InputError(f"task {name!r} has root {root}", key="root", accepted=accepted)
+        task = self._add(TaskKind.COLLECTIVE, name, label, table, after, 0.0, size, pattern=pattern)
+        self._roots[task] = root
+        return task
+
+    def all_to_all_v(
+        self,
+        name: str,
+        groups: ArrayLike,
+        sizes: ArrayLike,
+        *,
+        label: str,
+        after: Iterable[int] = (),
+    ) -> int:
+        """Add an all-to-all in each row of ``(G, n)`` ``groups`` whose pairs exchange different sizes.
+
+        Args:
+            name: For traces and messages.
+            groups: Ranks.
+            sizes: ``(G, n, n)`` bytes from each member (row) to each (column); the diagonal stays where it is.
+            label: What its time is charged to.
+            after: Tasks that it depends on.
+        """
+        table = np.atleast_2d(groups)
+        amounts = np.array(sizes, dtype=float)
+        shape = *table.shape, table.shape[1]
+        if amounts.shape != shape or not (np.isfinite(amounts) & (amounts >= 0)).all():
+            accepted = f"{' x '.join(map(str, shape))} numbers of bytes, finite and not negative"
+            raise InputError(
+                f"task {name!r} has sizes that do not fit its groups or are not possible",
+                key="sizes",
+                accepted=accepted,
+            )
+        size = buffer(amounts)
+        task = self._add(TaskKind.COLLECTIVE, name, label, table, after, 0.0, size, pattern=Pattern.ALL_TO_ALL)
+        self._splits[task] = len(self._split_tables)
+        self._split_tables.append(amounts)
+        return task
 
     def transfer(
         self,
@@ -245,6 +382,45 @@ class GraphBuilder:
         table = np.atleast_2d(groups)
         pattern = Pattern.POINT_TO_POINT if table.shape[1] == 2 else Pattern.BROADCAST
         return self._add(TaskKind.TRANSFER, name, label, table, after, 0.0, size, pattern=pattern)
+
+    def send(
+        self,
+        name: str,
+        source: int,
+        destination: int,
+        size: float,
+        *,
+        label: str,
+        after: Iterable[int] = (),
+    ) -> int:
+        """Add a message of ``size`` bytes from ``source`` to ``destination``, which a ``receive`` must wait for.
+
+        It starts when the source is ready, whatever the destination does. With the fidelities ``compressed`` and
+        ``stepwise`` it ends when the message has arrived. With ``per-rank`` it ends when its bytes have left. With
+        ``per-rank-rendezvous`` it starts when the receive is ready too.
+        """
+        if source == destination:
+            raise InputError(f"task {name!r} is a message of rank {source} to itself", accepted="two ranks")
+        if not 0 <= destination < self.ranks:
+            raise InputError(f"task {name!r} names rank {destination}", accepted=f"0 to {self.ranks - 1}")
+        task = self._add(TaskKind.SEND, name, label, [source], after, 0.0, size, pattern=Pattern.POINT_TO_POINT)
+        self._destinations[task] = destination
+        return task
+
+    def receive(self, name: str, send: int, *, after: Iterable[int] = ()) -> int:
+        """Add the receive of the message of task ``send``, on its destination.
+
+        It ends when the message has arrived and the tasks that it depends on are over on its rank.
+        """
+        if send not in self._destinations:
+            raise InputError(f"task {name!r} receives task {send}", key="send", accepted="a send that nobody receives")
+        if self._blocks[send] != self._block[0]:
+            raise InputError(f"task {name!r} receives a send that is repeated without it", key="send")
+        label = list(self._label_index)[self._labels[send]]
+        table, size = [self._destinations.pop(send)], self._bytes[send]
+        task = self._add(TaskKind.RECEIVE, name, label, table, after, 0.0, size, pattern=Pattern.POINT_TO_POINT)
+        self._partners[send], self._partners[task] = task, send
+        return task
 
     def load(
         self,
@@ -273,7 +449,16 @@ class GraphBuilder:
         return self._add(TaskKind.STORE, name, label, np.atleast_2d(groups), after, 0.0, size, controllers=controllers)
 
     def build(self) -> TaskGraph:
-        """Return the graph."""
+        """Return the graph.
+
+        Raises:
+            InputError: Nobody receives a message.
+        """
+        for send, destination in self._destinations.items():
+            raise InputError(
+                f"task {self._names[send]!r} waits for a receive of rank {destination}",
+                accepted="a receive of each send",
+            )
         offsets = np.zeros(len(self._kinds) + 1, dtype=np.intp)
         np.cumsum([len(one) for one in self._after], out=offsets[1:])
         return TaskGraph(
@@ -296,6 +481,10 @@ class GraphBuilder:
             repeats=np.array(self._repeats, dtype=np.intp),
             kernels=np.array(self._kernels, dtype=np.intp),
             kernel_tables=tuple(self._kernel_index),
+            roots=np.array(self._roots, dtype=np.intp),
+            partners=np.array(self._partners, dtype=np.intp),
+            splits=np.array(self._splits, dtype=np.intp),
+            split_tables=tuple(self._split_tables),
         )
 
     def _add(
@@ -334,6 +523,9 @@ class GraphBuilder:
         self._patterns.append(pattern)
         self._after.append(before)
         self._kernels.append(-1)
+        self._roots.append(0)
+        self._partners.append(-1)
+        self._splits.append(-1)
         self._blocks.append(self._block[0])
         self._repeats.append(self._block[1])
         self._members.append(self._table_index[key])

@@ -1,0 +1,24 @@
+"""What a task of an iteration does."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class TaskKind(IntEnum):
+    """What a task does."""
+
+    COMPUTE = 0
+    """Each rank computes on its own; one compute task at a time per rank."""
+    COLLECTIVE = 1
+    """Each group communicates; it waits for all its members."""
+    TRANSFER = 2
+    """Each group's first member sends to the others (point-to-point or broadcast); it waits for the sender alone."""
+    LOAD = 3
+    """Each group receives one stream from its I/O controller; it waits for all its members (their buffers)."""
+    STORE = 4
+    """Each group's contributions are reduced on the way to its I/O controller; it waits for all its members."""
+    SEND = 5
+    """One rank sends a message to another, which has a task of its own that receives it."""
+    RECEIVE = 6
+    """One rank waits for a message; it ends when the message is there and what the task comes after is over."""

@@ -1,0 +1,443 @@
+"""Nodes of traces become the tasks of a graph.
+
+The nodes of a collective become one task of all its members. A send is matched with the receive that gets its message.
+Then tasks are sorted, so that each comes after those it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+
+from fredfw.collectives.pattern import Pattern
+from fredfw.errors import InputError
+from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.workloads.columns import PATTERNS, Columns
+from fredfw.workloads.kinds import TaskKind
+
+_COLLECTIVE, _SEND, _RECEIVE = int(TaskKind.COLLECTIVE), int(TaskKind.SEND), int(TaskKind.RECEIVE)
+_ALL_TO_ALL, _POINT_TO_POINT = PATTERNS.index(Pattern.ALL_TO_ALL), PATTERNS.index(Pattern.POINT_TO_POINT)
+# What an error lists at most.
+_LISTED = 10
+
+
+class Names(Sequence[str]):
+    """Names of tasks, each of which is a node of a trace; made when they are asked for where the nodes have none.
+
+    Args:
+        nodes: ``(T,)`` the first node of each task.
+        names: Those of the nodes, if they have some.
+        kinds: ``(T,)`` values of ``TaskKind``.
+    """
+
+    def __init__(self, nodes: IntArray, names: Sequence[str] | None, kinds: IntArray) -> None:
+        self._nodes = nodes
+        self._names = names
+        self._kinds = kinds
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __getitem__(self, task: Any) -> Any:
+        """Return the name of ``task``, or those of a slice."""
+        if isinstance(task, slice):
+            return [self[one] for one in range(*task.indices(len(self)))]
+        node = int(self._nodes[task])
+        if self._names is None:
+            return f"{TaskKind(int(self._kinds[task])).name.lower()} {node}"
+        return str(self._names[node])
+
+
+@define(eq=False)
+class Merged:
+    """The tasks that nodes become, numbered like the first node of each.
+
+    Args:
+        columns: The nodes.
+        leaders: ``(N,)`` first node of the task that each node is part of.
+        partners: ``(N,)`` for sends and receives the node at the other end, else -1.
+        roots: ``(N,)`` for collectives the position of the root in the communicator, else 0.
+        positions: ``(N,)`` for collectives the position of the rank in the communicator, else 0.
+    """
+
+    columns: Columns
+    leaders: IntArray = field(init=False)
+    partners: IntArray = field(init=False)
+    roots: IntArray = field(init=False)
+    positions: IntArray = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        count = len(self.columns)
+        self.leaders, self.partners = np.arange(count), np.full(count, -1)
+        self.roots, self.positions = np.zeros(count, dtype=np.intp), np.zeros(count, dtype=np.intp)
+
+    def merge_collectives(self) -> None:
+        """Find the nodes of each collective: the k-th of each member of a communicator is the same one.
+
+        Raises:
+            InputError: Members lack it, or call something else.
+        """
+        one = self.columns
+        nodes = np.flatnonzero(one.kind == _COLLECTIVE)
+        if not len(nodes):
+            return
+        sizes = np.array([len(members) for members in one.communicators])
+        communicator = one.communicator[nodes]
+        self.positions[nodes] = self._places(nodes, one.rank[nodes], "rank")
+        pattern = one.pattern[nodes]
+        rooted = np.array([pattern.rooted for pattern in PATTERNS])[pattern]
+        given = nodes[rooted & (one.root[nodes] >= 0)]
+        self.roots[given] = self._places(given, one.root[given], "root")
+        # Which of the collectives of its rank on the communicator each is.
+        order = np.lexsort((one.rank[nodes], communicator))
+        key = communicator[order] * one.ranks + one.rank[nodes][order]
+        turn = np.empty(len(nodes), dtype=np.intp)
+        turn[order] = _places_in_runs(key)
+        order = np.lexsort((turn, communicator))
+        first = _begins(communicator[order], turn[order])
+        self._check_complete(nodes[order], turn[order], first, sizes)
+        leaders = np.minimum.reduceat(nodes[order], first)
+        counts = np.diff(np.append(first, len(nodes)))
+        self.leaders[nodes[order]] = np.repeat(leaders, counts)
+        self._check_alike(nodes)
+
+    def _places(self, nodes: IntArray, ranks: IntArray, key: str) -> IntArray:
+        """Return the positions of ``ranks`` in the communicators of ``nodes``."""
+        one = self.columns
+        keys = []
+        for number, members in enumerate(one.communicators):
+            wrong = members[(members < 0) | (members >= one.ranks)]
+            if wrong.size or not members.size:
+                what = f"communicator {number} has rank {wrong[0]}" if wrong.size else f"communicator {number} is empty"
+                raise InputError(what, key="communicators", accepted=f"ranks 0 to {one.ranks - 1}")
+            keys.append(number * one.ranks + members)
+        every = np.concatenate(keys)
+        order = np.argsort(every, kind="stable")
+        twice = np.flatnonzero(np.diff(every[order]) == 0)
+        if twice.size:
+            number, rank = divmod(int(every[order][twice[0]]), one.ranks)
+            raise InputError(
+                f"communicator {number} has rank {rank} twice", key="communicators", accepted="each rank once"
+            )
+        asked = one.communicator[nodes] * one.ranks + ranks
+        place = np.minimum(np.searchsorted(every[order], asked), len(every) - 1)
+        missing = every[order][place] != asked
+        if missing.any():
+            which = int(missing.argmax())
+            node = int(nodes[which])
+            number = int(one.communicator[node])
+            raise InputError(
+                f"{one.node(node)} is a collective of communicator {number}, which does not have "
+                + ("that rank" if key == "rank" else f"its root {ranks[which]}"),
+                key="communicator" if key == "rank" else key,
+                accepted=f"one of {_listed(one.communicators[number].tolist())}",
+            )
+        begins = np.cumsum([0, *map(len, keys)])[:-1]
+        places: IntArray = order[place] - begins[one.communicator[nodes]]
+        return places
+
+    def _check_complete(self, nodes: IntArray, turn: IntArray, first: IntArray, sizes: IntArray) -> None:
+        one = self.columns
+        counts = np.diff(np.append(first, len(nodes)))
+        short = counts != sizes[one.communicator[nodes[first]]]
+        if not short.any():
+            return
+        which = int(short.argmax())
+        begin, count = int(first[which]), int(counts[which])
+        calling, number = nodes[begin : begin + count], int(one.communicator[nodes[begin]])
+        lacking = np.setdiff1d(one.communicators[number], one.rank[calling])
+        raise InputError(
+            f"{self._collective(int(calling[0]))}, number {turn[begin]} of communicator {number}, waits for rank"
+            f"{'s' if len(lacking) > 1 else ''} {_listed(lacking.tolist())}, which "
+            f"call{'' if len(lacking) > 1 else 's'} only {turn[begin]} there",
+            key="communicator",
+            accepted="all members of a communicator call each of its collectives",
+        )
+
+    def _check_alike(self, nodes: IntArray) -> None:
+        one, leaders = self.columns, self.leaders
+        for key, values in (("pattern", one.pattern), ("bytes", one.bytes), ("root", self.roots)):
+            differs = values[nodes] != values[leaders[nodes]]
+            if differs.any():
+                node = int(nodes[differs.argmax()])
+                leader = int(leaders[node])
+                raise InputError(
+                    f"{self._collective(node)} has {key} {self._shown(key, node)}, and {self._collective(leader)} has "
+                    f"{self._shown(key, leader)}: they are the same collective of communicator "
+                    f"{one.communicator[node]}",
+                    key=key,
+                    accepted="the same for all members",
+                )
+
+    def _shown(self, key: str, node: int) -> str:
+        if key == "pattern":
+            return str(PATTERNS[self.columns.pattern[node]])
+        if key == "root":
+            members = self.columns.communicators[self.columns.communicator[node]]
+            return str(members[self.roots[node]])
+        return f"{self.columns.bytes[node]:.15g}"
+
+    def _collective(self, node: int) -> str:
+        return f"{PATTERNS[self.columns.pattern[node]]} ({self.columns.node(node)})"
+
+    def match_messages(self) -> None:
+        """Pair the k-th send from a rank to another with a tag with the k-th receive of it.
+
+        Raises:
+            InputError: Sends or receives are left, or a message is longer than what is to be received.
+        """
+        one = self.columns
+        sends, receives = np.flatnonzero(one.kind == _SEND), np.flatnonzero(one.kind == _RECEIVE)
+        sent = np.stack([one.rank[sends], one.peer[sends], one.tag[sends]])
+        received = np.stack([one.peer[receives], one.rank[receives], one.tag[receives]])
+        by_send, by_receive = np.lexsort(sent[::-1]), np.lexsort(received[::-1])
+        if not np.array_equal(sent[:, by_send], received[:, by_receive]):
+            raise self._unmatched(sends[by_send], sent[:, by_send], receives[by_receive], received[:, by_receive])
+        self.partners[sends[by_send]], self.partners[receives[by_receive]] = receives[by_receive], sends[by_send]
+        expected = one.bytes[receives]
+        short = (expected > 0) & (expected < one.bytes[self.partners[receives]])
+        if short.any():
+            node = int(receives[short.argmax()])
+            other = int(self.partners[node])
+            raise InputError(
+                f"{one.node(node)} receives {one.bytes[node]:.15g} bytes, and {one.node(other)} sends it "
+                f"{one.bytes[other]:.15g}",
+                key="bytes",
+                accepted="no more than is received",
+            )
+
+    def _unmatched(self, sends: IntArray, sent: IntArray, receives: IntArray, received: IntArray) -> InputError:
+        """Return what to say of sorted sends and receives that do not match."""
+        one = self.columns
+        ends, place = np.unique(np.concatenate([sent, received], axis=1), axis=1, return_inverse=True)
+        place = place.ravel()
+        many = [np.bincount(part, minlength=ends.shape[1]) for part in (place[: len(sends)], place[len(sends) :])]
+        begins = [np.cumsum(counts) - counts for counts in many]
+        lines = []
+        unequal = np.flatnonzero(many[0] != many[1])
+        for which in unequal[:_LISTED].tolist():
+            source, destination, tag = ends[:, which].tolist()
+            sends_of, receives_of = int(many[0][which]), int(many[1][which])
+            if sends_of > receives_of:
+                node = int(sends[begins[0][which] + receives_of])
+                wait = f"a receive of rank {destination}, which has {receives_of} of the {sends_of} that it needs"
+            else:
+                node = int(receives[begins[1][which] + sends_of])
+                wait = f"a send of rank {source}, which has {sends_of} of the {receives_of} that it needs"
+            lines.append(f"{one.node(node)} waits for {wait} (from {source} to {destination}, tag {tag})")
+        if len(unequal) > _LISTED:
+            lines.append(f"... and {len(unequal) - _LISTED} more")
+        return InputError(
+            "sends and receives do not match:\n  " + "\n  ".join(lines),
+            key="peer",
+            accepted="one receive for each send, by source, destination and tag, in order",
+        )
+
+    def edges(self) -> tuple[IntArray, IntArray]:
+        """Return which tasks come before which: pairs of leaders, each once, by the later one."""
+        one = self.columns
+        before = self.leaders[one.dependencies]
+        after = np.repeat(self.leaders, np.diff(one.dependency_offsets))
+        key = np.unique(after * len(one) + before)
+        return key % max(len(one), 1), key // max(len(one), 1)
+
+    def order(self, before: IntArray, after: IntArray) -> IntArray:
+        """Return the leaders in an order in which each comes after what it waits for; ties by node number.
+
+        Raises:
+            InputError: They wait for each other.
+        """
+        count = len(self.columns)
+        receives = np.flatnonzero(self.columns.kind == _RECEIVE)
+        # A receive comes after its send, as far as the order is concerned.
+        before, after = np.append(before, self.partners[receives]), np.append(after, receives)
+        first = self.leaders == np.arange(count)
+        if (before < after).all():
+            return np.flatnonzero(first)
+        missing = np.bincount(after, minlength=count).tolist()
+        by_first = np.argsort(before, kind="stable")
+        dependents = after[by_first].tolist()
+        offsets = np.zeros(count + 1, dtype=np.intp)
+        np.cumsum(np.bincount(before, minlength=count), out=offsets[1:])
+        begins = offsets.tolist()
+        ready = [node for node in np.flatnonzero(first).tolist() if not missing[node]]
+        found = []
+        while ready:
+            node = heappop(ready)
+            found.append(node)
+            for other in dependents[begins[node] : begins[node + 1]]:
+                left = missing[other] = missing[other] - 1
+                if not left:
+                    heappush(ready, other)
+        if len(found) < np.count_nonzero(first):
+            raise self._cycle(before, after, np.array(missing) > 0)
+        return np.array(found, dtype=np.intp)
+
+    def _cycle(self, before: IntArray, after: IntArray, blocked: BoolArray) -> InputError:
+        """Return what to say of tasks of which some wait for each other."""
+        held = blocked[before] & blocked[after]
+        # Any of those that a task waits for leads to a cycle; the first is taken.
+        waits = dict(zip(after[held][::-1].tolist(), before[held][::-1].tolist(), strict=True))
+        task = min(waits)
+        seen: dict[int, None] = {}
+        while task not in seen:
+            seen[task] = None
+            task = waits[task]
+        path = list(seen)[list(seen).index(task) :]
+        lines = [self._wait(one, waits[one]) for one in path]
+        if len(lines) > _LISTED:
+            lines[_LISTED - 1 : -1] = [f"... {len(lines) - _LISTED} more ..."]
+        return InputError(
+            f"nodes wait for each other in a cycle of {len(path)}:\n  " + "\n  ".join(lines),
+            key="dependencies",
+            accepted="nodes that can be done one after the other, by ranks that call collectives in the same order",
+        )
+
+    def _wait(self, after: int, before: int) -> str:
+        """Return in words, on which rank a task waits for another."""
+        one = self.columns
+        if self.partners[after] == before:
+            return f"{one.node(after)} waits for the message of {one.node(before)}"
+        edges = np.repeat(np.arange(len(one)), np.diff(one.dependency_offsets))
+        edge = int(((self.leaders[edges] == after) & (self.leaders[one.dependencies] == before)).argmax())
+        return f"{self._call(int(edges[edge]))} waits for {self._call(int(one.dependencies[edge]))}"
+
+    def _call(self, node: int) -> str:
+        return self._collective(node) if self.columns.kind[node] == _COLLECTIVE else self.columns.node(node)
+
+    def splits(self, place: IntArray) -> tuple[IntArray, tuple[FloatArray, ...]]:
+        """Return for each task the index of its sizes per pair, -1 for none, and those.
+
+        Args:
+            place: ``(N,)`` task of each leader, -1 for other nodes.
+
+        Raises:
+            InputError: They are not those of an all-to-all of all members.
+        """
+        one = self.columns
+        lengths = np.diff(one.split_offsets)
+        found = np.full(int(place.max(initial=-1)) + 1, -1)
+        if not lengths.any():
+            return found, ()
+        tables: list[FloatArray] = []
+        expected = np.zeros(len(one), dtype=np.intp)
+        exchanges = np.flatnonzero((one.kind == _COLLECTIVE) & (one.pattern == _ALL_TO_ALL))
+        sized = np.isin(self.leaders, self.leaders[np.flatnonzero(lengths)])
+        exchanges = exchanges[sized[exchanges]]
+        sizes = np.array([len(members) for members in one.communicators], dtype=np.intp)
+        expected[exchanges] = sizes[one.communicator[exchanges]]
+        wrong = lengths != expected
+        if wrong.any():
+            node = int(wrong.argmax())
+            raise InputError(
+                f"{self._call(node)} has {lengths[node]} sizes",
+                key="split_offsets",
+                accepted=f"{expected[node]}, one for each member of an all-to-all that has sizes",
+            )
+        by_task = np.argsort(self.leaders[exchanges], kind="stable")
+        for nodes in np.split(exchanges[by_task], _begins(self.leaders[exchanges][by_task])[1:]):
+            table = np.zeros((1, len(nodes), len(nodes)))
+            for node in nodes.tolist():
+                row = one.splits[one.split_offsets[node] : one.split_offsets[node + 1]]
+                table[0, self.positions[node]] = row
+            found[place[self.leaders[nodes[0]]]] = len(tables)
+            tables.append(table)
+        return found, tuple(tables)
+
+
+def merged(columns: Columns) -> dict[str, Any]:
+    """Return the fields of the task graph of ``columns``; see ``TaskGraph.from_columns``."""
+    columns.check()
+    tasks = Merged(columns)
+    tasks.merge_collectives()
+    tasks.match_messages()
+    before, after = tasks.edges()
+    leaders = tasks.order(before, after)
+    place = np.full(len(columns), -1)
+    place[leaders] = np.arange(len(leaders))
+    before, after = place[before], place[after]
+    order = np.lexsort((before, after))
+    offsets = np.zeros(len(leaders) + 1, dtype=np.intp)
+    np.cumsum(np.bincount(after, minlength=len(leaders)), out=offsets[1:])
+    kinds = columns.kind[leaders]
+    members, tables = _tables(columns, leaders)
+    splits, split_tables = tasks.splits(place)
+    partners = tasks.partners[leaders]
+    partners = np.where(partners >= 0, place[partners], -1)
+    codes = np.where(kinds == _COLLECTIVE, columns.pattern[leaders], -1)
+    codes[(kinds == _SEND) | (kinds == _RECEIVE)] = _POINT_TO_POINT
+    patterns = (*PATTERNS, None)
+    sizes = columns.bytes[leaders].copy()
+    sizes[kinds == _RECEIVE] = sizes[partners[kinds == _RECEIVE]]
+    for task in np.flatnonzero(splits >= 0).tolist():
+        sizes[task] = buffer(split_tables[splits[task]])
+    return {
+        "ranks": columns.ranks,
+        "kinds": kinds,
+        "names": Names(leaders, columns.names, kinds),
+        "labels": columns.label[leaders],
+        "label_names": columns.label_names,
+        "flops": columns.flops[leaders],
+        "bytes": sizes,
+        "seconds": columns.seconds[leaders],
+        "patterns": tuple(map(patterns.__getitem__, codes.tolist())),
+        "members": members,
+        "tables": tables,
+        "controllers": np.full(len(leaders), -1),
+        "controller_tables": (),
+        "dependency_offsets": offsets,
+        "dependencies": before[order],
+        "blocks": np.full(len(leaders), -1),
+        "repeats": np.ones(len(leaders), dtype=np.intp),
+        "roots": tasks.roots[leaders],
+        "partners": partners,
+        "splits": splits,
+        "split_tables": split_tables,
+    }
+
+
+def buffer(sizes: FloatArray) -> float:
+    """Return the bytes of the largest buffer of a rank, where ``(..., n, n)`` ``sizes`` go from each to each."""
+    return float(max(sizes.sum(axis=-1).max(), sizes.sum(axis=-2).max()))
+
+
+def _tables(columns: Columns, leaders: IntArray) -> tuple[IntArray, tuple[IntArray, ...]]:
+    """Return for each task the index of its member table, and the tables: one for each rank, and communicators."""
+    tables = [np.array([rank]) for rank in range(columns.ranks)]
+    known: dict[bytes, int] = {}
+    index = []
+    for members in columns.communicators:
+        key = members.tobytes()
+        if key not in known:
+            known[key] = len(tables)
+            tables.append(members[None, :])
+        index.append(known[key])
+    collective = columns.kind[leaders] == _COLLECTIVE
+    found = columns.rank[leaders].copy()
+    found[collective] = np.array(index, dtype=np.intp)[columns.communicator[leaders[collective]]]
+    return found, tuple(tables)
+
+
+def _begins(*keys: IntArray) -> IntArray:
+    """Return where runs of equal values begin."""
+    differs = np.zeros(len(keys[0]), dtype=bool)
+    differs[:1] = True
+    for key in keys:
+        differs[1:] |= key[1:] != key[:-1]
+    return np.flatnonzero(differs)
+
+
+def _places_in_runs(key: IntArray) -> IntArray:
+    """Return the place of each value in its run of equal values."""
+    begins = _begins(key)
+    places: IntArray = np.arange(len(key)) - np.repeat(begins, np.diff(np.append(begins, len(key))))
+    return places
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_LISTED]))
+    return shown if len(numbers) <= _LISTED else f"{shown} and {len(numbers) - _LISTED} more"

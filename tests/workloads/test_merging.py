@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import frozen
+
+from fredfw.collectives import Pattern
+from fredfw.errors import InputError
+from fredfw.workloads import TaskGraph, TaskKind
+
+COMPUTE, COLLECTIVE, SEND, RECEIVE = TaskKind.COMPUTE, TaskKind.COLLECTIVE, TaskKind.SEND, TaskKind.RECEIVE
+PATTERNS = tuple(Pattern)
+
+
+@frozen
+class Node:
+    rank: int
+    kind: TaskKind = COMPUTE
+    after: tuple[int, ...] = ()
+    bytes: float = 8.0
+    pattern: Pattern = Pattern.ALL_REDUCE
+    communicator: int = 0
+    root: int = -1
+    peer: int = -1
+    tag: int = 0
+    splits: tuple[float, ...] = ()
+
+
+def graph(ranks: int, *nodes: Node, communicators: Any = (), names: Any = None, **given: Any) -> TaskGraph:
+    columns: dict[str, Any] = {
+        "rank": [one.rank for one in nodes],
+        "kind": [one.kind for one in nodes],
+        "dependency_offsets": np.cumsum([0, *(len(one.after) for one in nodes)]),
+        "dependencies": np.array([before for one in nodes for before in one.after], dtype=int),
+        "bytes": [one.bytes for one in nodes],
+        "pattern": [PATTERNS.index(one.pattern) if one.kind == COLLECTIVE else -1 for one in nodes],
+        "communicator": [one.communicator if one.kind == COLLECTIVE else -1 for one in nodes],
+        "root": [one.root for one in nodes],
+        "peer": [one.peer for one in nodes],
+        "tag": [one.tag for one in nodes],
+        "split_offsets": np.cumsum([0, *(len(one.splits) for one in nodes)]),
+        "splits": np.array([size for one in nodes for size in one.splits], dtype=float),
+    }
+    return TaskGraph.from_columns(ranks, **{**columns, **given}, communicators=communicators, names=names)
+
+
+def call(rank: int, *after: int, **given: Any) -> Node:
+    return Node(rank, COLLECTIVE, after, **given)
+
+
+def test_collective_of_all_members_is_one_task() -> None:
+    built = graph(
+        3,
+        Node(0),
+        call(0, 0),
+        Node(1),
+        Node(1, after=(2,)),
+        call(1, 3),
+        Node(2),
+        Node(0, after=(1, 0)),
+        communicators=[[1, 0]],
+        names=list("abcdefg"),
+    )
+    assert list(built.names) == ["a", "c", "d", "b", "f", "g"]
+    assert [TaskKind(kind) for kind in built.kinds] == [COMPUTE, COMPUTE, COMPUTE, COLLECTIVE, COMPUTE, COMPUTE]
+    assert [built.after(task).tolist() for task in range(6)] == [[], [], [1], [0, 2], [], [0, 3]]
+    assert built.tables[built.members[3]].tolist() == [[1, 0]]
+    assert [built.participants(task).tolist() for task in range(6)] == [[0], [1], [1], [0, 1], [2], [0]]
+    assert built.patterns == (None, None, None, Pattern.ALL_REDUCE, None, None)
+    assert [built.label(task) for task in range(6)] == ["compute"] * 3 + ["communication"] + ["compute"] * 2
+    assert built.names[:2] == ["a", "c"]
+
+
+def test_collectives_of_a_communicator_match_in_order_of_node_numbers() -> None:
+    built = graph(
+        2,
+        call(0, bytes=1.0),
+        call(1, bytes=1.0),
+        call(1, bytes=2.0),
+        call(0, communicator=1, bytes=3.0),
+        call(0, bytes=2.0),
+        call(1, communicator=1, bytes=3.0),
+        communicators=[[0, 1], np.array([0, 1])],
+    )
+    assert built.bytes.tolist() == [1.0, 2.0, 3.0]
+    assert len(built.tables) == 3  # equal communicators are kept once, beside one table for each rank
+    assert list(built.names) == ["collective 0", "collective 2", "collective 3"]
+
+
+def test_root_is_named_by_its_place_in_the_communicator() -> None:
+    built = graph(
+        3,
+        *(call(rank, pattern=Pattern.BROADCAST, root=root) for root in (0, 2, -1) for rank in range(3)),
+        communicators=[[2, 0, 1]],
+    )
+    assert built.roots.tolist() == [1, 0, 0]
+
+
+def test_sends_and_receives_match_by_source_destination_and_tag_in_order() -> None:
+    built = graph(
+        2,
+        Node(1, RECEIVE, peer=0, bytes=0.0),
+        Node(0, SEND, peer=1, tag=7, bytes=1.0),
+        Node(0, SEND, peer=1, bytes=2.0),
+        Node(0, SEND, peer=1, bytes=3.0),
+        Node(1, RECEIVE, peer=0, tag=7),
+        Node(1, RECEIVE, peer=0),
+        names=list("abcdef"),
+    )
+    pairs = {
+        (built.names[task], built.names[partner]): built.bytes[task]
+        for task, partner in enumerate(built.partners)
+        if built.kinds[task] == RECEIVE
+    }
+    assert pairs == {("a", "c"): 2.0, ("e", "b"): 1.0, ("f", "d"): 3.0}
+    assert (built.partners[built.partners] == np.arange(6)).all()
+    assert all(built.partners[task] < task for task in range(6) if built.kinds[task] == RECEIVE)
+    assert built.dependencies.size == 0
+
+
+def test_exchange_of_two_ranks_is_no_cycle() -> None:
+    nodes = [Node(rank, kind, after, peer=1 - rank) for rank in (0, 1) for kind, after in ((SEND, ()), (RECEIVE, ()))]
+    nodes[1], nodes[3] = Node(0, RECEIVE, (0,), peer=1), Node(1, RECEIVE, (2,), peer=0)
+    built = graph(2, *nodes)
+    assert [int(kind) for kind in built.kinds] == [SEND, SEND, RECEIVE, RECEIVE]
+
+
+def test_sizes_of_pairs_are_put_together() -> None:
+    rows = [(0.0, 1.0, 2.0), (3.0, 0.0, 5.0), (6.0, 7.0, 0.0)]
+    members = [2, 0, 1]
+    built = graph(
+        3,
+        *(call(members[place], pattern=Pattern.ALL_TO_ALL, splits=rows[place]) for place in (1, 0, 2)),
+        Node(0),
+        communicators=[members],
+    )
+    assert built.splits.tolist() == [0, -1]
+    assert built.split_tables[0].tolist() == [[list(row) for row in rows]]
+    assert built.bytes[0] == 13.0
+
+
+def test_order_is_by_node_number_where_there_is_a_choice() -> None:
+    nodes = [Node(0, after=(3,)), Node(0), Node(1), Node(0), Node(1, after=(2,))]
+    assert list(graph(2, *nodes).names) == ["compute 1", "compute 2", "compute 3", "compute 0", "compute 4"]
+
+
+def test_graph_without_nodes() -> None:
+    assert len(graph(2)) == 0
+
+
+def test_names_are_made_when_they_are_asked_for() -> None:
+    class Recorded(list[str]):
+        asked = 0
+
+        def __getitem__(self, place: Any) -> Any:
+            self.asked += 1
+            return super().__getitem__(place)
+
+    names = Recorded("ab")
+    built = graph(1, Node(0), Node(0), names=names)
+    assert names.asked == 0
+    assert built.names[1] == "b"
+
+
+RING = [call(0), call(1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "given", "message"),
+    [
+        ([Node(2)], {}, "rank: node 0 has rank 2 (accepted: 0 to 1)"),
+        ([Node(0, TaskKind.LOAD)], {}, "kind: node 0 of rank 0 has kind 3 (accepted: 0 (compute), 1 (collective), "),
+        ([Node(0)], {"label": [0]}, "label: node 0 has label 0 (accepted: nothing, since there are none)"),
+        (
+            [Node(0)],
+            {"seconds": [-1.0]},
+            "seconds: node 0 of rank 0 has seconds -1.0 (accepted: finite and not negative)",
+        ),
+        ([Node(0, bytes=np.inf)], {}, "bytes: node 0 of rank 0 has bytes inf"),
+        ([Node(0)], {"flops": [1.0, 2.0]}, "flops: 2 values for 1 nodes (accepted: 1)"),
+        ([Node(0)], {"names": []}, "names: 0 values for 1 nodes"),
+        ([Node(0)], {"rank": [0.5]}, "rank: an array of shape (1,) and type float64 (accepted: whole numbers)"),
+        ([Node(0)], {"dependency_offsets": [0, 1]}, "dependency_offsets: 2 offsets of 0 values for 1 nodes"),
+        (
+            [Node(0, after=(4,))],
+            {},
+            "dependencies: node 0 of rank 0 depends on node 4, which does not exist (accepted: 0 to",
+        ),
+        (
+            [Node(0), Node(1, after=(0,))],
+            {},
+            "dependencies: node 1 of rank 1 depends on node 0 of rank 0 (accepted: nodes of",
+        ),
+        ([call(0)], {}, "communicator: node 0 has communicator 0 (accepted: nothing, since there are none)"),
+        ([call(0)], {"communicators": [[0, 5]]}, "communicators: communicator 0 has rank 5 (accepted: ranks 0 to 1)"),
+        ([call(0)], {"communicators": [[0, 0]]}, "communicators: communicator 0 has rank 0 twice"),
+        ([call(0)], {"communicators": [[]]}, "communicators: "),
+        (
+            [call(0), call(1)],
+            {"communicators": [[0]]},
+            "communicator: node 1 of rank 1 is a collective of communicator 0, which does not have that rank",
+        ),
+        (
+            [call(0, pattern=Pattern.REDUCE, root=1)],
+            {"communicators": [[0]]},
+            "root: node 0 of rank 0 is a collective of communicator 0, which does not have its root 1 (accepted: ",
+        ),
+        (
+            [call(0), call(1), call(0)],
+            {"communicators": [[0, 1]], "names": list("abc")},
+            "communicator: all-reduce (node 2 'c' of rank 0), number 1 of communicator 0, waits for rank 1, which "
+            "calls only 1 there (accepted: all members of a communicator call each of its collectives)",
+        ),
+        (
+            [call(0), call(1, pattern=Pattern.ALL_GATHER)],
+            {"communicators": [[0, 1]]},
+            "pattern: all-gather (node 1 of rank 1) has pattern all-gather, and all-reduce (node 0 of rank 0) has "
+            "all-reduce: they are the same collective of communicator 0 (accepted: the same for all members)",
+        ),
+        (
+            [call(0), call(1, bytes=9.0)],
+            {"communicators": [[0, 1]]},
+            "bytes: all-reduce (node 1 of rank 1) has bytes 9, and all-reduce (node 0 of rank 0) has 8: they",
+        ),
+        (
+            [call(0, pattern=Pattern.REDUCE, root=1), call(1, pattern=Pattern.REDUCE, root=0)],
+            {"communicators": [[0, 1]]},
+            "root: reduce (node 1 of rank 1) has root 0, and reduce (node 0 of rank 0) has 1: they",
+        ),
+        (
+            [call(0, pattern=Pattern.ALL_TO_ALL, splits=(1.0, 2.0)), call(1, pattern=Pattern.ALL_TO_ALL)],
+            {"communicators": [[0, 1]]},
+            "split_offsets: all-to-all (node 1 of rank 1) has 0 sizes (accepted: 2, one for each member",
+        ),
+        ([Node(0, splits=(1.0,))], {}, "split_offsets: node 0 of rank 0 has 1 sizes (accepted: 0, one"),
+        ([Node(0, SEND, peer=0)], {}, "peer: node 0 of rank 0 is a message to itself (accepted: another rank)"),
+        ([Node(0, SEND, peer=2)], {}, "peer: node 0 has peer 2 (accepted: 0 to 1)"),
+        (
+            [Node(0, SEND, peer=1), Node(0, SEND, peer=1), Node(1, RECEIVE, peer=0), Node(1, RECEIVE, peer=0, tag=3)],
+            {},
+            "peer: sends and receives do not match:\n"
+            "  node 1 of rank 0 waits for a receive of rank 1, which has 1 of the 2 that it needs "
+            "(from 0 to 1, tag 0)\n"
+            "  node 3 of rank 1 waits for a send of rank 0, which has 0 of the 1 that it needs "
+            "(from 0 to 1, tag 3)",
+        ),
+        (
+            [Node(0, SEND, peer=1, bytes=9.0), Node(1, RECEIVE, peer=0)],
+            {},
+            "bytes: node 1 of rank 1 receives 8 bytes, and node 0 of rank 0 sends it 9 (accepted: ",
+        ),
+        (
+            [Node(0, after=(0,))],
+            {},
+            "dependencies: nodes wait for each other in a cycle of 1:\n  node 0 of rank 0 waits for node 0",
+        ),
+        (
+            [call(0), call(0, 0, communicator=1), call(1, communicator=1), call(1, 2)],
+            {"communicators": [[0, 1], [1, 0]]},
+            "dependencies: nodes wait for each other in a cycle of 2:\n"
+            "  all-reduce (node 3 of rank 1) waits for all-reduce (node 2 of rank 1)\n"
+            "  all-reduce (node 1 of rank 0) waits for all-reduce (node 0 of rank 0)",
+        ),
+        (
+            [
+                Node(0, RECEIVE, peer=1),
+                Node(0, SEND, (0,), peer=1),
+                Node(1, RECEIVE, peer=0),
+                Node(1, SEND, (2,), peer=0),
+            ],
+            {"names": ["r0", "s0", "r1", "s1"]},
+            "dependencies: nodes wait for each other in a cycle of 4:\n"
+            "  node 0 'r0' of rank 0 waits for the message of node 3 's1' of rank 1\n"
+            "  node 3 's1' of rank 1 waits for node 2 'r1' of rank 1\n"
+            "  node 2 'r1' of rank 1 waits for the message of node 1 's0' of rank 0\n"
+            "  node 1 's0' of rank 0 waits for node 0 'r0' of rank 0 (accepted",
+        ),
+    ],
+)
+def test_wrong_nodes_are_refused(nodes: list[Node], given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match="^" + re.escape(message)):
+        graph(2, *nodes, **given)
+
+
+def test_long_cycles_and_lists_are_cut_short() -> None:
+    chain = [Node(0, after=((number - 1) % 40,)) for number in range(40)]
+    with pytest.raises(InputError, match=r"(?s)cycle of 40:\n  node 0 .*\n  \.\.\. 30 more \.\.\.\n  node") as cycle:
+        graph(1, *chain)
+    assert str(cycle.value).count("\n") == 11
+    with pytest.raises(InputError, match="and 20 more"):
+        graph(2, *(Node(0, SEND, peer=1, tag=tag) for tag in range(30)))
