@@ -46,6 +46,7 @@ def validation() -> Validation:
             LeftOut("system", "a100-node", (prediction(2.0**21, 1e-5, 4e-5), prediction(2.0**26, 1e-3, 4e-3))),
             LeftOut("source", "vtrain", (prediction(2.0**21, 1e-5, 3e-5),)),
         ),
+        ("mi300x", "tpu-v4"),
     )
 
 
@@ -98,6 +99,7 @@ def test_the_document_has_the_points_in_seconds(validation: Validation) -> None:
         "status": "calibrated",
     }
     assert document["scores"][1]["score"]["ratio"] == pytest.approx(2.0)
+    assert document["no_validation_data"] == ["mi300x", "tpu-v4"]
     system, source = document["left_out"]
     assert (system["by"], system["name"], len(system["points"]), len(system["scores"])) == ("system", "a100-node", 2, 1)
     assert source["scores"][0]["score"]["error"] == pytest.approx(2.0)
@@ -109,6 +111,7 @@ def test_the_table_says_what_was_fitted(validation: Validation) -> None:
     assert "A100 node all-reduce 1 to 32 MiB predicted 2 0.667 73.2 169 200 33.3 73.2 900" in lines
     assert "predicted: held out: follows from constants fitted to other points" in lines
     assert "measured by vtrain: VIA-Research/vTrain@f8dda84: trace/*/AR_GPUn" in lines
+    assert "no validation data: mi300x, tpu-v4" in lines
     assert not any(line.startswith("simulated:") for line in lines)
     assert any(line.startswith("ideal: ") for line in lines)
 

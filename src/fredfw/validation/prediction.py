@@ -11,11 +11,12 @@ from fredfw.experiment.runner import describe
 from fredfw.fabric import IdealTransport
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation import splits
-from fredfw.validation.collectives import Collectives
+from fredfw.validation.collectives import Collectives, presets
 from fredfw.validation.iterations import IterationPoint, Iterations
 from fredfw.validation.points import CollectivePoint, Point
 from fredfw.validation.results import LeftOut, Prediction, Validation
 from fredfw.validation.splits import Part
+from fredfw.validation.systems import known
 from fredfw.validation.transports import Transports
 
 
@@ -88,7 +89,9 @@ def validate(
             predictions.append(Prediction(point, seconds, best, Part.HELD_OUT))
         left_out.append(LeftOut(fold.by, fold.name, tuple(predictions)))
     used = {_subject(point): describe(transports.of(point)) for point in points}
-    return Validation(used, tuple(found), tuple(left_out))
+    measured = {system.preset for system in (*known().values(), *(point.system for point in points))}
+    unvalidated = tuple(preset for preset in presets(plugins) if preset not in measured)
+    return Validation(used, tuple(found), tuple(left_out), unvalidated)
 
 
 def _subject(point: Point) -> str:

@@ -54,6 +54,7 @@ def validation_report(validation: Validation) -> list[RenderableType]:
         *(Text(f"{status}: {meaning}") for status, meaning in _MEANINGS.items() if status in found),
         *map(Text, _EXPLANATIONS),
         *([] if only_ideal else [Text(_IDEAL)]),
+        *([Text(f"no validation data: {', '.join(validation.unvalidated)}")] if validation.unvalidated else []),
         *_cited(one.point.source for one in validation.predictions),
     ]
 

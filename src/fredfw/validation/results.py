@@ -100,11 +100,13 @@ class Validation:
             collectives by system and kind.
         predictions: One for each point.
         left_out: What fits without some measurements predict of them.
+        unvalidated: Presets of machines that nothing was measured on.
     """
 
     transports: Mapping[str, Mapping[str, Any]]
     predictions: tuple[Prediction, ...]
     left_out: tuple[LeftOut, ...] = ()
+    unvalidated: tuple[str, ...] = ()
 
     @property
     def transport(self) -> str:
@@ -140,6 +142,7 @@ class Validation:
                     }
                     for one in self.left_out
                 ],
+                "no_validation_data": self.unvalidated,
             },
         )
 

@@ -5,6 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 from click.testing import CliRunner
 
 from fredfw import File
@@ -45,6 +46,31 @@ def test_a_fit_finds_the_constants_that_times_were_made_with() -> None:
     assert by_part["fitted"]["points"] == 2 * 11
     assert by_part["held out"]["points"] == 2 * 10
     assert by_part["held out"]["error"] < 0.01
+
+
+def test_a_system_that_is_left_out_is_predicted_by_the_other_family() -> None:
+    slow = [evolve(one, family="h100", seconds=3 * one.seconds) for one in measured(range(10, 20, 2))]
+    several = [evolve(one, nodes=2, ranks=16) for one in measured(range(10, 14, 2))]
+    found = fit([*measured(range(10, 20, 2)), *several, *slow])
+    whole, without = found["a100"]["constants"], found["a100"]["without"]
+    assert list(without) == ["a100-node", "a100-cluster"]
+    launched = [one["launch"]["all-reduce"] for one in (without["a100-node"], found["h100"]["constants"], whole)]
+    assert launched[0] == launched[1] > 2 * launched[2]
+    assert without["a100-node"]["hops"] == found["h100"]["constants"]["hops"]
+    assert without["a100-cluster"]["launch"]["all-reduce"] == whole["launch"]["all-reduce"]
+    # Nothing was measured on several nodes of the other family, so they are as published.
+    assert without["a100-cluster"]["network"] == found["h100"]["constants"]["network"] == {"hops": 1.0, "nic": 1.0}
+    assert without["a100-cluster"]["network"] != whole["network"]
+
+
+def test_the_constants_that_ship_have_fits_without_each_system() -> None:
+    found = tomllib.loads(files("fredfw_transport_nccl").joinpath("fitted.toml").read_text(encoding="utf-8"))
+    for family, other in (("a100", "h100"), ("h100", "a100")):
+        without = found[family]["without"]
+        assert without[f"{family}-node"]["launch"] == found[other]["constants"]["launch"]
+        assert without[f"{family}-cluster"]["network"] == found[other]["constants"]["network"]
+        usual, left_out = Nccl(family=family), Nccl(family=family, without=f"{family}-node")
+        assert left_out.fit(family).launch != usual.fit(family).launch
 
 
 def test_no_more_constants_are_fitted_than_named() -> None:

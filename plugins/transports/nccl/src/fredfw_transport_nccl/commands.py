@@ -34,7 +34,7 @@ def fit_command(output: str | None, tables: tuple[str, ...]) -> None:
     """Fit to TABLES: CSV files with the columns system, nodes, ranks, collective, size_B and time_us.
 
     A family of GPUs is what the name of a system begins with, such as a100-node; other systems are not looked at.
-    Each table is a source, without which constants are fitted, too.
+    Each table is a source, without which constants are fitted, too. So are they without each system.
     """
     outputs = Outputs({"--output": output})
     sources: list[str] = []

@@ -67,6 +67,11 @@ class Measurement:
         return Machine(self.family, self.ranks, self.nodes, *rates, reduces=facts["nvls"])
 
     @property
+    def system(self) -> str:
+        """The name of what it ran on: one node of its family, or several."""
+        return f"{self.family}-{'cluster' if self.nodes > 1 else 'node'}"
+
+    @property
     def fitted(self) -> bool:
         """Whether its size is an even power of two, as near as nccl-tests comes to it."""
         exponent = round(math.log2(self.size))
@@ -110,28 +115,35 @@ FREE = (
 def fit(measurements: Iterable[Measurement]) -> dict[str, Any]:
     """Return constants and residuals by family, as ``fitted.toml`` has them.
 
-    The same without each source in turn is what that source can be predicted by. What a family has no measurements of
-    is as for an all-reduce, or as published.
+    The same without each source in turn, and without each system, is what that can be predicted by. What a family has
+    no measurements of is as for an all-reduce, or as published. Without a system it is as for another family.
     """
-    known = list(measurements)
+    families: dict[str, list[Measurement]] = {}
+    for one in measurements:
+        families.setdefault(one.family, []).append(one)
+    constants = {family: _constants(family, own) for family, own in families.items()}
     found = {}
-    for family in dict.fromkeys(one.family for one in known):
-        own = [one for one in known if one.family == family]
-        constants = _constants(family, own)
+    for family, own in families.items():
         sources = list(dict.fromkeys(one.source for one in own))
+        others = [constants[other] for other in families if other != family]
         found[family] = {
-            "constants": constants,
+            "constants": constants[family],
             "without": {
                 source: _constants(family, [one for one in own if one.source != source])
                 for source in (sources if len(sources) > 1 else ())
+            }
+            | {
+                system: _constants(family, [one for one in own if one.system != system], others[0])
+                for system in dict.fromkeys(one.system for one in own)
+                if others
             },
-            "residuals": residuals(parse(constants), own),
+            "residuals": residuals(parse(constants[family]), own),
         }
     return found
 
 
-def _constants(family: str, own: Sequence[Measurement]) -> dict[str, Any]:
-    """Return the constants that fit best to the measurements of a family."""
+def _constants(family: str, own: Sequence[Measurement], elsewhere: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the constants that fit best to the measurements of a family; those without any are as ``elsewhere``."""
     constants = {key: dict(value) if isinstance(value, Mapping) else value for key, value in _START.items()}
     for stage in FREE:
         chosen = [one for one in own if stage.takes(one) and one.fitted]
@@ -140,6 +152,9 @@ def _constants(family: str, own: Sequence[Measurement]) -> dict[str, Any]:
             for path in free:
                 _set(constants, path, _get(constants, path) * (0.9 if path in _SHARES else 1.0))
             _fit_stage(constants, free, chosen)
+        elif elsewhere is not None:
+            for path in free:
+                _set(constants, path, _get(elsewhere, path))
     return constants
 
 

@@ -46,7 +46,7 @@ class Nccl(Transport):
     without: str | None = units.option(
         None,
         validator=validators.optional(validators.instance_of(str)),
-        help="source of measurements that the constants were fitted without, to see how well they predict it",
+        help="source or system (a100-node) that the constants were fitted without, to see how they predict it",
     )
 
     def __attrs_post_init__(self) -> None:
