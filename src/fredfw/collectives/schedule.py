@@ -23,6 +23,7 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 
 POLICIES = "fifo", "smallest-first"
 RELEASES = "delivered", "drained"
+PROOFS = "replay", "author", "none"
 
 
 @frozen(eq=False)
@@ -53,6 +54,10 @@ class Phase:
             time.
         turn: Number of the turn that the phase has part in, with all phases of its channel that name the same; or -1
             for a turn of its own. A turn holds its channel until all its phases are over.
+        behind: Indices of earlier phases whose bytes must have left their sources first; nobody waits for their
+            latency. So sends follow each other that one thread block makes.
+        room: Indices of earlier phases that the destinations must be done with first, as where what arrives needs a
+            free slot in their queue.
 
     Raises:
         ScheduleError: Columns of different lengths, or a row that carries no chunk or one chunk twice.
@@ -71,6 +76,8 @@ class Phase:
     after: tuple[int, ...] = ()
     channel: int = -1
     turn: int = -1
+    behind: tuple[int, ...] = ()
+    room: tuple[int, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         columns = (self.destination, self.base, self.offset, self.stride, self.modulus, self.count, self.reduce)
@@ -100,6 +107,8 @@ class Phase:
         after: tuple[int, ...] = (),
         channel: int = -1,
         turn: int = -1,
+        behind: tuple[int, ...] = (),
+        room: tuple[int, ...] = (),
     ) -> Phase:
         """Build a phase, broadcasting scalars over the rows; arrays are kept, not copied.
 
@@ -125,7 +134,14 @@ class Phase:
             after,
             channel,
             turn,
+            behind,
+            room,
         )
+
+    @property
+    def waits(self) -> tuple[int, ...]:
+        """Indices of the phases that it waits for, in whatever way."""
+        return self.after + self.behind + self.room
 
     def __len__(self) -> int:
         return len(self.source)
@@ -165,6 +181,10 @@ class Schedule:
             first.
         release: When a turn ends: when all that it sends is ``delivered``, or already when it is ``drained``, so that
             the next one's bytes follow directly on the links.
+        proof: How it is known that the phases carry out the pattern. ``replay``: they say all that happens to the
+            chunks, so ``check`` can replay them. ``author``: who wrote the schedule has proved it, by what ranks do
+            between transfers, which phases cannot say; sizes and sums of bytes are compared. ``none``: nobody says
+            so. Nothing is compared then, and results have a note.
 
     Raises:
         ScheduleError: A phase names a rank, a chunk or a phase that does not exist, or there are not ``chunks`` sizes,
@@ -181,9 +201,10 @@ class Schedule:
     root: int = 0
     policy: str = "fifo"
     release: str = "delivered"
+    proof: str = "replay"
 
     def __attrs_post_init__(self) -> None:
-        for name, accepted in (("policy", POLICIES), ("release", RELEASES)):
+        for name, accepted in (("policy", POLICIES), ("release", RELEASES), ("proof", PROOFS)):
             if getattr(self, name) not in accepted:
                 raise ScheduleError(f"{name} is {getattr(self, name)!r}, accepted are {', '.join(accepted)}")
         for what in ("chunk_bytes", "owner", "origin"):
@@ -195,8 +216,8 @@ class Schedule:
                 raise ScheduleError(f"a chunk has an {what} outside 0..{self.ranks - 1}")
         extents: dict[int, tuple[int, int]] = {}  # of columns, which phases may share
         for index, phase in enumerate(self.phases):
-            if any(not 0 <= before < index for before in phase.after):
-                raise ScheduleError(f"phase {index} comes after phases {phase.after}, not all of which are earlier")
+            if any(not 0 <= before < index for before in phase.waits):
+                raise ScheduleError(f"phase {index} waits for phases {phase.waits}, not all of which are earlier")
             if phase.repeat < 1:
                 raise ScheduleError(f"phase {index} repeats {phase.repeat} times")
             if not len(phase):
@@ -219,10 +240,10 @@ class Schedule:
         """Equal for schedules that do the same; as short for large ones as for small ones."""
         columns = ("source", "destination", "base", "offset", "stride", "modulus", "count", "reduce", "stream")
         parts = [str(self.pattern), self.ranks, self.chunks, self.chunk_bytes, self.owner, self.origin, self.root]
-        parts += [self.policy, self.release]
+        parts += [self.policy, self.release, self.proof]
         for phase in self.phases:
             parts += [len(phase), *(getattr(phase, column) for column in columns)]
-            parts += [phase.repeat, phase.after, phase.channel, phase.turn]
+            parts += [phase.repeat, phase.after, phase.channel, phase.turn, phase.behind, phase.room]
         content = sha256()
         for part in parts:
             content.update(np.ascontiguousarray(part).data if isinstance(part, np.ndarray) else f"{part};".encode())
@@ -300,7 +321,7 @@ def sequence(first: Schedule, second: Schedule, pattern: Pattern) -> Schedule:
     phases = [
         evolve(
             phase,
-            after=tuple(index + shift for index in phase.after) or last,
+            **(_moved(phase, shift) | ({} if phase.after else {"after": last})),
             turn=phase.turn if phase.turn < 0 else phase.turn + turns,
         )
         for phase in second.phases
@@ -312,6 +333,7 @@ def sequence(first: Schedule, second: Schedule, pattern: Pattern) -> Schedule:
         phases=first.phases + tuple(phases),
         owner=owner if pattern.owned else None,
         root=first.root if first.pattern.rooted else second.root,
+        proof=_weakest([first, second]),
     )
 
 
@@ -336,7 +358,7 @@ def parallel(parts: Sequence[Schedule]) -> Schedule:
             evolve(
                 phase,
                 base=bases[id(phase.base)],
-                after=tuple(index + shift for index in phase.after),
+                **_moved(phase, shift),
                 turn=phase.turn if phase.turn < 0 else phase.turn + turns,
             )
             for phase in part.phases
@@ -351,7 +373,17 @@ def parallel(parts: Sequence[Schedule]) -> Schedule:
     for name in ("owner", "origin"):
         columns = [getattr(part, name) for part in parts]
         whole[name] = None if columns[0] is None else np.concatenate(columns)
-    return evolve(parts[0], chunk_bytes=chunk_bytes, chunks=chunks, phases=tuple(phases), **whole)
+    whole |= {"chunk_bytes": chunk_bytes, "chunks": chunks, "phases": tuple(phases), "proof": _weakest(parts)}
+    return evolve(parts[0], **whole)
+
+
+def _moved(phase: Phase, shift: int) -> dict[str, Any]:
+    """Return the fields of ``phase`` that name phases, where each of those has moved by ``shift``."""
+    return {name: tuple(one + shift for one in getattr(phase, name)) for name in ("after", "behind", "room")}
+
+
+def _weakest(parts: Sequence[Schedule]) -> str:
+    return max((part.proof for part in parts), key=PROOFS.index)
 
 
 def in_series(phases: Iterable[Phase]) -> tuple[Phase, ...]:
@@ -372,5 +404,5 @@ def pipelined(schedule: Schedule, chunks: int) -> Schedule:
 
 
 def _leaves(schedule: Schedule) -> tuple[int, ...]:
-    inner = {index for phase in schedule.phases for index in phase.after}
+    inner = {index for phase in schedule.phases for index in phase.after + phase.room}
     return tuple(index for index in range(len(schedule.phases)) if index not in inner)

@@ -26,7 +26,7 @@ def ancestors(schedule: Schedule) -> list[int] | None:
     found: list[int] = []
     for phase in schedule.phases:
         bits = 0
-        for one in phase.after:
+        for one in phase.after + phase.behind:
             bits |= found[one] | 1 << one
         found.append(bits)
     return found

@@ -14,7 +14,10 @@ class Order:
     """What follows from a schedule alone for whoever runs it.
 
     Args:
-        dependents: For each phase those that come directly after it.
+        dependents: For each phase those that come directly after it, or need the room that it makes.
+        followers: For each phase those that are directly behind it.
+        goes_on: For each phase those that a rank may get ready for when it is done with it.
+        admits: For each phase those that a rank may have room for when it is done with it.
         channels: The phases that take turns, by channel.
         turns: The turn of each phase: that of the first phase which has part in it; -1 for one without a channel.
         steps: Repetitions of all phases together.
@@ -22,6 +25,9 @@ class Order:
     """
 
     dependents: list[list[int]]
+    followers: list[list[int]]
+    goes_on: list[list[int]]
+    admits: list[list[int]]
     channels: dict[int, IntArray]
     turns: list[int]
     steps: int
@@ -30,17 +36,20 @@ class Order:
     @classmethod
     def of(cls, schedule: Schedule) -> Order:
         """Return the order of the phases of ``schedule``."""
-        after = dependents(schedule)
-        ends = [index for index, others in enumerate(after) if not others]
+        after, behind, room = (_turned(schedule, name) for name in ("after", "behind", "room"))
+        dependents = [one + other for one, other in zip(after, room, strict=True)]
+        goes_on = [one + other for one, other in zip(after, behind, strict=True)]
+        ends = [index for index, others in enumerate(dependents) if not others]
         members = {one: np.array(found) for one, found in channels(schedule).items()}
-        return cls(after, members, turns(schedule), schedule.steps, ends[0] if len(ends) == 1 else -1)
+        last = ends[0] if len(ends) == 1 else -1
+        return cls(dependents, behind, goes_on, room, members, turns(schedule), schedule.steps, last)
 
 
-def dependents(schedule: Schedule) -> list[list[int]]:
-    """Return for each phase those that come directly after it."""
+def _turned(schedule: Schedule, name: str) -> list[list[int]]:
+    """Return for each phase those whose field ``name`` has it."""
     found: list[list[int]] = [[] for _ in schedule.phases]
     for index, phase in enumerate(schedule.phases):
-        for before in phase.after:
+        for before in getattr(phase, name):
             found[before].append(index)
     return found
 

@@ -8,7 +8,7 @@ from functools import partial
 from hashlib import sha256
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
 from fredfw.errors import LimitError, RefusedError, ScheduleError, UnsupportedError
@@ -338,6 +338,8 @@ class Planner:
         if asked not in self._replayed:
             _replay(plan, request, author)
             self._replayed.add(asked)
+        if plan.schedule.proof == "none":
+            return evolve(plan, notes=(*plan.notes, _unproved(plan, request)))
         return plan
 
     def _time(self, runs: Sequence[tuple[Schedule, IntArray]]) -> tuple[float, bool]:
@@ -368,6 +370,13 @@ class Planner:
             held = ", ".join(sorted(set(network.stalled())))
             raise RefusedError(f"flows that cannot move on {self._fabric.name!r}: {held}")
         return network
+
+
+def _unproved(plan: Plan, request: CollectiveRequest) -> str:
+    return (
+        f"nobody has proved that algorithm {plan.algorithm!r} carries out {request.pattern}: its transfers are simulated "
+        "as they are"
+    )
 
 
 def _unsure(request: CollectiveRequest, names: list[str]) -> str:
@@ -412,7 +421,7 @@ def _replay(plan: Plan, request: CollectiveRequest, author: CollectiveAlgorithm)
     """Raise ``ScheduleError`` where a plan is small and does not do what is asked."""
     schedule = plan.schedule
     cells = len(schedule.phases) * schedule.ranks * schedule.chunks
-    if schedule.ranks > _REPLAYED_RANKS or cells > _REPLAYED_CELLS:
+    if schedule.proof != "replay" or schedule.ranks > _REPLAYED_RANKS or cells > _REPLAYED_CELLS:
         return
     try:
         check(schedule, request)

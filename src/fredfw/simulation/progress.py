@@ -85,7 +85,7 @@ class ScheduleRun:
             self._due[None] = self._network.schedule(0.0, partial(self._end_empty, everybody))
             return
         for index, phase in enumerate(self._schedule.phases):
-            if not phase.after:
+            if not phase.waits:
                 self._ready(index, everybody)
 
     def cancel(self) -> None:
@@ -153,8 +153,21 @@ class ScheduleRun:
         unicasts = None if phase.stream is None else partial(lower, unicasts=True)
         last = not stepping or repetition + 1 == phase.repeat
         ended = partial(self._end if last else self._step, index, groups, repetition)
-        drained = partial(self._let_go, index, groups) if self._lets_go_early(index) else None
+        followed = last and self._is_followed_early(index)
+        drained = partial(self._drained, index, groups, followed) if followed or self._lets_go_early(index) else None
         self._tickets.append(self._network.start(lower(), ended, unicasts=unicasts, on_drained=drained))
+
+    def _drained(self, index: int, groups: IntArray, followed: bool, activities: IntArray) -> None:
+        """Begin what is behind the phase, and let go of its channel."""
+        if self._lets_go_early(index):
+            self._let_go(index, groups, activities)
+        if followed:
+            self._wait_less(self._order.followers[index], groups[activities])
+
+    def _is_followed_early(self, index: int) -> bool:
+        """Return whether others begin during the latency of the phase; of repetitions nobody says when they drain."""
+        repeat = self._schedule.phases[index].repeat * self._times
+        return bool(self._order.followers[index]) and repeat == 1
 
     def _lets_go_early(self, index: int) -> bool:
         """Return whether others have the channel of the phase during its latency."""
@@ -176,9 +189,22 @@ class ScheduleRun:
         del repetition
         groups = members[activities]
         self._let_go(index, groups)
-        for dependent in self._order.dependents[index]:
+        self._wait_less(self._order.dependents[index], groups)
+        if not self._is_followed_early(index):
+            self._wait_less(self._order.followers[index], groups)
+        if self._left is None:
+            done = groups if index == self._order.last else groups[:0]
+        else:
+            self._left[groups] -= 1
+            done = groups[self._left[groups] == 0]
+        if len(done):
+            self._on_complete(done)
+
+    def _wait_less(self, dependents: list[int], groups: IntArray) -> None:
+        """Note that ``dependents`` wait for one phase less in ``groups``, and begin those that wait for none."""
+        for dependent in dependents:
             ready = groups
-            before = len(self._schedule.phases[dependent].after)
+            before = len(self._schedule.phases[dependent].waits)
             if before > 1:
                 waiting = self._waiting.get(dependent)
                 if waiting is None:
@@ -187,10 +213,3 @@ class ScheduleRun:
                 ready = groups[waiting[groups] == 0]
             if len(ready):
                 self._ready(dependent, ready)
-        if self._left is None:
-            done = groups if index == self._order.last else groups[:0]
-        else:
-            self._left[groups] -= 1
-            done = groups[self._left[groups] == 0]
-        if len(done):
-            self._on_complete(done)

@@ -1,7 +1,8 @@
 """One schedule running in many groups, rank by rank: no rank waits for more than what it sends and receives itself.
 
-A rank is ready for a phase when it is done with all phases that the phase comes after. What it sends then starts; an
-in-network stream starts when all of its sources are ready. It is done with the phase when all that it receives in it is
+A rank is ready for a phase when it is done with all phases that the phase comes after or is behind. What it sends then
+starts, once its destination is done with those that make room for it; an in-network stream starts when all of its
+sources are ready. It is done with the phase when all that it receives in it is
 delivered, latency included, and all that it sends in it has drained, latency excluded; a rank without a part in a phase
 is done at once. A phase that repeats is so many phases, one after the other. Ranks enter one by one, each when it is
 ready for the first phases, and a rank is through when it is done with all phases. A group ends when all its ranks are.
@@ -68,12 +69,14 @@ class _Stage:
     unfinished: int
 
     @classmethod
-    def of(cls, parties: Parties) -> _Stage:
-        """Return a phase that nobody has begun."""
+    def of(cls, parties: Parties, *, room: bool = False) -> _Stage:
+        """Return a phase that nobody has begun; whose first flows wait for ``room`` at their destinations, or not."""
         nodes, flows = len(parties.sends), len(parties.starters)
         never = np.zeros(flows, dtype=np.intp)
         step, pending = np.full(nodes, -1), np.zeros(nodes, dtype=np.intp)
         absent = np.diff(parties.starters.offsets)
+        if room:
+            absent = absent + np.diff(parties.destinations.offsets)
         return cls(parties, step, pending, pending.copy(), absent, never, never.copy(), nodes)
 
 
@@ -122,7 +125,9 @@ class RankRun(Claim):
         phases = schedule.phases
         self._order = lowering.built(partial(Order.of, schedule), None, schedule, Order)
         limits.check("phases", self._order.steps)  # each repetition is one
+        self._before = [len(phase.after) + len(phase.behind) for phase in phases]
         self._missing: dict[int, IntArray] = {}  # phases before each that a node is not done with; once one is done
+        self._cramped: dict[int, IntArray] = {}  # phases that make room for each that a node is not done with
         self._stages: dict[int, _Stage] = {}
         self._left = np.full(groups.size, len(phases))  # phases that each node is not done with
         self._channels = {
@@ -172,7 +177,7 @@ class RankRun(Claim):
         if not self._schedule.phases:
             self._report_later(nodes.tolist())
         for index, phase in enumerate(self._schedule.phases):
-            if not phase.after:
+            if not self._before[index]:
                 self._go_on(index, self._unhindered(index, nodes))
 
     def cancel(self) -> None:
@@ -229,9 +234,11 @@ class RankRun(Claim):
             if not len(through):
                 continue
             self._end(index, through)
-            for dependent in self._order.dependents[index]:
+            for admitted in self._order.admits[index]:
+                self._admit(admitted, through)
+            for dependent in self._order.goes_on[index]:
                 ready = through
-                if len(self._schedule.phases[dependent].after) > 1:
+                if self._before[dependent] > 1:
                     missing = self._missing_of(dependent)
                     missing[through] -= 1
                     ready = through[missing[through] == 0]
@@ -270,6 +277,20 @@ class RankRun(Claim):
             if lets_go_early:
                 nodes = self._await_turn(index, nodes)
         return np.concatenate(through)
+
+    def _admit(self, index: int, nodes: IntArray) -> None:
+        """Note that ``nodes`` are done with one more of the phases that make room for phase ``index``."""
+        if index not in self._cramped:
+            self._cramped[index] = np.full(self._groups.size, len(self._schedule.phases[index].room))
+        cramped = self._cramped[index]
+        cramped[nodes] -= 1
+        flows = self._parties(index).receives.rows(nodes[cramped[nodes] == 0])
+        if len(flows):
+            stage = self._stage(index)
+            np.subtract.at(stage.absent, flows, 1)
+            ready = np.unique(flows[stage.absent[flows] == 0])
+            stage.absent[ready] = stage.parties.starters.count(ready)
+            self._start_later(index, ready)
 
     def _lets_go_early(self, index: int) -> bool:
         """Return whether others have the channel of the phase during its latency."""
@@ -319,7 +340,8 @@ class RankRun(Claim):
     def _stage(self, index: int) -> _Stage:
         stage = self._stages.get(index)
         if stage is None:
-            stage = self._stages[index] = _Stage.of(self._parties(index))
+            room = bool(self._schedule.phases[index].room)
+            stage = self._stages[index] = _Stage.of(self._parties(index), room=room)
         return stage
 
     def _parties(self, index: int) -> Parties:
@@ -471,7 +493,7 @@ class RankRun(Claim):
         phase, parties = self._schedule.phases[index], steps.parties
         through = standing.step == phase.repeat
         self._left -= through
-        for dependent in self._order.dependents[index]:
+        for dependent in self._order.goes_on[index]:
             self._missing_of(dependent)[through] -= 1
         if through.all():
             return
@@ -497,7 +519,7 @@ class RankRun(Claim):
     def _missing_of(self, index: int) -> IntArray:
         """Return how many of the phases before ``index`` each node is not done with."""
         if index not in self._missing:
-            self._missing[index] = np.full(self._groups.size, len(self._schedule.phases[index].after))
+            self._missing[index] = np.full(self._groups.size, self._before[index])
         return self._missing[index]
 
     # --- flows

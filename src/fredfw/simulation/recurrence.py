@@ -237,7 +237,7 @@ class Recurrence:
     def __init__(self, schedule: Schedule, steps: list[Steps], groups: int, owners: IntArray) -> None:
         self.steps = steps
         self.owners = owners
-        self._after = [phase.after for phase in schedule.phases]
+        self._after = [phase.after + phase.behind for phase in schedule.phases]
         self._groups, self._nodes = groups, groups * schedule.ranks
 
     @classmethod
@@ -266,7 +266,7 @@ class Recurrence:
         """
         phases, (count, ranks) = schedule.phases, groups.shape
         before = ancestors(schedule)
-        if before is None or choices(schedule):
+        if before is None or choices(schedule) or any(phase.room for phase in phases):
             return None
         # The last phase and flow over each link so far, and its group; -1 for none.
         users, flow_of, owners = (np.full(len(bandwidths), -1) for _ in range(3))
@@ -326,7 +326,7 @@ class Recurrence:
         """Yield each phase, and when the ``(nodes,)`` are ready for it and done with it."""
         uses = np.zeros(len(self.steps), dtype=np.intp)
         for after in self._after:
-            uses[list(after)] += 1
+            np.add.at(uses, list(after), 1)
         done: dict[int, FloatArray] = {}
         for index, after in enumerate(self._after):
             ready = entered.copy()

@@ -34,20 +34,23 @@ def last_awaited(lowering: Lowering, schedule: Schedule, marks: IntArray, *, ren
         return marks
     uses = np.zeros(len(schedule.phases), dtype=np.intp)
     for phase in schedule.phases:
-        uses[list(phase.after)] += 1
+        np.add.at(uses, list(phase.waits), 1)
     done: dict[int, IntArray] = {}
     last = marks
     for index, phase in enumerate(schedule.phases):
-        ready = marks
-        for one in phase.after:
+        ready = room = marks
+        for one in phase.after + phase.behind:
             ready = np.maximum(ready, done[one])
+        for one in phase.room:
+            room = np.maximum(room, done[one])
+        for one in phase.waits:
             uses[one] -= 1
             if not uses[one]:
                 del done[one]
         build = partial(Parties.of, lowering.ends(phase), schedule.ranks, 1, rendezvous=rendezvous)
         parties = lowering.built(build, None, phase, Parties, rendezvous)
-        for _ in range(phase.repeat):
-            through = _step(parties, ready)
+        for repetition in range(phase.repeat):
+            through = _step(parties, ready, room if phase.room and not repetition else None)
             if np.array_equal(through, ready):
                 break
             ready = through
@@ -59,11 +62,17 @@ def last_awaited(lowering: Lowering, schedule: Schedule, marks: IntArray, *, ren
     return last
 
 
-def _step(parties: Parties, ready: IntArray) -> IntArray:
-    """Return the highest mark that ``(G, ranks)`` ranks wait for in a step that they are ready for with these."""
+def _step(parties: Parties, ready: IntArray, room: IntArray | None = None) -> IntArray:
+    """Return the highest mark that ``(G, ranks)`` ranks wait for in a step that they are ready for with these.
+
+    Where there are marks of the ``room`` that ranks have for it, flows wait for that at their destinations.
+    """
     if not len(parties.starters):
         return ready
     begin = np.maximum.reduceat(ready[:, parties.starters.values], parties.starters.offsets[:-1], axis=1)
+    if room is not None:
+        table = parties.destinations
+        begin = np.maximum(begin, np.maximum.reduceat(room[:, table.values], table.offsets[:-1], axis=1))
     through = ready.copy()
     for table in (parties.sends, parties.receives):
         nodes = np.flatnonzero(np.diff(table.offsets))

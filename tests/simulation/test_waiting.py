@@ -1,0 +1,141 @@
+"""How transfers wait for each other that are not simply one after the other: behind what has left, and for room."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+from fredfw import CollectiveRequest, Fabric, NodeKind, Pattern, Phase, Schedule, check, sequence
+from fredfw.collectives import parallel
+from fredfw.errors import ScheduleError
+from fredfw.simulation import FlowNetwork, Lowering
+from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES, PER_RANK, run_of
+from fredfw.simulation.waits import last_awaited
+from fredfw.typing import IntArray
+
+_RATE, _LATENCY = 1e9, 1e-3
+_BYTES = 1e6  # a millisecond
+
+
+def _all_to_all_links(nodes: int) -> Fabric:
+    source, destination = np.nonzero(~np.eye(nodes, dtype=bool))
+    return Fabric(
+        name="each to each",
+        kinds=np.full(nodes, NodeKind.NPU),
+        sources=source,
+        destinations=destination,
+        bandwidths=_RATE,
+        latencies=_LATENCY,
+        energies=0.0,
+    )
+
+
+def _schedule(*phases: Phase, ranks: int = 3) -> Schedule:
+    return Schedule(Pattern.ALL_REDUCE, ranks, _BYTES, 8, phases, proof="none")
+
+
+def _seconds(schedule: Schedule, fidelity: str, groups: IntArray | None = None) -> float:
+    fabric = _all_to_all_links(schedule.ranks)
+    network = FlowNetwork(fabric)
+    ended: list[IntArray] = []
+    nodes = np.arange(schedule.ranks)[None, :] if groups is None else groups
+    run_of(fidelity, network, Lowering(fabric), schedule, nodes, ended.append).start()
+    network.advance()
+    assert ended
+    assert network.idle
+    return network.now
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_what_is_behind_waits_for_the_bytes_and_not_for_the_latency(fidelity: str) -> None:
+    first, second = Phase.of(0, 1, 0), Phase.of(0, 2, 1, behind=(0,))
+    assert _seconds(_schedule(first, second), fidelity) == pytest.approx(3e-3, rel=1e-12)
+
+
+def test_what_comes_after_waits_for_the_latency_where_a_group_keeps_in_step() -> None:
+    first, second = Phase.of(0, 1, 0), Phase.of(0, 2, 1, after=(0,))
+    assert _seconds(_schedule(first, second), COMPRESSED) == pytest.approx(4e-3, rel=1e-12)
+    assert _seconds(_schedule(first, second), PER_RANK) == pytest.approx(3e-3, rel=1e-12)
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_a_transfer_waits_for_room_at_its_destination(fidelity: str) -> None:
+    # Rank 1 has room for what rank 0 sends when it has received five chunks from rank 2.
+    first, second = Phase.of(2, 1, 0, count=5), Phase.of(0, 1, 5, room=(0,))
+    assert _seconds(_schedule(first, second), fidelity) == pytest.approx(6e-3 + 2e-3, rel=1e-12)
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_room_delays_the_first_repetition_alone(fidelity: str) -> None:
+    first = Phase.of(2, 1, 0, count=5)
+    repeated = Phase.of(0, 1, 0, stride=1, modulus=8, repeat=3, room=(0,))
+    # Step by step, the latency of each repetition counts, as it does for a sender that waits for nobody.
+    alone = _seconds(_schedule(evolve(repeated, room=())), fidelity)
+    assert _seconds(_schedule(first, repeated), fidelity) == pytest.approx(6e-3 + alone, rel=1e-12)
+
+
+def test_the_end_of_a_schedule_is_that_of_its_last_phase_to_end() -> None:
+    # The second is behind the first, whose path is longer, and ends before it.
+    fabric = _all_to_all_links(3)
+    latencies = fabric.latencies.copy()
+    latencies[0] = 10e-3
+    fabric = evolve(fabric, latencies=latencies)
+    network = FlowNetwork(fabric)
+    schedule = _schedule(Phase.of(0, 1, 0), Phase.of(0, 2, 1, behind=(0,)))
+    done: list[float] = []
+    nodes = np.arange(3)[None, :]
+    run_of(COMPRESSED, network, Lowering(fabric), schedule, nodes, lambda _: done.append(network.now)).start()
+    network.advance()
+    assert done == [pytest.approx(11e-3)]
+
+
+def test_a_rank_awaits_who_makes_room() -> None:
+    lowering = Lowering(_all_to_all_links(3))
+    schedule = _schedule(Phase.of(2, 1, 0), Phase.of(0, 1, 1, room=(0,)))
+    marks = np.array([[0, 1, 7]])
+    assert last_awaited(lowering, schedule, marks, rendezvous=False).tolist() == [[7, 7, 7]]
+    without = _schedule(Phase.of(2, 1, 0), Phase.of(0, 1, 1))
+    assert last_awaited(lowering, without, marks, rendezvous=False).tolist() == [[0, 7, 7]]
+
+
+def test_phases_that_are_behind_each_other_are_not_ordered_for_the_replay() -> None:
+    add = Schedule(
+        Pattern.REDUCE, 3, 1.0, 1, [Phase.of(1, 0, 0, reduce=True), Phase.of(2, 0, 0, reduce=True, behind=(0,))]
+    )
+    with pytest.raises(ScheduleError, match="not ordered"):
+        check(add)
+    check(evolve(add, phases=(add.phases[0], evolve(add.phases[1], behind=(), room=(0,)))))
+
+
+@pytest.mark.parametrize("field", ["behind", "room"])
+def test_phases_wait_for_earlier_ones_alone(field: str) -> None:
+    with pytest.raises(ScheduleError, match="waits for phases"):
+        _schedule(Phase.of(0, 1, 0, **{field: (0,)}))  # type: ignore[arg-type]
+
+
+def test_composed_schedules_move_what_phases_wait_for() -> None:
+    part = _schedule(Phase.of(0, 1, 0), Phase.of(0, 2, 1, behind=(0,), room=(0,)))
+    beside = parallel([part, part]).phases[3]
+    assert (beside.after, beside.behind, beside.room) == ((), (2,), (2,))
+    behind = sequence(part, part, Pattern.ALL_REDUCE).phases[3]
+    assert (behind.after, behind.behind, behind.room) == ((1,), (2,), (2,))
+
+
+def test_a_composed_schedule_is_proved_as_far_as_all_of_its_parts() -> None:
+    replayed = Schedule(Pattern.ALL_REDUCE, 3, 1.0, 1, ())
+    assert parallel([replayed, evolve(replayed, proof="author")]).proof == "author"
+    assert sequence(evolve(replayed, proof="none"), replayed, Pattern.ALL_REDUCE).proof == "none"
+
+
+def test_what_nobody_has_proved_is_not_checked() -> None:
+    nothing = Schedule(Pattern.ALL_REDUCE, 3, 1.0, 1, ())
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 3, 1.0)
+    with pytest.raises(ScheduleError):
+        check(nothing, request)
+    check(evolve(nothing, proof="author"), request)
+    check(evolve(nothing, proof="none"), request)
+    with pytest.raises(ScheduleError, match="the chunks sum to"):
+        check(evolve(nothing, proof="author"), CollectiveRequest(Pattern.ALL_REDUCE, 3, 2.0))
+    with pytest.raises(ScheduleError, match="accepted are replay, author, none"):
+        evolve(nothing, proof="mine")
