@@ -63,6 +63,9 @@ class File:
         except OSError as error:
             raise InputError(f"{str(path)!r} cannot be read: {error.strerror}", accepted=FILE) from None
 
+    def __str__(self) -> str:
+        return self.path
+
     def read(self) -> bytes:
         """Return what it holds, uncompressed where it is compressed by gzip.
 

@@ -238,7 +238,7 @@ class Variants(Rings):
 
 
 def test_variants() -> None:
-    assert "variants_are_valid: variants(all-gather) are ['rings', 'rings']; one or more, all of them different" in (
+    assert "variants_are_valid: variants(all-gather) are ['rings', 'rings']; all of them must be different" in (
         failures(Variants())
     )
 

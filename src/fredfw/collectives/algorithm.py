@@ -120,7 +120,10 @@ class CollectiveAlgorithm(ABC):
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """Return the configurations that ``auto`` tries for ``pattern``: the default one, unless overridden."""
+        """Return the configurations that ``auto`` tries for ``pattern``: the default one, unless overridden.
+
+        There may be none, for an algorithm that is nothing without its options.
+        """
         del pattern
         return [cls()]
 

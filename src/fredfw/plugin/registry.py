@@ -46,6 +46,7 @@ FIRST_PARTY = {
         "h-ring",
         "hierarchical",
         "in-network",
+        "msccl",
         "recursive-halving-doubling",
         "ring",
         "swing",

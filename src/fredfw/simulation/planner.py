@@ -374,8 +374,8 @@ class Planner:
 
 def _unproved(plan: Plan, request: CollectiveRequest) -> str:
     return (
-        f"nobody has proved that algorithm {plan.algorithm!r} carries out {request.pattern}: its transfers are simulated "
-        "as they are"
+        f"nobody has proved that algorithm {plan.algorithm!r} carries out {request.pattern}: its transfers are "
+        "simulated as they are"
     )
 
 

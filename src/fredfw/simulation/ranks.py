@@ -176,8 +176,8 @@ class RankRun(Claim):
             return
         if not self._schedule.phases:
             self._report_later(nodes.tolist())
-        for index, phase in enumerate(self._schedule.phases):
-            if not self._before[index]:
+        for index, before in enumerate(self._before):
+            if not before:
                 self._go_on(index, self._unhindered(index, nodes))
 
     def cancel(self) -> None:

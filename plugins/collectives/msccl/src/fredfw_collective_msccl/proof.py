@@ -1,0 +1,77 @@
+"""What a file does, by running it, and which requests that serves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attrs import frozen
+
+from fredfw import CollectiveRequest, Schedule
+from fredfw.errors import InputError
+from fredfw_collective_msccl.layout import COLLECTIVES, Layout
+from fredfw_collective_msccl.program import Program
+from fredfw_collective_msccl.running import run
+from fredfw_collective_msccl.transfers import Transfer, schedule
+
+
+@frozen
+class Proved:
+    """A file that carries out its collective.
+
+    Args:
+        file: Its name.
+        layout: Where chunks are before and after, by the root that it works for.
+        transfers: What it sends.
+        least: Bytes of the smallest buffer that it is for.
+        most: Bytes of the largest, 0 for any.
+    """
+
+    file: str
+    layout: Layout
+    transfers: Sequence[Transfer]
+    least: int
+    most: int
+
+    def refusal(self, request: CollectiveRequest) -> str | None:
+        """Return why it cannot serve a ``request`` of its pattern, or ``None``."""
+        layout = self.layout
+        if request.ranks != layout.ranks:
+            return f"{self.file!r} is for {layout.ranks} GPUs, not for {request.ranks}"
+        if request.sizes is not None:
+            return "it has one size for all pairs"
+        if layout.pattern is not None and request.root != layout.root:
+            return f"the root of {self.file!r} is {layout.root}, not {request.root}"
+        if request.size < self.least or 0 < self.most < request.size:
+            span = f"{self.least} to {self.most} bytes" if self.most else f"{self.least} bytes or more"
+            return f"{self.file!r} is for {span}, not for {request.size:.12g}"
+        if request.size % layout.whole:
+            return f"{request.size:.12g} bytes cannot be divided into the {layout.whole} chunks of {self.file!r}"
+        return None
+
+    def schedule(self, request: CollectiveRequest) -> Schedule:
+        """Return what it does for a ``request`` that it does not refuse."""
+        return schedule(self.transfers, self.layout, request.pattern, request.size)
+
+
+def proved(program: Program, file: str) -> Proved:
+    """Return what ``program`` does; raises ``InputError`` as ``run``."""
+    pattern = COLLECTIVES.get(program.collective)
+    roots = range(len(program.gpus) if pattern is not None and pattern.rooted else 1)  # which no file names
+    layouts = [Layout(pattern, len(program.gpus), program.loop, program.in_place, root) for root in roots]
+    layout, transfers = first(layouts, lambda layout: run(program, layout, file), file)
+    return Proved(file, layout, transfers, program.least, program.most)
+
+
+def first(
+    layouts: Sequence[Layout], attempt: Callable[[Layout], Sequence[Transfer]], file: str
+) -> tuple[Layout, Sequence[Transfer]]:
+    """Return the first of ``layouts`` that a file works for, and its transfers; raises what the first raises."""
+    error: InputError | None = None
+    for layout in layouts:
+        layout.check(file)
+        try:
+            return layout, attempt(layout)
+        except InputError as found:
+            error = error or found
+    assert error is not None  # there is a layout
+    raise error

@@ -1,0 +1,232 @@
+"""Reading the XML files of MSCCL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from xml.etree.ElementTree import Element, ParseError
+
+from attrs import evolve
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import fromstring
+
+from fredfw import limits
+from fredfw.errors import InputError, LimitError
+from fredfw_collective_msccl.layout import COLLECTIVES, CUSTOM
+from fredfw_collective_msccl.program import PROTOCOLS, RECEIVES, SENDS, TYPES, Block, Gpu, Place, Program, Step, Where
+
+MOST_CHUNKS = 72
+"""Chunks of a step (MSCCL_MAX_COUNT of msccl-executor-nccl's src/include/msccl/msccl_struct.h)."""
+_BUFFERS = "i", "o", "s"
+
+
+def read(data: bytes, file: str) -> Program:
+    """Return what ``data`` says.
+
+    What follows ``</algo>`` is left out, as MSCCL's parser does: some tools write there.
+
+    Args:
+        data: Content of the file.
+        file: Its name, for messages.
+
+    Raises:
+        InputError: It is not such a file, or is not whole; names GPU, thread block and step.
+    """
+    root = _root(data, file)
+    collective = _text(root, "coll", file)
+    if collective not in COLLECTIVES and collective != CUSTOM:
+        raise InputError(
+            f"unsupported collective {collective!r}", file=file, key="coll", accepted=", ".join([*COLLECTIVES, CUSTOM])
+        )
+    protocol = _text(root, "proto", file, "Simple")
+    if protocol not in PROTOCOLS:
+        raise InputError(f"unknown protocol {protocol!r}", file=file, key="proto", accepted=", ".join(PROTOCOLS))
+    count = _number(root, "ngpus", file, least=1)
+    found: dict[int, Element] = {}
+    for element in root.iterfind("gpu"):
+        number = _number(element, "id", file, least=0, most=count - 1)
+        if number in found:
+            raise InputError(f"GPU {number} is there twice", file=file, key="gpu", accepted="each GPU once")
+        found[number] = element
+    missing = sorted(set(range(count)) - set(found))
+    if missing:
+        raise InputError(f"GPU {missing[0]} of {count} is missing", file=file, key="gpu", accepted=f"{count} GPUs")
+    steps = sum(1 for _ in root.iter("step"))
+    try:
+        limits.check("transfers", steps)
+    except LimitError as error:
+        raise error.at(file=file) from None
+    in_place = _number(root, "inplace", file, 0, least=0, most=1)
+    program = Program(
+        name=_text(root, "name", file, ""),
+        protocol=protocol,
+        collective=collective,
+        loop=_number(root, "nchunksperloop", file, least=1),
+        channels=_number(root, "nchannels", file, 1, least=1),
+        in_place=bool(in_place),
+        out_of_place=bool(_number(root, "outofplace", file, 1 - in_place, least=0, most=1)),
+        least=_number(root, "minBytes", file, 0, least=0),
+        most=_number(root, "maxBytes", file, 0, least=0),
+        gpus=tuple(_gpu(found[number], number, count, file) for number in range(count)),
+    )
+    _check_connections(program, file)
+    return program
+
+
+def _root(data: bytes, file: str) -> Element:
+    end = data.find(b"</algo>")
+    whole = data if end < 0 else data[: end + len(b"</algo>")]
+    accepted = "an MSCCL algorithm, <algo ...> ... </algo>"
+    try:
+        root: Element = fromstring(whole, forbid_dtd=True)
+    except ParseError as error:
+        what = "is not whole" if b"<algo" in data and end < 0 else "is not XML"
+        raise InputError(f"{what}: {error}", file=file, accepted=accepted) from None
+    except DefusedXmlException:
+        message = "declares a document type or entities"
+        raise InputError(message, file=file, accepted="XML without them") from None
+    except (ValueError, LookupError) as error:  # an encoding that is unknown, or a wrong one
+        raise InputError(f"is not XML: {error}", file=file, accepted=accepted) from None
+    if root.tag != "algo":
+        raise InputError(f"begins with <{root.tag}>", file=file, accepted=accepted)
+    return root
+
+
+def _gpu(element: Element, number: int, count: int, file: str) -> Gpu:
+    place = f"GPU {number}"
+    chunks = {one: _number(element, f"{one}_chunks", file, 0, least=0, place=place) for one in _BUFFERS}
+    elements: dict[int, Element] = {}
+    for block in element.iterfind("tb"):
+        tb = _number(block, "id", file, least=0, place=place)
+        if tb in elements:
+            raise InputError(f"{place}: threadblock {tb} is there twice", file=file, accepted="each number once")
+        elements[tb] = block
+    for tb in range(len(elements)):
+        if tb not in elements:
+            raise InputError(f"{place}: threadblock {tb} is missing", file=file, accepted="numbers 0, 1, 2, ...")
+    blocks = [_block(elements[tb], number, tb, count, file) for tb in range(len(elements))]
+    return Gpu(chunks, _awaited(blocks, number, file))
+
+
+def _block(element: Element, gpu: int, number: int, count: int, file: str) -> Block:
+    place = f"GPU {gpu}, threadblock {number}"
+    peers = {one: _number(element, one, file, -1, least=-1, most=count - 1, place=place) for one in ("send", "recv")}
+    if gpu in peers.values():
+        raise InputError(f"{place} sends to itself", file=file, accepted="another GPU, or -1")
+    steps = []
+    for at, step in enumerate(element.iterfind("step")):
+        where = Where(gpu, number, at)
+        _number(step, "s", file, least=at, most=at, place=str(where))
+        steps.append(_step(step, where, peers, file))
+    channel = _number(element, "chan", file, 0, least=0, place=place)
+    return Block(peers["send"], peers["recv"], channel, tuple(steps))
+
+
+def _step(element: Element, where: Where, peers: Mapping[str, int], file: str) -> Step:
+    type_, place = _text(element, "type", file, place=str(where)), str(where)
+    if type_ not in TYPES:
+        raise InputError(f"{where}: unknown type {type_!r}", file=file, key="type", accepted=", ".join(sorted(TYPES)))
+    for types, peer, does in ((SENDS, "send", "sends"), (RECEIVES, "recv", "receives")):
+        if type_ in types and peers[peer] < 0:
+            raise InputError(
+                f"{where}: {does} without a peer", file=file, key=peer, accepted="a GPU in its threadblock"
+            )
+    local = type_ == "nop"
+    places = {}
+    for end in ("src", "dst"):
+        buffer = _text(element, f"{end}buf", file, "i", place=place)
+        if buffer not in _BUFFERS:
+            raise InputError(f"{where}: unknown buffer {buffer!r}", file=file, key=f"{end}buf", accepted="i, o, s")
+        places[end] = Place(buffer, _number(element, f"{end}off", file, -1, least=-1, place=place))
+    depends = tuple(_number(element, one, file, -1, least=-1, place=place) for one in ("depid", "deps"))
+    least, most = (0, None) if local else (1, MOST_CHUNKS)
+    return Step(
+        type=type_,
+        source=places["src"],
+        destination=places["dst"],
+        count=_number(element, "cnt", file, 0 if local else None, least=least, most=most, place=place),
+        depends=None if depends[0] < 0 else (depends[0], depends[1]),
+        awaited=bool(_number(element, "hasdep", file, 0, least=0, most=1, place=place)),
+    )
+
+
+def _awaited(blocks: list[Block], gpu: int, file: str) -> tuple[Block, ...]:
+    """Return ``blocks``; each step that others wait for must be there and say so."""
+    wanted = set()
+    for number, block in enumerate(blocks):
+        for at, step in enumerate(block.steps):
+            if step.depends is None:
+                continue
+            other, its = step.depends
+            if other >= len(blocks) or not 0 <= its < len(blocks[other].steps):
+                raise InputError(
+                    f"{Where(gpu, number, at)}: waits for step {its} of threadblock {other}, which is not there",
+                    file=file,
+                    key="depid",
+                    accepted="a step of the same GPU",
+                )
+            if not blocks[other].steps[its].awaited:
+                raise InputError(
+                    f"{Where(gpu, other, its)}: hasdep is 0, and step {at} of threadblock {number} waits for it",
+                    file=file,
+                    key="hasdep",
+                    accepted="1",
+                )
+            wanted.add(step.depends)
+    return tuple(
+        evolve(
+            block,
+            steps=tuple(evolve(step, awaited=(number, at) in wanted) for at, step in enumerate(block.steps)),
+        )
+        for number, block in enumerate(blocks)
+    )
+
+
+def _check_connections(program: Program, file: str) -> None:
+    """Refuse two thread blocks at one end of a connection."""
+    for gpu, one in enumerate(program.gpus):
+        for does, name in (("sends to", "send"), ("receives from", "receive")):
+            found: dict[tuple[int, int], int] = {}
+            for number, block in enumerate(one.blocks):
+                peer = getattr(block, name)
+                if peer < 0:
+                    continue
+                first = found.setdefault((peer, block.channel), number)
+                if first != number:
+                    raise InputError(
+                        f"GPU {gpu}, threadblock {number}: {does} GPU {peer} on channel {block.channel}, as "
+                        f"threadblock {first} does",
+                        file=file,
+                        key="chan",
+                        accepted="one threadblock for each peer and channel",
+                    )
+
+
+def _text(element: Element, key: str, file: str, default: str | None = None, *, place: str = "") -> str:
+    value = element.get(key, default)
+    if value is None:
+        prefix = f"{place}: " if place else ""
+        raise InputError(f"{prefix}<{element.tag}> has no {key}", file=file, key=key, accepted=f'{key}="..."')
+    return str(value)
+
+
+def _number(
+    element: Element,
+    key: str,
+    file: str,
+    default: int | None = None,
+    *,
+    least: int | None = None,
+    most: int | None = None,
+    place: str = "",
+) -> int:
+    text = _text(element, key, file, None if default is None else str(default), place=place)
+    low, high = "" if least is None else f" from {least}", "" if most is None else f" to {most}"
+    try:
+        number = int(text)
+    except ValueError:
+        number = None
+    if number is None or (least is not None and number < least) or (most is not None and number > most):
+        prefix = f"{place}: " if place else ""
+        accepted = str(least) if least is not None and least == most else f"a whole number{low}{high}"
+        raise InputError(f"{prefix}{key} is {text[:40]!r}", file=file, key=key, accepted=accepted)
+    return number
