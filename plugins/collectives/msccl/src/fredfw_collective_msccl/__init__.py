@@ -1,54 +1,60 @@
-"""Collective algorithms from files: ``msccl`` reads MSCCL's XML."""
+"""Collective algorithms from files, ``msccl`` and ``mscclpp``, and the exporter ``msccl``, which writes them."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar
 
 from attrs import frozen
 
-from fredfw import CollectiveAlgorithm, CollectiveRequest, File, GroupView, Pattern, Schedule, hookimpl, units
-from fredfw_collective_msccl.program import Program
+from fredfw import (
+    CollectiveAlgorithm,
+    CollectiveRequest,
+    CollectiveResult,
+    Exporter,
+    File,
+    GroupView,
+    Pattern,
+    Schedule,
+    hookimpl,
+    units,
+)
+from fredfw_collective_msccl import plan, reading
+from fredfw_collective_msccl.program import PROTOCOLS
 from fredfw_collective_msccl.proof import Proved, proved
-from fredfw_collective_msccl.reading import read
+from fredfw_collective_msccl.writing import text, written
 
-__all__ = ["Msccl", "fredfw_collectives"]
+__all__ = ["Msccl", "MscclExporter", "Mscclpp", "fredfw_collectives", "fredfw_exporters"]
 
 fredfw_contract = 2
 
 
 @frozen
-class Msccl(CollectiveAlgorithm):
-    """What an XML file of MSCCL says, for as many GPUs as it is for.
+class _FromFile(CollectiveAlgorithm):
+    """What a file says, for as many GPUs as it is for."""
 
-    The file is run symbolically when it is named: one that does not carry out its collective, whatever the order in
-    which its steps get on, is refused with GPU, threadblock and step. What is ``custom`` is run to its end, and serves
-    whatever is asked; results say that nobody has proved it.
-
-    Each send is a transfer. It waits for the steps before it in its threadblock, for those that it names, and for a
-    free slot, of which a connection has eight. Copies and sums within a GPU take no time.
-    """
-
-    name: ClassVar[str] = "msccl"
     patterns: ClassVar[frozenset[Pattern]] = frozenset(Pattern)
     proportional: ClassVar[bool] = True
 
-    file: File | None = units.file(None, help="an algorithm in MSCCL's XML; nothing is done without one")
+    file: File | None = units.file(None, help="the algorithm; nothing is done without one")
 
     def __attrs_post_init__(self) -> None:
         """Read and run the file.
 
         Raises:
-            InputError: As ``read`` and ``run``.
+            InputError: It is not of this format, or does not do what it says it does.
         """
         _ = self._proved
 
-    @classmethod
-    def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
-        """Return none: there is no file that ``auto`` could try."""
-        del pattern
-        return ()
+    @abstractmethod
+    def _read(self, file: File) -> Proved:
+        """Return what ``file`` does."""
+
+    @cached_property
+    def _proved(self) -> Proved | None:
+        return None if self.file is None else self._read(self.file)
 
     @classmethod
     def variants(cls, pattern: Pattern) -> Sequence[CollectiveAlgorithm]:
@@ -56,20 +62,10 @@ class Msccl(CollectiveAlgorithm):
         del pattern
         return ()
 
-    @cached_property
-    def program(self) -> Program | None:
-        """What the file says; ``None`` without one."""
-        return None if self.file is None else read(self.file.read(), self.file.path)
-
-    @cached_property
-    def _proved(self) -> Proved | None:
-        return None if self.program is None or self.file is None else proved(self.program, self.file.path)
-
     def served_patterns(self) -> frozenset[Pattern]:
         """See ``CollectiveAlgorithm.served_patterns``."""
-        if self._proved is None or self._proved.layout.pattern is None:
-            return self.patterns
-        return frozenset({self._proved.layout.pattern})
+        pattern = None if self._proved is None else self._proved.layout.pattern
+        return self.patterns if pattern is None else frozenset({pattern})
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
         """See ``CollectiveAlgorithm.refusal``."""
@@ -84,7 +80,72 @@ class Msccl(CollectiveAlgorithm):
         return self._proved.schedule(request)
 
 
+@frozen
+class Msccl(_FromFile):
+    """What an XML file of MSCCL says, for as many GPUs as it is for.
+
+    The file is run symbolically when it is named. One that does not carry out its collective, whatever the order in
+    which its steps get on, is refused with GPU, threadblock and step. One of ``custom`` is run to its end and serves
+    whatever is asked; results say that nobody has proved it.
+
+    Each send is a transfer. It waits for the steps before it in its threadblock, for those that it names, and for a
+    free slot, of which a connection has eight. Copies and sums within a GPU take no time.
+    """
+
+    name: ClassVar[str] = "msccl"
+    proportional: ClassVar[bool] = True
+
+    def _read(self, file: File) -> Proved:
+        return proved(reading.read(file.read(), file.path), file.path)
+
+
+@frozen
+class Mscclpp(_FromFile):
+    """What an execution plan of MSCCL++ says, in JSON, for as many GPUs as it is for.
+
+    It is run symbolically as that of ``msccl`` is. Each put, and each read of another GPU's memory, is a transfer. It
+    waits for the operations before it in its threadblock, and for the signals that these have waited for. Signals take
+    no time. Packets, multicast and semaphores are refused, with the operation.
+    """
+
+    name: ClassVar[str] = "mscclpp"
+    proportional: ClassVar[bool] = True
+
+    def _read(self, file: File) -> Proved:
+        return proved(plan.read(file.read(), file.path), file.path)
+
+
+@frozen
+class MscclExporter(Exporter):
+    """The schedule of a collective as an XML file that MSCCL runs on GPUs, one for each rank.
+
+    What it writes has been read again and proved. A transfer waits for what its rank does in the phases before it.
+    """
+
+    name: ClassVar[str] = "msccl"
+    takes: ClassVar[tuple[str, ...]] = ("collective",)
+    suffixes: ClassVar[tuple[str, ...]] = (".xml",)
+
+    protocol: str = units.option(
+        "Simple", validator=units.one_of(*PROTOCOLS), help="protocol that MSCCL is to use: " + ", ".join(PROTOCOLS)
+    )
+
+    def export(self, result: CollectiveResult) -> str:
+        """See ``Exporter.export``.
+
+        Raises:
+            UnsupportedError: The schedule has something that MSCCL has not, such as transfers that the network reduces.
+        """
+        return text(written(result.schedule, f"{result.pattern}_{result.ranks}", self.protocol))
+
+
 @hookimpl
 def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
+    """Register ``msccl`` and ``mscclpp``."""
+    return [Msccl, Mscclpp]
+
+
+@hookimpl
+def fredfw_exporters() -> Sequence[type[Exporter]]:
     """Register ``msccl``."""
-    return [Msccl]
+    return [MscclExporter]

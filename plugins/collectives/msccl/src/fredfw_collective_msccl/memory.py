@@ -6,7 +6,7 @@ that use a chunk, one of which writes it, must be ordered, for else what comes o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from attrs import define
@@ -19,7 +19,7 @@ Value: TypeAlias = tuple[int, int] | None
 _BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
 
 
-class Fault(Exception):
+class FaultError(Exception):
     """A step that does what it must not."""
 
 
@@ -45,7 +45,7 @@ class Memory:
         name: Returns the name of a step of a number, for messages.
     """
 
-    def __init__(self, layout: Layout, sizes: list[Mapping[str, int]], name: Callable[[int], str]) -> None:
+    def __init__(self, layout: Layout, sizes: Sequence[Mapping[str, int]], name: Callable[[int], str]) -> None:
         self._layout, self._sizes, self._name = layout, sizes, name
         self._known = layout.pattern is not None
         self._values: dict[Slot, Value] = {slot: (chunk, 1 << slot[0]) for slot, chunk in layout.start()}
@@ -55,12 +55,12 @@ class Memory:
         """Return what ``step`` finds, which comes after the steps ``before``.
 
         Raises:
-            Fault: There is no such place, nothing is there, or it is not known who comes first.
+            FaultError: There is no such place, nothing is there, or it is not known who comes first.
         """
         found = []
         for slot, what in self._slots(gpu, buffer, offset, count):
             if self._known and slot not in self._values:
-                raise Fault(f"reads {what}, where nothing has been put")
+                raise FaultError(f"reads {what}, where nothing has been put")
             use = self._uses.setdefault(slot, _Use())
             self._ordered(use.writer, before, f"reads {what}, which", "writes")
             use.readers |= 1 << step
@@ -80,13 +80,13 @@ class Memory:
 
     def _ordered(self, other: int, before: int, what: str, does: str) -> None:
         if other >= 0 and not before >> other & 1:
-            raise Fault(f"{what} {self._name(other)} {does}, and nothing says which of them comes first")
+            raise FaultError(f"{what} {self._name(other)} {does}, and nothing says which of them comes first")
 
     def added(self, one: list[Value], other: list[Value]) -> list[Value]:
         """Return the sums of chunks.
 
         Raises:
-            Fault: They are of different chunks, or one contribution would be counted twice.
+            FaultError: They are of different chunks, or one contribution would be counted twice.
         """
         return [self._sum(*pair) for pair in zip(one, other, strict=True)]
 
@@ -94,9 +94,9 @@ class Memory:
         if one is None or other is None:
             return None
         if one[0] != other[0]:
-            raise Fault(f"adds {self._said(other)} to {self._said(one)}")
+            raise FaultError(f"adds {self._said(other)} to {self._said(one)}")
         if one[1] & other[1]:
-            raise Fault(f"adds {self._said(other)} to {self._said(one)}, which counts contributions twice")
+            raise FaultError(f"adds {self._said(other)} to {self._said(one)}, which counts contributions twice")
         return one[0], one[1] | other[1]
 
     def missing(self) -> tuple[int, int, str] | None:
@@ -114,7 +114,7 @@ class Memory:
         name = _BUFFERS.get(buffer, buffer)
         if offset < 0 or offset + count > size:
             last = offset + count - 1
-            raise Fault(f"uses {name} chunks {offset} to {last} of GPU {gpu}, which has {size}")
+            raise FaultError(f"uses {name} chunks {offset} to {last} of GPU {gpu}, which has {size}")
         places = range(offset, offset + count)
         return [(self._layout.slot(gpu, buffer, at), f"{name} chunk {at} of GPU {gpu}") for at in places]
 

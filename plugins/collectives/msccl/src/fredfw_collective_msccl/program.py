@@ -113,21 +113,3 @@ class Program:
     least: int
     most: int
     gpus: tuple[Gpu, ...]
-
-
-@frozen
-class Where:
-    """A step of a file, for messages.
-
-    Args:
-        gpu: Number.
-        block: Number of the thread block.
-        step: Number.
-    """
-
-    gpu: int
-    block: int
-    step: int
-
-    def __str__(self) -> str:
-        return f"GPU {self.gpu}, threadblock {self.block}, step {self.step}"

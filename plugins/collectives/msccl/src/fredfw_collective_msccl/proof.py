@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from attrs import frozen
 
 from fredfw import CollectiveRequest, Schedule
 from fredfw.errors import InputError
+from fredfw_collective_msccl import plan
 from fredfw_collective_msccl.layout import COLLECTIVES, Layout
+from fredfw_collective_msccl.plan import Plan
 from fredfw_collective_msccl.program import Program
 from fredfw_collective_msccl.running import run
 from fredfw_collective_msccl.transfers import Transfer, schedule
@@ -53,25 +55,18 @@ class Proved:
         return schedule(self.transfers, self.layout, request.pattern, request.size)
 
 
-def proved(program: Program, file: str) -> Proved:
-    """Return what ``program`` does; raises ``InputError`` as ``run``."""
-    pattern = COLLECTIVES.get(program.collective)
-    roots = range(len(program.gpus) if pattern is not None and pattern.rooted else 1)  # which no file names
-    layouts = [Layout(pattern, len(program.gpus), program.loop, program.in_place, root) for root in roots]
-    layout, transfers = first(layouts, lambda layout: run(program, layout, file), file)
-    return Proved(file, layout, transfers, program.least, program.most)
-
-
-def first(
-    layouts: Sequence[Layout], attempt: Callable[[Layout], Sequence[Transfer]], file: str
-) -> tuple[Layout, Sequence[Transfer]]:
-    """Return the first of ``layouts`` that a file works for, and its transfers; raises what the first raises."""
-    error: InputError | None = None
-    for layout in layouts:
+def proved(content: Program | Plan, file: str) -> Proved:
+    """Return what a file does that says ``content``; raises ``InputError`` as ``run``."""
+    pattern = COLLECTIVES.get(content.collective)
+    ranks = len(content.gpus if isinstance(content, Program) else content.sizes)
+    errors = []
+    for root in range(ranks if pattern is not None and pattern.rooted else 1):  # which no file names
+        layout = Layout(pattern, ranks, content.loop, content.in_place, root)
         layout.check(file)
         try:
-            return layout, attempt(layout)
-        except InputError as found:
-            error = error or found
-    assert error is not None  # there is a layout
-    raise error
+            done = run(content, layout, file) if isinstance(content, Program) else plan.run(content, layout, file)
+        except InputError as error:
+            errors.append(error)
+        else:
+            return Proved(file, layout, done, content.least, content.most)
+    raise errors[0]

@@ -12,7 +12,8 @@ from defusedxml.ElementTree import fromstring
 from fredfw import limits
 from fredfw.errors import InputError, LimitError
 from fredfw_collective_msccl.layout import COLLECTIVES, CUSTOM
-from fredfw_collective_msccl.program import PROTOCOLS, RECEIVES, SENDS, TYPES, Block, Gpu, Place, Program, Step, Where
+from fredfw_collective_msccl.machine import Where
+from fredfw_collective_msccl.program import PROTOCOLS, RECEIVES, SENDS, TYPES, Block, Gpu, Place, Program, Step
 
 MOST_CHUNKS = 72
 """Chunks of a step (MSCCL_MAX_COUNT of msccl-executor-nccl's src/include/msccl/msccl_struct.h)."""

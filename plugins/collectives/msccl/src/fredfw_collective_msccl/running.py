@@ -8,15 +8,14 @@ they get on, the same steps run, so that one run tells whether any gets stuck.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 
 from attrs import define, field
 
-from fredfw.errors import InputError
 from fredfw_collective_msccl.layout import Layout
-from fredfw_collective_msccl.memory import Fault, Memory, Value
-from fredfw_collective_msccl.program import LOADS, RECEIVES, REDUCES, SENDS, SLOTS, STORES, Block, Program, Step, Where
-from fredfw_collective_msccl.transfers import NOTHING, Journal, Need, Transfer
+from fredfw_collective_msccl.machine import Machine, Runner
+from fredfw_collective_msccl.memory import FaultError, Value
+from fredfw_collective_msccl.program import LOADS, RECEIVES, REDUCES, SENDS, SLOTS, STORES, Block, Program
+from fredfw_collective_msccl.transfers import NOTHING, Need, Transfer
 
 
 @define(eq=False)
@@ -50,31 +49,16 @@ class _Queue:
 
 
 @define(eq=False)
-class _Runner:
+class _Runner(Runner):
     """A thread block.
 
     Args:
-        gpu: Its GPU.
-        number: Its own.
         block: What it is to do.
-        at: Step that it is at.
-        before: Steps that have come before, its own included, as bits.
-        done: What is so when it is done with its last step.
         kept: What came before, and is so, when a step was done that others wait for.
     """
 
-    gpu: int
-    number: int
     block: Block
-    at: int = 0
-    before: int = 0
-    done: frozenset[Need] = NOTHING
     kept: dict[int, tuple[int, frozenset[Need]]] = field(factory=dict)
-
-    @property
-    def where(self) -> Where:
-        """Return the step that it is at."""
-        return Where(self.gpu, self.number, self.at)
 
 
 def run(program: Program, layout: Layout, file: str) -> list[Transfer]:
@@ -92,56 +76,26 @@ def run(program: Program, layout: Layout, file: str) -> list[Transfer]:
     return _Run(program, layout, file).transfers()
 
 
-class _Run:
+class _Run(Machine[_Runner]):
     def __init__(self, program: Program, layout: Layout, file: str) -> None:
-        self._file = file
-        self._names: list[Where] = []
-        self._memory = Memory(layout, [gpu.chunks for gpu in program.gpus], lambda step: str(self._names[step]))
+        super().__init__(layout, [gpu.chunks for gpu in program.gpus], file)
         self._runners = [
-            [_Runner(one, number, block) for number, block in enumerate(gpu.blocks)]
+            [_Runner(one, number, len(block.steps), block) for number, block in enumerate(gpu.blocks)]
             for one, gpu in enumerate(program.gpus)
         ]
         self._queues: dict[tuple[int, int, int], _Queue] = {}
-        self._journal = Journal()
 
     def transfers(self) -> list[Transfer]:
         """Run all steps; see ``run``."""
-        everybody = [runner for gpu in self._runners for runner in gpu]
-        waiting: list[_Runner] = everybody
-        while waiting:
-            moved = [runner for runner in waiting if self._go_on(runner)]
-            waiting = [runner for runner in waiting if runner.at < len(runner.block.steps)]
-            if waiting and not moved:
-                reasons = ((runner, self._hindered(runner)) for runner in waiting)
-                runner, reason = next((runner, reason) for runner, reason in reasons if reason)
-                raise self._error(runner.where, f"never runs: it waits for {reason}")
+        self.drive([runner for gpu in self._runners for runner in gpu])
         for (_, destination, _), queue in sorted(self._queues.items()):
             if queue.waiting:
-                raise self._error(self._names[queue.waiting[0].step], f"sends what GPU {destination} never receives")
-        wrong = self._memory.missing()
-        if wrong is not None:
-            gpu, writer, what = wrong
-            if writer < 0:
-                raise InputError(f"GPU {gpu}: no step puts it there: {what}", file=self._file, accepted=_PROVED)
-            raise self._error(self._names[writer], f"leaves wrong data: {what} on GPU {gpu}", _PROVED)
-        return self._journal.transfers
+                raise self.error(self.names[queue.waiting[0].step], f"sends what GPU {destination} never receives")
+        self.check_end()
+        return self.journal.transfers
 
-    def _error(self, where: Where, what: str, accepted: str | None = None) -> InputError:
-        return InputError(f"{where}: {what}", file=self._file, accepted=accepted)
-
-    def _go_on(self, runner: _Runner) -> bool:
-        """Do as many steps as possible; return whether there was one."""
-        start = runner.at
-        while runner.at < len(runner.block.steps) and self._hindered(runner) is None:
-            try:
-                self._do(runner, runner.block.steps[runner.at])
-            except Fault as fault:
-                raise self._error(runner.where, str(fault)) from None
-            runner.at += 1
-        return runner.at > start
-
-    def _hindered(self, runner: _Runner) -> str | None:
-        """Return what the step of ``runner`` waits for."""
+    def hindered(self, runner: _Runner) -> str | None:
+        """See ``Machine.hindered``."""
         step = runner.block.steps[runner.at]
         if step.depends is not None:
             other = self._runners[runner.gpu][step.depends[0]]
@@ -151,8 +105,8 @@ class _Run:
             return f"data from GPU {runner.block.receive} on channel {runner.block.channel}"
         if step.type in SENDS and len(self._outgoing(runner).waiting) >= SLOTS:
             return (
-                f"a free slot of the {SLOTS} to GPU {runner.block.send} on channel {runner.block.channel}, all of which "
-                "hold what has not been received"
+                f"a free slot of the {SLOTS} to GPU {runner.block.send} on channel {runner.block.channel}, which hold "
+                "what has not been received"
             )
         return None
 
@@ -164,22 +118,22 @@ class _Run:
         key = runner.gpu, runner.block.send, runner.block.channel
         return self._queues.setdefault(key, _Queue())
 
-    def _do(self, runner: _Runner, step: Step) -> None:
-        memory, gpu, number = self._memory, runner.gpu, len(self._names)
-        self._names.append(runner.where)
+    def do(self, runner: _Runner, number: int) -> None:
+        """See ``Machine.do``."""
+        memory, gpu, step = self.memory, runner.gpu, runner.block.steps[runner.at]
         before, needs = runner.before, runner.done
         if step.depends is not None:
             seen, met = self._runners[gpu][step.depends[0]].kept[step.depends[1]]
             before |= seen
-            needs = self._journal.pruned(needs | met)
+            needs = self.journal.pruned(needs | met)
         data: list[Value] = []
         if step.type in RECEIVES:
             entry = self._incoming(runner).waiting.popleft()
             if len(entry.values) != step.count:
-                sender = self._names[entry.step]
-                raise Fault(f"receives {step.count} chunks, of which {sender} sends {len(entry.values)}")
+                sender = self.names[entry.step]
+                raise FaultError(f"receives {step.count} chunks, of which {sender} sends {len(entry.values)}")
             before |= entry.before
-            needs = self._journal.pruned(needs | {(gpu, entry.transfer, True)})
+            needs = self.journal.pruned(needs | {(gpu, entry.transfer, True)})
             data = entry.values
         if step.type in LOADS:
             read = memory.read(gpu, step.source.buffer, step.source.offset, step.count, number, before)
@@ -207,7 +161,7 @@ class _Run:
         room = queue.made_room[sent - SLOTS] if sent >= SLOTS else NOTHING
         reduces = self._receiver_reduces(runner, sent)
         chunks = [-1 if value is None else value[0] for value in data]
-        transfer = self._journal.add(runner.gpu, destination, chunks, needs | room, reduces=reduces)
+        transfer = self.journal.add(runner.gpu, destination, chunks, needs | room, reduces=reduces)
         queue.waiting.append(_Entry(data, number, before, transfer))
         return frozenset({(runner.gpu, transfer, False)})
 
@@ -219,6 +173,3 @@ class _Run:
                 types = [step.type for step in other.block.steps if step.type in RECEIVES]
                 return sent < len(types) and types[sent] in REDUCES
         return False
-
-
-_PROVED = "a file whose steps carry out its collective"
