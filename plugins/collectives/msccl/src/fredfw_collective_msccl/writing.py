@@ -19,6 +19,7 @@ from fredfw_collective_msccl.layout import COLLECTIVES
 from fredfw_collective_msccl.placing import Placing
 from fredfw_collective_msccl.program import Block, Gpu, Place, Program, Step
 from fredfw_collective_msccl.proof import proved
+from fredfw_collective_msccl.turns import in_order
 
 # Of src/include/msccl/msccl_struct.h and src/misc/msccl/msccl_parser.cc of msccl-executor-nccl.
 _STEPS, _CHANNELS, _PEERS, _COUNT, _WAITED = 64, 32, 32, 71, 128
@@ -154,23 +155,22 @@ class _Writer:
         self._placing = Placing.of(schedule)
         self._gpus = [_Gpu() for _ in range(schedule.ranks)]
         self._lines: dict[tuple[int, int], list[_Line]] = {}
-        self._before: list[int] = []  # phases that come before each, as bits
+        self._before = [0] * len(schedule.phases)  # phases that come before each, as bits
 
     def program(self, name: str, protocol: str) -> Program:
         """Return it."""
         schedule, placing = self._schedule, self._placing
-        done: list[list[set[_Step]]] = []
-        for index, phase in enumerate(schedule.phases):
-            bits = 0
+        done: dict[int, list[set[_Step]]] = {}
+        for index, before in in_order(schedule):
             ready: list[set[_Step]] = [set() for _ in range(schedule.ranks)]
-            for one in phase.waits:
-                bits |= self._before[one] | 1 << one
+            for one in before:
+                self._before[index] |= self._before[one] | 1 << one
                 for rank, steps in enumerate(done[one]):
                     ready[rank] |= steps
-            self._before.append(bits)
+            phase = schedule.phases[index]
             for repetition in range(phase.repeat):
                 ready = self._repetition(index, phase, repetition, ready)
-            done.append(ready)
+            done[index] = ready
         for rank, gpu in enumerate(self._gpus):
             self._keep(rank, gpu)
         gpus = tuple(self._finished(rank, gpu) for rank, gpu in enumerate(self._gpus))

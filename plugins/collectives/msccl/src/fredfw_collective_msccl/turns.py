@@ -1,0 +1,121 @@
+"""A fixed order of the phases of a schedule, in which those take turns that share a channel.
+
+A schedule leaves it to the moment which turn is next on a channel; the steps of an MSCCL file have one order. It is the
+one that comes about where each phase takes as long as its bytes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+from attrs import define, field
+
+from fredfw import Schedule
+
+
+@define(eq=False)
+class _Turn:
+    """Phases that have a channel together.
+
+    Args:
+        first: Number of its first phase.
+        phases: All of them.
+        bytes: That they send.
+        ready: When the first of them is.
+        left: Phases that are not over.
+    """
+
+    first: int
+    phases: list[int] = field(factory=list)
+    bytes: float = 0.0
+    ready: float = 0.0
+    left: int = 0
+
+
+@define(eq=False)
+class _Channel:
+    """A channel.
+
+    Args:
+        waiting: Turns that are ready and have not had it, and their phases that are.
+        held: The turn that has it.
+        last: The turn that had it before.
+    """
+
+    waiting: dict[int, list[int]] = field(factory=dict)
+    held: _Turn | None = None
+    last: _Turn | None = None
+
+
+def in_order(schedule: Schedule) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield each phase of ``schedule`` and all that come directly before it, in an order in which those come first."""
+    phases = schedule.phases
+    sizes = [float(schedule.row_bytes(phase).max(initial=0.0)) * phase.repeat for phase in phases]
+    turns = _turns(schedule, sizes)
+    dependents: list[list[int]] = [[] for _ in phases]
+    missing = [len(phase.waits) for phase in phases]
+    for index, phase in enumerate(phases):
+        for before in phase.waits:
+            dependents[before].append(index)
+    channels: dict[int, _Channel] = {}
+    due: list[tuple[float, int]] = []
+    now, ready = 0.0, [index for index, count in enumerate(missing) if not count]
+    while ready or due or any(channel.waiting for channel in channels.values()):
+        begun = []
+        for index in ready:
+            if phases[index].channel < 0:
+                begun.append((index, phases[index].waits))
+                continue
+            channel, turn = channels.setdefault(phases[index].channel, _Channel()), turns[index]
+            if turn is not channel.held and turn.first not in channel.waiting:
+                turn.ready = now
+            channel.waiting.setdefault(turn.first, []).append(index)
+        for channel in channels.values():
+            if channel.held is None and channel.waiting:
+                first = min(channel.waiting, key=lambda one: _rank(schedule, turns[one]))
+                channel.held = turns[first]
+            if channel.held is not None:
+                before = () if channel.last is None else tuple(channel.last.phases)
+                begun += [
+                    (index, tuple(sorted({*phases[index].waits, *before})))
+                    for index in channel.waiting.pop(channel.held.first, [])
+                ]
+        for index, before in begun:
+            yield index, before
+            heapq.heappush(due, (now + sizes[index], index))
+        ready = []
+        if due:
+            now = due[0][0]
+        while due and due[0][0] == now:
+            _, over = heapq.heappop(due)
+            if phases[over].channel >= 0:
+                turn = turns[over]
+                turn.left -= 1
+                if not turn.left:
+                    channel = channels[phases[over].channel]
+                    channel.held, channel.last = None, turn
+            for dependent in dependents[over]:
+                missing[dependent] -= 1
+                if not missing[dependent]:
+                    ready.append(dependent)
+        ready.sort()
+
+
+def _rank(schedule: Schedule, turn: _Turn) -> tuple[float, float, int]:
+    """Return what the next turn of a channel has least of."""
+    return (turn.bytes if schedule.policy == "smallest-first" else 0.0), turn.ready, turn.first
+
+
+def _turns(schedule: Schedule, sizes: list[float]) -> list[_Turn]:
+    """Return the turn of each phase, one of its own for those without a channel."""
+    found: dict[tuple[int, int], _Turn] = {}
+    turns = []
+    for index, phase in enumerate(schedule.phases):
+        own = phase.channel < 0 or phase.turn < 0
+        turn = _Turn(index) if own else found.setdefault((phase.channel, phase.turn), _Turn(index))
+        turn.phases.append(index)
+        turn.bytes += sizes[index]
+        turn.left += 1
+        turns.append(turn)
+    return turns
