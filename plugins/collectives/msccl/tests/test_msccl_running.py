@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import pytest
+from msccl_files import Block, pair, proof, simulated, step, xml
+
+from fredfw import Pattern
+from fredfw.errors import InputError
+from fredfw_collective_msccl.machine import Where
+
+_FIDELITIES = "compressed", "stepwise", "per-rank"
+_LATENCY = 0.25  # in chunk times, on a link from each GPU to each other
+
+
+def test_a_pair_sends_each_half_there_and_back() -> None:
+    done = proof(pair())
+    assert done.layout.pattern is Pattern.ALL_REDUCE
+    assert [(one.source, one.destination, one.chunks, one.reduces, one.round) for one in done.transfers] == [
+        (0, 1, (1,), True, 1),
+        (1, 0, (0,), True, 1),
+        (1, 0, (1,), False, 2),
+        (0, 1, (0,), False, 2),
+    ]
+
+
+@pytest.mark.parametrize("fidelity", _FIDELITIES)
+def test_a_pair_takes_two_rounds(fidelity: str) -> None:
+    assert simulated(proof(pair()), fidelity, _LATENCY) == pytest.approx(2 * (1 + _LATENCY), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(
+            pair().replace('type="rrc"', 'type="r"', 1),
+            "GPU 0, threadblock 0, step 2|leaves wrong data: output chunk 0 has chunk 0 of GPUs 1, "
+            "and needs chunk 0 of GPUs 0, 1",
+            id="copies-where-it-must-add",
+        ),
+        pytest.param(
+            pair().replace('srcoff="1"', 'srcoff="0"', 1),
+            "GPU 1, threadblock 0, step 1: adds chunk 0 of GPUs 0 to chunk 1 of GPUs 1",
+            id="other-chunk",
+        ),
+        pytest.param(
+            pair().replace('type="r" srcbuf="i" srcoff="1"', 'type="rrc" srcbuf="i" srcoff="1"', 1),
+            "GPU 0, threadblock 0, step 3: adds chunk 1 of GPUs 0, 1 to chunk 1 of GPUs 0, which counts contributions",
+            id="adds-twice",
+        ),
+        pytest.param(
+            pair().replace('i_chunks="2"', 'i_chunks="1"', 1),
+            "GPU 0, threadblock 0, step 0: uses input chunks 1 to 1 of GPU 0, which has 1",
+            id="outside",
+        ),
+        pytest.param(
+            xml("allreduce", 2, [[(1, -1, 0, [step("s", "i0", cnt=2)])], [(-1, 0, 0, [step("r", "i0", "i0")])]], (2, 0, 0)),
+            "GPU 1, threadblock 0, step 0: receives 1 chunks, of which GPU 0, threadblock 0, step 0 sends 2",
+            id="counts-differ",
+        ),
+        pytest.param(
+            xml("allgather", 2, [[(1, -1, 0, [step("s", "o0")])], []], (0, 2, 0)),
+            "GPU 0, threadblock 0, step 0: sends what GPU 1 never receives",
+            id="unread",
+        ),
+        pytest.param(
+            xml("allgather", 2, [[], [(-1, 0, 3, [step("r", "o0", "o0")])]], (0, 2, 0)),
+            "GPU 1, threadblock 0, step 0: never runs: it waits for data from GPU 0 on channel 3",
+            id="nothing-sent",
+        ),
+        pytest.param(
+            xml("allgather", 2, [[(1, -1, 0, [step("s", "o1")])], [(-1, 0, 0, [step("r", "o0", "o0")])]], (0, 2, 0)),
+            "GPU 0, threadblock 0, step 0: reads output chunk 1 of GPU 0, where nothing has been put",
+            id="nothing-there",
+        ),
+        pytest.param(
+            xml("allgather", 2, [[], []], (0, 2, 0)),
+            "GPU 0: no step puts it there: output chunk 1 has nothing, and needs chunk 1 of GPUs 1",
+            id="nothing-done",
+        ),
+        pytest.param(
+            xml(
+                "custom",
+                1,
+                [
+                    [(-1, -1, 0, [step("nop", dep=(1, 0))]), (-1, -1, 0, [step("nop", dep=(0, 0))])],
+                ],
+                (1, 0, 0),
+            ),
+            "GPU 0, threadblock 0, step 0: never runs: it waits for step 0 of threadblock 1, which is at step 0",
+            id="circle",
+        ),
+    ],
+)
+def test_a_file_that_does_something_else_is_refused_with_the_step(content: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        proof(content)
+
+
+def test_steps_that_nothing_orders_are_refused_even_if_they_happen_to_be_right() -> None:
+    def copy(*, ordered: bool) -> str:
+        dep = (0, 0) if ordered else (-1, -1)
+        second = [(-1, 0, 0, [step("r", "s0", "s0")]), (-1, -1, 0, [step("cpy", "s0", "o0", dep=dep)])]
+        first = [(1, -1, 0, [step("s", "i0")]), (-1, -1, 0, [step("cpy", "i0", "o0")])]
+        return xml("broadcast", 1, [first, second], (1, 1, 1), inplace=0)
+
+    assert proof(copy(ordered=True)).layout.root == 0
+    message = (
+        "GPU 1, threadblock 1, step 0: reads scratch chunk 0 of GPU 1, where nothing has been put|"
+        "which GPU 1, threadblock 0, step 0 writes, and nothing says which of them comes first"
+    )
+    with pytest.raises(InputError, match=message):
+        proof(copy(ordered=False))
+
+
+def test_the_root_is_whichever_the_file_works_for() -> None:
+    steps = [[(-1, 1, 0, [step("r", "i0", "i0")])], [(0, -1, 0, [step("s", "i0")])]]
+    assert proof(xml("broadcast", 1, steps, (1, 0, 0))).layout.root == 1
+    steps = [[(1, -1, 0, [step("s", "i0")])], [(-1, 0, 0, [step("rrc", "i0", "i0")])]]
+    assert proof(xml("reduce", 1, steps, (1, 0, 0))).layout.root == 1
+
+
+def test_chunks_must_be_divisible_among_gpus() -> None:
+    with pytest.raises(InputError, match="nchunksperloop: 3 chunks cannot be divided among 2 GPUs"):
+        proof(xml("allgather", 3, [[], []], (0, 3, 0)))
+
+
+def _late(sends: int, *, waits: bool = True) -> str:
+    """Return ``sends`` from GPU 0 to GPU 1, which receives them when it has got 72 chunks from GPU 2."""
+    dep = (1, 0) if waits else (-1, -1)
+    first = step("r", "s0", "s0", dep=dep)
+    receives = [first, *(step("r", f"s{at}", f"s{at}") for at in range(1, sends))]
+    big: Block = (-1, 2, 0, [step("r", "s0", "s100", 72)])
+    gpus: list[list[Block]] = [
+        [(1, -1, 0, [step("s", "i0")] * sends)],
+        [(-1, 0, 0, receives), big],
+        [(1, -1, 0, [step("s", "i0", cnt=72)])],
+    ]
+    return xml("custom", 80, gpus, (80, 0, 200))
+
+
+@pytest.mark.parametrize("fidelity", _FIDELITIES)
+@pytest.mark.parametrize(
+    ("sends", "chunk_times"),
+    [
+        # The slots hold eight sends. More wait until the first is received, when all 72 chunks have arrived.
+        pytest.param(8, 72 + _LATENCY, id="all-have-a-slot"),
+        pytest.param(9, 72 + _LATENCY + 1 + _LATENCY, id="one-waits"),
+        pytest.param(16, 72 + _LATENCY + 8 + _LATENCY, id="eight-wait"),
+    ],
+)
+def test_a_send_waits_for_a_slot(sends: int, chunk_times: float, fidelity: str) -> None:
+    assert simulated(proof(_late(sends)), fidelity, _LATENCY) == pytest.approx(chunk_times, rel=1e-12)
+    assert simulated(proof(_late(sends, waits=False)), fidelity, _LATENCY) == pytest.approx(72 + _LATENCY, rel=1e-12)
+
+
+def test_full_slots_can_get_a_threadblock_stuck() -> None:
+    # GPU 0 sends nine before it tells GPU 1, on another channel, to begin receiving.
+    def file(sends: int) -> str:
+        first: list[Block] = [(1, -1, 0, [step("s")] * sends), (1, -1, 1, [step("s", dep=(0, sends - 1))])]
+        second: list[Block] = [(-1, 0, 0, [step("r", dep=(1, 0)), *[step("r")] * (sends - 1)]), (-1, 0, 1, [step("r", "i0", "s0")])]
+        return xml("custom", 1, [first, second], (1, 0, 1))
+
+    assert len(proof(file(8)).transfers) == 9
+    with pytest.raises(InputError, match="GPU 0, threadblock 0, step 8: never runs: it waits for a free slot of the 8"):
+        proof(file(9))
+
+
+@pytest.mark.parametrize("fidelity", _FIDELITIES)
+def test_a_threadblock_does_one_step_after_the_other(fidelity: str) -> None:
+    # GPU 0 first receives ten chunks from GPU 1. Then it sends what it had anyway: two sends, latency paid once.
+    receive, sends = step("r", "s0", "s0", 10), [step("s", "i0"), step("s", "i1")]
+    gpus: list[list[Block]] = [
+        [(2, 1, 0, [receive, *sends])],
+        [(0, -1, 0, [step("s", "i0", cnt=10)])],
+        [(-1, 0, 0, [step("r", "s0", "s0"), step("r", "s1", "s1")])],
+    ]
+    taken = simulated(proof(xml("custom", 10, gpus, (10, 0, 10))), fidelity, _LATENCY)
+    assert taken == pytest.approx(10 + _LATENCY + 2 + _LATENCY, rel=1e-12)
+    gpus[0] = [(-1, 1, 0, [receive]), (2, -1, 0, sends)]  # in threadblocks of their own they do not wait
+    apart = simulated(proof(xml("custom", 10, gpus, (10, 0, 10))), fidelity, _LATENCY)
+    assert apart == pytest.approx(10 + _LATENCY, rel=1e-12)
+
+
+@pytest.mark.parametrize("fidelity", _FIDELITIES)
+def test_a_step_waits_for_the_step_that_it_names(fidelity: str) -> None:
+    forward = step("s", "s0", dep=(0, 0))
+    gpus: list[list[Block]] = [
+        [(1, -1, 0, [step("s", "i0", cnt=4)])],
+        [(-1, 0, 0, [step("r", "s0", "s0", 4)]), (2, -1, 0, [forward])],
+        [(-1, 1, 0, [step("r", "s0", "s0")])],
+    ]
+    taken = simulated(proof(xml("custom", 4, gpus, (4, 0, 4))), fidelity, _LATENCY)
+    assert taken == pytest.approx(4 + _LATENCY + 1 + _LATENCY, rel=1e-12)
+
+
+def test_places_are_named_for_people() -> None:
+    assert str(Where(1, 2, 3)) == "GPU 1, threadblock 2, step 3"
