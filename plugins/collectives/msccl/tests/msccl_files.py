@@ -17,9 +17,7 @@ Block = tuple[int, int, int, Sequence[str]]
 """Whom it sends to and receives from, its channel, and its steps."""
 
 
-def step(
-    type_: str, source: str = "i0", destination: str = "i0", cnt: int = 1, dep: tuple[int, int] = (-1, -1)
-) -> str:
+def step(type_: str, source: str = "i0", destination: str = "i0", cnt: int = 1, dep: tuple[int, int] = (-1, -1)) -> str:
     return (
         f'<step s="NUMBER" type="{type_}" srcbuf="{source[0]}" srcoff="{source[1:]}" dstbuf="{destination[0]}" '
         f'dstoff="{destination[1:]}" cnt="{cnt}" depid="{dep[0]}" deps="{dep[1]}" hasdep="HAS"/>'
@@ -51,7 +49,7 @@ def xml(
         lines.append(f'<gpu id="{number}" i_chunks="{sizes[0]}" o_chunks="{sizes[1]}" s_chunks="{sizes[2]}">')
         for at, (send, receive, channel, steps) in enumerate(gpu):
             lines.append(f'<tb id="{at}" send="{send}" recv="{receive}" chan="{channel}">')
-            for here, one in zip(count(), steps):  # noqa: B905  (there is no end of numbers)
+            for here, one in zip(count(), steps):
                 awaited = any(f'depid="{at}" deps="{here}"' in other for block in gpu for other in block[3])
                 lines.append(one.replace("NUMBER", str(here)).replace("HAS", str(int(awaited))))
             lines.append("</tb>")

@@ -52,7 +52,12 @@ def test_a_pair_takes_two_rounds(fidelity: str) -> None:
             id="outside",
         ),
         pytest.param(
-            xml("allreduce", 2, [[(1, -1, 0, [step("s", "i0", cnt=2)])], [(-1, 0, 0, [step("r", "i0", "i0")])]], (2, 0, 0)),
+            xml(
+                "allreduce",
+                2,
+                [[(1, -1, 0, [step("s", "i0", cnt=2)])], [(-1, 0, 0, [step("r", "i0", "i0")])]],
+                (2, 0, 0),
+            ),
             "GPU 1, threadblock 0, step 0: receives 1 chunks, of which GPU 0, threadblock 0, step 0 sends 2",
             id="counts-differ",
         ),
@@ -156,7 +161,10 @@ def test_full_slots_can_get_a_threadblock_stuck() -> None:
     # GPU 0 sends nine before it tells GPU 1, on another channel, to begin receiving.
     def file(sends: int) -> str:
         first: list[Block] = [(1, -1, 0, [step("s")] * sends), (1, -1, 1, [step("s", dep=(0, sends - 1))])]
-        second: list[Block] = [(-1, 0, 0, [step("r", dep=(1, 0)), *[step("r")] * (sends - 1)]), (-1, 0, 1, [step("r", "i0", "s0")])]
+        second: list[Block] = [
+            (-1, 0, 0, [step("r", dep=(1, 0)), *[step("r")] * (sends - 1)]),
+            (-1, 0, 1, [step("r", "i0", "s0")]),
+        ]
         return xml("custom", 1, [first, second], (1, 0, 1))
 
     assert len(proof(file(8)).transfers) == 9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -136,7 +137,8 @@ class MscclExporter(Exporter):
         Raises:
             UnsupportedError: The schedule has something that MSCCL has not, such as transfers that the network reduces.
         """
-        return text(written(result.schedule, f"{result.pattern}_{result.ranks}", self.protocol))
+        name = re.sub(r"\W+", "_", f"{result.pattern} {result.algorithm}").strip("_")
+        return text(written(result.schedule, f"{name}_{result.ranks}", self.protocol))
 
 
 @hookimpl

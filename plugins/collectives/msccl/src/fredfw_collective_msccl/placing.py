@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from attrs import define, field
 
-from fredfw import Pattern, Schedule
+from fredfw import Pattern, Phase, Schedule
 from fredfw.errors import UnsupportedError
 from fredfw.typing import FloatArray, IntArray
 from fredfw_collective_msccl.layout import Layout
@@ -63,10 +63,11 @@ class Placing:
         groups = np.zeros(schedule.chunks, dtype=np.intp)
         if schedule.owner is not None and pattern.owned:
             groups = schedule.owner + (0 if schedule.origin is None else schedule.origin * ranks)
-        order = np.argsort(groups, kind="stable")
+        together = _together(schedule)
+        order = np.array(sorted(range(schedule.chunks), key=lambda one: (groups[one], together[one])), dtype=np.intp)
         ends = np.cumsum(pieces[order])
         starts = ends - pieces[order]
-        first = np.searchsorted(groups[order], groups[order])  # of each group
+        first = np.searchsorted(groups[order], groups[order])  # of the same block
         within = np.empty(schedule.chunks, dtype=np.intp)
         within[order] = starts - starts[first]
         rooted = pattern in (Pattern.GATHER, Pattern.SCATTER)
@@ -74,6 +75,11 @@ class Placing:
             pattern, ranks, loop // ranks if rooted else loop, pattern is not Pattern.ALL_TO_ALL, schedule.root
         )
         return cls(layout, pieces, within, schedule.owner, schedule.origin, [0] * ranks)
+
+    def order(self, chunk: int) -> tuple[int, int, int]:
+        """Return what orders chunks as they lie, block by block."""
+        origin = 0 if self.origin is None else int(self.origin[chunk])
+        return origin, 0 if self.owner is None else int(self.owner[chunk]), int(self.within[chunk])
 
     def place(self, gpu: int, chunk: int) -> Place:
         """Return where ``gpu`` has ``chunk``; what it only passes on is in its scratch."""
@@ -132,3 +138,23 @@ class Placing:
             case _:
                 input_, output = whole, 0
         return {"i": input_, "o": output, "s": self.scratch[gpu]}
+
+
+def carried(phase: Phase, row: int, repetition: int) -> IntArray:
+    """Return the chunks that a row of ``phase`` carries at ``repetition``."""
+    start = phase.offset[row] + repetition * phase.stride[row]
+    chunks: IntArray = phase.base[row] + (start + np.arange(phase.count[row])) % phase.modulus[row]
+    return chunks
+
+
+def _together(schedule: Schedule) -> list[list[int]]:
+    """Return the numbers of the rows that carry each chunk: those that go the same ways are to lie together."""
+    found: list[list[int]] = [[] for _ in range(schedule.chunks)]
+    number = 0
+    for phase in schedule.phases:
+        for repetition in range(phase.repeat):
+            for row in range(len(phase)):
+                number += 1
+                for chunk in carried(phase, row, repetition).tolist():
+                    found[chunk].append(number)
+    return found

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
 from attrs import define, field
 
 from fredfw import Phase, Schedule
 from fredfw.errors import InputError, UnsupportedError
 from fredfw_collective_msccl.layout import COLLECTIVES
-from fredfw_collective_msccl.placing import Placing
+from fredfw_collective_msccl.placing import Placing, carried
 from fredfw_collective_msccl.program import Block, Gpu, Place, Program, Step
 from fredfw_collective_msccl.proof import proved
 from fredfw_collective_msccl.turns import in_order
@@ -225,12 +224,10 @@ class _Writer:
             source, destination = int(phase.source[row]), int(phase.destination[row])
             if source == destination:
                 continue
-            start = int(phase.offset[row] + repetition * phase.stride[row])
-            places = (start + np.arange(phase.count[row])) % phase.modulus[row]
             key = source, destination, bool(phase.reduce[row])
-            chunks.setdefault(key, []).extend((phase.base[row] + places).tolist())
-        for (source, destination, reduces), carried in chunks.items():
-            runs = self._runs(source, destination, sorted(carried))
+            chunks.setdefault(key, []).extend(carried(phase, row, repetition).tolist())
+        for (source, destination, reduces), together in chunks.items():
+            runs = self._runs(source, destination, together)
             if runs:
                 yield source, destination, reduces, runs
 
@@ -238,7 +235,7 @@ class _Writer:
         """Return where ``chunks`` come from and go to, and how many pieces, those together that lie together."""
         placing = self._placing
         found = []
-        for chunk in chunks:
+        for chunk in sorted(chunks, key=placing.order):
             start, end, count = placing.place(source, chunk), placing.place(destination, chunk), placing.pieces[chunk]
             if count:
                 found.append((start, end, int(count)))

@@ -1,0 +1,175 @@
+"""Schedules of all installed algorithms as MSCCL files, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+import fredfw
+from fredfw.errors import UnsupportedError
+from fredfw.typing import FloatArray
+from fredfw_collective_msccl import MscclExporter
+from fredfw_collective_msccl.reading import read
+from fredfw_collective_msccl.writing import written
+
+_SIZE = 9 * 5 * 7 * 11 * 13 * 2.0**12
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "forest": {"pieces": 1},
+    "ring": {"chunks": 3},
+    "themis": {"chunks": 4},
+    "tree": {"chunks": 3},
+}
+"""Fewer pieces than by default, which would take long."""
+_MORE: list[tuple[str, str, dict[str, Any]]] = [
+    ("hierarchical", "all-reduce", {"chunks": 4, "orders": "opposite"}),
+    ("ring", "all-reduce", {"rotated": True}),
+    ("recursive-halving-doubling", "all-reduce", {"method": "doubling"}),
+    ("swing", "all-reduce", {"method": "latency"}),
+    ("tree", "all-reduce", {"shape": "double-binary", "chunks": 4}),
+    ("torus-ring", "all-reduce", {"chunks": 2}),
+]
+_NETWORKS: dict[str, dict[str, Any]] = {
+    "torus": {"dimensions": [2, 4]},
+    "switch": {"npus": 8, "in_network": True},
+    "optical-ring": {"npus": 8},
+}
+
+
+@cache
+def _framework() -> fredfw.Framework:
+    return fredfw.Framework()
+
+
+@cache
+def _fabric(name: str) -> fredfw.Fabric:
+    return _framework().topology(name, **_NETWORKS[name]).build()
+
+
+def _cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for name in _framework().plugins.collectives.names():
+        cls, options = _framework().plugins.collectives.get(name), _OPTIONS.get(name, {})
+        if not cls.__module__.startswith("fredfw_collective_msccl"):
+            for pattern in sorted(cls(**options).served_patterns() - {fredfw.Pattern.POINT_TO_POINT}):
+                yield name, str(pattern), options
+
+
+def _result(name: str, pattern: str, fidelity: str = "per-rank", **options: Any) -> fredfw.CollectiveResult:
+    """Return what an algorithm does among 8 NPUs of the first network where it does it."""
+    call = {"size": _SIZE, "algorithm": name, "fidelity": fidelity, "root": 3 if fredfw.Pattern(pattern).rooted else 0}
+    reasons = []
+    for network in _NETWORKS:
+        try:
+            return _framework().simulate_collective(_fabric(network), pattern, **call, **options)
+        except UnsupportedError as error:
+            reasons.append(str(error))
+    raise AssertionError(f"{name} does {pattern} nowhere: {reasons}")
+
+
+def _again(result: fredfw.CollectiveResult, path: Path, fidelity: str = "per-rank") -> fredfw.CollectiveResult:
+    """Return what comes of ``result`` where it is written to ``path`` and read from there."""
+    path.write_text(MscclExporter().export(result), encoding="utf-8")
+    call: dict[str, Any] = {"size": result.size, "fidelity": fidelity, "root": result.schedule.root}
+    return _framework().simulate_collective(result.fabric, result.pattern, algorithm="msccl", file=str(path), **call)
+
+
+def _streams(schedule: fredfw.Schedule) -> bool:
+    return any(phase.stream is not None and (phase.stream >= 0).any() for phase in schedule.phases)
+
+
+@pytest.mark.parametrize(("name", "pattern", "options"), [*_cases(), *_MORE])
+def test_what_goes_from_npu_to_npu_reads_back_and_does_the_same(
+    name: str, pattern: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    result = _result(name, pattern, **options)
+    if _streams(result.schedule):
+        message = "phase . is carried out in the network, and MSCCL has transfers between GPUs alone"
+        with pytest.raises(UnsupportedError, match=message):
+            MscclExporter().export(result)
+        return
+    again = _again(result, tmp_path / "schedule.xml")
+    assert np.allclose(_sent(again.schedule), _sent(result.schedule), rtol=1e-12, atol=0)
+    if result.fabric is _fabric("optical-ring"):
+        return  # which way light goes depends on what else is sent at the same moment
+    assert np.allclose(again.link_bytes, result.link_bytes, rtol=1e-12, atol=1e-6)
+    # The order of turns is fixed in a file, and is close to what comes about; without turns it is the same.
+    turns = any(phase.channel >= 0 for phase in result.schedule.phases)
+    assert again.duration == pytest.approx(result.duration, rel=0.1 if turns else 1e-9)
+
+
+def _sent(schedule: fredfw.Schedule) -> FloatArray:
+    """Return the ``(ranks, ranks)`` bytes that each rank sends to each other."""
+    table = np.zeros((schedule.ranks, schedule.ranks))
+    for phase in schedule.phases:
+        for repetition in range(phase.repeat):
+            np.add.at(table, (phase.source, phase.destination), schedule.row_bytes(phase, repetition))
+    return table
+
+
+def test_both_kinds_of_algorithms_are_among_those() -> None:
+    found = {
+        name: _streams(_result(name, "all-reduce", **_OPTIONS.get(name, {})).schedule) for name in ("ring", "wrht")
+    }
+    assert found == {"ring": False, "wrht": False}
+    assert _streams(_result("in-network", "all-reduce").schedule)
+
+
+def test_steps_keep_within_what_msccls_parser_takes(tmp_path: Path) -> None:
+    # A ring broadcast in 99 chunks has 99 sends on each connection.
+    result = _result("ring", "broadcast", chunks=99)
+    program = read(MscclExporter().export(result).encode(), "ring.xml")
+    steps = [len(block.steps) for gpu in program.gpus for block in gpu.blocks]
+    assert max(steps) <= 64
+    assert program.channels > 1
+    assert _again(result, tmp_path / "ring.xml").duration == pytest.approx(result.duration, rel=1e-9)
+
+
+def test_a_step_carries_at_most_71_chunks(tmp_path: Path) -> None:
+    # Chunks of 1 and 99 hundredths: pieces of a hundredth.
+    phases = [fredfw.Phase.of([0, 1], [1, 0], [1, 0], reduce=True), fredfw.Phase.of([0, 1], [1, 0], [0, 1], after=(0,))]
+    schedule = fredfw.Schedule(fredfw.Pattern.ALL_REDUCE, 2, np.array([1.0, 99.0]), 2, phases)
+    program = written(schedule, "uneven", "Simple")
+    assert program.loop == 100
+    counts = sorted({step.count for gpu in program.gpus for block in gpu.blocks for step in block.steps})
+    assert counts == [1, 28, 71]
+
+
+def test_the_protocol_and_the_name_are_written() -> None:
+    content = MscclExporter(protocol="LL128").export(_result("ring", "all-reduce"))
+    assert content.startswith('<algo name="all_reduce_ring_8" proto="LL128" ')
+    assert re.search(r'nchunksperloop="8" ngpus="8" coll="allreduce" inplace="1" outofplace="0"', content)
+    assert MscclExporter().suffixes == (".xml",)
+
+
+def _pair(**more: Any) -> fredfw.Schedule:
+    schedule = fredfw.Schedule(fredfw.Pattern.BROADCAST, 2, 8.0, 1, [fredfw.Phase.of(0, 1, 0)])
+    return evolve(schedule, **more)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        (_pair(pattern=fredfw.Pattern.POINT_TO_POINT), "MSCCL has no point-to-point"),
+        (_pair(proof="none"), "the phases of its schedule do not say all that happens"),
+        (_pair(proof="author"), "the phases of its schedule do not say all that happens"),
+        (_pair(chunk_bytes=0.0), "it sends nothing"),
+        (
+            _pair(chunk_bytes=np.array([1.0, np.pi]), chunks=2, phases=[fredfw.Phase.of(0, 1, 0, count=2)]),
+            "its chunks are not made of 32768 equal pieces or fewer",
+        ),
+        (
+            _pair(phases=[fredfw.Phase.of(0, 1, 0) for _ in range(33)]),
+            "it needs more than 32 channels from rank 0 to rank 1",
+        ),
+        (_pair(phases=[]), "as threadblocks it does not do the same: GPU 1: no step puts it there"),
+    ],
+)
+def test_what_has_no_form_is_refused_with_the_reason(schedule: fredfw.Schedule, message: str) -> None:
+    with pytest.raises(UnsupportedError, match=message):
+        written(schedule, "pair", "Simple")

@@ -1,0 +1,119 @@
+"""Files of others, where they are found in a folder beside the checkout; what they are to do was found elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fredfw
+from fredfw.errors import InputError
+from fredfw_collective_msccl import Msccl, Mscclpp, plan
+from fredfw_collective_msccl.proof import proved
+from fredfw_collective_msccl.reading import read
+
+_PLACES = [parent / "shared" / "samples" / "algorithms" for parent in Path(__file__).resolve().parents]
+_FOLDER = next((one for one in _PLACES if (one / "expected_msccl.json").is_file()), None)
+_EXPECTED: dict[str, dict[str, Any]] = (
+    {} if _FOLDER is None else json.loads((_FOLDER / "expected_msccl.json").read_text(encoding="utf-8"))
+)
+_PROVED = {name for name, one in _EXPECTED.items() if one["coll"] != "custom"}
+
+pytestmark = pytest.mark.skipif(_FOLDER is None, reason="there are no samples beside the checkout")
+
+
+def _file(name: str) -> Path:
+    assert _FOLDER is not None  # else skipped
+    return _FOLDER / name
+
+
+@pytest.mark.parametrize("name", sorted(_EXPECTED))
+def test_a_file_sends_what_it_is_to_send(name: str) -> None:
+    expected = _EXPECTED[name]
+    program = read(_file(name).read_bytes(), name)
+    done = proved(program, name)
+    steps = [step for gpu in program.gpus for block in gpu.blocks for step in block.steps]
+    chunks = sum(len(one.chunks) for one in done.transfers)
+    assert {
+        "gpus": len(program.gpus),
+        "tbs": sum(len(gpu.blocks) for gpu in program.gpus),
+        "steps": len(steps),
+        "types": {one: sum(step.type == one for step in steps) for one in sorted({step.type for step in steps})},
+        "sends": len(done.transfers),
+        "chunks_sent": chunks,
+        "rounds": max(one.round for one in done.transfers),
+        "volume": round(chunks / done.layout.whole / len(program.gpus), 4),
+    } == {key: expected[key] for key in ("gpus", "tbs", "steps", "types", "sends", "chunks_sent", "rounds", "volume")}
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "per-rank"])
+@pytest.mark.parametrize("name", sorted(_EXPECTED))
+def test_a_file_runs_and_says_whether_it_is_proved(name: str, fidelity: str) -> None:
+    expected = _EXPECTED[name]
+    framework = fredfw.Framework()
+    fabric = framework.topology("switch", npus=expected["gpus"]).build()
+    one = Msccl(file=_file(name))  # type: ignore[arg-type]  # as a user names it
+    pattern = min(one.served_patterns()) if name in _PROVED else fredfw.Pattern.ALL_TO_ALL
+    size = expected["loop"] * 256.0
+    result = framework.simulate_collective(
+        fabric, pattern, size=size, algorithm="msccl", file=str(_file(name)), fidelity=fidelity
+    )
+    sent = expected["volume"] * size * expected["gpus"]
+    assert result.link_bytes.sum() / 2 == pytest.approx(sent, rel=1e-4)  # up to the switch and down
+    assert [note for note in result.notes if "nobody has proved" in note] == list(result.notes)
+    assert bool(result.notes) == (name not in _PROVED)
+
+
+_BREAKS = {
+    "a count": (r'(type="(?:r|rrc|rcs|rrs)"[^>]* cnt=")(\d+)', lambda found: f"{found[1]}{int(found[2]) + 1}"),
+    "a source": (r'(type="s" srcbuf="\w" srcoff=")(\d+)', lambda found: f"{found[1]}{int(found[2]) ^ 1}"),
+    "a wait": (r'depid="\d+" deps="\d+"', lambda _: 'depid="-1" deps="-1"'),
+    "a sum": (r'type="rrc"', lambda _: 'type="r"'),
+}
+
+
+@pytest.mark.parametrize("what", _BREAKS)
+@pytest.mark.parametrize("name", sorted(_EXPECTED))
+def test_a_broken_copy_is_refused_with_the_step(name: str, what: str) -> None:
+    text = _file(name).read_text(encoding="utf-8")
+    broken = re.sub(*_BREAKS[what], text, count=1)
+    if broken == text:
+        assert what in ("a wait", "a sum")  # which not every file has
+        return
+    with pytest.raises(InputError, match=r"GPU \d+, threadblock \d+, step \d+: "):
+        proved(read(broken.encode(), name), name)
+
+
+# Whose phases say all that happens to chunks: nothing is kept in scratch, or waits in a queue beside another.
+_PLAIN = ("allgather_allpairs_4", "allgather_ring_4", "alltoall_allpairs_4", "azure_ndv4_ag-1k-512k")
+
+
+@pytest.mark.parametrize("name", [f"msccl_xml/{one}.xml" for one in _PLAIN])
+def test_the_replay_of_schedules_agrees_where_phases_say_all(name: str) -> None:
+    from attrs import evolve
+
+    one = Msccl(file=_file(name))  # type: ignore[arg-type]
+    [pattern] = one.served_patterns()
+    request = fredfw.CollectiveRequest(pattern, _EXPECTED[name]["gpus"], _EXPECTED[name]["loop"] * 256.0)
+    schedule = one.plan(request, fredfw.GroupView(request.ranks))
+    fredfw.check(evolve(schedule, proof="replay"), request)
+
+
+@pytest.mark.parametrize(("name", "transfers"), [("allreduce", 32), ("reduce", 6)])
+def test_a_plan_is_proved(name: str, transfers: int) -> None:
+    file = _file(f"mscclpp_json/{name}.json")
+    done = proved(plan.read(file.read_bytes(), name), name)
+    assert len(done.transfers) == transfers
+    # As every all-reduce of two, each sends as much as its buffer holds, or more.
+    assert sum(len(one.chunks) for one in done.transfers) == 2 * done.layout.whole
+    assert Mscclpp(file=file).served_patterns() == {fredfw.Pattern.ALL_REDUCE}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "operation"), [("allreduce_packet", "ppkt"), ("reduce_nvls", "glres")])
+def test_a_plan_with_operations_that_are_not_known_is_refused(name: str, operation: str) -> None:
+    message = rf"GPU 0, threadblock 0, step \d: unsupported operation '{operation}'"
+    with pytest.raises(InputError, match=message):
+        plan.read(_file(f"mscclpp_json/{name}.json").read_bytes(), name)
