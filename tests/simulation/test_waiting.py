@@ -108,6 +108,13 @@ def test_phases_that_are_behind_each_other_are_not_ordered_for_the_replay() -> N
     check(evolve(add, phases=(add.phases[0], evolve(add.phases[1], behind=(), room=(0,)))))
 
 
+def test_what_a_phase_is_behind_has_waited_for_others_and_these_are_over() -> None:
+    # The third writes what the first has written, and is behind the second, which comes after the first.
+    first, second = Phase.of(0, 1, 0), Phase.of(0, 2, 1, after=(0,))
+    rest = [Phase.of(0, 1, 1), Phase.of(0, 2, 0)]
+    check(Schedule(Pattern.BROADCAST, 3, 1.0, 2, [first, second, evolve(first, behind=(1,)), *rest]))
+
+
 @pytest.mark.parametrize("field", ["behind", "room"])
 def test_phases_wait_for_earlier_ones_alone(field: str) -> None:
     with pytest.raises(ScheduleError, match="waits for phases"):

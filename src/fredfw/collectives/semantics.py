@@ -172,8 +172,10 @@ def _check_races(schedule: Schedule, reads: BoolArray, writes: BoolArray) -> Non
     phases = len(schedule.phases)
     ordered = np.eye(phases, dtype=bool)
     for index, phase in enumerate(schedule.phases):
-        for before in phase.after + phase.room:  # what phases are behind may be under way still
+        for before in phase.after + phase.room:
             ordered[:, index] |= ordered[:, before]
+        for before in phase.behind:  # which may be under way still, but not what it has waited for
+            ordered[:, index] |= ordered[:, before] & (np.arange(phases) != before)
     # A product of floats, because NumPy has a fast one only for them; it counts the cells in common.
     written = writes.reshape(phases, schedule.ranks * schedule.chunks).astype(np.float32)
     touched = (reads | writes).reshape(written.shape).astype(np.float32)

@@ -32,7 +32,7 @@ def xml(
     **more: int | str,
 ) -> str:
     """Return a file; who is waited for is filled in."""
-    attributes = {
+    attributes: dict[str, int | str] = {
         "name": "test",
         "proto": "Simple",
         "nchannels": 1 + max((block[2] for gpu in gpus for block in gpu), default=0),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,12 +25,13 @@ def _switch(npus: int) -> fredfw.Fabric:
 def test_a_file_serves_its_collective_as_a_ring_of_two_does(tmp_path: Path) -> None:
     framework, fabric = fredfw.Framework(), _switch(2)
     path = _named(tmp_path, pair())
+    given: list[tuple[str, dict[str, Any]]] = [("msccl", {"file": str(path)}), ("ring", {})]
     for fidelity in ("compressed", "stepwise", "per-rank"):
         mine, ring = (
             framework.simulate_collective(
                 fabric, "all-reduce", size="64 MiB", algorithm=name, fidelity=fidelity, **options
             )
-            for name, options in (("msccl", {"file": str(path)}), ("ring", {}))
+            for name, options in given
         )
         assert mine.duration == pytest.approx(ring.duration, rel=1e-12)
         assert np.allclose(mine.link_bytes, ring.link_bytes)
@@ -86,8 +88,8 @@ def test_what_is_custom_runs_and_says_that_nobody_has_proved_it(tmp_path: Path) 
         "custom", 4, [[(1, -1, 0, [step("s", "i0", cnt=3)])], [(-1, 0, 0, [step("r", "s0", "s0", 3)])]], (4, 0, 3)
     )
     framework = fredfw.Framework()
-    options = {"algorithm": "msccl", "file": str(_named(tmp_path, file))}
-    result = framework.simulate_collective(_switch(2), "all-to-all", size=4e6, **options)  # type: ignore[arg-type]
+    options: dict[str, Any] = {"algorithm": "msccl", "file": str(_named(tmp_path, file))}
+    result = framework.simulate_collective(_switch(2), "all-to-all", size=4e6, **options)
     assert result.link_bytes.max() == pytest.approx(3e6)
     [note] = result.notes
     assert "nobody has proved that algorithm" in note

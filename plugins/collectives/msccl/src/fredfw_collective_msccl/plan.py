@@ -291,13 +291,16 @@ class _Context:
             )
         barrier = -1, 0
         if name == "barrier":
-            barrier = tuple(reader.number(content, key, where=where) for key in ("barrier_id", "num_threadblocks"))
+            barrier = (
+                reader.number(content, "barrier_id", where=where),
+                reader.number(content, "num_threadblocks", where=where),
+            )
         spans = [
             tuple(self._span(one, type_, where) for one in reader.listed(content, key, where, optional=True))
             for key in ("src_buff", "dst_buff")
         ]
         self._check_spans(name, spans[0], spans[1], where)
-        return Operation(name, spans[0], spans[1], lines, (barrier[0], barrier[1]))
+        return Operation(name, spans[0], spans[1], lines, barrier)
 
     def _span(self, content: Any, type_: str, where: Where) -> Span:
         reader = self.reader

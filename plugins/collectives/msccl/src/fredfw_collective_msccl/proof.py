@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from fredfw import CollectiveRequest, Schedule
-from fredfw.errors import InputError
+from fredfw import CollectiveRequest, Schedule, check
+from fredfw.errors import InputError, ScheduleError
 from fredfw_collective_msccl import plan
 from fredfw_collective_msccl.layout import COLLECTIVES, Layout
 from fredfw_collective_msccl.plan import Plan
 from fredfw_collective_msccl.program import Program
 from fredfw_collective_msccl.running import run
 from fredfw_collective_msccl.transfers import Transfer, schedule
+
+_REPLAYED = 1 << 22
+"""Transfers x ranks x chunks that are replayed, which takes as many bytes several times."""
 
 
 @frozen
@@ -26,6 +29,7 @@ class Proved:
         transfers: What it sends.
         least: Bytes of the smallest buffer that it is for.
         most: Bytes of the largest, 0 for any.
+        says_all: Whether its transfers alone carry out the collective, as fredfw's own check finds, too.
     """
 
     file: str
@@ -33,6 +37,7 @@ class Proved:
     transfers: Sequence[Transfer]
     least: int
     most: int
+    says_all: bool = False
 
     def refusal(self, request: CollectiveRequest) -> str | None:
         """Return why it cannot serve a ``request`` of its pattern, or ``None``."""
@@ -52,7 +57,7 @@ class Proved:
 
     def schedule(self, request: CollectiveRequest) -> Schedule:
         """Return what it does for a ``request`` that it does not refuse."""
-        return schedule(self.transfers, self.layout, request.pattern, request.size)
+        return schedule(self.transfers, self.layout, request.pattern, request.size, says_all=self.says_all)
 
 
 def proved(content: Program | Plan, file: str) -> Proved:
@@ -68,5 +73,16 @@ def proved(content: Program | Plan, file: str) -> Proved:
         except InputError as error:
             errors.append(error)
         else:
-            return Proved(file, layout, done, content.least, content.most)
+            return Proved(file, layout, done, content.least, content.most, _says_all(done, layout))
     raise errors[0]
+
+
+def _says_all(transfers: Sequence[Transfer], layout: Layout) -> bool:
+    """Return whether ``transfers`` carry out the collective without what GPUs do between them, such as sums."""
+    if layout.pattern is None or len(transfers) * layout.ranks * layout.chunks > _REPLAYED:
+        return False
+    try:
+        check(schedule(transfers, layout, layout.pattern, float(layout.whole), says_all=True))
+    except ScheduleError:
+        return False
+    return True

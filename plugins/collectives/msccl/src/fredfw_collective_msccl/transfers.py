@@ -126,8 +126,13 @@ class Journal:
         return _Past(gone | there, there, there)
 
 
-def schedule(transfers: Sequence[Transfer], layout: Layout, pattern: Pattern, size: float) -> Schedule:
-    """Return the schedule of ``transfers``, each a phase of its own, for buffers of ``size`` bytes."""
+def schedule(
+    transfers: Sequence[Transfer], layout: Layout, pattern: Pattern, size: float, *, says_all: bool = False
+) -> Schedule:
+    """Return the schedule of ``transfers``, each a phase of its own, for buffers of ``size`` bytes.
+
+    It ``says_all`` where nothing happens to chunks but that they are sent, and then it can be replayed.
+    """
     phases = []
     chunks = layout.chunks
     if layout.pattern is None:
@@ -155,7 +160,7 @@ def schedule(transfers: Sequence[Transfer], layout: Layout, pattern: Pattern, si
         owner=layout.owner(),
         origin=layout.origin(),
         root=layout.root,
-        proof="author" if layout.pattern is not None else "none",
+        proof="none" if layout.pattern is None else "replay" if says_all else "author",
     )
 
 

@@ -56,8 +56,8 @@ def in_order(schedule: Schedule) -> Iterator[tuple[int, tuple[int, ...]]]:
     dependents: list[list[int]] = [[] for _ in phases]
     missing = [len(phase.waits) for phase in phases]
     for index, phase in enumerate(phases):
-        for before in phase.waits:
-            dependents[before].append(index)
+        for earlier in phase.waits:
+            dependents[earlier].append(index)
     channels: dict[int, _Channel] = {}
     due: list[tuple[float, int]] = []
     now, ready = 0.0, [index for index, count in enumerate(missing) if not count]
@@ -76,9 +76,9 @@ def in_order(schedule: Schedule) -> Iterator[tuple[int, tuple[int, ...]]]:
                 first = min(channel.waiting, key=lambda one: _rank(schedule, turns[one]))
                 channel.held = turns[first]
             if channel.held is not None:
-                before = () if channel.last is None else tuple(channel.last.phases)
+                last = [] if channel.last is None else channel.last.phases
                 begun += [
-                    (index, tuple(sorted({*phases[index].waits, *before})))
+                    (index, tuple(sorted({*phases[index].waits, *last})))
                     for index in channel.waiting.pop(channel.held.first, [])
                 ]
         for index, before in begun:
