@@ -280,13 +280,16 @@ class RankRun(Claim):
 
     def _admit(self, index: int, nodes: IntArray) -> None:
         """Note that ``nodes`` are done with one more of the phases that make room for phase ``index``."""
+        phase = self._schedule.phases[index]
         if index not in self._cramped:
-            self._cramped[index] = np.full(self._groups.size, len(self._schedule.phases[index].room))
+            self._cramped[index] = np.full(self._groups.size, len(phase.room))
         cramped = self._cramped[index]
         cramped[nodes] -= 1
-        flows = self._parties(index).receives.rows(nodes[cramped[nodes] == 0])
-        if len(flows):
+        nodes = nodes[cramped[nodes] == 0]
+        nodes = nodes[np.isin(nodes % self._ranks, phase.destination)]
+        if len(nodes):
             stage = self._stage(index)
+            flows = stage.parties.receives.rows(nodes)
             np.subtract.at(stage.absent, flows, 1)
             ready = np.unique(flows[stage.absent[flows] == 0])
             stage.absent[ready] = stage.parties.starters.count(ready)

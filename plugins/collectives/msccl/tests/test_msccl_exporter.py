@@ -27,6 +27,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "tree": {"chunks": 3},
 }
 """Fewer pieces than by default, which would take long."""
+_IN_TURNS = {"hierarchical", "themis", "torus-ring"}
+"""Algorithms whose phases take turns on channels."""
 _MORE: list[tuple[str, str, dict[str, Any]]] = [
     ("hierarchical", "all-reduce", {"chunks": 2, "orders": "opposite"}),
     ("ring", "all-reduce", {"rotated": True}),
@@ -91,20 +93,21 @@ def _streams(schedule: fredfw.Schedule) -> bool:
 def test_what_goes_from_npu_to_npu_reads_back_and_does_the_same(
     name: str, pattern: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
-    result = _result(name, pattern, **options)
+    fidelity = "compressed" if name in _IN_TURNS else "per-rank"
+    result = _result(name, pattern, fidelity, **options)
     if _streams(result.schedule):
         message = "phase . is carried out in the network, and MSCCL has transfers between GPUs alone"
         with pytest.raises(UnsupportedError, match=message):
             MscclExporter().export(result)
         return
-    again = _again(result, tmp_path / "schedule.xml")
+    again = _again(result, tmp_path / "schedule.xml", fidelity)
     assert np.allclose(_sent(again.schedule), _sent(result.schedule), rtol=1e-12, atol=0)
     if result.fabric is _fabric("optical-ring"):
         return  # which way light goes depends on what else is sent at the same moment
     assert np.allclose(again.link_bytes, result.link_bytes, rtol=1e-12, atol=1e-6)
     # The order of turns is fixed in a file, and is close to what comes about; without turns it is the same.
-    turns = any(phase.channel >= 0 for phase in result.schedule.phases)
-    assert again.duration == pytest.approx(result.duration, rel=0.1 if turns else 1e-9)
+    assert any(phase.channel >= 0 for phase in result.schedule.phases) == (name in _IN_TURNS)
+    assert again.duration == pytest.approx(result.duration, rel=0.2 if name in _IN_TURNS else 1e-9)
 
 
 def _sent(schedule: fredfw.Schedule) -> FloatArray:
