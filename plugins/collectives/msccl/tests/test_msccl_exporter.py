@@ -89,7 +89,9 @@ def _streams(schedule: fredfw.Schedule) -> bool:
     return any(phase.stream is not None and (phase.stream >= 0).any() for phase in schedule.phases)
 
 
-@pytest.mark.parametrize(("name", "pattern", "options"), [*_cases(), *_MORE])
+@pytest.mark.parametrize(
+    ("name", "pattern", "options"), [*_cases(), *(pytest.param(*one, marks=pytest.mark.slow) for one in _MORE)]
+)
 def test_what_goes_from_npu_to_npu_reads_back_and_does_the_same(
     name: str, pattern: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -129,7 +131,9 @@ def test_both_kinds_of_algorithms_are_among_those() -> None:
 
 def test_steps_keep_within_what_msccls_parser_takes(tmp_path: Path) -> None:
     # A ring broadcast in 70 chunks has 70 sends on each connection.
-    result = _result("ring", "broadcast", chunks=70)
+    fabric = _framework().topology("switch", npus=2).build()
+    call: dict[str, Any] = {"size": _SIZE, "algorithm": "ring", "fidelity": "per-rank", "chunks": 70}
+    result = _framework().simulate_collective(fabric, "broadcast", **call)
     program = read(MscclExporter().export(result).encode(), "ring.xml")
     steps = [len(block.steps) for gpu in program.gpus for block in gpu.blocks]
     assert max(steps) <= 64
