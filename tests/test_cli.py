@@ -723,6 +723,7 @@ def test_help_lists_the_commands_of_plugins_apart() -> None:
         "new",
         "plugins",
         "run",
+        "trace",
         "validate",
     ]
     assert ["speed", "Tell", "the", "speed", "of", "the", "tiny", "network.", "[fredfw-test-tiny]"] in words(plugins)

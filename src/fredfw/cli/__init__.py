@@ -23,6 +23,7 @@ from fredfw.cli.output import Outputs, log_traceback, print_report, table
 from fredfw.cli.parsing import configured, limits_of
 from fredfw.cli.plugins import plugins
 from fredfw.cli.session import open_framework, session
+from fredfw.cli.trace import trace
 from fredfw.cli.validate import validate
 from fredfw.errors import FredfwError, InputError, PluginWarning
 from fredfw.terminal import printable
@@ -193,5 +194,5 @@ def main() -> None:
     """How long does a training iteration take on this fabric, with these collective algorithms, and why?"""
 
 
-for command in (compare, run, cells, merge, collective, calibrate, validate, plugins, new):
+for command in (compare, run, cells, merge, collective, calibrate, validate, trace, plugins, new):
     main.add_command(command)

@@ -149,3 +149,12 @@ algorithm_fields = _completing(_algorithm_fields)
 fabrics = _completing(lambda ctx: [name for one in _outline(ctx).fabrics for name in (one.template, one.name)])
 workloads = _completing(lambda ctx: [name for one in _outline(ctx).workloads for name in (one.template, one.name)])
 paths = _completing(_paths)
+
+
+def _trace_workloads(ctx: click.Context) -> Iterable[str]:
+    from fredfw.workloads import TraceWorkload
+
+    return (one.name for one in _plugins(ctx).workloads if issubclass(one, TraceWorkload))
+
+
+trace_workloads = _completing(_trace_workloads)

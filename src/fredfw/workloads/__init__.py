@@ -6,6 +6,7 @@ from fredfw.workloads.kernels import Gemm, Kernels
 from fredfw.workloads.kinds import TaskKind
 from fredfw.workloads.mesh import DeviceMesh
 from fredfw.workloads.placement import LinearPlacement, MegatronPlacement, NestedPlacement, Placement, SnakePlacement
+from fredfw.workloads.traces import TraceCalls, TraceInfo, TraceWorkload
 from fredfw.workloads.workload import Label, MemoryUse, System, Work, Workload, samples_per_replica
 
 __all__ = [
@@ -24,6 +25,9 @@ __all__ = [
     "System",
     "TaskGraph",
     "TaskKind",
+    "TraceCalls",
+    "TraceInfo",
+    "TraceWorkload",
     "Work",
     "Workload",
     "samples_per_replica",

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fredfw.cli import main
+
+# A format of lines "rank seconds", which begins with a word of its own.
+PLUGIN = '''
+from pathlib import Path
+from typing import ClassVar
+import gzip
+
+from attrs import frozen
+from fredfw import DeviceMesh, GraphBuilder, TraceCalls, TraceInfo, TraceWorkload, hookimpl, units
+
+
+@frozen
+class Lines(TraceWorkload):
+    """Lines of a file."""
+    name: ClassVar[str] = "{name}"
+    traces: tuple[str, ...] = units.option(help="files")
+    broken: bool = units.flag(False, help="whether it answers wrongly")
+
+    @classmethod
+    def recognises(cls, name, head):
+        return head.startswith(b"lines ")
+
+    def mesh(self, system):
+        return DeviceMesh({{"rank": len(self.traces)}})
+
+    def graph(self, system):
+        return GraphBuilder(len(self.traces)).build()
+
+    def info(self):
+        return 7 if self.broken else tuple(map(self.one, self.traces))
+
+    def one(self, path):
+        content = Path(path).read_bytes()
+        if content[:2] == b"\\x1f\\x8b":
+            content = gzip.decompress(content)
+        _, rank, seconds = content.decode().split()
+        calls = (TraceCalls("all-reduce", "all", 2, 3e6, 1e6, 2e6, 0.25),)
+        return TraceInfo(
+            path, int(rank), {{"COMP": 2, "CALL": 2}}, {{"COMP": float(seconds), "CALL": 0.25}}, calls,
+            {{"all": (0, 1)}}, 5, 1, 1e12, 1e9, {{"schema": "7"}}, ("nothing is missing",),
+        )
+
+
+@hookimpl
+def fredfw_workloads():
+    return [Lines]
+'''
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("lines", "others"):
+        Path(f"{name}.py").write_text(PLUGIN.format(name=name), encoding="utf-8")
+    Path("a.0.trace").write_text("lines 0 0.5", encoding="utf-8")
+    Path("a.1.trace").write_bytes(gzip.compress(b"lines 1 1.5"))
+    Path("unknown").write_text("rows 0 0.5", encoding="utf-8")
+    return tmp_path
+
+
+def info(*arguments: str, plugins: tuple[str, ...] = ("lines.py",)) -> Result:
+    before = [part for one in plugins for part in ("--plugin", one)]
+    return CliRunner().invoke(main, [*before, "trace", "info", *arguments])
+
+
+def test_tables_show_what_the_files_hold() -> None:
+    result = info("a.0.trace", "a.1.trace")
+    assert result.exit_code == 0, result.output
+    rows = [line.split() for line in result.output.splitlines()]
+    assert ["a.0.trace", "0", "4", "5", "1", "0.75", "1e+12", "1e+09"] in rows
+    assert ["a.1.trace", "1", "4", "5", "1", "1.75", "1e+12", "1e+09"] in rows
+    assert ["COMP", "4", "2"] in rows
+    assert ["all-reduce", "all", "4", "6e+06", "1e+06", "2e+06", "0.5"] in rows
+    assert ["all", "2", "0,", "1"] in rows
+    assert result.output.endswith("schema: 7\nnothing is missing\n")
+
+
+def test_the_document_has_each_file() -> None:
+    document: dict[str, Any] = json.loads(info("a.1.trace", "--json", "-").stdout)
+    assert (document["format"], document["version"], document["workload"]) == ("fredfw.trace-info", 1, "lines")
+    (file,) = document["files"]
+    assert (file["path"], file["rank"], file["dangling"], file["seconds"]["COMP"]) == ("a.1.trace", 1, 1, 1.5)
+    assert file["calls"][0]["operation"] == "all-reduce"
+    assert file["communicators"] == {"all": [0, 1]}
+
+
+def test_the_format_may_be_given() -> None:
+    assert info("a.0.trace", "--format", "{ name = 'lines', broken = false }").exit_code == 0
+    assert info("a.0.trace", "--format", "others", plugins=("lines.py", "others.py")).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["unknown"], "unknown: is of no format that an installed plugin reads (accepted: --format with one of: "),
+        (["missing"], "missing: cannot be read: No such file or directory"),
+        (["a.0.trace", "--format", "cnn"], "--format: the workload 'cnn' reads no traces"),
+        (["a.0.trace", "--format", "line"], "--format: no workload 'line'; did you mean 'lines'?"),
+        (["a.0.trace", "--format", "{ name = 'lines', brokn = true }"], "--format.brokn: "),
+        (["a.0.trace", "--json", "a.0.trace"], "--json: 'a.0.trace' is also the input"),
+    ],
+)
+def test_bad_input_is_named(arguments: list[str], message: str) -> None:
+    result = info(*arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_a_file_that_several_plugins_read_needs_a_format() -> None:
+    result = info("a.0.trace", plugins=("lines.py", "others.py"))
+    assert result.exit_code == 2
+    assert "a.0.trace: may be of the formats lines, others (accepted: --format with one of: " in result.output
+
+
+def test_a_wrong_answer_names_the_plugin() -> None:
+    result = info("a.0.trace", "--format", "{ name = 'lines', broken = true }")
+    assert result.exit_code == 1
+    assert "Lines.info() of 'lines' returned 7; expected a tuple of fredfw.TraceInfo" in result.output
