@@ -1,0 +1,18 @@
+"""Text workloads of ASTRA-sim 1.0 and SimAI: the workload ``astra-sim-text`` reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fredfw import Workload, hookimpl
+from fredfw_workload_astra_sim_text.workload import AstraSimText
+
+__all__ = ["AstraSimText"]
+
+fredfw_contract = 2
+
+
+@hookimpl
+def fredfw_workloads() -> Sequence[type[Workload]]:
+    """Register the workload."""
+    return [AstraSimText]

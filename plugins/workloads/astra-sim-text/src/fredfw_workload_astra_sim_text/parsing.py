@@ -1,0 +1,187 @@
+"""The text format: a line of keywords, the number of layers, and a line for each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from attrs import frozen
+
+from fredfw import File, Pattern
+from fredfw.errors import InputError
+
+POLICIES = (
+    "DATA",
+    "MODEL",
+    "HYBRID_DATA_MODEL",
+    "HYBRID_MODEL_DATA",
+    "HYBRID_CUSTOMIZED",
+    "HYBRID_TRANSFORMER",
+    "HYBRID_TRANSFORMER_FWD_IN_BCKWD",
+    "HYBRID_DLRM",
+    "HYBRID_DLRM_ENHANCED",
+    "DISTRIBUTED_INFERENCE",
+    "MICRO",
+)
+PATTERNS: Mapping[str, Pattern | None] = {
+    "NONE": None,
+    "ALLREDUCE": Pattern.ALL_REDUCE,
+    "ALLGATHER": Pattern.ALL_GATHER,
+    "REDUCESCATTER": Pattern.REDUCE_SCATTER,
+    "ALLTOALL": Pattern.ALL_TO_ALL,
+}
+SUFFIXES = ("", "_EP", "_DP_EP")
+_COLUMNS = 12
+_DLRM = "HYBRID_DLRM"
+
+
+@frozen
+class Call:
+    """A collective.
+
+    Args:
+        pattern: ``None`` for none.
+        group: Empty, ``EP`` or ``DP_EP``.
+        size: Bytes, as ASTRA-sim counts them.
+    """
+
+    pattern: Pattern | None
+    group: str
+    size: float
+
+
+@frozen
+class Phase:
+    """Computation and what is communicated after it.
+
+    Args:
+        time: As it is in the file.
+        call: The collective.
+    """
+
+    time: float
+    call: Call
+
+
+@frozen
+class Layer:
+    """A line.
+
+    Args:
+        name: Of the layer.
+        forward: The forward pass.
+        inputs: Gradients of its inputs.
+        weights: Gradients of its weights.
+        update: Time after each of its collectives.
+        policy: How this layer is split, for ``HYBRID_CUSTOMIZED``.
+    """
+
+    name: str
+    forward: Phase
+    inputs: Phase
+    weights: Phase
+    update: float
+    policy: str
+
+
+@frozen
+class Text:
+    """A whole file.
+
+    Args:
+        policy: One of ``POLICIES``.
+        values: Numbers of the first line, by keyword.
+        checkpoints: Layers whose inputs are kept.
+        restarts: Layers before whose backward pass the forward pass is done again from the checkpoint before.
+        layers: In order.
+    """
+
+    policy: str
+    values: Mapping[str, int]
+    checkpoints: frozenset[int]
+    restarts: frozenset[int]
+    layers: tuple[Layer, ...]
+
+
+def read(file: File) -> Text:
+    """Return what ``file`` says.
+
+    Raises:
+        InputError: It is of another form; names file, line and what is accepted.
+    """
+    lines = file.text().splitlines()
+    try:
+        return _read(lines)
+    except InputError as error:
+        raise error.at(file=file.path) from None
+
+
+def _read(lines: Sequence[str]) -> Text:
+    words = lines[0].split() if lines else []
+    policy = words[0] if words else ""
+    if policy not in POLICIES:
+        message = f"{policy!r} is not a keyword of parallelism"
+        raise InputError(message, key="line 1", accepted=", ".join(POLICIES))
+    values, lists = _header(policy, words[1:])
+    count = _number(lines[1].strip() if len(lines) > 1 else "", "line 2", "the number of layers")
+    rows = [(number, line.split()) for number, line in enumerate(lines[2:], start=3) if line.strip()]
+    if len(rows) < count or count < 1:
+        message = f"line 2 says {count} layers, and {len(rows)} follow"
+        raise InputError(message, key="line 2", accepted="a line for each layer, one or more")
+    layers = tuple(_layer(words, f"line {number}", policy) for number, words in rows[: int(count)])
+    for name, numbers in lists.items():
+        if outside := [one for one in numbers if not 0 <= one < len(layers)]:
+            message = f"{name}: there is no layer {outside[0]}"
+            raise InputError(message, key="line 1", accepted=f"0 to {len(layers) - 1}")
+    return Text(policy, values, frozenset(lists["checkpoints"]), frozenset(lists["checkpoint_initiates"]), layers)
+
+
+def _header(policy: str, words: Sequence[str]) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """Return numbers and lists of the first line: ``ep: 1``, ``checkpoints: 2 0 4``."""
+    values: dict[str, int] = {}
+    lists: dict[str, tuple[int, ...]] = {"checkpoints": (), "checkpoint_initiates": ()}
+    if policy.startswith(_DLRM) and len(words) == 1:  # without its keyword, as ASTRA-sim 1.0 writes it
+        values["DLRM_LAST_BOTTOM_LAYER"] = int(_number(words[0], "line 1", "the last bottom layer"))
+        return values, lists
+    at = 0
+    while at < len(words):
+        name = words[at].rstrip(":")
+        following = words[at + 1] if at + 1 < len(words) else ""
+        number = int(_number(following, "line 1", f"a number after {words[at]}"))
+        at += 2
+        if name in lists:
+            lists[name] = tuple(int(_number(one, "line 1", "numbers of layers")) for one in words[at : at + number])
+            at += number
+        else:
+            values[name] = number
+    return values, lists
+
+
+def _layer(words: Sequence[str], key: str, policy: str) -> Layer:
+    customized = policy == "HYBRID_CUSTOMIZED"
+    columns = _COLUMNS + customized
+    if len(words) < columns:
+        accepted = f"{columns}: name, -1, then time, collective and bytes of three phases, and the time of the update"
+        raise InputError(f"has {len(words)} columns", key=key, accepted=accepted)
+    forward, inputs, weights = (
+        Phase(_number(words[at], key, "a time"), _call(words[at + 1], words[at + 2], key)) for at in (2, 5, 8)
+    )
+    own = words[_COLUMNS] if customized else policy
+    if own not in POLICIES:
+        raise InputError(f"{own!r} is not a keyword of parallelism", key=key, accepted=", ".join(POLICIES))
+    return Layer(words[0], forward, inputs, weights, _number(words[11], key, "a time"), own)
+
+
+def _call(text: str, size: str, key: str) -> Call:
+    name, _, group = text.partition("_")
+    if name not in PATTERNS or f"_{group}".rstrip("_") not in SUFFIXES:
+        accepted = f"{', '.join(PATTERNS)}, also with _EP or _DP_EP"
+        raise InputError(f"{text!r} is not a collective", key=key, accepted=accepted)
+    number = _number(size, key, "bytes")
+    return Call(PATTERNS[name] if number else None, group, number)
+
+
+def _number(text: str, key: str, what: str) -> float:
+    if re.fullmatch(r"\d+(\.\d+)?([eE]\+?\d{1,2})?", text) is None:
+        raise InputError(f"{text!r} is not a number", key=key, accepted=f"{what}, not negative")
+    return float(text)

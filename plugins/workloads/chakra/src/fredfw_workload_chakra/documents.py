@@ -1,0 +1,205 @@
+"""Traces as JSON: that of ASTRA-sim's feeder, that of ``chakra_jsonizer``, and that of STAGE."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fredfw.errors import InputError
+from fredfw_workload_chakra.trace import DIMENSIONS, GROUP, NUMBERS, Collective, Node, NodeType, Trace, Value
+
+ACCEPTED = "JSON of ASTRA-sim's feeder (workload_graph), of chakra_jsonizer or of STAGE (nodes), or a file .et"
+_MOST = 2**64
+_HOST = (
+    "is a host trace of PyTorch, which has neither the kernels of the GPU nor sizes of collectives; convert it with "
+    "chakra_trace_link and chakra_converter, or use the profiler's trace of the same run with the workload kineto"
+)
+
+
+def read(text: str) -> Trace:
+    """Return the trace in ``text``.
+
+    Raises:
+        InputError: It is not JSON, or not of a known form; gives the place.
+    """
+    documents = _documents(text)
+    first = documents[0]
+    if "workload_graph" in first:
+        facts = {name: value for name, value in first.items() if isinstance(value, str | int | float)}
+        return Trace.of(_each(first, "workload_graph", _feeder), facts)
+    if "nodes" in first:
+        nodes = first["nodes"]
+        if isinstance(nodes, list) and any(isinstance(one, Mapping) and "attrs" in one for one in nodes):
+            raise InputError(_HOST, accepted=ACCEPTED)
+        return Trace.of(_each(first, "nodes", _stage), {})
+    if "traceEvents" in first:
+        raise InputError("is a trace of PyTorch's profiler, which the workload kineto reads", accepted=ACCEPTED)
+    metadata = {} if "type" in first or "id" in first else first
+    said = _attributes(metadata, "the first object")
+    if isinstance(metadata.get("version"), str):
+        said["version"] = metadata["version"]
+    rest = documents[1:] if metadata else documents
+    return Trace.of([_jsonized(one, f"object {place}") for place, one in enumerate(rest)], said)
+
+
+def _documents(text: str) -> list[dict[str, Any]]:
+    """Return the JSON objects that follow each other."""
+    decoder = json.JSONDecoder()
+    found: list[dict[str, Any]] = []
+    at = _skip(text, 0)
+    while at < len(text):
+        try:
+            one, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            place = getattr(error, "pos", at)
+            message = f"is not JSON at offset {place}: {getattr(error, 'msg', 'nested too deeply')}"
+            raise InputError(message, accepted=ACCEPTED) from None
+        if not isinstance(one, dict):
+            raise InputError(f"has {type(one).__name__} at offset {at}, not an object", accepted=ACCEPTED)
+        found.append(one)
+        at = _skip(text, end)
+    return found
+
+
+def _skip(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+def _each(document: Mapping[str, Any], key: str, convert: Any) -> list[Node]:
+    nodes = document[key]
+    if not isinstance(nodes, list):
+        raise InputError("is not a list", key=key, accepted="nodes")
+    found = []
+    for place, one in enumerate(nodes):
+        where = f"{key}[{place}]"
+        if not isinstance(one, Mapping):
+            raise InputError(f"{one!r} is not a node", key=where, accepted="an object")
+        found.append(convert(one, where))
+    return found
+
+
+def _feeder(node: Mapping[str, Any], where: str) -> Node:
+    """Return a node as ASTRA-sim's feeder has it; a type is a number, a duration is ``runtime``."""
+    return Node(
+        id=_whole(node, "Id", where),
+        name=str(node.get("Name", "")),
+        type=_whole(node, "NodeType", where),
+        data=_ids(node, "data_deps", where),
+        control=_ids(node, "ctrlDeps", where),
+        micros=_whole(node, "runtime", where, 0),
+        attributes=_known(node, where),
+        inputs="",
+    )
+
+
+def _stage(node: Mapping[str, Any], where: str) -> Node:
+    """Return a node as STAGE has it; types have names such as ``comp_node`` and ``COMP_NODE``."""
+    return Node(
+        id=_whole(node, "id", where),
+        name=str(node.get("name", "")),
+        type=_named(NodeType, node.get("node_type"), f"{where}.node_type", _NODE_ENDING),
+        data=_ids(node, "data_deps", where),
+        control=_ids(node, "ctrl_deps", where),
+        micros=_whole(node, "duration_micros", where, 0),
+        attributes=_known({**node, GROUP: node.get("comm_group", node.get(GROUP))}, where),
+    )
+
+
+def _jsonized(node: Mapping[str, Any], where: str) -> Node:
+    """Return a node as Protocol Buffers write it in JSON: 64-bit numbers are texts, and what is 0 is left out."""
+    inputs = node.get("inputs")
+    return Node(
+        id=_whole(node, "id", where, 0),
+        name=str(node.get("name", "")),
+        type=_named(NodeType, node.get("type", 0), f"{where}.type", _NODE_ENDING),
+        data=_ids(node, "dataDeps", where),
+        control=_ids(node, "ctrlDeps", where),
+        micros=_whole(node, "durationMicros", where, 0),
+        attributes=_attributes(node, where),
+        inputs=str(inputs.get("values", "")) if isinstance(inputs, Mapping) else "",
+    )
+
+
+def _attributes(node: Mapping[str, Any], where: str) -> dict[str, Value]:
+    """Return the attributes of a node as Protocol Buffers write them, ``{"name": ..., "int64Val": "1"}``."""
+    found: dict[str, Value] = {}
+    listed = node.get("attr", [])
+    for place, one in enumerate(listed if isinstance(listed, list) else [listed]):
+        key = f"{where}.attr[{place}]"
+        if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
+            raise InputError(f"{one!r} is not an attribute", key=key, accepted="an object with a name")
+        name = one["name"]
+        for slot, value in one.items():
+            if slot.endswith("List") and name == DIMENSIONS and isinstance(value, Mapping):
+                found[name] = tuple(map(bool, value.get("values", [])))
+            elif slot in ("stringVal", "bytesVal"):
+                found[name] = str(value)
+            elif slot.endswith("Val"):
+                found[name] = _number(value, key)
+    return found
+
+
+def _known(node: Mapping[str, Any], where: str) -> dict[str, Value]:
+    """Return the attributes that are keys of a node themselves."""
+    found: dict[str, Value] = {}
+    for name in NUMBERS:
+        value = node.get(name)
+        if value is None:
+            continue
+        key = f"{where}.{name}"
+        if name == "comm_type" and isinstance(value, str) and not value.isdecimal():
+            found[name] = _named(Collective, value, key, "")
+        else:
+            found[name] = _number(value, key)
+    if node.get(GROUP) is not None:
+        found[GROUP] = str(node[GROUP])
+    if isinstance(node.get(DIMENSIONS), list):
+        found[DIMENSIONS] = tuple(map(bool, node[DIMENSIONS]))
+    return found
+
+
+def _number(value: object, key: str) -> bool | int | float:
+    for kind in (int, float):
+        try:
+            number = value if isinstance(value, bool | int | float) else kind(str(value))
+        except ValueError:
+            continue
+        if abs(number) <= _MOST:
+            return number
+    raise InputError(f"{value!r} is not a number", key=key, accepted="a number of at most 2^64")
+
+
+def _whole(node: Mapping[str, Any], name: str, where: str, default: int | None = None) -> int:
+    value = node.get(name, default)
+    if value is None:
+        raise InputError("is missing", key=f"{where}.{name}", accepted="a whole number")
+    return _integer(value, f"{where}.{name}")
+
+
+def _integer(value: object, key: str) -> int:
+    number = _number(value, key)
+    if not -(2**63) <= number < 2**63 or number != int(number):
+        raise InputError(f"{value!r} is not a whole number", key=key, accepted="a whole number")
+    return int(number)
+
+
+def _ids(node: Mapping[str, Any], name: str, where: str) -> list[int]:
+    listed = node.get(name) or []
+    values: Sequence[Any] = listed if isinstance(listed, list) else [listed]
+    return [_integer(one, f"{where}.{name}[{place}]") for place, one in enumerate(values)]
+
+
+_NODE_ENDING = "_NODE"
+
+
+def _named(kind: type[NodeType] | type[Collective], value: object, key: str, ending: str) -> int:
+    """Return the number of a type that is given by its name, or by the number itself."""
+    name = str(value).upper().removesuffix(ending)
+    if name in kind.__members__:
+        return int(kind[name])
+    if isinstance(value, int):
+        return value
+    raise InputError(f"{value!r} is not known", key=key, accepted=", ".join(kind.__members__))

@@ -1,0 +1,206 @@
+"""The exporter ``chakra``: the task graph of a run as execution traces, one file per rank, that ASTRA-sim runs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+from attrs import define, evolve, field, frozen
+
+from fredfw import Exporter, Pattern, RunResult, TaskGraph, TaskKind, Timeline, units
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.typing import FloatArray
+from fredfw_workload_chakra import et
+from fredfw_workload_chakra.trace import GROUP, SECONDS, Collective, Node, NodeType, Value
+
+COLLECTIVES: Mapping[Pattern, Collective] = {
+    Pattern.ALL_REDUCE: Collective.ALL_REDUCE,
+    Pattern.REDUCE: Collective.REDUCE,
+    Pattern.ALL_GATHER: Collective.ALL_GATHER,
+    Pattern.GATHER: Collective.GATHER,
+    Pattern.SCATTER: Collective.SCATTER,
+    Pattern.BROADCAST: Collective.BROADCAST,
+    Pattern.ALL_TO_ALL: Collective.ALL_TO_ALL,
+    Pattern.REDUCE_SCATTER: Collective.REDUCE_SCATTER,
+}
+_SHARDS = (Pattern.ALL_GATHER, Pattern.GATHER)  # whose comm_size is what one rank has
+
+
+def _check_prefix(_instance: object, _attribute: object, value: object) -> None:
+    if not isinstance(value, str) or not value or set(value) & set("/\\\0*"):
+        raise InputError(f"{value!r} cannot begin a name", key="prefix", accepted="the beginning of the files' names")
+
+
+@frozen
+class ChakraExporter(Exporter):
+    """Chakra execution traces of one run: ``PREFIX.RANK.et`` for each rank, and ``comm_groups.json``.
+
+    Computations have ``num_ops`` and ``tensor_size``, and the time that they took as ``duration_micros``; where whole
+    microseconds do not say it, the attribute ``fredfw_seconds`` does, which the workload ``chakra`` reads. Messages
+    become ``COMM_SEND`` and ``COMM_RECV`` with tags. A transfer to several receivers becomes a ``BROADCAST`` from the
+    first rank of a communicator, which waits for its receivers, too; ASTRA-sim gives it the time that it took.
+
+    Chakra cannot say what I/O controllers load and store, nor an all-to-all of different sizes; such runs are refused.
+    Repetitions are written out. Sizes are whole bytes.
+    """
+
+    name: ClassVar[str] = "chakra"
+    takes: ClassVar[tuple[str, ...]] = ("run",)
+    directory: ClassVar[bool] = True
+
+    prefix: str = units.option("trace", validator=_check_prefix, help="beginning of the files' names")
+    compress: bool = units.flag(False, help="whether files are compressed by gzip, as ASTRA-sim reads them, too")
+
+    def export(self, result: RunResult) -> dict[str, str | bytes]:
+        """See ``Exporter.export``."""
+        graph = _timed(result.timeline)
+        writer = _Writer(graph)
+        for task in range(len(graph)):
+            writer.add(task)
+        ending = ".et.gz" if self.compress else ".et"
+        files: dict[str, str | bytes] = {}
+        for rank, nodes in enumerate(writer.nodes):
+            content = et.write(nodes, {"schema": "fredfw"})
+            files[f"{self.prefix}.{rank}{ending}"] = gzip.compress(content, mtime=0) if self.compress else content
+        named = {name: list(members) for members, name in writer.groups.items()}
+        files["comm_groups.json"] = json.dumps(named) + "\n"
+        return files
+
+
+def _timed(timeline: Timeline) -> TaskGraph:
+    """Return the tasks of a run, repetitions written out; ``seconds`` is how long each took once."""
+    graph = timeline.graph
+    taken: FloatArray = np.zeros(len(graph))
+    np.maximum.at(taken, timeline.task, timeline.end - timeline.start)
+    return evolve(graph, seconds=taken / graph.repeats).expanded()
+
+
+@define
+class _Writer:
+    """Makes the nodes of each rank, task by task.
+
+    Args:
+        graph: The tasks.
+        nodes: Those of each rank, which are numbered from 0.
+        groups: Names of communicators by their ranks in order.
+    """
+
+    graph: TaskGraph
+    nodes: list[list[Node]] = field(init=False)
+    groups: dict[tuple[int, ...], str] = field(factory=dict, init=False)
+    _after: list[dict[int, list[int]]] = field(factory=list, init=False)  # of each task, by rank: nodes to wait for
+    _tags: Counter[tuple[int, int]] = field(factory=Counter, init=False)
+    _tag_of: dict[int, int] = field(factory=dict, init=False)  # of each send
+
+    def __attrs_post_init__(self) -> None:
+        self.nodes = [[] for _ in range(self.graph.ranks)]
+
+    def add(self, task: int) -> None:
+        """Add the nodes of ``task``.
+
+        Raises:
+            UnsupportedError: Chakra cannot say what it does.
+        """
+        graph, kind = self.graph, int(self.graph.kinds[task])
+        self._after.append({})
+        table = graph.tables[graph.members[task]]
+        if kind == TaskKind.COMPUTE:
+            attributes = self._computation(task)
+            for rank in np.ravel(table).tolist():
+                self._node(task, rank, NodeType.COMP, attributes)
+        elif kind == TaskKind.COLLECTIVE:
+            for group in np.atleast_2d(table).tolist():
+                root = int(graph.roots[task])
+                self._collective(task, [group[root], *group[:root], *group[root + 1 :]] if root else group)
+        elif kind == TaskKind.TRANSFER:
+            for group in table.tolist():
+                self._transfer(task, group)
+        elif kind == TaskKind.SEND:
+            source, destination = int(table[0]), int(graph.tables[graph.members[graph.partners[task]]][0])
+            self._tag_of[task] = self._send(task, source, destination)
+        elif kind == TaskKind.RECEIVE:
+            send = int(graph.partners[task])
+            source, destination = int(graph.tables[graph.members[send]][0]), int(table[0])
+            self._receive(task, source, destination, self._tag_of[send], self._before(task, destination))
+        else:
+            raise self._unsupported(task, "is a stream of an I/O controller")
+
+    def _unsupported(self, task: int, what: str) -> UnsupportedError:
+        message = f"task {self.graph.names[task]!r} {what}, which Chakra cannot say"
+        return UnsupportedError(message, accepted="runs of computations, collectives and messages")
+
+    def _computation(self, task: int) -> dict[str, Value]:
+        return {
+            "is_cpu_op": False,
+            "num_ops": round(float(self.graph.flops[task])),
+            "tensor_size": round(float(self.graph.bytes[task])),
+        }
+
+    def _collective(self, task: int, group: Sequence[int]) -> None:
+        pattern = self.graph.patterns[task]
+        if self.graph.splits[task] >= 0:
+            raise self._unsupported(task, "is an all-to-all of different sizes")
+        assert pattern is not None  # every collective has one
+        size = float(self.graph.bytes[task])
+        attributes: dict[str, Value] = {
+            "is_cpu_op": False,
+            "comm_type": int(COLLECTIVES[pattern]) if size else int(Collective.BARRIER),
+            "comm_size": round(size / len(group) if pattern in _SHARDS else size),
+            **self._named(group),
+        }
+        for rank in group:
+            self._node(task, rank, NodeType.COMM_COLL, attributes)
+
+    def _named(self, group: Sequence[int]) -> dict[str, Value]:
+        """Return the attribute that names a communicator; all ranks need none, and 0 would mean all."""
+        members = tuple(group)
+        if members == tuple(range(self.graph.ranks)):
+            return {}
+        return {GROUP: self.groups.setdefault(members, str(len(self.groups) + 1))}
+
+    def _transfer(self, task: int, group: Sequence[int]) -> None:
+        if len(group) == 2:
+            source, destination = group
+            # It starts when the sender is ready, whatever the receiver does.
+            self._receive(task, source, destination, self._send(task, source, destination), ())
+        elif len(group) > 2:
+            self._collective(task, group)
+
+    def _send(self, task: int, source: int, destination: int) -> int:
+        tag = self._tags[source, destination]
+        self._tags[source, destination] += 1
+        self._node(task, source, NodeType.COMM_SEND, self._message(task, source, destination, tag))
+        return tag
+
+    def _receive(self, task: int, source: int, destination: int, tag: int, before: Sequence[int]) -> None:
+        attributes = self._message(task, source, destination, tag)
+        self._node(task, destination, NodeType.COMM_RECV, attributes, before)
+
+    def _message(self, task: int, source: int, destination: int, tag: int) -> dict[str, Value]:
+        size = round(float(self.graph.bytes[task]))
+        return {"is_cpu_op": False, "comm_src": source, "comm_dst": destination, "comm_tag": tag, "comm_size": size}
+
+    def _node(
+        self,
+        task: int,
+        rank: int,
+        kind: NodeType,
+        attributes: Mapping[str, Value],
+        before: Sequence[int] | None = None,
+    ) -> None:
+        seconds = float(self.graph.seconds[task])
+        micros = round(seconds * 1e6)
+        if kind == NodeType.COMP and micros * 1e-6 != seconds:
+            attributes = {**attributes, SECONDS: seconds}
+        number = len(self.nodes[rank])
+        waits = self._before(task, rank) if before is None else before
+        self.nodes[rank].append(Node(number, self.graph.names[task], kind, waits, (), micros, attributes))
+        self._after[task].setdefault(rank, []).append(number)
+
+    def _before(self, task: int, rank: int) -> list[int]:
+        """Return the nodes of ``rank`` that its part in ``task`` waits for."""
+        return sorted({node for one in self.graph.after(task).tolist() for node in self._after[one].get(rank, ())})

@@ -1,0 +1,326 @@
+"""The traces of all ranks become one task graph, as ASTRA-sim would run them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import compress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import define, field, frozen
+from numpy.typing import NDArray
+
+from fredfw import Pattern, TaskGraph, TaskKind
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw_workload_chakra import communicators, reading
+from fredfw_workload_chakra.communicators import Communicators
+from fredfw_workload_chakra.trace import PATTERNS, Collective, NodeType, Trace, offsets
+
+if TYPE_CHECKING:
+    from fredfw_workload_chakra.workload import Chakra
+
+_PATTERNS = tuple(Pattern)
+LABELS = ("compute", *map(str, _PATTERNS))
+_SHARDS = (Collective.ALL_GATHER, Collective.GATHER)  # whose comm_size is what one rank has
+_MOST = 2**32
+
+
+@frozen
+class Loaded:
+    """What was read.
+
+    Args:
+        graph: One iteration.
+        notes: What a reader must know.
+    """
+
+    graph: TaskGraph
+    notes: tuple[str, ...]
+
+
+@define
+class _Ranks:
+    """The columns of all ranks, one after the other."""
+
+    parts: list[dict[str, NDArray[Any]]] = field(factory=list)
+    names: list[str] = field(factory=list)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a column of all nodes."""
+        return np.concatenate([one[name] for one in self.parts])
+
+
+def load(workload: Chakra) -> Loaded:
+    """Read all traces of ``workload``.
+
+    Raises:
+        InputError: One cannot be read, ranks are missing, or nodes cannot be what they are.
+    """
+    files = reading.by_rank(workload.traces.files)
+    groups = Communicators(len(files), communicators.listed(workload.comm_groups), workload.dimensions)
+    ranks = _Ranks()
+    counts = _Counts()
+    first = 0
+    for rank, file in enumerate(files):
+        trace = reading.read(file)
+        try:
+            part, names = _columns(trace, rank, groups, workload, counts)
+        except InputError as error:
+            raise error.at(file=file.path) from None
+        part["dependencies"] += first
+        first += len(trace)
+        ranks.parts.append(part)
+        ranks.names += names
+    label = ranks.column("label")
+    used = np.bincount(label, minlength=len(LABELS)) > 0
+    graph = TaskGraph.from_columns(
+        len(files),
+        rank=np.repeat(np.arange(len(files)), [len(one["kind"]) for one in ranks.parts]),
+        kind=ranks.column("kind"),
+        dependency_offsets=offsets(ranks.column("counts")),
+        dependencies=ranks.column("dependencies"),
+        seconds=ranks.column("seconds"),
+        flops=ranks.column("flops"),
+        bytes=ranks.column("bytes"),
+        label=(np.cumsum(used) - 1)[label],
+        label_names=list(compress(LABELS, used.tolist())),
+        pattern=ranks.column("pattern"),
+        communicator=ranks.column("communicator"),
+        communicators=groups.members,
+        peer=ranks.column("peer"),
+        tag=ranks.column("tag"),
+        names=ranks.names,
+    )
+    return Loaded(graph, tuple(counts.notes(workload)))
+
+
+@define
+class _Counts:
+    """What is said of all traces together."""
+
+    dangling: int = 0
+    untimed: int = 0
+    computations: int = 0
+    operations: float = 0.0
+    seconds: float = 0.0
+    broadcasts: int = 0
+    memory: int = 0
+
+    def notes(self, workload: Chakra) -> Iterator[str]:
+        """Yield it."""
+        if self.dangling:
+            yield f"{self.dangling} dependencies on nodes that the traces do not have are left out"
+        if workload.mode == "replay" and self.computations and not self.seconds and self.operations:
+            yield 'all computations take 0 s in the traces; mode = "roofline" takes their FLOPs and bytes'
+        if self.untimed:
+            yield f"{self.untimed} computations without num_ops or tensor_size take the duration in the traces"
+        if self.broadcasts:
+            yield f"{self.broadcasts} broadcasts are simulated from the first rank; ASTRA-sim replays their duration"
+        if self.memory:
+            yield f"{self.memory} loads and stores of remote memory are computations; they do not wait for each other"
+
+
+def _columns(
+    trace: Trace, rank: int, groups: Communicators, workload: Chakra, counts: _Counts
+) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """Return the nodes of a rank in the order in which they are issued; dependencies are places in it."""
+    _check_types(trace)
+    sends, receives = _are(trace, NodeType.COMM_SEND), _are(trace, NodeType.COMM_RECV)
+    calls = _are(trace, NodeType.COMM_COLL)
+    kind = np.full(len(trace), int(TaskKind.COMPUTE))
+    kind[sends], kind[receives], kind[calls] = TaskKind.SEND, TaskKind.RECEIVE, TaskKind.COLLECTIVE
+    pattern, communicator, factor = _calls(trace, np.flatnonzero(calls), rank, groups)
+    size = trace.number("comm_size", 0.0) * factor
+    computes = trace.types == NodeType.COMP
+    flops = np.where(computes, trace.number("num_ops", 0.0), 0.0)
+    moved = np.where(computes, trace.number("tensor_size", 0.0), 0.0)
+    messages = sends | receives
+    label = np.where(calls, pattern + 1, np.where(messages, 1 + _PATTERNS.index(Pattern.POINT_TO_POINT), 0))
+    peer = _peers(trace, sends, receives, rank)
+    tag = np.zeros(len(trace), dtype=np.intp)
+    tag[messages] = _whole(trace, "comm_tag", np.flatnonzero(messages))
+    order, before, owners = _order(trace, workload.control_dependencies, counts)
+    counts.broadcasts += int((pattern[calls] == _PATTERNS.index(Pattern.BROADCAST)).sum())
+    place = np.empty(len(trace), dtype=np.intp)
+    place[order] = np.arange(len(trace))
+    by_owner = np.argsort(place[owners], kind="stable")
+    columns = {
+        "kind": kind,
+        "counts": np.bincount(owners, minlength=len(trace)),
+        "seconds": _seconds(trace, calls | messages, workload, counts),
+        "flops": flops,
+        "bytes": np.where(calls | messages, size, moved),
+        "label": label,
+        "pattern": pattern,
+        "communicator": communicator,
+        "peer": peer,
+        "tag": tag,
+    }
+    sorted_columns = {name: values[order] for name, values in columns.items()}
+    names = [trace.names[one] for one in order.tolist()]
+    return {**sorted_columns, "dependencies": place[before][by_owner]}, names
+
+
+def _are(trace: Trace, kind: NodeType) -> BoolArray:
+    """Return ``(N,)`` whether nodes communicate so; what the CPU does beside it only takes its time."""
+    found: BoolArray = (trace.types == kind) & ~trace.on_cpu
+    return found
+
+
+def _node(trace: Trace, index: int) -> str:
+    """Return a node as the key of an error."""
+    return f"node {trace.ids[index]} ({trace.names[index]})"
+
+
+def _check_types(trace: Trace) -> None:
+    wrong = trace.types > max(NodeType)
+    if wrong.any():
+        index = int(wrong.argmax())
+        accepted = ", ".join(f"{one.value} ({one.name})" for one in NodeType)
+        raise InputError(f"is of type {trace.types[index]}", key=_node(trace, index), accepted=accepted)
+
+
+def _need(trace: Trace, name: str, which: IntArray) -> FloatArray:
+    """Return the values of an attribute of some nodes; raises ``InputError`` where one has none."""
+    values: FloatArray = trace.numbers[name][which]
+    missing = np.isnan(values)
+    if missing.any():
+        index = int(which[missing.argmax()])
+        raise InputError(f"has no {name}", key=_node(trace, index), accepted=f"a {name}, as every such node has")
+    return values
+
+
+def _whole(trace: Trace, name: str, which: IntArray) -> IntArray:
+    """Return the values of an attribute of some nodes, 0 where one has none; raises ``InputError`` for fractions."""
+    values = trace.number(name, 0.0)[which]
+    wrong = (values != np.floor(values)) | (np.abs(values) > _MOST)
+    if wrong.any():
+        index = int(which[wrong.argmax()])
+        message = f"has {name} {values[wrong.argmax()]:g}"
+        raise InputError(message, key=_node(trace, index), accepted="a whole number of 32 bits")
+    whole: IntArray = values.astype(np.intp)
+    return whole
+
+
+def _calls(trace: Trace, which: IntArray, rank: int, groups: Communicators) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the pattern and the communicator of the collectives ``which``, and what their size is multiplied by."""
+    count = len(trace)
+    pattern, communicator, factor = np.full(count, -1), np.full(count, -1), np.ones(count)
+    types = _need(trace, "comm_type", which)
+    unknown = ~np.isin(types, [int(one) for one in Collective])
+    if unknown.any():
+        index = int(which[unknown.argmax()])
+        accepted = ", ".join(f"{one.value} ({one.name})" for one in Collective)
+        raise InputError(f"has comm_type {types[unknown.argmax()]:g}", key=_node(trace, index), accepted=accepted)
+    types = types.astype(np.intp)
+    _need(trace, "comm_size", which[types != Collective.BARRIER])
+    table = np.array([_PATTERNS.index(PATTERNS[one]) for one in Collective])
+    pattern[which] = table[types]
+    own = communicators.within(trace)
+    numbers: dict[tuple[int, tuple[bool, ...] | None], int] = {}
+    for index, group in zip(which.tolist(), trace.groups[which].tolist(), strict=True):
+        key = group, trace.dimensions.get(index)
+        if key not in numbers:
+            name = trace.group_names[group] if group >= 0 else ""
+            try:
+                numbers[key] = groups.number(name, rank, key[1], own)
+            except InputError as error:
+                raise error if error.key else error.at(key=_node(trace, index)) from None
+        communicator[index] = numbers[key]
+    sizes = np.array([len(one) for one in groups.members])
+    shards = which[np.isin(types, _SHARDS)]
+    factor[shards] = sizes[communicator[shards]]
+    factor[which[types == Collective.BARRIER]] = 0.0
+    return pattern, communicator, factor
+
+
+def _peers(trace: Trace, sends: BoolArray, receives: BoolArray, rank: int) -> IntArray:
+    """Return the rank at the other end of each message, -1 for other nodes."""
+    peer = np.full(len(trace), -1)
+    for which, own, other in (
+        (np.flatnonzero(sends), "comm_src", "comm_dst"),
+        (np.flatnonzero(receives), "comm_dst", "comm_src"),
+    ):
+        _need(trace, other, which)
+        peer[which] = _whole(trace, other, which)
+        _need(trace, "comm_size", which)
+        mine = trace.number(own, rank)[which]
+        if (mine != rank).any():
+            index = int(which[(mine != rank).argmax()])
+            message = f"has {own} {mine[(mine != rank).argmax()]:g} in the trace of rank {rank}"
+            raise InputError(message, key=_node(trace, index), accepted=f"{rank}, or none")
+    return peer
+
+
+def _seconds(trace: Trace, communicates: BoolArray, workload: Chakra, counts: _Counts) -> FloatArray:
+    """Return the duration of each computation, NaN where FLOPs and bytes decide it; 0 for what does nothing."""
+    seconds = np.where(np.isin(trace.types, (NodeType.INVALID, NodeType.METADATA)), 0.0, trace.seconds)
+    computes = (trace.types == NodeType.COMP) & ~trace.on_cpu
+    counts.computations += int(computes.sum())
+    counts.operations += float(np.nansum(trace.numbers["num_ops"][computes]))
+    counts.seconds += float(seconds[computes].sum())
+    if workload.mode == "roofline":
+        operations, moved = trace.numbers["num_ops"], trace.numbers["tensor_size"]
+        told = computes & ~np.isnan(operations) & ~np.isnan(moved)
+        counts.untimed += int((computes & ~told).sum())
+        seconds = np.where(told, np.where(moved == 0, 0.0, np.nan), seconds)
+    memory = np.flatnonzero(np.isin(trace.types, (NodeType.MEM_LOAD, NodeType.MEM_STORE)) & ~trace.on_cpu)
+    counts.memory += len(memory)
+    if len(memory) and workload.remote_memory_bandwidth is None:
+        message = "is a load or store of remote memory, whose bandwidth is not given"
+        raise UnsupportedError(message, key=_node(trace, int(memory[0])), accepted="remote_memory_bandwidth")
+    if len(memory):
+        bandwidth, latency = workload.remote_memory_bandwidth, workload.remote_memory_latency
+        assert bandwidth is not None
+        seconds[memory] = latency + _need(trace, "tensor_size", memory) / bandwidth
+    seconds[communicates] = np.nan
+    return seconds
+
+
+def _order(trace: Trace, control: bool, counts: _Counts) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the nodes in the order in which ASTRA-sim issues them, and which node is before which.
+
+    Among those that are ready, the one with the lowest id comes first. Without ``control``, data alone count.
+
+    Raises:
+        InputError: Two nodes have the same id.
+    """
+    by_id = np.argsort(trace.ids, kind="stable")
+    ids = trace.ids[by_id]
+    same = np.flatnonzero(ids[1:] == ids[:-1])
+    if len(same):
+        index = int(by_id[same[0] + 1])
+        raise InputError("has the id of another node", key=_node(trace, index), accepted="different ids")
+    owners = np.repeat(np.arange(len(trace)), np.diff(trace.dependency_offsets))
+    wanted = trace.dependencies
+    if not control:
+        wanted, owners = wanted[~trace.control], owners[~trace.control]
+    places = np.minimum(np.searchsorted(ids, wanted), max(len(ids) - 1, 0))
+    found = ids[places] == wanted if len(ids) else np.zeros(0, dtype=bool)
+    counts.dangling += int((~found).sum())
+    before, owners = by_id[places[found]], owners[found]
+    if (trace.ids[before] < trace.ids[owners]).all():
+        return by_id, before, owners
+    return _topological(trace.ids, before, owners), before, owners
+
+
+def _topological(ids: IntArray, before: IntArray, owners: IntArray) -> IntArray:
+    """Return nodes in an order in which each comes after what it depends on; those in a cycle come last, by id."""
+    missing = np.bincount(owners, minlength=len(ids)).tolist()
+    by_first = np.argsort(before, kind="stable")
+    dependents: Sequence[int] = owners[by_first].tolist()
+    begins: Sequence[int] = offsets(np.bincount(before, minlength=len(ids))).tolist()
+    key: Sequence[int] = ids.tolist()
+    ready = sorted((key[node], node) for node, count in enumerate(missing) if not count)
+    order: list[int] = []
+    while ready:
+        node = heappop(ready)[1]
+        order.append(node)
+        for other in dependents[begins[node] : begins[node + 1]]:
+            missing[other] -= 1
+            if not missing[other]:
+                heappush(ready, (key[other], other))
+    stuck = sorted((key[node], node) for node, count in enumerate(missing) if count)
+    return np.array([*order, *(node for _, node in stuck)], dtype=np.intp)

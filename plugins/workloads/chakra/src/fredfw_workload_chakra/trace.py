@@ -1,0 +1,225 @@
+"""The trace of one rank in columns, and nodes one by one: what all files are read into and written from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import Pattern
+from fredfw.typing import BoolArray, FloatArray, IntArray
+
+Value: TypeAlias = "bool | int | float | str | tuple[bool, ...]"
+
+
+class NodeType(IntEnum):
+    """What a node does."""
+
+    INVALID = 0
+    METADATA = 1
+    MEM_LOAD = 2
+    MEM_STORE = 3
+    COMP = 4
+    COMM_SEND = 5
+    COMM_RECV = 6
+    COMM_COLL = 7
+
+
+class Collective(IntEnum):
+    """What a collective does."""
+
+    ALL_REDUCE = 0
+    REDUCE = 1
+    ALL_GATHER = 2
+    GATHER = 3
+    SCATTER = 4
+    BROADCAST = 5
+    ALL_TO_ALL = 6
+    REDUCE_SCATTER = 7
+    REDUCE_SCATTER_BLOCK = 8
+    BARRIER = 9
+
+
+PATTERNS: Mapping[Collective, Pattern] = {
+    Collective.ALL_REDUCE: Pattern.ALL_REDUCE,
+    Collective.REDUCE: Pattern.REDUCE,
+    Collective.ALL_GATHER: Pattern.ALL_GATHER,
+    Collective.GATHER: Pattern.GATHER,
+    Collective.SCATTER: Pattern.SCATTER,
+    Collective.BROADCAST: Pattern.BROADCAST,
+    Collective.ALL_TO_ALL: Pattern.ALL_TO_ALL,
+    Collective.REDUCE_SCATTER: Pattern.REDUCE_SCATTER,
+    Collective.REDUCE_SCATTER_BLOCK: Pattern.REDUCE_SCATTER,
+    Collective.BARRIER: Pattern.ALL_REDUCE,
+}
+"""What is simulated for each; a barrier is an all-reduce of nothing."""
+
+SECONDS = "fredfw_seconds"
+"""An attribute of ours: the duration in seconds, where whole microseconds do not say it."""
+GROUP = "pg_name"
+DIMENSIONS = "involved_dim"
+NUMBERS = (
+    "is_cpu_op",
+    "num_ops",
+    "tensor_size",
+    "comm_type",
+    "comm_size",
+    "comm_src",
+    "comm_dst",
+    "comm_tag",
+    SECONDS,
+)
+"""Attributes that are numbers, in any slot."""
+
+
+class Node(NamedTuple):
+    """One node, as the schema has it.
+
+    Args:
+        id: Different from that of all others of the rank.
+        name: For people.
+        type: What it does.
+        data: Nodes that it depends on.
+        control: Likewise.
+        micros: Duration in whole microseconds.
+        attributes: Values by name.
+        inputs: What a ``METADATA`` node says.
+    """
+
+    id: int
+    name: str
+    type: int
+    data: Sequence[int] = ()
+    control: Sequence[int] = ()
+    micros: int = 0
+    attributes: Mapping[str, Value] = {}
+    inputs: str = ""
+
+
+@frozen(eq=False)
+class Trace:
+    """The ``N`` nodes of one rank, in the order of the file.
+
+    Args:
+        ids: ``(N,)`` different from each other in a good file.
+        names: ``(N,)``.
+        types: ``(N,)`` of ``NodeType``.
+        micros: ``(N,)`` duration in microseconds, 0 where there is none.
+        dependency_offsets: ``(N + 1,)``.
+        dependencies: ``(E,)`` ids of the nodes that each depends on, data and control.
+        control: ``(E,)`` which of these are control dependencies.
+        numbers: ``(N,)`` values of each of ``NUMBERS``, NaN where a node has none.
+        groups: ``(N,)`` index into ``group_names``, -1 where a node has none.
+        group_names: Names of communicators.
+        dimensions: Which dimensions of the network a collective uses, by number of the node.
+        inputs: What ``METADATA`` nodes say.
+        metadata: What the file says of itself, by name.
+    """
+
+    ids: IntArray
+    names: Sequence[str]
+    types: IntArray
+    micros: FloatArray
+    dependency_offsets: IntArray
+    dependencies: IntArray
+    control: BoolArray
+    numbers: Mapping[str, FloatArray]
+    groups: IntArray
+    group_names: tuple[str, ...]
+    dimensions: Mapping[int, tuple[bool, ...]]
+    inputs: tuple[str, ...]
+    metadata: Mapping[str, Value]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def number(self, name: str, default: float) -> FloatArray:
+        """Return the ``(N,)`` values of an attribute, ``default`` where a node has none."""
+        values = self.numbers[name]
+        return np.where(np.isnan(values), default, values)
+
+    @property
+    def on_cpu(self) -> BoolArray:
+        """``(N,)`` whether a node is an operation of the CPU."""
+        found: BoolArray = self.number("is_cpu_op", 0.0) != 0
+        return found
+
+    @property
+    def seconds(self) -> FloatArray:
+        """``(N,)`` durations."""
+        exact = self.numbers[SECONDS]
+        return np.where(np.isnan(exact), self.micros * 1e-6, exact)
+
+    @classmethod
+    def of(cls, nodes: Sequence[Node], metadata: Mapping[str, Value]) -> Trace:
+        """Return ``nodes`` in columns."""
+        count = len(nodes)
+        columns = {name: np.full(count, np.nan) for name in NUMBERS}
+        groups, names = np.full(count, -1), dict[str, int]()
+        dimensions: dict[int, tuple[bool, ...]] = {}
+        for index, node in enumerate(nodes):
+            for name, value in node.attributes.items():
+                if name in columns and isinstance(value, bool | int | float):
+                    columns[name][index] = value
+                elif name == GROUP and isinstance(value, str):
+                    groups[index] = names.setdefault(value, len(names))
+                elif name == DIMENSIONS and isinstance(value, tuple):
+                    dimensions[index] = value
+        return cls(
+            ids=np.array([node.id for node in nodes], dtype=np.int64),
+            names=[node.name for node in nodes],
+            types=np.array([node.type for node in nodes], dtype=np.intp),
+            micros=np.array([node.micros for node in nodes], dtype=float),
+            dependency_offsets=offsets([len(node.data) + len(node.control) for node in nodes]),
+            dependencies=np.array([one for node in nodes for one in (*node.data, *node.control)], dtype=np.int64),
+            control=np.array([kind for node in nodes for kind in _kinds(node)], dtype=bool),
+            numbers=columns,
+            groups=groups,
+            group_names=tuple(names),
+            dimensions=dimensions,
+            inputs=tuple(node.inputs for node in nodes if node.type == NodeType.METADATA and node.inputs),
+            metadata=metadata,
+        )
+
+    @classmethod
+    def joined(cls, pieces: Sequence[Trace], metadata: Mapping[str, Value]) -> Trace:
+        """Return the trace of which ``pieces`` follow each other."""
+        names = {name: 0 for piece in pieces for name in piece.group_names}
+        names = {name: index for index, name in enumerate(names)}
+        # -1, no group, is the last entry of each table.
+        tables = [np.array([*(names[one] for one in piece.group_names), -1]) for piece in pieces]
+        firsts = np.cumsum([0, *map(len, pieces)]).tolist()
+        counts = [np.diff(piece.dependency_offsets) for piece in pieces]
+        return cls(
+            ids=np.concatenate([one.ids for one in pieces]),
+            names=[name for one in pieces for name in one.names],
+            types=np.concatenate([one.types for one in pieces]),
+            micros=np.concatenate([one.micros for one in pieces]),
+            dependency_offsets=offsets(np.concatenate(counts)),
+            dependencies=np.concatenate([one.dependencies for one in pieces]),
+            control=np.concatenate([one.control for one in pieces]),
+            numbers={name: np.concatenate([one.numbers[name] for one in pieces]) for name in NUMBERS},
+            groups=np.concatenate([table[one.groups] for table, one in zip(tables, pieces, strict=True)]),
+            group_names=tuple(names),
+            dimensions={
+                first + node: used
+                for first, one in zip(firsts, pieces, strict=False)
+                for node, used in one.dimensions.items()
+            },
+            inputs=tuple(text for one in pieces for text in one.inputs),
+            metadata=metadata,
+        )
+
+
+def _kinds(node: Node) -> Sequence[bool]:
+    """Return for each dependency of ``node`` whether it is one of control."""
+    return [False] * len(node.data) + [True] * len(node.control)
+
+
+def offsets(counts: Iterable[int] | IntArray) -> IntArray:
+    """Return where each of lists of such lengths begins, and where the last one ends."""
+    sizes = np.asarray(counts if isinstance(counts, np.ndarray) else list(counts), dtype=np.intp)
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)

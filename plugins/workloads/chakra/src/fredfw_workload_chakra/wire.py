@@ -1,0 +1,327 @@
+"""The wire format of Protocol Buffers: messages of one kind are decoded side by side, with arrays in place of loops.
+
+The n-th field of all messages is decoded at once, then the next one of those that have another. So a million messages
+take about as many steps as the longest of them has fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fredfw.typing import BoolArray, IntArray
+
+Bytes = NDArray[np.uint8]
+Words = NDArray[np.uint64]
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+_MARGIN = 16  # zeros behind the last byte, where a damaged message may make a reader look
+_MOST = 10  # bytes of a varint
+_MOST_FIELDS = 1_000_000  # of a message; each takes a step, however few messages have so many
+
+
+class DamagedError(Exception):
+    """Bytes that are not what they should be.
+
+    Args:
+        offset: Where.
+        reason: What is wrong.
+    """
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(offset, reason)
+        self.offset = offset
+        self.reason = reason
+
+
+class Fields(NamedTuple):
+    """One field of some messages.
+
+    Args:
+        which: ``(M,)`` number of the message.
+        number: ``(M,)`` number of the field.
+        wire: ``(M,)`` how it is written.
+        value: ``(M,)`` the number, as it is written; for a ``LENGTH`` the number of bytes.
+        start: ``(M,)`` where the bytes of a ``LENGTH`` begin.
+        stop: ``(M,)`` where they end.
+    """
+
+    which: IntArray
+    number: Words
+    wire: Words
+    value: Words
+    start: IntArray
+    stop: IntArray
+
+    def of(self, number: int, wire: int) -> BoolArray:
+        """Return which of them are the field ``number``, written so."""
+        found: BoolArray = (self.number == number) & (self.wire == wire)
+        return found
+
+
+def array(content: bytes) -> Bytes:
+    """Return ``content`` as the functions here take it."""
+    return np.frombuffer(content + bytes(_MARGIN), dtype=np.uint8)
+
+
+def framed(content: bytes) -> tuple[IntArray, IntArray]:
+    """Return where the messages of a file start and stop, each of which has its length in front.
+
+    Raises:
+        DamagedError: The file ends inside a message.
+    """
+    starts, stops = [], []
+    at, end = 0, len(content)
+    while at < end:
+        first, size, shift = at, 0, 0
+        while True:
+            if at == end or shift == 7 * _MOST:
+                raise DamagedError(first, "a length has no end")
+            byte = content[at]
+            at += 1
+            size |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+        if size > end - at:
+            raise DamagedError(first, f"a message of {size} bytes begins here, and the file has {end - at} more")
+        starts.append(at)
+        at += size
+        stops.append(at)
+    return np.array(starts, dtype=np.intp), np.array(stops, dtype=np.intp)
+
+
+def fields(data: Bytes, start: IntArray, stop: IntArray) -> Iterator[Fields]:
+    """Yield the fields of the messages between ``start`` and ``stop``, the n-th ones of all messages together.
+
+    Raises:
+        DamagedError: A message is not well-formed.
+    """
+    which = np.flatnonzero(start < stop)
+    at, end = start[which], stop[which]
+    steps = 0
+    while which.size:
+        first, steps = at, steps + 1
+        _require(np.full(1, steps <= _MOST_FIELDS), start[which], f"a message of more than {_MOST_FIELDS} fields")
+        tag, at = _varints(data, at, end)
+        number, wire = tag >> np.uint64(3), tag & np.uint64(7)
+        value, begin = _values(data, at, end, wire, first)
+        long = wire == LENGTH
+        _require(~long | (value <= (end - begin).astype(np.uint64)), first, "a field is longer than its message")
+        after = begin + np.where(long, value, 0).astype(np.intp)
+        yield Fields(which, number, wire, value, begin, after)
+        more = after < end
+        which, at, end = which[more], after[more], end[more]
+
+
+class Lists(NamedTuple):
+    """All occurrences of a field that may be repeated.
+
+    Args:
+        which: ``(L,)`` number of the message; not sorted.
+        start: ``(L,)`` where the bytes begin.
+        stop: ``(L,)`` where they end.
+    """
+
+    which: IntArray
+    start: IntArray
+    stop: IntArray
+
+
+class Gathered(NamedTuple):
+    """Fields of ``N`` messages in columns, by number of the field.
+
+    Args:
+        numbers: ``(N,)`` values; 0 where a message has none, the last one where it has several.
+        texts: ``(2, N)`` where the bytes begin and end; nothing is between where a message has none.
+        lists: All occurrences of fields that may be repeated.
+        loose: Items of lists of numbers that are fields on their own: number of the message, and value.
+    """
+
+    numbers: Mapping[int, Words]
+    texts: Mapping[int, IntArray]
+    lists: Mapping[int, Lists]
+    loose: Mapping[int, tuple[IntArray, Words]]
+
+    def items(self, data: Bytes, number: int) -> tuple[IntArray, Words]:
+        """Return the numbers in the lists of a field, with the message that each is in, in the order of these."""
+        lists = self.lists[number]
+        which, values = packed(data, lists.start, lists.stop)
+        loose = self.loose[number]
+        owner = np.concatenate([lists.which[which], loose[0]])
+        order = np.argsort(owner, kind="stable")
+        return owner[order], np.concatenate([values, loose[1]])[order]
+
+
+def gathered(
+    data: Bytes,
+    start: IntArray,
+    stop: IntArray,
+    *,
+    numbers: Iterable[int] = (),
+    texts: Iterable[int] = (),
+    lists: Iterable[int] = (),
+) -> Gathered:
+    """Return fields of the messages between ``start`` and ``stop``; others are passed over.
+
+    Args:
+        data: The file.
+        start: ``(N,)``.
+        stop: ``(N,)``.
+        numbers: Fields that are a number.
+        texts: Fields that are a text or a message.
+        lists: Fields that are repeated.
+
+    Raises:
+        DamagedError: A message is not well-formed.
+    """
+    count = len(start)
+    values = {one: np.zeros(count, dtype=np.uint64) for one in numbers}
+    places = {one: np.zeros((2, count), dtype=np.intp) for one in texts}
+    found: dict[int, list[tuple[IntArray, IntArray, IntArray]]] = {one: [] for one in lists}
+    loose: dict[int, list[tuple[IntArray, Words]]] = {one: [] for one in found}
+    for field in fields(data, start, stop):
+        for number, column in values.items():
+            chosen = field.of(number, VARINT)
+            column[field.which[chosen]] = field.value[chosen]
+        for number, place in places.items():
+            chosen = field.of(number, LENGTH)
+            place[:, field.which[chosen]] = field.start[chosen], field.stop[chosen]
+        for number, blocks in found.items():
+            chosen = field.of(number, LENGTH)
+            if chosen.any():
+                blocks.append((field.which[chosen], field.start[chosen], field.stop[chosen]))
+            chosen = field.of(number, VARINT)
+            if chosen.any():
+                loose[number].append((field.which[chosen], field.value[chosen]))
+    none = np.empty(0, dtype=np.intp)
+    return Gathered(
+        values,
+        places,
+        {
+            one: Lists(*(np.concatenate([none, *column]) for column in _turned(blocks, 3)))
+            for one, blocks in found.items()
+        },
+        {
+            one: (np.concatenate([none, *which]), np.concatenate([none.astype(np.uint64), *items]))
+            for one, pairs in loose.items()
+            for which, items in [_turned(pairs, 2)]
+        },
+    )
+
+
+def _turned(rows: Sequence[tuple[Any, ...]], columns: int) -> list[list[Any]]:
+    return [[row[column] for row in rows] for column in range(columns)]
+
+
+def packed(data: Bytes, start: IntArray, stop: IntArray) -> tuple[IntArray, Words]:
+    """Return the varints of lists between ``start`` and ``stop``, with the number of the list that each is in.
+
+    Raises:
+        DamagedError: A list ends inside a number.
+    """
+    sizes = stop - start
+    total = int(sizes.sum())
+    if not total:
+        return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.uint64)
+    place = np.repeat(start - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)
+    byte = data[place]
+    _require(data[stop - 1] < 0x80, start, "a list ends inside a number", skip=sizes == 0)
+    ends = np.flatnonzero(byte < 0x80)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    position = np.arange(total) - np.repeat(starts, ends - starts + 1)
+    _require(position < _MOST, place, "a number has no end")
+    parts = (byte & 0x7F).astype(np.uint64) << (position * 7).astype(np.uint64)
+    return np.repeat(np.arange(len(sizes)), sizes)[ends], np.bitwise_or.reduceat(parts, starts)
+
+
+def _values(data: Bytes, at: IntArray, end: IntArray, wire: Words, first: IntArray) -> tuple[Words, IntArray]:
+    """Return the values of fields at ``at``, and where what follows them begins."""
+    variable = (wire == VARINT) | (wire == LENGTH)
+    if variable.all():
+        return _varints(data, at, end)
+    value, after = np.zeros(len(at), dtype=np.uint64), at.copy()
+    value[variable], after[variable] = _varints(data, at[variable], end[variable])
+    known = variable
+    for kind, size in ((FIXED64, 8), (FIXED32, 4)):
+        one = wire == kind
+        places = at[one]
+        value[one] = sum(data[places + byte].astype(np.uint64) << np.uint64(8 * byte) for byte in range(size))
+        after[one] += size
+        known = known | one
+    _require(known, first, "a field is of no known type")
+    _require(after <= end, first, "a field is longer than its message")
+    return value, after
+
+
+def _varints(data: Bytes, at: IntArray, end: IntArray) -> tuple[Words, IntArray]:
+    """Return the numbers that begin at ``at``, and where what follows them begins."""
+    byte = data[at]
+    value, after = (byte & 0x7F).astype(np.uint64), at + 1
+    more = np.flatnonzero(byte >= 0x80)
+    shift = 7
+    while more.size:
+        _require(np.full(1, shift < 7 * _MOST), at[more], "a number has no end")
+        byte = data[after[more]]
+        value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+        after[more] += 1
+        more = more[byte >= 0x80]
+        shift += 7
+    _require(after <= end, at, "a number is longer than its message")
+    return value, after
+
+
+def _require(right: BoolArray, at: IntArray, reason: str, *, skip: BoolArray | None = None) -> None:
+    if skip is not None:
+        right = right | skip
+    if not right.all():
+        raise DamagedError(int(at[int(right.argmin())]), reason)
+
+
+# --- writing
+
+
+def varint(number: int) -> bytes:
+    """Return a number as it is written; a negative one as its 64 bits."""
+    number &= 0xFFFFFFFFFFFFFFFF
+    if number < 0x80:
+        return _SMALL[number]
+    pieces = bytearray()
+    while number >= 0x80:
+        pieces.append(number & 0x7F | 0x80)
+        number >>= 7
+    pieces.append(number)
+    return bytes(pieces)
+
+
+_SMALL = tuple(bytes([one]) for one in range(0x80))
+
+
+@cache
+def tag(number: int, wire: int) -> bytes:
+    """Return what is in front of a field."""
+    return varint(number << 3 | wire)
+
+
+def number(field: int, value: int) -> bytes:
+    """Return a field that is a number."""
+    return tag(field, VARINT) + varint(value)
+
+
+def block(field: int, content: bytes) -> bytes:
+    """Return a field that is text, a list or a message."""
+    return tag(field, LENGTH) + varint(len(content)) + content
+
+
+def numbers(field: int, values: Iterable[int]) -> bytes:
+    """Return a field that is a list of numbers; nothing where it is empty."""
+    content = b"".join(map(varint, values))
+    return block(field, content) if content else b""
+
+
+def framing(message: bytes) -> bytes:
+    """Return a message with its length in front."""
+    return varint(len(message)) + message

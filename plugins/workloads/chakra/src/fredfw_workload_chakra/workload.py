@@ -1,0 +1,96 @@
+"""The workload ``chakra``: the execution traces of all ranks."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import DeviceMesh, File, Files, System, TaskGraph, TraceInfo, TraceWorkload, units
+from fredfw_workload_chakra import communicators, graph, reading
+from fredfw_workload_chakra.info import describe
+
+_FORMS = (b'"workload_graph"', b'"node_type"', b'"COMP_NODE"', b'"ctrlDeps"', b'"ctrl_deps"', b'"durationMicros"')
+
+
+@frozen
+class Chakra(TraceWorkload):
+    """Chakra execution traces, one file per rank, as ASTRA-sim runs them.
+
+    The files are ``.et`` (Protocol Buffers, schema 0.0.4 or later, compressed by gzip or not), or JSON as ASTRA-sim's
+    feeder, ``chakra_jsonizer`` and STAGE write it. Their names end in the rank: ``gpt.0.et``, ``gpt.1.et``.
+
+    A node starts when all that it depends on, data and control, is done. Each rank has one computation at a time; that
+    is an operation of the GPU or of the CPU, where ASTRA-sim lets one of each run at once. Communication is not held
+    back by other communication of the rank, where ASTRA-sim has one in flight. With ``replay`` a computation takes
+    ``duration_micros``; with ``roofline`` the NPU decides by ``num_ops`` and ``tensor_size``, and operations of the CPU
+    take ``duration_micros``.
+
+    ``comm_size`` is the whole buffer of an all-reduce, of the input of a reduce-scatter, and of an all-to-all; it is
+    one rank's share of an all-gather or gather. ``pg_name`` names a communicator of ``comm_groups``, or of a list of
+    PyTorch's process groups in the trace; none, an empty one, or ``0`` where ``comm_groups`` has no such name, is all
+    ranks. A rooted collective starts at the first rank of its communicator. A barrier is an all-reduce of nothing.
+    """
+
+    name: ClassVar[str] = "chakra"
+
+    traces: Files = units.files(help="one file for each rank, with the rank in its name: gpt.0.et, gpt.1.et")
+    comm_groups: File | None = units.file(None, help='communicators, {"1": [0, 1], ...}')
+    mode: str = units.option(
+        "replay",
+        validator=units.one_of("replay", "roofline"),
+        help="replay: computations take the duration in the trace; roofline: the NPU decides by FLOPs and bytes",
+    )
+    control_dependencies: bool = units.flag(
+        True, help="whether nodes wait for control dependencies, too, which older feeders of ASTRA-sim pass over"
+    )
+    dimensions: tuple[int, ...] = units.option(
+        (),
+        converter=lambda value: tuple(value) if isinstance(value, list) else value,
+        validator=units.whole(1),
+        help="sizes of the network's dimensions, the fastest first, for collectives over some of them (involved_dim)",
+    )
+    remote_memory_bandwidth: float | None = units.quantity(
+        units.Unit.BYTES_PER_SECOND,
+        None,
+        exclusive=True,
+        optional=True,
+        help="of loads and stores of remote memory (MEM_LOAD, MEM_STORE)",
+    )
+    remote_memory_latency: float = units.duration("0 s", help="of each such load and store")
+
+    @classmethod
+    def recognises(cls, name: str, head: bytes) -> bool:
+        """See ``TraceWorkload.recognises``."""
+        if name.removesuffix(".gz").endswith((".et", ".eg")):
+            return True
+        return reading.is_json(head) and b'"traceEvents"' not in head and any(form in head for form in _FORMS)
+
+    def info(self) -> tuple[TraceInfo, ...]:
+        """See ``TraceWorkload.info``."""
+        listed = communicators.listed(self.comm_groups)
+        return tuple(describe(file, listed) for file in self.traces.files)
+
+    def mesh(self, system: System) -> DeviceMesh:
+        """Return one axis with as many ranks as there are files; communicators are those of ``comm_groups``."""
+        del system
+        ranks = len(reading.by_rank(self.traces.files))
+        listed = communicators.listed(self.comm_groups)
+        known = {name: np.array([group]) for name, group in listed.items() if max(group) < ranks}
+        return DeviceMesh({"rank": ranks}, known)
+
+    def graph(self, system: System) -> TaskGraph:
+        """See ``Workload.graph``."""
+        del system
+        return _loaded(self).graph
+
+    def notes(self, system: System) -> tuple[str, ...]:
+        """See ``Workload.notes``."""
+        del system
+        return _loaded(self).notes
+
+
+# A run asks for the graph and then for the notes; the next one may be of other files.
+_loaded = lru_cache(maxsize=1)(graph.load)

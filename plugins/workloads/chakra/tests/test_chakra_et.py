@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fredfw_workload_chakra import et, wire
+from fredfw_workload_chakra.trace import Node, NodeType, Trace, Value
+from fredfw_workload_chakra.wire import DamagedError
+
+HEAD = wire.framing(wire.block(1, b"0.0.4"))
+SLOTS: Mapping[str, tuple[bytes, float]] = {
+    "double": (wire.tag(3, 1) + struct.pack("<d", 2.5), 2.5),
+    "float": (wire.tag(5, 5) + struct.pack("<f", 2.5), 2.5),
+    "int32": (wire.number(7, -3), -3),
+    "int64": (wire.number(9, -(2**40)), -(2**40)),
+    "uint32": (wire.number(11, 2**32 - 1), 2**32 - 1),
+    "uint64": (wire.number(13, 2**63), 2**63),
+    "sint32": (wire.number(15, 5), -3),
+    "sint64": (wire.number(17, 6), 3),
+    "fixed32": (wire.tag(19, 5) + struct.pack("<I", 2**32 - 1), 2**32 - 1),
+    "fixed64": (wire.tag(21, 1) + struct.pack("<Q", 2**40), 2**40),
+    "sfixed32": (wire.tag(23, 5) + struct.pack("<i", -7), -7),
+    "sfixed64": (wire.tag(25, 1) + struct.pack("<q", -7), -7),
+    "bool": (wire.number(27, 1), 1),
+}
+
+
+def file(*nodes: bytes) -> bytes:
+    return HEAD + b"".join(map(wire.framing, nodes))
+
+
+def attribute(name: str, value: bytes) -> bytes:
+    return wire.block(10, wire.block(1, name.encode()) + value)
+
+
+def columns(trace: Trace) -> dict[str, object]:
+    """Return the content of ``trace`` as plain data; NaN as None."""
+    return {
+        "ids": trace.ids.tolist(),
+        "names": list(trace.names),
+        "types": trace.types.tolist(),
+        "micros": trace.micros.tolist(),
+        "before": [
+            sorted(zip(trace.dependencies[begin:end].tolist(), trace.control[begin:end].tolist(), strict=True))
+            for begin, end in zip(trace.dependency_offsets[:-1], trace.dependency_offsets[1:], strict=True)
+        ],
+        "numbers": {name: [None if np.isnan(one) else one for one in values] for name, values in trace.numbers.items()},
+        "groups": [trace.group_names[one] if one >= 0 else None for one in trace.groups.tolist()],
+        "dimensions": dict(trace.dimensions),
+        "inputs": trace.inputs,
+        "metadata": trace.metadata,
+    }
+
+
+def named(trace: Trace, name: str) -> list[float]:
+    return list(trace.numbers[name].tolist())
+
+
+_ids = st.lists(st.integers(0, 2**63 - 1), unique=True, max_size=12)
+_sizes = st.integers(0, 2**53)
+_attributes: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {},
+    optional={
+        "is_cpu_op": st.booleans(),
+        "num_ops": _sizes,
+        "tensor_size": _sizes,
+        "comm_type": st.integers(0, 9),
+        "comm_size": _sizes,
+        "comm_src": st.integers(0, 2**31 - 1),
+        "comm_tag": st.integers(-5, 2**31 - 1),
+        "pg_name": st.text(max_size=5),
+        "involved_dim": st.sampled_from([(True, False), (False, True, True)]),
+        "fredfw_seconds": st.floats(0, 1e3),
+        "something_else": st.text(max_size=5),
+    },
+)
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> list[Node]:
+    return [
+        Node(
+            id=one,
+            name=draw(st.text(max_size=20)),
+            type=draw(st.sampled_from(list(NodeType))),
+            data=draw(st.lists(st.integers(0, 2**63 - 1), max_size=4)),
+            control=draw(st.lists(st.integers(0, 2**63 - 1), max_size=4)),
+            micros=draw(st.integers(0, 2**40)),
+            attributes=draw(_attributes),
+            inputs=draw(st.text(max_size=5)),
+        )
+        for one in draw(_ids)
+    ]
+
+
+@settings(max_examples=40)
+@given(nodes())
+def test_what_is_written_is_read(given: list[Node]) -> None:
+    metadata: dict[str, Value] = {"schema": "fredfw", "pid": 7}
+    expected = Trace.of(given, {"version": et.VERSION, **metadata})
+    assert columns(et.read(et.write(given, metadata))) == columns(expected)
+
+
+def test_many_nodes_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(et, "_PIECE", 3)
+    given = [
+        Node(one, f"n{one}", NodeType.COMM_COLL, [one - 1], attributes={"pg_name": str(one % 4), "comm_type": 0})
+        for one in range(1, 12)
+    ]
+    given[7] = given[7]._replace(attributes={"involved_dim": (True, False)})
+    assert columns(et.read(et.write(given))) == columns(Trace.of(given, {"version": et.VERSION}))
+
+
+def test_a_file_may_have_no_nodes() -> None:
+    assert len(et.read(HEAD)) == 0
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_a_number_may_be_in_any_slot(slot: str) -> None:
+    value, expected = SLOTS[slot]
+    content = file(wire.number(1, 4) + attribute("comm_size", value))
+    assert named(et.read(content), "comm_size") == [expected]
+    assert et.slots(content) == {f"comm_size:{slot}": 1}
+
+
+def test_attributes_may_be_unknown_have_no_value_or_texts_for_people() -> None:
+    content = file(
+        attribute("inputs", b"") + attribute("comm_size", wire.block(2, b"bytes") + wire.number(9, 3)),
+        attribute("comm_size", b"")
+        + attribute("comm_sizes", wire.number(9, 4))
+        + attribute("num_ops", SLOTS["bool"][0]),
+        attribute("tensor_size", wire.block(29, b"text")) + wire.block(10, wire.number(9, 4)),
+    )
+    trace = et.read(content)
+    assert named(trace, "comm_size")[0] == 3
+    assert np.isnan(named(trace, "comm_size")[1:]).all()
+    assert np.isnan(named(trace, "tensor_size")).all()
+    assert named(trace, "num_ops")[1] == 1
+    assert et.slots(content)["inputs:none"] == 1
+
+
+def test_lists_may_be_packed_or_not_and_fields_unknown() -> None:
+    content = file(
+        wire.number(5, 300) + wire.numbers(5, [1, 2**40]) + wire.number(4, 7) + wire.number(99, 1) + wire.number(6, 1)
+    )
+    trace = et.read(content)
+    assert sorted(trace.dependencies[~trace.control].tolist()) == [1, 300, 2**40]
+    assert trace.dependencies[trace.control].tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    ("content", "offset", "reason"),
+    [
+        (b"", 0, "the file is empty"),
+        (HEAD[:-2], 0, "a message of 7 bytes begins here, and the file has 5 more"),
+        (HEAD + b"\x80", 8, "a length has no end"),
+        (HEAD + b"\x02\x09\x01", 9, "a field is longer than its message"),
+        (HEAD + b"\x02\x12\x09", 9, "a field is longer than its message"),
+        (HEAD + b"\x02\x0b\x09", 9, "a field is of no known type"),
+        (HEAD + b"\x02\x08\x80", 10, "a number is longer than its message"),
+        (HEAD + b"\x0d\x08" + b"\xff" * 12, 10, "a number has no end"),
+        (HEAD + b"\x03\x2a\x01\x80", 11, "a list ends inside a number"),
+        (
+            b"\x11\x08\x00\x12\x09COMP_NODE\x18\x038\x05",
+            0,
+            "it begins with a node, as files of the schema before 0.0.4",
+        ),
+    ],
+)
+def test_damage_is_found_with_its_offset(content: bytes, offset: int, reason: str) -> None:
+    with pytest.raises(DamagedError) as caught:
+        et.read(content)
+    assert (caught.value.offset, reason in caught.value.reason) == (offset, True), caught.value.reason
+
+
+def test_a_message_of_endless_fields_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "_MOST_FIELDS", 5)
+    with pytest.raises(DamagedError, match="a message of more than 5 fields"):
+        et.read(file(wire.number(5, 1) * 6))
+
+
+@settings(max_examples=40)
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused(content: bytes) -> None:
+    with suppress(DamagedError):
+        et.read(HEAD + content)

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from attrs import field, frozen
+
+from fredfw import (
+    DeviceMesh,
+    Framework,
+    GraphBuilder,
+    Pattern,
+    PluginManager,
+    RunResult,
+    System,
+    TaskGraph,
+    Workload,
+    hookimpl,
+)
+from fredfw.errors import InputError, UnsupportedError
+from fredfw_workload_chakra import ChakraExporter, et, fredfw_exporters
+from fredfw_workload_chakra.trace import NodeType
+
+Build = Callable[[GraphBuilder], None]
+RING = {"name": "torus", "dimensions": [8], "link_bandwidth": "50 GB/s", "link_latency": "500 ns"}
+MIB = 1 << 20
+
+
+@frozen
+class Given(Workload):
+    """Tasks that a test adds."""
+
+    name: ClassVar[str] = "given"
+    builds: ClassVar[dict[str, Build]] = {}
+    which: str = field()
+
+    def mesh(self, system: System) -> DeviceMesh:
+        return DeviceMesh({"rank": 8})
+
+    def graph(self, system: System) -> TaskGraph:
+        builder = GraphBuilder(8)
+        self.builds[self.which](builder)
+        return builder.build()
+
+
+class Plugin:
+    @hookimpl
+    def fredfw_workloads(self) -> list[type[Workload]]:
+        return [Given]
+
+
+plugins = PluginManager.discover()
+plugins.register(Plugin(), "given")
+framework = Framework(plugins)
+
+
+def run(workload: Mapping[str, Any], *, fidelity: str = "stepwise") -> RunResult:
+    experiment = framework.load_experiment(
+        {
+            "fabrics": {"ring": {"topology": RING, "collectives": {"default": "direct"}}},
+            "workloads": {"given": {"workload": workload}},
+        }
+    )
+    return framework.run(experiment, fidelity=fidelity)
+
+
+def run_of(build: Build, *, fidelity: str = "stepwise") -> RunResult:
+    Given.builds["a test's"] = build
+    return run({"name": "given", "which": "a test's"}, fidelity=fidelity)
+
+
+def back(result: RunResult, folder: Path, *, fidelity: str = "stepwise", **exporter: Any) -> RunResult:
+    """Return the run of what is exported."""
+    for name, content in ChakraExporter(**exporter).export(result).items():
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    table = {"name": "chakra", "traces": str(folder / "*.et*"), "comm_groups": str(folder / "comm_groups.json")}
+    return run(table, fidelity=fidelity)
+
+
+EVERYBODY = np.arange(8)
+PAIRS = EVERYBODY.reshape(4, 2)
+
+
+def collectives(builder: GraphBuilder) -> None:
+    before = builder.compute("first", EVERYBODY, seconds=1.25e-6)
+    for pattern in Pattern:
+        if pattern is not Pattern.POINT_TO_POINT:
+            before = builder.collective(str(pattern), pattern, PAIRS, MIB, label="pairs", after=[before])
+    reversed_groups = EVERYBODY[::-1].reshape(2, 4)
+    builder.collective("fours", Pattern.ALL_GATHER, reversed_groups, MIB, label="fours", after=[before])
+    builder.collective("all", Pattern.ALL_REDUCE, EVERYBODY[None], MIB, label="all", after=[before])
+
+
+def rooted(builder: GraphBuilder) -> None:
+    groups = EVERYBODY.reshape(2, 4)
+    first = builder.collective("a", Pattern.BROADCAST, groups, MIB, label="a", root=2)
+    builder.collective("b", Pattern.REDUCE, groups, MIB, label="a", root=3, after=[first])
+
+
+def pipeline(builder: GraphBuilder) -> None:
+    """Two microbatches through four stages of two ranks."""
+    before: dict[int, list[int]] = {stage: [] for stage in range(4)}
+    for batch in range(2):
+        for stage in range(4):
+            done = builder.compute(f"{batch} {stage}", PAIRS[stage], flops=3e9, bytes=1e6, after=before[stage])
+            before[stage] = [done]
+            if stage < 3:
+                ends = np.stack([PAIRS[stage], PAIRS[stage + 1]], axis=1)
+                before[stage + 1].append(builder.transfer(f"{batch} to", ends, MIB, label="pp", after=[done]))
+
+
+def messages(builder: GraphBuilder) -> None:
+    sends = [builder.send(f"send {rank}", rank, (rank + 1) % 8, MIB, label="p2p") for rank in range(8)]
+    received = [builder.receive(f"receive {rank}", sends[rank - 1]) for rank in range(8)]
+    builder.compute("last", EVERYBODY, seconds=3e-6, after=received)
+
+
+def repeated(builder: GraphBuilder) -> None:
+    with builder.repeated(3):
+        layer = builder.compute("layer", EVERYBODY, seconds=2e-6)
+        builder.collective("gradients", Pattern.ALL_REDUCE, PAIRS, MIB, label="dp", after=[layer])
+
+
+def barrier(builder: GraphBuilder) -> None:
+    late = builder.compute("late", [3], seconds=5e-6)
+    wall = builder.collective("wall", Pattern.ALL_REDUCE, EVERYBODY[None], 0, label="wall", after=[late])
+    builder.compute("last", EVERYBODY, seconds=1e-6, after=[wall])
+
+
+@pytest.mark.parametrize("build", [collectives, rooted, pipeline, messages, repeated, barrier])
+@pytest.mark.parametrize("fidelity", ["stepwise", "per-rank"])
+def test_what_is_exported_and_read_takes_the_same_time(build: Build, fidelity: str, tmp_path: Path) -> None:
+    result = run_of(build, fidelity=fidelity)
+    again = back(result, tmp_path, fidelity=fidelity)
+    assert again.seconds == pytest.approx(result.seconds, rel=1e-9)
+    assert np.allclose(again.link_bytes, result.link_bytes, rtol=1e-9)
+
+
+def test_a_workload_of_ours_comes_back(tmp_path: Path) -> None:
+    result = run({"name": "cnn", "model": "resnet-152", "dp": 8, "global_batch": 64})
+    again = back(result, tmp_path, prefix="resnet", compress=True)
+    assert again.seconds == pytest.approx(result.seconds, rel=1e-6)  # sizes are whole bytes
+
+
+def test_nodes_are_as_astra_sim_reads_them() -> None:
+    files = ChakraExporter().export(run_of(collectives))
+    assert sorted(files) == sorted(["comm_groups.json", *(f"trace.{rank}.et" for rank in range(8))])
+    groups = json.loads(files["comm_groups.json"])
+    # ASTRA-sim takes group 0 for all ranks; all ranks need no group at all.
+    assert groups == {"1": [0, 1], "2": [2, 3], "3": [4, 5], "4": [6, 7], "5": [7, 6, 5, 4], "6": [3, 2, 1, 0]}
+    content = files["trace.2.et"]
+    assert isinstance(content, bytes)
+    trace = et.read(content)
+    slots = et.slots(content)
+    assert slots == {
+        "is_cpu_op:bool": 11,
+        "num_ops:int64": 1,
+        "tensor_size:uint64": 1,
+        "fredfw_seconds:double": 1,
+        "comm_type:int64": 10,
+        "comm_size:int64": 10,
+        "pg_name:string": 9,
+    }
+    assert trace.ids.tolist() == list(range(11))
+    assert trace.micros[0] == 1
+    assert trace.seconds[0] == 1.25e-6
+    names = list(trace.names)
+    assert trace.numbers["comm_size"][names.index("all-gather")] == MIB / 2
+    assert trace.numbers["comm_size"][names.index("fours")] == MIB / 4
+    assert trace.numbers["comm_size"][names.index("reduce-scatter")] == MIB
+
+
+def test_messages_have_tags_of_their_own() -> None:
+    files = ChakraExporter().export(run_of(pipeline))
+    content = files["trace.2.et"]
+    assert isinstance(content, bytes)
+    trace = et.read(content)
+    for kind, own, other in (
+        (NodeType.COMM_SEND, "comm_src", "comm_dst"),
+        (NodeType.COMM_RECV, "comm_dst", "comm_src"),
+    ):
+        chosen = trace.types == kind
+        assert trace.numbers["comm_tag"][chosen].tolist() == [0, 1]
+        assert trace.numbers[own][chosen].tolist() == [2, 2]
+        assert trace.numbers[other][chosen].tolist() == ([4, 4] if kind == NodeType.COMM_SEND else [0, 0])
+
+
+def test_a_transfer_to_several_is_a_broadcast_with_its_time() -> None:
+    def build(builder: GraphBuilder) -> None:
+        builder.transfer("spread", [[3, 4, 5]], MIB, label="pp")
+
+    result = run_of(build)
+    files = ChakraExporter().export(result)
+    assert json.loads(files["comm_groups.json"]) == {"1": [3, 4, 5]}
+    content = files["trace.4.et"]
+    assert isinstance(content, bytes)
+    trace = et.read(content)
+    assert trace.numbers["comm_type"].tolist() == [5]
+    assert trace.micros.tolist() == [round(result.seconds * 1e6)]
+
+
+def test_equal_runs_give_equal_files_and_compression_has_no_date() -> None:
+    first, second = (ChakraExporter(compress=True).export(run_of(collectives)) for _ in range(2))
+    assert first == second
+    content = first["trace.0.et.gz"]
+    assert isinstance(content, bytes)
+    assert et.read(gzip.decompress(content)).ids.tolist() == list(range(11))
+
+
+def test_what_chakra_cannot_say_is_refused_with_the_task() -> None:
+    def build(builder: GraphBuilder) -> None:
+        builder.all_to_all_v("uneven", [[0, 1]], [[[0, 1e6], [2e6, 0]]], label="ep")
+
+    with pytest.raises(UnsupportedError, match="task 'uneven' is an all-to-all of different sizes, which Chakra"):
+        ChakraExporter().export(run_of(build))
+
+
+def test_streams_are_refused_with_the_task() -> None:
+    def build(builder: GraphBuilder) -> None:
+        builder.load("images", [0], [[0, 1]], MIB, label="load")
+
+    experiment = framework.load_experiment(
+        {
+            "fabrics": {"fred": {"topology": "fred"}},
+            "workloads": {"given": {"workload": {"name": "given", "which": "a test's"}}},
+        }
+    )
+    Given.builds["a test's"] = build
+    with pytest.raises(UnsupportedError, match="task 'images' is a stream of an I/O controller, which Chakra cannot"):
+        ChakraExporter().export(framework.run(experiment))
+
+
+@pytest.mark.parametrize("prefix", ["", "a/b", "..\\x", "*"])
+def test_a_prefix_is_the_beginning_of_a_name(prefix: str) -> None:
+    with pytest.raises(InputError, match="prefix: "):
+        ChakraExporter(prefix=prefix)
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_exporters() == [ChakraExporter]

@@ -1,0 +1,228 @@
+"""Files that other programs wrote, with what they hold; they are no part of the checkout, and may be beside it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+from fredfw import File, Files, Framework, System, TaskKind
+from fredfw.errors import InputError
+from fredfw_workload_chakra import Chakra, et
+from fredfw_workload_chakra.trace import Node, NodeType, Trace, Value
+
+_PLACES = (parent / "shared" / "samples" / "chakra" for parent in Path(__file__).resolve().parents)
+SAMPLES = next((one for one in _PLACES if (one / "expected.json").is_file()), Path("samples"))
+EXPECTED: dict[str, dict[str, Any]] = (
+    json.loads((SAMPLES / "expected.json").read_text(encoding="utf-8")) if SAMPLES.is_dir() else {}
+)
+STAGE = ("stage_gpt_tp2_dp2_pp2", "stage_gpt_fsdp4", "stage_gpt_pp4_mb2")
+pytestmark = pytest.mark.skipif(not EXPECTED, reason="there are no samples beside the checkout")
+framework = Framework()
+
+
+def content(name: str) -> bytes:
+    found = (SAMPLES / name).read_bytes()
+    return gzip.decompress(found) if found[:2] == b"\x1f\x8b" else found
+
+
+def stage(name: str, **fields: Any) -> Chakra:
+    (groups,) = (SAMPLES / name).glob("*.json")
+    return Chakra(traces=Files.at(SAMPLES / name / "*.et"), comm_groups=File.at(groups), **fields)
+
+
+def test_files_hold_what_is_expected() -> None:
+    for name, expected in EXPECTED.items():
+        (found,) = Chakra(traces=Files.at(SAMPLES / name)).info()
+        assert found.nodes == expected["types"], name
+        assert found.dangling == expected["dangling"], name
+        assert found.facts["data dependencies"] == expected["data"], name
+        assert found.facts["control dependencies"] == expected["ctrl"], name
+        assert found.facts.get("operations of the CPU", 0) == expected["cpu_ops"], name
+        assert sum(found.seconds.values()) == pytest.approx(expected["duration_us"] * 1e-6), name
+        calls, sizes = Counter[str](), Counter[str]()
+        for one in found.calls:
+            operation = {
+                "send": "COMM_SEND",
+                "receive": "COMM_RECV",
+                "collective without comm_type": "?None",
+            }.get(one.operation, one.operation.upper().replace("-", "_"))
+            sizes[operation] += int(one.bytes)
+            if not operation.startswith("COMM_"):
+                calls[operation] += one.count
+        assert calls == expected["colls"], name
+        assert sizes == expected["bytes"], name
+        slots = et.slots(content(name))
+        assert slots == {
+            slot.replace(":f28", ":field 28").replace(":f30", ":field 30").replace(":fNone", ":none"): count
+            for slot, count in expected["attrs"].items()
+        }, name
+
+
+@pytest.mark.slow
+def test_the_library_of_mlcommons_reads_the_same() -> None:
+    definitions = pytest.importorskip("chakra.schema.protobuf.et_def_pb2")
+    for name in EXPECTED:
+        trace = et.read(content(name))
+        nodes = list(_messages(content(name), definitions))[1:]
+        assert trace.ids.tolist() == [one.id for one in nodes], name
+        assert list(trace.names) == [one.name for one in nodes], name
+        assert trace.types.tolist() == [one.type for one in nodes], name
+        assert trace.micros.tolist() == [one.duration_micros for one in nodes], name
+        for index, (one, begin) in enumerate(zip(nodes, trace.dependency_offsets, strict=False)):
+            stop = trace.dependency_offsets[index + 1]
+            assert trace.dependencies[begin:stop].tolist() == [*one.data_deps, *one.ctrl_deps], name
+            values = {attr.name: getattr(attr, attr.WhichOneof("value") or "name") for attr in one.attr}
+            for key, column in trace.numbers.items():
+                value = values.get(key)
+                assert math.isnan(column[index]) if value is None else column[index] == value, (name, key)
+            group = trace.groups[index]
+            assert values.get("pg_name") == (trace.group_names[group] if group >= 0 else None), name
+
+
+@pytest.mark.slow
+def test_the_library_of_mlcommons_reads_what_is_written() -> None:
+    definitions = pytest.importorskip("chakra.schema.protobuf.et_def_pb2")
+    values: dict[str, Value] = {
+        "is_cpu_op": False,
+        "num_ops": 2**40,
+        "tensor_size": 2**50,
+        "comm_dst": 7,
+        "pg_name": "1",
+        "x": 0.5,
+    }
+    node = Node(3, "n", NodeType.COMM_COLL, [1, 300], [2], 5, {**values, "involved_dim": (True, False)})
+    metadata, found = _messages(et.write([node], {"schema": "fredfw"}), definitions)
+    assert (metadata.version, metadata.attr[0].string_val) == ("0.0.4", "fredfw")
+    assert (found.id, found.name, found.type, found.duration_micros) == (3, "n", NodeType.COMM_COLL, 5)
+    assert (list(found.data_deps), list(found.ctrl_deps)) == ([1, 300], [2])
+    slots = {attr.name: attr.WhichOneof("value") for attr in found.attr}
+    assert slots == {
+        "is_cpu_op": "bool_val",
+        "num_ops": "int64_val",
+        "tensor_size": "uint64_val",
+        "comm_dst": "int32_val",
+        "pg_name": "string_val",
+        "x": "double_val",
+        "involved_dim": "bool_list",
+    }
+    assert {attr.name: getattr(attr, slots[attr.name]) for attr in found.attr[:-1]} == values
+    assert list(found.attr[-1].bool_list.values) == [True, False]
+
+
+def _messages(data: bytes, definitions: Any) -> Iterator[Any]:
+    kind, at = definitions.GlobalMetadata, 0
+    while at < len(data):
+        size = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        yield kind.FromString(data[at : at + size])
+        kind, at = definitions.Node, at + size
+
+
+def run(fabric: dict[str, Any], workload: dict[str, Any], **fields: Any) -> Any:
+    experiment = framework.load_experiment({"fabrics": {"f": fabric}, "workloads": {"w": {"workload": workload}}})
+    return framework.run(experiment, **fields)
+
+
+RING = {
+    "topology": {"name": "torus", "dimensions": [8], "link_bandwidth": 50 * 2**30, "link_latency": "500 ns"},
+    "collectives": {"point-to-point": "direct", "default": "ring"},
+}
+
+
+def test_a_custom_all_reduce_takes_the_time_of_its_formula() -> None:
+    traces = {"name": "chakra", "traces": str(SAMPLES / "custom_ring_allreduce_8npus" / "*.et")}
+    steps = 14 * (131_072 / (50 * 2**30) + 500e-9)
+    result = run(RING, traces, fidelity="per-rank")
+    assert result.seconds == pytest.approx(steps + 7 * 7e-6, rel=1e-12) == pytest.approx(90.1796875e-6, rel=1e-9)
+
+
+def untimed(trace: Trace) -> Iterator[Node]:
+    """Yield the nodes of ``trace`` without their durations."""
+    for index in range(len(trace)):
+        before = trace.dependencies[trace.dependency_offsets[index] : trace.dependency_offsets[index + 1]].tolist()
+        known = {name: column[index] for name, column in trace.numbers.items() if not np.isnan(column[index])}
+        attributes: dict[str, Value] = {name: int(value) for name, value in known.items()}
+        yield Node(int(trace.ids[index]), trace.names[index], int(trace.types[index]), before, attributes=attributes)
+
+
+def test_a_custom_all_reduce_without_computation_is_our_ring(tmp_path: Path) -> None:
+    for path in (SAMPLES / "custom_ring_allreduce_8npus").glob("*.et"):
+        (tmp_path / path.name).write_bytes(et.write(untimed(et.read(path.read_bytes()))))
+    traces = {"name": "chakra", "traces": str(tmp_path / "*.et")}
+    ring = {"name": "microbenchmark", "pattern": "all-reduce", "size": 8 * 131_072}
+    for fidelity in ("stepwise", "per-rank"):
+        ours, theirs = run(RING, ring, fidelity=fidelity), run(RING, traces, fidelity=fidelity)
+        assert ours.seconds == pytest.approx(theirs.seconds, rel=1e-9)
+        assert np.allclose(ours.link_bytes, theirs.link_bytes)
+
+
+@pytest.mark.parametrize("name", STAGE)
+def test_traces_of_stage_run_with_the_roofline_of_an_npu(name: str) -> None:
+    workload = stage(name, mode="roofline")
+    ranks = workload.mesh(System(npus=8)).ranks
+    graph = workload.graph(System(npus=8))
+    files = workload.info()
+    assert graph.flops.sum() == pytest.approx(sum(one.flops for one in files), rel=1e-12)
+    computes = graph.kinds == TaskKind.COMPUTE
+    assert graph.bytes[computes].sum() == pytest.approx(sum(one.bytes for one in files), rel=1e-12)
+    table = {
+        "name": "chakra",
+        "traces": str(SAMPLES / name / "*.et"),
+        "comm_groups": str(workload.comm_groups.location),  # type: ignore[union-attr]  # each has one
+        "mode": "roofline",
+    }
+    for topology in (
+        {"name": "mesh2d", "rows": 2, "columns": 4},
+        {"name": "fat-tree"},
+        {"name": "fred"},
+    ):
+        result = run({"topology": topology, "collectives": {"default": "direct"}, "npu": {"preset": "h100"}}, table)
+        assert result.seconds > 0
+        assert len(result.placement) == ranks
+
+
+def test_groups_of_the_analytical_examples() -> None:
+    for name, ranks in (("groups_T1D-analytical", 8), ("groups_T2D-analytical", 16)):
+        workload = Chakra(
+            traces=Files.at(SAMPLES / name / "*.et"), comm_groups=File.at(SAMPLES / name / "comm_group.json")
+        )
+        graph = workload.graph(System(npus=ranks))
+        groups = [one for one in graph.tables if one.ndim == 2]
+        assert {len(one[0]) for one in groups} == ({4} if ranks == 16 else {len(groups[0][0])})
+
+
+def test_a_trace_of_pytorch_whose_nodes_wait_for_each_other_is_refused_with_the_cycle() -> None:
+    workload = Chakra(traces=Files.at(SAMPLES / "pytorch_post_execution" / "chakra.0.et.gz"))
+    with pytest.raises(InputError, match=r"nodes wait for each other in a cycle") as caught:
+        workload.graph(System(npus=1))
+    assert "'aten::mul(0)' of rank 0" in str(caught.value)
+    # They do not by data dependencies alone, which ASTRA-sim looked at when the trace was made.
+    workload = evolve(workload, control_dependencies=False)
+    graph = workload.graph(System(npus=1))
+    assert (graph.kinds == TaskKind.COLLECTIVE).sum() == 7
+    (note,) = workload.notes(System(npus=1))
+    assert note == "2 broadcasts are simulated from the first rank; ASTRA-sim replays their duration"
+
+
+def test_the_old_schema_and_host_traces_are_refused_by_name() -> None:
+    with pytest.raises(InputError, match="at offset 0: it begins with a node, as files"):
+        Chakra(traces=Files.at(SAMPLES / "old_schema_twoCompNodes.0.eg")).info()
+    with pytest.raises(InputError, match="is a host trace of PyTorch"):
+        Chakra(traces=Files.at(SAMPLES / "pytorch_post_execution" / "pytorch_host_*.json.gz")).info()
+    (found,) = Chakra(traces=Files.at(SAMPLES / "pytorch_post_execution" / "small_chakra.0.json")).info()
+    assert (sum(found.nodes.values()), found.dangling) == (7, 7)

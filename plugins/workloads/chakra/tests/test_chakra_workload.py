@@ -1,0 +1,392 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fredfw import Files, Framework, Npu, System, TaskGraph, TaskKind, limits
+from fredfw.errors import InputError, UnsupportedError
+from fredfw_workload_chakra import Chakra, et, fredfw_workloads
+from fredfw_workload_chakra.trace import Collective, Node, NodeType, Value
+
+Ranks = Mapping[int, Sequence[Node]]
+Load = Callable[..., Chakra]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    def load(ranks: Ranks, groups: Mapping[str, Sequence[int]] | None = None, **fields: Any) -> Chakra:
+        for rank, nodes in ranks.items():
+            (tmp_path / f"t.{rank}.et").write_bytes(et.write(nodes))
+        if groups is not None:
+            (tmp_path / "groups.json").write_text(json.dumps(groups), encoding="utf-8")
+            fields["comm_groups"] = tmp_path / "groups.json"
+        return Chakra(traces=tmp_path / "t.*.et", **fields)  # type: ignore[arg-type]  # its converter makes Files
+
+    return load
+
+
+def comp(number: int, *before: int, micros: int = 0, **attributes: Value) -> Node:
+    return Node(number, f"comp {number}", NodeType.COMP, before, micros=micros, attributes=attributes)
+
+
+def call(number: int, kind: Collective, size: int, *before: int, **attributes: Value) -> Node:
+    given = {"comm_type": int(kind), "comm_size": size, **attributes}
+    return Node(number, f"call {number}", NodeType.COMM_COLL, before, attributes=given)
+
+
+def send(number: int, source: int, destination: int, *before: int, size: int = 8, tag: int = 0) -> Node:
+    attributes = {"comm_src": source, "comm_dst": destination, "comm_tag": tag, "comm_size": size}
+    return Node(number, f"send {number}", NodeType.COMM_SEND, before, attributes=attributes)
+
+
+def receive(number: int, source: int, destination: int, *before: int, size: int = 8, tag: int = 0) -> Node:
+    attributes = {"comm_src": source, "comm_dst": destination, "comm_tag": tag, "comm_size": size}
+    return Node(number, f"receive {number}", NodeType.COMM_RECV, before, attributes=attributes)
+
+
+def graph(workload: Chakra) -> TaskGraph:
+    return workload.graph(System(npus=64))
+
+
+def edges(found: TaskGraph) -> dict[str, set[str]]:
+    return {name: {found.names[one] for one in found.after(task)} for task, name in enumerate(found.names)}
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_workloads() == [Chakra]
+
+
+def test_a_ring_of_messages_takes_the_time_of_its_formula(load: Load) -> None:
+    """Three steps of a ring: each rank sends what it received in the step before, after 7 us of computation."""
+    ranks, size = 4, 131_072
+    traces = {
+        rank: [
+            node
+            for step in range(3)
+            for node in (
+                send(3 * step, rank, (rank + 1) % ranks, *([3 * step - 1] if step else []), size=size, tag=step),
+                receive(3 * step + 1, (rank - 1) % ranks, rank, 3 * step, size=size, tag=step),
+                comp(3 * step + 2, 3 * step + 1, micros=7),
+            )
+        ]
+        for rank in range(ranks)
+    }
+    framework, workload = Framework(), load(traces)
+    ring = {"name": "torus", "dimensions": [ranks], "link_bandwidth": 50 * 2**30, "link_latency": "500 ns"}
+    experiment = framework.load_experiment(
+        {
+            "fabrics": {"ring": {"topology": ring}},
+            "workloads": {"steps": {"workload": {"name": "chakra", "traces": list(_paths(workload))}}},
+        }
+    )
+    expected = 3 * (size / (50 * 2**30) + 500e-9 + 7e-6)
+    for fidelity in ("compressed", "stepwise", "per-rank"):
+        assert framework.run(experiment, fidelity=fidelity).seconds == pytest.approx(expected, rel=1e-12)
+
+
+def _paths(workload: Chakra) -> Sequence[str]:
+    return [str(one.location) for one in workload.traces.files]
+
+
+@pytest.mark.parametrize(
+    ("kind", "factor"),
+    [
+        (Collective.ALL_REDUCE, 1),
+        (Collective.ALL_GATHER, 2),  # comm_size is the share of a rank
+        (Collective.GATHER, 2),
+        (Collective.REDUCE_SCATTER, 1),
+        (Collective.REDUCE_SCATTER_BLOCK, 1),
+        (Collective.ALL_TO_ALL, 1),
+        (Collective.BROADCAST, 1),
+        (Collective.REDUCE, 1),
+        (Collective.SCATTER, 1),
+        (Collective.BARRIER, 0),
+    ],
+)
+def test_sizes_are_those_of_the_larger_buffer(kind: Collective, factor: int, load: Load) -> None:
+    found = graph(load({rank: [call(0, kind, 100)] for rank in range(2)}))
+    pattern = kind.name.removesuffix("_BLOCK").lower().replace("_", "-")
+    assert str(found.patterns[0]) == ("all-reduce" if kind is Collective.BARRIER else pattern)
+    assert found.bytes.tolist() == [100 * factor]
+
+
+def test_replay_takes_microseconds_and_roofline_flops_and_bytes(load: Load) -> None:
+    nodes = [
+        comp(0, micros=7, num_ops=10**12, tensor_size=10**6, is_cpu_op=0),
+        comp(1, micros=9, num_ops=10**12, tensor_size=10**6, is_cpu_op=1),
+        comp(2, micros=5, num_ops=10**12, tensor_size=0),
+        comp(3, micros=6),
+        comp(4, fredfw_seconds=2.5e-9),
+    ]
+    workload = load({0: nodes})
+    found = graph(workload)
+    assert found.seconds.tolist() == pytest.approx([7e-6, 9e-6, 5e-6, 6e-6, 2.5e-9])
+    assert workload.notes(System(npus=1)) == ()
+    workload = load({0: nodes}, mode="roofline")
+    found = graph(workload)
+    assert found.seconds.tolist() == pytest.approx([np.nan, 9e-6, 0.0, 6e-6, 2.5e-9], nan_ok=True)
+    assert found.flops.tolist() == [1e12, 1e12, 1e12, 0, 0]
+    # As ASTRA-sim has it: FLOPs over the lesser of peak and bandwidth x intensity.
+    npu = Npu(peak=1e14, memory_bandwidth=1e12)
+    assert npu.seconds(found.flops[0], found.bytes[0]) == pytest.approx(1e12 / min(1e14, 1e12 * 1e12 / 1e6))
+    assert workload.notes(System(npus=1)) == (
+        "2 computations without num_ops or tensor_size take the duration in the traces",
+    )
+
+
+def test_traces_without_durations_say_so(load: Load) -> None:
+    (note,) = load({0: [comp(0, num_ops=5, tensor_size=5)]}).notes(System(npus=1))
+    assert note.startswith("all computations take 0 s in the traces; mode =")
+
+
+def test_nodes_wait_for_data_and_control_and_dangling_ones_are_counted(load: Load) -> None:
+    last = Node(9, "last", NodeType.COMP, data=[1, 77], control=[2, 78, 79])
+    workload = load({0: [comp(1), comp(2), last]})
+    assert edges(graph(workload))["last"] == {"comp 1", "comp 2"}
+    assert workload.notes(System(npus=1)) == ("3 dependencies on nodes that the traces do not have are left out",)
+
+
+def test_control_dependencies_may_be_passed_over(load: Load) -> None:
+    traces = {0: [comp(1), comp(2), Node(3, "last", NodeType.COMP, data=[1], control=[2, 77])]}
+    assert edges(graph(load(traces)))["last"] == {"comp 1", "comp 2"}
+    workload = load(traces, control_dependencies=False)
+    assert edges(graph(workload))["last"] == {"comp 1"}
+    assert workload.notes(System(npus=1)) == ()
+
+
+def test_ids_need_no_order_and_the_lowest_ready_one_comes_first(load: Load) -> None:
+    # Rank 1 numbers its collectives the other way round; what each waits for decides which is which.
+    first = [call(5, Collective.ALL_REDUCE, 1), call(3, Collective.ALL_REDUCE, 2, 5)]
+    second = [call(2, Collective.ALL_REDUCE, 1), call(4, Collective.ALL_REDUCE, 2, 2)]
+    assert graph(load({0: first, 1: second})).bytes.tolist() == [1, 2]
+    found = graph(load({0: [comp(7), comp(1, 7), comp(3)], 1: [comp(0)]}))
+    assert list(found.names)[:3] == ["comp 3", "comp 7", "comp 1"]
+
+
+def test_communicators_are_those_of_the_file_or_all(load: Load) -> None:
+    def nodes(name: str) -> list[Node]:
+        return [
+            call(0, Collective.ALL_REDUCE, 1, pg_name=name),
+            call(1, Collective.ALL_REDUCE, 2, 0),
+            call(2, Collective.ALL_REDUCE, 3, 1, pg_name=""),
+            call(3, Collective.ALL_REDUCE, 4, 2, pg_name="0"),
+        ]
+
+    # ASTRA-sim reads the whole number that a name begins with.
+    traces = {0: nodes("5"), 1: nodes("5.0"), 2: nodes("6"), 3: nodes("6")}
+    found = graph(load(traces, {"5": [1, 0], "6": [2, 3]}))
+    tables = {found.bytes[task]: found.tables[found.members[task]].tolist() for task in range(len(found))}
+    assert found.bytes.tolist().count(1) == 2
+    assert {size: tables[size] for size in (2, 3, 4)} == {size: [[0, 1, 2, 3]] for size in (2, 3, 4)}
+    assert [[1, 0]] in [found.tables[one].tolist() for one in found.members]
+
+
+def test_a_communicator_that_is_called_0_is_that_of_the_file(load: Load) -> None:
+    traces = {rank: [call(0, Collective.ALL_REDUCE, 1, pg_name=str(rank // 2))] for rank in range(4)}
+    found = graph(load(traces, {"0": [0, 1], "1": [2, 3]}))
+    assert sorted(found.tables[one].tolist() for one in found.members) == [[[0, 1]], [[2, 3]]]
+
+
+def test_process_groups_of_pytorch_are_read_from_the_trace(load: Load) -> None:
+    listed = json.dumps([{"pg_name": "7", "ranks": [0, 1]}, {"pg_name": "8", "ranks": []}])
+    for text in (listed, f"['{listed}']"):
+        nodes = [
+            Node(0, "## process_group:init ##", NodeType.METADATA, inputs=text),
+            call(1, Collective.ALL_REDUCE, 1, 0, pg_name="7"),
+            call(2, Collective.ALL_REDUCE, 2, 1, pg_name="8"),
+        ]
+        found = graph(load({0: nodes, 1: nodes, 2: [nodes[0], nodes[2]._replace(data=[0])]}))
+        assert [found.tables[one].tolist() for one in found.members[found.kinds == TaskKind.COLLECTIVE]] == [
+            [[0, 1]],
+            [[0, 1, 2]],
+        ]
+
+
+def test_collectives_run_along_the_dimensions_that_they_use(load: Load) -> None:
+    used: Sequence[tuple[bool, ...]] = [(True, False, True, True), (False, True, True, True), (True, True, True, True)]
+    nodes = [call(one, Collective.ALL_REDUCE, one, involved_dim=dims) for one, dims in enumerate(used, start=1)]
+    found = graph(load(dict.fromkeys(range(6), nodes), dimensions=(2, 3)))
+    by_size: dict[float, list[list[int]]] = {}
+    for task in range(len(found)):
+        by_size.setdefault(found.bytes[task], []).extend(found.tables[found.members[task]].tolist())
+    assert sorted(by_size[1]) == [[0, 1], [2, 3], [4, 5]]
+    assert sorted(by_size[2]) == [[0, 2, 4], [1, 3, 5]]
+    assert by_size[3] == [[0, 1, 2, 3, 4, 5]]
+    with pytest.raises(InputError, match=r"node 1 \(call 1\): runs over some dimensions of the network"):
+        graph(load(dict.fromkeys(range(6), nodes)))
+    with pytest.raises(InputError, match=r"dimensions: \[2, 2\] are not the dimensions of 6 ranks"):
+        graph(load(dict.fromkeys(range(6), nodes), dimensions=(2, 2)))
+
+
+def test_what_the_cpu_communicates_is_only_its_time(load: Load) -> None:
+    node = Node(0, "c10d::allreduce_", NodeType.COMM_COLL, micros=8, attributes={"is_cpu_op": True})
+    found = graph(load({0: [node]}))
+    assert (found.kinds.tolist(), found.seconds.tolist()) == ([TaskKind.COMPUTE], [8e-6])
+
+
+def test_remote_memory_takes_its_latency_and_bandwidth(load: Load) -> None:
+    node = Node(0, "load", NodeType.MEM_LOAD, attributes={"tensor_size": 10**6})
+    with pytest.raises(UnsupportedError, match=r"node 0 \(load\): is a load or store of remote memory"):
+        graph(load({0: [node]}))
+    workload = load({0: [node]}, remote_memory_bandwidth="1 GB/s", remote_memory_latency="1 us")
+    assert graph(workload).seconds.tolist() == pytest.approx([1e-3 + 1e-6])
+    assert len(workload.notes(System(npus=1))) == 1
+
+
+def test_broadcasts_are_simulated_and_said(load: Load) -> None:
+    workload = load({rank: [call(0, Collective.BROADCAST, 8)] for rank in range(2)})
+    assert workload.notes(System(npus=2))[0].startswith("2 broadcasts are simulated from the first rank")
+
+
+def test_there_are_as_many_workers_as_files(load: Load) -> None:
+    workload = load({rank: [comp(0)] for rank in range(3)})
+    assert workload.mesh(System(npus=64)).ranks == 3
+
+
+def test_files_may_be_compressed_or_json(tmp_path: Path) -> None:
+    (tmp_path / "t.0.et.gz").write_bytes(gzip.compress(et.write([comp(0, micros=3)])))
+    node = {"Id": 0, "Name": "comp 0", "NodeType": 4, "runtime": 3}
+    (tmp_path / "t.1.json").write_text(json.dumps({"workload_graph": [node]}), encoding="utf-8")
+    found = graph(Chakra(traces=Files.at([tmp_path / "t.0.et.gz", tmp_path / "t.1.json"])))
+    assert found.seconds.tolist() == [3e-6, 3e-6]
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ([Node(0, "n", 8)], "node 0 (n): is of type 8 (accepted: 0 (INVALID), "),
+        ([comp(0), comp(0)], "node 0 (comp 0): has the id of another node"),
+        ([Node(0, "n", NodeType.COMM_COLL)], "node 0 (n): has no comm_type"),
+        ([Node(0, "n", NodeType.COMM_COLL, attributes={"comm_type": 0})], "node 0 (n): has no comm_size"),
+        ([call(0, Collective.ALL_REDUCE, 1, comm_type=12)], "node 0 (call 0): has comm_type 12"),
+        ([call(0, Collective.ALL_REDUCE, 1, pg_name="3")], "node 0 (call 0): names the communicator '3', which is not"),
+        ([call(0, Collective.ALL_REDUCE, 1, pg_name="1")], "node 0 (call 0): is of rank 0, which is not in its comm"),
+        ([call(0, Collective.ALL_REDUCE, 1, pg_name="2")], "communicator '2', which has rank 9"),
+        ([send(0, 0, 1)._replace(attributes={"comm_dst": 0.5, "comm_size": 1})], "node 0 (send 0): has comm_dst 0.5"),
+        ([send(0, 1, 0)], "node 0 (send 0): has comm_src 1 in the trace of rank 0"),
+        ([Node(0, "n", NodeType.COMM_SEND, attributes={"comm_size": 8})], "node 0 (n): has no comm_dst"),
+    ],
+)
+def test_impossible_nodes_are_named(nodes: Sequence[Node], message: str, load: Load) -> None:
+    workload = load({0: nodes}, {"1": [1], "2": [0, 9]})
+    with pytest.raises(InputError) as caught:
+        graph(workload)
+    assert message in str(caught.value)
+    assert str(workload.traces.files[0].path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [
+        ({0: [comp(0, 1), comp(1, 2), comp(2, 1)]}, "'comp 1'"),
+        ({0: [send(0, 0, 1)], 1: [comp(0)]}, "'send 0' of rank 0"),
+        ({0: [comp(0)], 1: [receive(0, 0, 1)]}, "'receive 0' of rank 1"),
+        ({0: [call(0, Collective.ALL_REDUCE, 1)], 1: [comp(0)]}, "'call 0'"),
+        ({0: [call(0, Collective.ALL_REDUCE, 1)], 1: [call(0, Collective.ALL_REDUCE, 2)]}, "'call 0'"),
+    ],
+)
+def test_nodes_that_do_not_fit_together_are_named(ranks: Ranks, message: str, load: Load) -> None:
+    with pytest.raises(InputError, match=message):
+        graph(load(ranks))
+
+
+def test_missing_and_unknown_ranks_are_named(load: Load, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="traces: there is no file for rank 1, 2, and one for rank 3"):
+        graph(load({0: [comp(0)], 3: [comp(0)]}))
+    (tmp_path / "t.03.et").write_bytes(et.write([comp(0)]))
+    with pytest.raises(InputError, match=r"is of rank 3, and so is "):
+        graph(load({}))
+    (tmp_path / "t.x.et").write_bytes(b"")
+    with pytest.raises(InputError, match=r"traces: has no rank in its name"):
+        graph(Chakra(traces=Files.at(tmp_path / "t.x.et")))
+
+
+def test_damaged_files_are_named_with_the_offset(load: Load, tmp_path: Path) -> None:
+    workload = load({0: [comp(0)]})
+    content = (tmp_path / "t.0.et").read_bytes()
+    (tmp_path / "t.0.et").write_bytes(content[:-1])
+    with pytest.raises(InputError, match=r"t\.0\.et: is no Chakra trace, or is damaged, at offset 8: a message of"):
+        graph(Chakra(traces=Files.at(_paths(workload))))
+    (tmp_path / "t.0.et").write_bytes(gzip.compress(content)[:-9])
+    with pytest.raises(InputError, match=r"t\.0\.et: is not a whole gzip file"):
+        graph(Chakra(traces=Files.at(_paths(workload))))
+
+
+def test_what_expands_too_far_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.0.et").write_bytes(gzip.compress(bytes(10**6)))
+    workload = Chakra(traces=Files.at(tmp_path / "t.0.et"))
+    with limits.allowed({"bytes": 10**5}), pytest.raises(InputError, match=r"t\.0\.et: .* bytes are too many"):
+        graph(workload)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1]", "is not an object"),
+        ("{", "is not JSON"),
+        ('{"1": [0, 0]}', r"1: \[0, 0\] is not a group"),
+        ('{"1": ["tbd"]}', r"1: \['tbd'\] is not a group"),
+        ('{"1": []}', r"1: \[\] is not a group"),
+    ],
+)
+def test_impossible_communicators_are_named(text: str, message: str, load: Load, tmp_path: Path) -> None:
+    (tmp_path / "groups.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        graph(load({0: [comp(0)]}, comm_groups=tmp_path / "groups.json"))
+
+
+# --- what files hold
+
+
+def test_info_says_what_files_hold(load: Load) -> None:
+    nodes = [
+        comp(0, micros=3, num_ops=10, tensor_size=20),
+        comp(1, 0, 99, micros=4, is_cpu_op=True),
+        call(2, Collective.ALL_GATHER, 7, 1, pg_name="1"),
+        call(3, Collective.ALL_GATHER, 9, 2, pg_name="1"),
+        call(4, Collective.BARRIER, 0, 3),
+        send(5, 1, 0, 4),
+        Node(6, "c10d::broadcast_", NodeType.COMM_COLL, attributes={"is_cpu_op": True}),
+    ]
+    (found,) = load({1: nodes}, {"1": [0, 1]}).info()  # ranks may be missing
+    assert (found.rank, found.dependencies, found.dangling) == (1, 6, 1)
+    assert found.nodes == {"COMP": 2, "COMM_SEND": 1, "COMM_COLL": 4}
+    assert found.seconds["COMP"] == pytest.approx(7e-6)
+    assert (found.flops, found.bytes) == (10, 20)
+    assert [(one.operation, one.communicator, one.count, one.bytes, one.least, one.most) for one in found.calls] == [
+        ("all-gather", "1", 2, 16, 7, 9),
+        ("barrier", "all", 1, 0, 0, 0),
+        ("send", "", 1, 8, 8, 8),
+        ("collective without comm_type", "all", 1, 0, 0, 0),
+    ]
+    assert found.communicators == {"1": (0, 1)}
+    assert found.facts["operations of the CPU"] == 2
+    assert found.facts["version"] == "0.0.4"
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "expected"),
+    [
+        ("a.0.et", b"", True),
+        ("a.0.et.gz", b"", True),
+        ("a.0.eg", b"", True),
+        ("a.json", b'{\n "workload_graph": [', True),
+        ("a.json", b'{"nodes": [{"node_type": "comp_node"', True),
+        ("a.json", b'{"version": "0.0.4"}{"id": "1", "type": "COMP_NODE"', True),
+        ("a.json", b'{"schema": "1.0.1", "nodes": [{"id": 2, "ctrl_deps": 1', True),  # to be refused by name
+        ("a.json", b'{"traceEvents": [{"name": "COMP_NODE"', False),
+        ("a.json", b"[1, 2]", False),
+        ("a.csv", b"1,2", False),
+    ],
+)
+def test_files_are_recognised(name: str, head: bytes, expected: bool) -> None:
+    assert Chakra.recognises(name, head) is expected
