@@ -1,20 +1,25 @@
-"""The commands about execution traces: trace info."""
+"""The commands about execution traces: trace info, trace synthesize."""
 
 from __future__ import annotations
 
+import json
+import os
 import zlib
 from collections.abc import Mapping, Sequence
+from os.path import split
 from pathlib import PurePath
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from fredfw.cli.completion import PathText, trace_workloads
+from fredfw.cli.exports import Exports
 from fredfw.cli.output import Outputs
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
 
 if TYPE_CHECKING:
+    from fredfw.fabric import Fabric
     from fredfw.plugin.manager import PluginManager
     from fredfw.workloads import TraceWorkload
 
@@ -57,6 +62,77 @@ def info(ctx: click.Context, files: tuple[str, ...], given: str | None, json_pat
     found = traces.info(workload)
     outputs.write({"--json": lambda: traces.info_to_json(workload, found)})
     outputs.show(lambda: traces.info_report(workload, found))
+
+
+@trace.command(short_help="Write a statistical twin of a trace, of any number of ranks.")
+@files_argument
+@format_option
+@click.option("--ranks", type=click.IntRange(1), required=True, metavar="N", help="Ranks of the twin.")
+@click.option(
+    "--output",
+    required=True,
+    metavar="DIR/PREFIX",
+    type=_PATH,
+    help="Write Chakra traces DIR/PREFIX.0.et and so on, and their groups; DIR is new or empty.",
+)
+@click.option(
+    "--topology",
+    "network",
+    metavar="NAME",
+    help="Simulate both on this topology and compare the times. A name, or {name = ..., KEY = ...}.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed gives another twin.")
+@click.pass_context
+def synthesize(
+    ctx: click.Context,
+    files: tuple[str, ...],
+    given: str | None,
+    ranks: int,
+    output: str,
+    network: str | None,
+    seed: int,
+) -> None:
+    """Fit statistics to the trace in FILEs, one for each rank, and write a twin that is made from these alone.
+
+    The twin has the original's kinds of operations, with sizes, durations and dependencies that are distributed alike,
+    but not its names. More ranks are copies; groups of all ranks, and of the others those that reach furthest, grow
+    with them. Prints how far it is from the original: the Kolmogorov-Smirnov distance of
+    distributions, and the relative difference of means and of sums per rank.
+    """
+    framework = open_framework(ctx)
+    folder, prefix = split(output)
+    exporter = f"{{ name = 'chakra', prefix = {json.dumps(prefix)} }}"
+    exporting = Exports(framework, [(exporter, folder or os.curdir)], ("graph",))
+    outputs = exporting.outputs({}, files)
+    from fredfw.report import traces
+    from fredfw.workloads import System, answers, twin
+
+    fabric = None if network is None else _fabric(network, framework.plugins)
+    workload = open_trace(files, given, framework.plugins)
+    # A workload of traces has its own ranks; the machine decides nothing.
+    system = System(npus=ranks)
+    original = answers.graph(workload, system, answers.mesh(workload, system).ranks)
+    made = twin.generate(twin.fit(original), ranks, seed)
+    found = list(twin.distances(original, made))
+    if fabric is not None:
+        times = (framework.simulate_graph(one, fabric, attribution=False).seconds for one in (original, made))
+        found.append(twin.Distance("time of an iteration (s)", *times))
+    outputs.write(exporting.contents({"graph": made}))
+    outputs.show(lambda: traces.twin_report(found))
+
+
+def _fabric(network: str, plugins: PluginManager) -> Fabric:
+    """Return the fabric of the option ``--topology``."""
+    from fredfw.plugin import configure
+    from fredfw.plugin.contract import built
+
+    topology = configure.choose(
+        configure.from_toml(network),
+        plugins.topologies,
+        key_prefix="--topology",
+        registries=lambda: plugins.registries,
+    )
+    return built(topology)
 
 
 def open_trace(files: Sequence[str], given: str | None, plugins: PluginManager) -> TraceWorkload:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 if TYPE_CHECKING:
     from fredfw.experiment.results import CollectiveResult, CollectiveSweep, Comparison, RunResult
+    from fredfw.workloads import TaskGraph
 
-    Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep
+    Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph
 
 Content: TypeAlias = str | bytes
 """What a file holds; text is written as UTF-8."""
-KINDS = ("run", "comparison", "collective", "sweep")
-"""What can be exported: a ``RunResult``, a ``Comparison``, a ``CollectiveResult``, a ``CollectiveSweep``."""
+KINDS = ("run", "comparison", "collective", "sweep", "graph")
+"""What can be exported: a ``RunResult``, a ``Comparison``, a ``CollectiveResult``, a ``CollectiveSweep``, or a
+``TaskGraph`` that was not simulated."""
 
 
 class Exporter(ABC):
@@ -22,7 +24,7 @@ class Exporter(ABC):
 
     name: ClassVar[str]
     takes: ClassVar[tuple[str, ...]] = ("run", "comparison")
-    """The results that the format has a form for: ``run``, ``comparison``, ``collective`` (of one size), ``sweep``."""
+    """What the format has a form for: ``run``, ``comparison``, ``collective`` (of one size), ``sweep``, ``graph``."""
     suffixes: ClassVar[tuple[str, ...]] = ()
     """Endings of files in this format, with the dot, for example ``(".json",)``."""
     directory: ClassVar[bool] = False

@@ -14,6 +14,7 @@ from fredfw.answers import Asking
 from fredfw.experiment.document import document
 from fredfw.report.tables import table_report
 from fredfw.workloads import TraceCalls, TraceInfo, TraceWorkload
+from fredfw.workloads.twin import Distance
 
 Infos = tuple[TraceInfo, ...]
 
@@ -74,6 +75,25 @@ def info_report(workload: TraceWorkload, infos: Infos) -> list[RenderableType]:
     if texts := [*facts, *notes]:
         sections.append([Text(text) for text in texts])
     return [part for number, section in enumerate(sections) for part in ([Text(), *section] if number else section)]
+
+
+def twin_report(distances: Sequence[Distance]) -> list[RenderableType]:
+    """Return a table of how far a statistical twin is from its original."""
+    columns = ("statistic", "original", "twin", "difference (%)", "KS distance")
+    return table_report(
+        "The twin beside the original: means of nodes, and sums per rank",
+        columns,
+        [
+            (
+                one.statistic,
+                one.original,
+                one.twin,
+                f"{100 * one.relative:+.2f}",
+                "" if one.largest is None else f"{one.largest:.3f}",
+            )
+            for one in distances
+        ],
+    )
 
 
 def _types(infos: Infos) -> list[tuple[str, int, float]]:

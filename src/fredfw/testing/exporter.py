@@ -26,8 +26,8 @@ from fredfw.testing.process import digest, same_elsewhere
 from fredfw.units import option
 from fredfw.workloads import DeviceMesh, GraphBuilder, System, TaskGraph, Work, Workload
 
-Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep
-_CLASSES = dict(zip(KINDS, (RunResult, Comparison, CollectiveResult, CollectiveSweep), strict=True))
+Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph
+_CLASSES = dict(zip(KINDS, (RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph), strict=True))
 REFUSED = object()
 
 
@@ -162,7 +162,7 @@ def check_exporter(
     plugin: object = None,
     expected_failures: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Check a configured exporter on ``results``, or else on a small run, comparison and collective of the kit.
+    """Check a configured exporter on ``results``, or else on a small run, comparison, collective and graph of the kit.
 
     See ``check_topology`` for the other arguments.
 
@@ -222,7 +222,7 @@ class _Plugin:
         return [_Step]
 
 
-def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep]:
+def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph]:
     """Return a result of each kind that needs no plugin but the core's: the kit's own."""
     plugins = PluginManager.discover(Switches(allow=frozenset()))
     plugins.register(_Plugin(), "fredfw.testing")
@@ -245,6 +245,7 @@ def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep]
         framework.compare(experiment),
         alone,
         CollectiveSweep((alone,), fabric, {"algorithm": {"name": "direct"}}),
+        _Step().graph(System(npus=4)),
     )
 
 

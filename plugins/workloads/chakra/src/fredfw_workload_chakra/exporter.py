@@ -37,7 +37,7 @@ def _check_prefix(_instance: object, _attribute: object, value: object) -> None:
 
 @frozen
 class ChakraExporter(Exporter):
-    """Chakra execution traces of one run: ``PREFIX.RANK.et`` for each rank, and ``comm_groups.json``.
+    """Chakra execution traces of one run or graph: ``PREFIX.RANK.et`` for each rank, and ``comm_groups.json``.
 
     Computations have ``num_ops`` and ``tensor_size``, and the time that they took as ``duration_micros``; where whole
     microseconds do not say it, the attribute ``fredfw_seconds`` does, which the workload ``chakra`` reads. Messages
@@ -49,15 +49,15 @@ class ChakraExporter(Exporter):
     """
 
     name: ClassVar[str] = "chakra"
-    takes: ClassVar[tuple[str, ...]] = ("run",)
+    takes: ClassVar[tuple[str, ...]] = ("run", "graph")
     directory: ClassVar[bool] = True
 
     prefix: str = units.option("trace", validator=_check_prefix, help="beginning of the files' names")
     compress: bool = units.flag(False, help="whether files are compressed by gzip, as ASTRA-sim reads them, too")
 
-    def export(self, result: RunResult) -> dict[str, str | bytes]:
+    def export(self, result: RunResult | TaskGraph) -> dict[str, str | bytes]:
         """See ``Exporter.export``."""
-        graph = _timed(result.timeline)
+        graph = result.expanded() if isinstance(result, TaskGraph) else _timed(result.timeline)
         writer = _Writer(graph)
         for task in range(len(graph)):
             writer.add(task)
@@ -192,7 +192,8 @@ class _Writer:
         attributes: Mapping[str, Value],
         before: Sequence[int] | None = None,
     ) -> None:
-        seconds = float(self.graph.seconds[task])
+        # Of what was not simulated the time may not be known; then the NPU decides by FLOPs and bytes.
+        seconds = float(np.nan_to_num(self.graph.seconds[task]))
         micros = round(seconds * 1e6)
         if kind == NodeType.COMP and micros * 1e-6 != seconds:
             attributes = {**attributes, SECONDS: seconds}

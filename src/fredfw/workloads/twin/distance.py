@@ -1,0 +1,108 @@
+"""How far a twin is from its original."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.typing import FloatArray, IntArray
+from fredfw.workloads.graph import TaskGraph
+from fredfw.workloads.kinds import TaskKind
+
+
+@frozen
+class Distance:
+    """How far two iterations are from each other in one statistic.
+
+    Args:
+        statistic: What is compared.
+        original: Its mean or sum per rank in the original.
+        twin: The same in the twin.
+        largest: Kolmogorov-Smirnov distance of the two distributions, from 0 to 1; ``None`` for a sum.
+    """
+
+    statistic: str
+    original: float
+    twin: float
+    largest: float | None = None
+
+    @property
+    def relative(self) -> float:
+        """Relative difference of the twin."""
+        if self.original == 0:
+            return 0.0 if self.twin == 0 else math.inf
+        return self.twin / self.original - 1
+
+
+def distances(original: TaskGraph, twin: TaskGraph) -> tuple[Distance, ...]:
+    """Return how far ``twin`` is from ``original``: distributions over nodes, and sums per rank."""
+    one, other = _Measures(original), _Measures(twin)
+    found = [
+        Distance(name, _mean(first), _mean(second), _apart(first, second))
+        for name, first, second in (
+            ("message size (B)", one.sizes, other.sizes),
+            ("duration of a computation (s)", one.seconds, other.seconds),
+            ("FLOPs of a computation", one.flops, other.flops),
+            ("dependencies of a node", one.degrees, other.degrees),
+        )
+        if len(first) or len(second)
+    ]
+    found += [
+        Distance(
+            f"{name} per rank (B)", one.bytes.get(name, 0.0) / original.ranks, other.bytes.get(name, 0.0) / twin.ranks
+        )
+        for name in sorted({*one.bytes, *other.bytes})
+    ]
+    sums = (("nodes", one.degrees * 0 + 1, other.degrees * 0 + 1), ("computation (s)", one.seconds, other.seconds))
+    for name, first, second in (*sums, ("computation (FLOP)", one.flops, other.flops)):
+        if len(first) or len(second):
+            sums_per_rank = float(first.sum()) / original.ranks, float(second.sum()) / twin.ranks
+            found.append(Distance(f"{name} per rank", *sums_per_rank))
+    return tuple(found)
+
+
+class _Measures:
+    """What is measured of one iteration, rank by rank."""
+
+    def __init__(self, graph: TaskGraph) -> None:
+        graph = graph.expanded()
+        ranks = np.array([table.size for table in graph.tables], dtype=np.intp)[graph.members]
+        computes = graph.kinds == TaskKind.COMPUTE
+        moves = ~computes & (graph.kinds != TaskKind.RECEIVE)
+        self.sizes = np.repeat(graph.bytes[moves], ranks[moves])
+        seconds = np.repeat(graph.seconds[computes], ranks[computes])
+        flops = np.repeat(graph.flops[computes], ranks[computes])
+        self.seconds, self.flops = seconds[seconds > 0], flops[flops > 0]  # the first leaves out what is not known
+        self.degrees = _degrees(graph, ranks)
+        self.bytes: dict[str, float] = {}
+        for task in np.flatnonzero(moves).tolist():
+            name = str(graph.patterns[task]) if graph.kinds[task] == TaskKind.COLLECTIVE else "send"
+            self.bytes[name] = self.bytes.get(name, 0.0) + float(graph.bytes[task] * ranks[task])
+
+
+def _degrees(graph: TaskGraph, ranks: IntArray) -> FloatArray:
+    """Return how much each rank waits for in each task that it has a part in; ``(T,)`` ``ranks`` have one."""
+    alone = ranks == 1
+    found = np.diff(graph.dependency_offsets)[alone].tolist()
+    for task in np.flatnonzero(~alone).tolist():
+        before = Counter(
+            rank for one in graph.after(task) for rank in graph.tables[graph.members[one]].ravel().tolist()
+        )
+        found += [before[rank] for rank in graph.tables[graph.members[task]].ravel().tolist()]
+    return np.array(found, dtype=float)
+
+
+def _mean(values: FloatArray) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _apart(first: FloatArray, second: FloatArray) -> float:
+    """Return the Kolmogorov-Smirnov distance: the largest difference of the two distributions."""
+    if not len(first) or not len(second):
+        return 1.0
+    every = np.concatenate((first, second))
+    shares = [np.searchsorted(np.sort(one), every, side="right") / len(one) for one in (first, second)]
+    return float(np.abs(shares[0] - shares[1]).max())

@@ -1,0 +1,248 @@
+"""Fits the statistics of a twin to an iteration.
+
+Ranks that do the same steps have one role, and a step of a role is one event; a collective that several roles take part
+in is one event of all of them. Events are put in an order in which each role goes on for as long as it can.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean
+
+import numpy as np
+from attrs import define, field
+
+from fredfw.errors import InputError
+from fredfw.typing import FloatArray
+from fredfw.workloads.graph import TaskGraph
+from fredfw.workloads.kinds import TaskKind
+from fredfw.workloads.twin.programs import Step, programs
+from fredfw.workloads.twin.statistics import CONTEXT, NOTHING, Dependencies, EventClass, Part, Statistics
+
+# Sizes, FLOPs and times of a class lie within this factor.
+_FACTOR = 2.0
+# At most so many quantiles are kept of a class.
+_QUANTILES = 32
+
+
+def fit(graph: TaskGraph) -> Statistics:
+    """Return the statistics of ``graph``.
+
+    Raises:
+        InputError: It has nothing in it.
+        UnsupportedError: It has other tasks than computations, collectives, sends and receives.
+    """
+    steps = programs(graph)
+    if not any(steps):
+        raise InputError("the traces have no nodes", accepted="traces with computations or communication")
+    roles = _roles(steps)
+    order = _Events(steps, roles).in_order()
+    if order is None:  # the ranks of some role are not in step
+        roles = list(range(len(steps)))
+        order = _Events(steps, roles).in_order()
+        assert order is not None  # the order of tasks is one
+    return _Fit(steps, roles).result(order)
+
+
+Event = tuple[tuple[int, int], ...]
+"""Roles that take part, each with the place of its step."""
+
+
+def _roles(steps: Sequence[Sequence[Step]]) -> list[int]:
+    """Return the role of each rank: the same for those that do the same with ranks of the same roles."""
+    colours = _numbered([tuple(_looks(step) for step in own) for own in steps])
+    while True:
+        company = {
+            with_whom: tuple(sorted({colours[one] for one in with_whom}))
+            for own in steps
+            for with_whom in {_company(step) for step in own}
+        }
+        finer = _numbered(
+            [(colours[rank], *(company[_company(step)] for step in own)) for rank, own in enumerate(steps)]
+        )
+        if max(finer) == max(colours):
+            return finer
+        colours = finer
+
+
+def _company(step: Step) -> tuple[int, ...]:
+    """Return the ranks that a step has to do with."""
+    return step.members or ((step.peer,) if step.peer >= 0 else ())
+
+
+def _looks(step: Step) -> tuple[object, ...]:
+    """Return what a step has in common with those of other ranks that do the same, but for the time that it takes."""
+    # A receive takes what is sent.
+    sizes = () if step.kind is TaskKind.RECEIVE else tuple(map(_bin, step.values[1:]))
+    return step.kind, step.pattern, step.label, len(step.members), step.root, sizes
+
+
+def _bin(value: float) -> int:
+    return round(math.log(value, _FACTOR)) if value > 0 else -1000
+
+
+def _numbered(keys: Sequence[object]) -> list[int]:
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
+@define
+class _Events:
+    """The events of roles, and an order of them."""
+
+    steps: Sequence[Sequence[Step]]
+    roles: Sequence[int]
+    _of: dict[tuple[int, int], Event] = field(factory=dict, init=False)
+
+    def in_order(self) -> list[Event] | None:
+        """Return the events, each after what comes before it on its roles, and receives after what they receive.
+
+        ``None`` if there is no such order.
+        """
+        tasks: dict[int, set[tuple[int, int]]] = {}
+        sent: dict[tuple[int, int], set[int]] = {}  # tasks whose messages a step receives
+        for role, own in zip(self.roles, self.steps, strict=True):
+            for place, step in enumerate(own):
+                tasks.setdefault(step.task, set()).add((role, place))
+                if step.partner >= 0:
+                    sent.setdefault((role, place), set()).add(step.partner)
+        for joined in tasks.values():
+            known = {one for part in joined for one in self._of.get(part, (part,))} | joined
+            event = tuple(sorted(known))
+            if len({role for role, _ in event}) < len(event):
+                return None
+            self._of.update(dict.fromkeys(event, event))
+        length = {role: len(own) for role, own in zip(self.roles, self.steps, strict=True)}
+        at = dict.fromkeys(length, 0)
+        needs = {part: {self._of[one] for task in these for one in tasks[task]} for part, these in sent.items()}
+        done: set[Event] = set()
+        order: list[Event] = []
+
+        def ready(role: int) -> bool:
+            if at[role] == length[role]:
+                return False
+            parts = self._of[role, at[role]]
+            return all(at[one] == place and needs.get((one, place), done) <= done for one, place in parts)
+
+        current, events = 0, len(set(self._of.values()))
+        while len(order) < events:
+            if not ready(current):
+                current = next((role for role in at if ready(role)), -1)
+                if current < 0:
+                    return None
+            event = self._of[current, at[current]]
+            order.append(event)
+            done.add(event)
+            for role, _ in event:
+                at[role] += 1
+        return order
+
+
+@define
+class _Fit:
+    """Collects the classes of events."""
+
+    steps: Sequence[Sequence[Step]]
+    roles: Sequence[int]
+    _ranks: dict[int, list[int]] = field(factory=dict, init=False)
+    _groups: dict[tuple[int, ...], int] = field(factory=dict, init=False)
+    _labels: dict[str, int] = field(factory=dict, init=False)
+
+    def result(self, order: Sequence[Event]) -> Statistics:
+        for rank, role in enumerate(self.roles):
+            self._ranks.setdefault(role, []).append(rank)
+        keys: dict[tuple[object, ...], int] = {}
+        sequence = [keys.setdefault(self._key(event), len(keys)) for event in order]
+        turn: dict[tuple[int, int], tuple[int, int]] = {}  # of a step: its class, and which of that class it is
+        counts: dict[tuple[int, int], int] = {}
+        seen: list[list[Event]] = [[] for _ in keys]
+        past: dict[int, list[int]] = {}  # classes of the steps of a role
+        dependencies: list[list[list[tuple[tuple[int, ...], Dependencies]]]] = [[] for _ in keys]
+        for number, event in zip(sequence, order, strict=True):
+            seen[number].append(event)
+            if not dependencies[number]:
+                dependencies[number] = [[] for _ in event]
+            for part, (role, place) in enumerate(event):
+                step = self.steps[self._ranks[role][0]][place]
+                found = [
+                    (cls, counts[role, cls] - which - 1) for cls, which in (turn[role, one] for one in step.before)
+                ]
+                context = tuple(past.setdefault(role, [NOTHING] * CONTEXT)[-CONTEXT:])
+                dependencies[number][part].append((context, tuple(sorted(found))))
+            for role, place in event:
+                past[role].append(number)
+                turn[role, place] = number, counts.get((role, number), 0)
+                counts[role, number] = turn[role, place][1] + 1
+        classes = tuple(self._class(events, listed) for events, listed in zip(seen, dependencies, strict=True))
+        return Statistics(
+            ranks=len(self.steps),
+            roles=tuple(self.roles),
+            groups=tuple(self._groups),
+            classes=classes,
+            sequence=tuple(sequence),
+            labels=len(self._labels),
+        )
+
+    def _own(self, role: int, place: int) -> list[Step]:
+        return [self.steps[rank][place] for rank in self._ranks[role]]
+
+    def _key(self, event: Event) -> tuple[object, ...]:
+        return tuple(
+            (
+                role,
+                _looks(own[0]),
+                _bin(fmean(one.values[0] for one in own)),
+                tuple(one.members for one in own),
+                tuple(one.peer for one in own),
+            )
+            for role, place in event
+            for own in [self._own(role, place)]
+        )
+
+    def _class(
+        self, events: Sequence[Event], dependencies: Sequence[Sequence[tuple[tuple[int, ...], Dependencies]]]
+    ) -> EventClass:
+        parts = []
+        for (role, place), listed in zip(events[0], dependencies, strict=True):
+            own = self._own(role, place)
+            collective = own[0].kind is TaskKind.COLLECTIVE
+            parts.append(
+                Part(
+                    role=role,
+                    kind=own[0].kind,
+                    pattern=own[0].pattern,
+                    groups=tuple(self._group(one.members) for one in own) if collective else (),
+                    root=own[0].root,
+                    peers=tuple(one.peer for one in own) if own[0].peer >= 0 else (),
+                    dependencies=listed,
+                )
+            )
+        each = np.array([[one.values for one in self._own(*event[0])] for event in events])  # (events, ranks, 3)
+        rows = each.mean(axis=1)
+        label = self._own(*events[0][0])[0].label
+        return EventClass(
+            parts=tuple(parts),
+            label=self._labels.setdefault(label, len(self._labels)),
+            quantiles=_quantiles(rows),
+            means=rows.mean(axis=0),
+            spread=_spread(each[:, :, 0]),
+        )
+
+    def _group(self, members: tuple[int, ...]) -> int:
+        return self._groups.setdefault(members, len(self._groups))
+
+
+def _quantiles(rows: FloatArray) -> FloatArray:
+    """Return ``rows`` at evenly spaced quantiles, in order of time or, without one, of FLOPs and bytes."""
+    ordered = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
+    places = np.linspace(0, len(rows) - 1, min(len(rows), _QUANTILES))
+    return np.column_stack([np.interp(places, np.arange(len(rows)), column) for column in ordered.T])
+
+
+def _spread(seconds: FloatArray) -> float:
+    """Return how much ``(events, ranks)`` times differ between ranks."""
+    if np.isnan(seconds).any() or not (seconds > 0).all():
+        return 0.0
+    logarithms = np.log(seconds)
+    return float(np.sqrt(logarithms.var(axis=1, ddof=1).mean())) if logarithms.shape[1] > 1 else 0.0
