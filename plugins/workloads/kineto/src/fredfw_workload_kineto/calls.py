@@ -1,0 +1,164 @@
+"""What a communication kernel carries out: the arguments that PyTorch records with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from fredfw import Pattern, TaskKind
+from fredfw.errors import InputError
+from fredfw_workload_kineto.reading import Profile, ranks_of
+
+NAME = "Collective name"
+# Names of PyTorch without underscores, and without what says how a tensor is passed.
+_PATTERNS = {
+    "allreduce": Pattern.ALL_REDUCE,
+    "barrier": Pattern.ALL_REDUCE,
+    "broadcast": Pattern.BROADCAST,
+    "reduce": Pattern.REDUCE,
+    "allgather": Pattern.ALL_GATHER,
+    "allgatherv": Pattern.ALL_GATHER,
+    "reducescatter": Pattern.REDUCE_SCATTER,
+    "reducescatterv": Pattern.REDUCE_SCATTER,
+    "alltoall": Pattern.ALL_TO_ALL,
+    "alltoallv": Pattern.ALL_TO_ALL,
+    "alltoallbase": Pattern.ALL_TO_ALL,
+    "gather": Pattern.GATHER,
+    "scatter": Pattern.SCATTER,
+}
+_MESSAGES = {"send": (TaskKind.SEND, "Dst Rank"), "recv": (TaskKind.RECEIVE, "Src Rank")}
+_WAYS = ("coalesced", "oop", "base", "tensor", "into")
+# Names as c10::toString(ScalarType) has them.
+_BYTES = {
+    "Byte": 1,
+    "Char": 1,
+    "Bool": 1,
+    "Short": 2,
+    "UInt16": 2,
+    "Half": 2,
+    "BFloat16": 2,
+    "Int": 4,
+    "UInt32": 4,
+    "Float": 4,
+    "ComplexHalf": 4,
+    "Long": 8,
+    "UInt64": 8,
+    "Double": 8,
+    "ComplexFloat": 8,
+    "ComplexDouble": 16,
+}
+
+
+@frozen
+class Call:
+    """One collective, send or receive of one rank.
+
+    Args:
+        kind: Which of these.
+        pattern: The collective; ``None`` for a send or receive.
+        bytes: Its size: of a collective as nccl-tests counts it (the larger one of input and output), 0 for a barrier.
+        group: Name of the process group.
+        description: What PyTorch's user calls the group; empty if nothing.
+        ranks: Members of the group, in its order.
+        peer: The other rank of a send or receive, else -1.
+        splits: Bytes for each member of an all-to-all with split sizes; empty for others.
+    """
+
+    kind: TaskKind
+    pattern: Pattern | None
+    bytes: float
+    group: str
+    description: str
+    ranks: tuple[int, ...]
+    peer: int = -1
+    splits: tuple[float, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What its time is charged to."""
+        return self.description or self.group
+
+    @property
+    def operation(self) -> str:
+        """Name of what it does."""
+        return str(self.pattern) if self.pattern is not None else self.kind.name.lower()
+
+
+def call(args: Mapping[str, Any], profile: Profile) -> Call:
+    """Return what a kernel with ``args`` carries out, one of which is ``NAME``.
+
+    Raises:
+        InputError: It is not known, or its size or its ranks are not in the file.
+    """
+    text = str(args[NAME])
+    words = [word for word in text.lower().strip("_").split("_") if word not in _WAYS]
+    name = "".join(words)
+    elements = _number(args, "In msg nelems", profile), _number(args, "Out msg nelems", profile)
+    group = str(args.get("Process Group Name", ""))
+    ranks = _ranks(args, group, profile)
+    width = _width(args.get("dtype"), profile)
+    described = str(args.get("Process Group Description", ""))
+    description = "" if described == "undefined" else described
+    if name in _MESSAGES:
+        kind, key = _MESSAGES[name]
+        peer = args.get(key)
+        if isinstance(peer, bool) or not isinstance(peer, int) or peer < 0:
+            raise InputError(
+                f"a {text} has no {key!r}", file=profile.path, accepted="a trace of PyTorch 2.4 or later, which has it"
+            )
+        return Call(kind, None, float(width * max(elements)), group, description, ranks, peer)
+    if name not in _PATTERNS:
+        raise InputError(
+            f"the collective {text!r} is not known", file=profile.path, accepted=", ".join([*_PATTERNS, *_MESSAGES])
+        )
+    pattern = _PATTERNS[name]
+    # The root has all that it gathers or scatters, the others their part alone.
+    own = {Pattern.GATHER: elements[0], Pattern.SCATTER: elements[1]}.get(pattern)
+    size = 0 if name == "barrier" else max(elements) if own is None else own * len(ranks)
+    rows = ranks_of(args.get("In split size")) if pattern is Pattern.ALL_TO_ALL else None
+    splits: tuple[float, ...] = ()
+    if rows is not None and len(rows) == len(ranks):
+        share = width * elements[0] / max(sum(rows), 1)
+        splits = tuple(share * one for one in rows)
+    return Call(TaskKind.COLLECTIVE, pattern, float(width * size), group, description, ranks, splits=splits)
+
+
+def _ranks(args: Mapping[str, Any], group: str, profile: Profile) -> tuple[int, ...]:
+    size = args.get("Group size")
+    start, stride = args.get("Global rank start"), args.get("Global rank stride")
+    candidates = [ranks_of(args.get("Process Group Ranks")), profile.groups.get(group)]
+    if isinstance(size, int) and isinstance(start, int) and isinstance(stride, int):
+        candidates.append(tuple(range(start, start + stride * size, stride)) if stride > 0 else None)
+    if isinstance(size, int) and size == profile.world:
+        candidates.append(tuple(range(size)))
+    for ranks in candidates:
+        if ranks and size in (None, len(ranks)):
+            if len(set(ranks)) < len(ranks):
+                break
+            return ranks
+    raise InputError(
+        f"the ranks of the process group {group!r} are not in the file, or are cut off: "
+        f"{args.get('Process Group Ranks')!r} for {size} ranks",
+        file=profile.path,
+        accepted="all ranks in 'Process Group Ranks' or in distributedInfo.pg_config",
+    )
+
+
+def _number(args: Mapping[str, Any], key: str, profile: Profile) -> int:
+    value = args.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InputError(f"a {args[NAME]} has {key!r} of {value!r}", file=profile.path, accepted="a number of elements")
+    return value
+
+
+def _width(dtype: object, profile: Profile) -> int:
+    name = str(dtype)
+    if name in _BYTES:
+        return _BYTES[name]
+    if name.startswith(("Float8", "QInt8", "QUInt8")):
+        return 1
+    raise InputError(
+        f"the dtype {dtype!r} is not known", file=profile.path, accepted=f"{', '.join(_BYTES)} or a Float8 one"
+    )

@@ -1,0 +1,178 @@
+"""What waits for what: the order that the streams and the times of a trace show.
+
+- Operations of one stream run in turn.
+- Where the file has stream-wait events, these say what waits for what between streams.
+- Without them, a collective waits for what its NPU had computed: what the host launched before the collective where the
+  file has the launches, otherwise what ended before it began. Something waits for a collective where the trace shows
+  it: nothing ran on its stream until the collective ended, and it began at once.
+- A collective that began later than all that it waits for is late by itself: its computation had to come as far first.
+- What nothing waits for is waited for at the end of a step.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from attrs import field, frozen
+
+from fredfw.typing import FloatArray
+from fredfw_workload_kineto.operations import Operation, Operations
+
+WAITS, OBSERVED = "waits", "observed"
+
+
+@frozen
+class Order:
+    """What the communication of one rank waits for, and what waits for it; operations by their place.
+
+    Args:
+        points: For each call the moment of the trace, in microseconds, up to which computation comes before it.
+        after: For each call the calls that it waits for.
+        awaited: Calls that computation waits for, by the moment of the trace when it went on.
+        open: Calls that nothing waits for.
+    """
+
+    points: dict[int, float]
+    after: dict[int, set[int]]
+    awaited: dict[float, set[int]]
+    open: frozenset[int]
+
+
+def order(work: Operations, *, rule: str, gap: float) -> Order:
+    """Return what waits for what.
+
+    Args:
+        work: What the GPU did.
+        rule: ``waits``, or ``observed``: whatever ended before something began comes before it.
+        gap: Microseconds that a stream may be idle without having waited for anything.
+    """
+    return _Ordering(work, rule, gap).result()
+
+
+def union(intervals: Iterable[tuple[float, float]], gap: float = 0.0) -> FloatArray:
+    """Return the ``(n, 2)`` times in which one of ``intervals`` runs; those less than ``gap`` apart are one."""
+    ordered = np.array(sorted(intervals), dtype=float).reshape(-1, 2)
+    if not len(ordered):
+        return ordered
+    ends = np.maximum.accumulate(ordered[:, 1])
+    distance = ordered[1:, 0] - ends[:-1]
+    apart = np.flatnonzero((distance > 0) & (distance >= gap)) + 1
+    return np.column_stack((ordered[np.append(0, apart), 0], ends[np.append(apart - 1, len(ends) - 1)]))
+
+
+@frozen
+class _Ordering:
+    work: Operations
+    rule: str
+    gap: float
+    _after: dict[int, set[int]] = field(factory=dict, init=False)
+    _awaited: dict[float, set[int]] = field(factory=dict, init=False)
+    _joined: set[int] = field(factory=set, init=False)
+
+    def result(self) -> Order:
+        listed = self.work.listed
+        calls = [place for place, _ in self.work.calls]
+        computing = [place for place, one in enumerate(listed) if one.call is None]
+        self._after.update({place: set() for place in calls})
+        before = self._streams()
+        for source, waiter in self.work.waits:
+            if listed[source].call is not None:
+                self._wait(waiter, source)
+        if self.rule == OBSERVED or not self.work.waits:
+            self._by_times(calls, computing, before)
+        points = self._points(calls, computing)
+        starts = [listed[place].start for place in computing]
+        for boundary in self.work.boundaries:
+            number = bisect_left(starts, boundary)
+            for place in calls if number < len(starts) else ():
+                if place not in self._joined and listed[place].end <= starts[number]:
+                    self._wait(computing[number], place)
+        return Order(points, self._after, self._awaited, frozenset(calls) - self._joined)
+
+    def _wait(self, waiter: int, source: int) -> None:
+        """Let one operation wait for a call."""
+        if source > waiter:  # began later, so the clocks of the trace do not agree
+            return
+        self._joined.add(source)
+        one = self.work.listed[waiter]
+        if one.call is None:
+            self._awaited.setdefault(one.start, set()).add(source)
+        else:
+            self._after[waiter].add(source)
+
+    def _streams(self) -> dict[int, Operation]:
+        """Let what comes after a call on its stream wait for it; return what comes before each operation."""
+        last: dict[int, int] = {}
+        before = {}
+        for place, one in enumerate(self.work.listed):
+            if one.stream in last:
+                before[place] = self.work.listed[last[one.stream]]
+                if before[place].call is not None:
+                    self._wait(place, last[one.stream])
+            last[one.stream] = place
+        return before
+
+    def _points(self, calls: list[int], computing: list[int]) -> dict[int, float]:
+        """Return how far computation has to come before each call."""
+        listed = self.work.listed
+        ends: dict[int, float] = {}
+        if self.work.waits:
+            for source, waiter in self.work.waits:
+                if listed[source].call is None:
+                    ends[waiter] = max(listed[source].end, ends.get(waiter, -math.inf))
+        else:
+            launched = sorted((listed[one].launch, listed[one].end) for one in computing)
+            known = [] if any(math.isnan(launch) for launch, _ in launched) else [launch for launch, _ in launched]
+            ended = sorted(listed[one].end for one in computing)
+            for place in calls:
+                number = bisect_left(known, listed[place].launch) if known else 0
+                if number:
+                    ends[place] = launched[number - 1][1]
+                elif number := bisect_right(ended, listed[place].start):
+                    ends[place] = ended[number - 1]
+        points: dict[int, float] = {}
+        for place in calls:
+            start = listed[place].start
+            ready = max([ends.get(place, -math.inf), *(listed[one].end for one in self._after[place])])
+            point = start if start - ready >= self.gap else min(ends.get(place, -math.inf), start)
+            points[place] = max([point, *(points[one] for one in self._after[place])])
+        return points
+
+    def _by_times(self, calls: list[int], computing: list[int], before: dict[int, Operation]) -> None:
+        """Let operations wait for calls as the times show it."""
+        listed = self.work.listed
+        starts = [listed[place].start for place in computing]
+        call_starts = [listed[place].start for place in calls]
+        busy = union((listed[place].start, listed[place].end) for place in computing)
+        for source in calls:
+            end = listed[source].end
+            number = bisect_left(starts, end)
+            if number < len(starts):
+                start = starts[number]
+                run = int(np.searchsorted(busy[:, 0], start, side="right")) - 1
+                since = float(busy[run - 1, 1]) if run else -math.inf
+                if self.rule == OBSERVED or (busy[run, 0] >= end and self._at_once(since, end, start)):
+                    self._wait(computing[number], source)
+            for waiter in self._next_calls(calls, call_starts, source):
+                since = before[waiter].end if waiter in before else -math.inf
+                if self.rule == OBSERVED or self._at_once(since, end, listed[waiter].start):
+                    self._wait(waiter, source)
+
+    def _at_once(self, since: float, end: float, start: float) -> bool:
+        """Return whether what was idle ``since`` then, and begins at ``start``, has waited for what ends at ``end``."""
+        return since <= end and start - since >= self.gap and start - end < self.gap
+
+    def _next_calls(self, calls: list[int], starts: list[float], source: int) -> Iterator[int]:
+        """Yield the first call of each other stream that begins after the end of ``source``."""
+        listed = self.work.listed
+        end, streams = listed[source].end, {listed[source].stream}
+        for number in range(bisect_left(starts, end), len(calls)):
+            one = listed[calls[number]]
+            if self.rule == WAITS and one.start - end >= self.gap:
+                return
+            if one.stream not in streams:
+                streams.add(one.stream)
+                yield calls[number]

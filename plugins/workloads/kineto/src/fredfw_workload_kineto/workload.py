@@ -1,0 +1,342 @@
+"""The workload ``kineto``: what GPUs did in traces of the PyTorch profiler, with other communication."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw import (
+    DeviceMesh,
+    Files,
+    Pattern,
+    System,
+    TaskGraph,
+    TaskKind,
+    TraceCalls,
+    TraceInfo,
+    TraceWorkload,
+    limits,
+    units,
+)
+from fredfw.errors import InputError
+from fredfw_workload_kineto.calls import Call
+from fredfw_workload_kineto.chain import Node, nodes
+from fredfw_workload_kineto.measures import total, uncovered_time
+from fredfw_workload_kineto.operations import COMMUNICATION, Operations, only_step, operations
+from fredfw_workload_kineto.order import OBSERVED, WAITS, order
+from fredfw_workload_kineto.reading import Profile, read, recognised
+
+_MICROSECOND = 1e-6
+
+
+@frozen
+class _Trace:
+    """What is kept of a file.
+
+    Args:
+        profile: What it says, without its events.
+        work: What the GPU did, in the chosen step or in all.
+    """
+
+    profile: Profile
+    work: Operations
+
+
+@frozen
+class Kineto(TraceWorkload):
+    """One iteration as the PyTorch profiler (Kineto) has recorded it, with its communication on another fabric.
+
+    Each file is the trace of one rank. Kernels and copies take the time that they took; collectives, sends and receives
+    are simulated. The streams that compute are one chain of computations. A collective waits for what had been computed
+    when it began, and computation waits for a collective where stream-wait events say so or, without them, where the
+    trace shows that a stream was idle until the collective ended. Gaps of the GPU are time of the host.
+    """
+
+    name: ClassVar[str] = "kineto"
+
+    traces: Files = units.files(help="JSON files of torch.profiler, compressed by gzip or not, one for each rank")
+    step: int | None = units.option(
+        None, validator=units.whole(0), help="the ProfilerStep that is the iteration; default: all of the trace"
+    )
+    order: str = units.option(
+        WAITS,
+        validator=units.one_of(WAITS, OBSERVED),
+        help="what waits for a collective: what waited for it in the trace, or all that began after it",
+    )
+    gap: float = units.duration(10e-6, help="longest time that a GPU is idle by itself; the host causes longer ones")
+    host: bool = units.flag(True, help="whether the host's gaps take time")
+    replicate: bool = units.flag(False, help="whether ranks without a trace do what the ones with a trace do")
+
+    @classmethod
+    def recognises(cls, name: str, head: bytes) -> bool:
+        """See ``TraceWorkload.recognises``."""
+        del name
+        return recognised(head)
+
+    def mesh(self, system: System) -> DeviceMesh:
+        """Return one axis of all ranks, and the process groups of the traces by what their time is charged to."""
+        del system
+        groups: dict[str, set[tuple[int, ...]]] = {}
+        for one in self._traces.values():
+            for _, call in one.work.calls:
+                groups.setdefault(call.label, set()).add(call.ranks)
+        alike = {name: sorted(those) for name, those in groups.items() if len({len(one) for one in those}) == 1}
+        return DeviceMesh({"rank": self._world}, {name: np.array(those) for name, those in alike.items()})
+
+    def graph(self, system: System) -> TaskGraph:
+        """See ``Workload.graph``."""
+        del system
+        by_source = {rank: self._nodes(one) for rank, one in self._traces.items()}
+        sources = [self._source(rank) for rank in range(self._world)]
+        limits.check("tasks", sum(len(by_source[source]) for source in sources), key="traces")
+        made = [
+            by_source[rank] if rank == source else self._copied(by_source[source], rank, source)
+            for rank, source in enumerate(sources)
+        ]
+        return _graph(made, self.replicate)
+
+    def notes(self, system: System) -> tuple[str, ...]:
+        """Say what was measured, and what the traces lack."""
+        del system
+        return tuple(self._notes())
+
+    def omissions(self, system: System) -> tuple[str, ...]:
+        """Say how many communication kernels have no sizes."""
+        del system
+        unknown = sum(one.work.unknown for one in self._traces.values())
+        if not unknown:
+            return ()
+        return (f"{unknown} communication kernels are left out: the traces have no sizes of them",)
+
+    def info(self) -> tuple[TraceInfo, ...]:
+        """See ``TraceWorkload.info``."""
+        return tuple(self._info(rank, one) for rank, one in self._traces.items())
+
+    @cached_property
+    def _traces(self) -> dict[int, _Trace]:
+        """What is read of the files, by rank."""
+        found: dict[int, _Trace] = {}
+        profiles = [read(file) for file in self.traces.files]
+        known = all(one.rank is not None for one in profiles)
+        for place, profile in enumerate(profiles):
+            rank = place if profile.rank is None or not known else profile.rank
+            if rank in found:
+                raise InputError(
+                    f"is of rank {rank}, as {found[rank].profile.path} is",
+                    file=profile.path,
+                    key="distributedInfo.rank",
+                    accepted="one file for each rank",
+                )
+            work = operations(profile)
+            if self.step is not None:
+                work = only_step(work, self.step, profile)
+            found[rank] = _Trace(evolve(profile, events=()), work)
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def _world(self) -> int:
+        """The number of ranks."""
+        traces = self._traces
+        calls = [call for one in traces.values() for _, call in one.work.calls]
+        if not calls:
+            paths = ", ".join(one.profile.path for one in traces.values())
+            where = "no collectives" if self.step is None else f"no collectives in step {self.step}"
+            raise InputError(
+                f"{where}: no communication kernel has a {'Collective name'!r}",
+                file=paths,
+                accepted="traces of distributed training on GPUs by PyTorch 2.3 or later, which record sizes",
+            )
+        members = {rank for call in calls for rank in (*call.ranks, call.peer)}
+        world = 1 + max(*members, *traces, *((one.profile.world or 0) - 1 for one in traces.values()))
+        limits.check("nodes", world, key="traces")
+        missing = [rank for rank in range(world) if rank not in traces]
+        if missing and not self.replicate:
+            raise InputError(
+                f"there are traces of {_listed(traces)}, and none of {_listed(missing)}",
+                key="traces",
+                accepted=f"a trace of each of the {world} ranks, or replicate = true",
+            )
+        return world
+
+    def _nodes(self, trace: _Trace) -> list[Node]:
+        """Return the nodes of one trace."""
+        gap = self.gap / _MICROSECOND
+        return nodes(trace.work, order(trace.work, rule=self.order, gap=gap), gap=gap, host=self.host)
+
+    def _copied(self, made: Iterable[Node], rank: int, source: int) -> list[Node]:
+        """Return what ``rank`` does where it does what ``source`` does."""
+        path = self._traces[source].profile.path
+        return [
+            one if one.call is None else evolve(one, call=_shifted(one.call, rank, source, self._world, path))
+            for one in made
+        ]
+
+    def _source(self, rank: int) -> int:
+        """Return the rank with a trace that ``rank`` does the same as: itself, or the next one below."""
+        return max((one for one in self._traces if one <= rank), default=min(self._traces))
+
+    def _notes(self) -> Iterable[str]:
+        world, traces = self._world, self._traces
+        if world > len(traces):
+            yield (
+                f"{world - len(traces)} of {world} ranks have no trace: they do what {_listed(traces)} "
+                f"{'does' if len(traces) == 1 else 'do'} (replicate = true)"
+            )
+        steps = {number for one in traces.values() for number in one.profile.steps}
+        if self.step is None and len(steps) > 1:
+            yield f"one iteration is all {len(steps)} steps of the traces, {min(steps)} to {max(steps)}"
+        for rank, one in traces.items():
+            communication, computation = _intervals(one.work)
+            yield (
+                f"measured on rank {rank}: {(one.work.end - one.work.begin) / 1e3:.4g} ms, communication "
+                f"{total(communication) / 1e3:.4g} ms, {uncovered_time(communication, computation) / 1e3:.4g} ms "
+                "of it while no other kernel ran"
+            )
+        if not all(one.work.waits for one in traces.values()):
+            yield (
+                "traces without stream-wait events: what waits for a collective is known by the time at which it began"
+            )
+        calls = [call for one in traces.values() for _, call in one.work.calls]
+        if any(call.pattern is not None and call.pattern.rooted for call in calls):
+            yield "traces do not have the roots of collectives: it is the first rank of the group"
+
+    def _info(self, rank: int, trace: _Trace) -> TraceInfo:
+        work, profile = trace.work, trace.profile
+        seconds: dict[str, float] = {}
+        found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        for one in work.listed:
+            seconds[one.kind] = seconds.get(one.kind, 0.0) + (one.end - one.start) * _MICROSECOND
+            if one.call is not None:
+                key = one.call.operation, one.call.group if one.call.pattern is not None else ""
+                found.setdefault(key, []).append((one.call.bytes, (one.end - one.start) * _MICROSECOND))
+        communication, computation = _intervals(work)
+        facts: dict[str, str | int | float] = dict(profile.facts)
+        facts["streams"] = len({one.stream for one in work.listed})
+        facts["steps"] = ", ".join(map(str, profile.steps)) or "not marked"
+        facts["span (s)"] = round((work.end - work.begin) * _MICROSECOND, 9)
+        facts["communication not covered by kernels (s)"] = round(
+            uncovered_time(communication, computation) * _MICROSECOND, 9
+        )
+        notes = []
+        if not work.waits:
+            notes.append("no stream-wait events (enable_cuda_sync_events)")
+        if work.unknown:
+            notes.append(f"{work.unknown} communication kernels without sizes")
+        return TraceInfo(
+            path=profile.path,
+            rank=profile.rank if profile.rank is not None else rank,
+            nodes=dict(Counter(one.kind for one in work.listed)),
+            seconds=seconds,
+            calls=tuple(
+                TraceCalls(
+                    operation=operation,
+                    communicator=group,
+                    count=len(these),
+                    bytes=sum(size for size, _ in these),
+                    least=min(size for size, _ in these),
+                    most=max(size for size, _ in these),
+                    seconds=sum(duration for _, duration in these),
+                )
+                for (operation, group), these in sorted(found.items())
+            ),
+            communicators={**profile.groups, **{call.group: call.ranks for _, call in work.calls}},
+            dependencies=sum(len(one.after) for one in self._nodes(trace)),
+            facts=facts,
+            notes=tuple(notes),
+        )
+
+
+def _intervals(work: Operations) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """Return start and end of communication, and of all else."""
+    communication = [(one.start, one.end) for one in work.listed if one.kind == COMMUNICATION]
+    return communication, [(one.start, one.end) for one in work.listed if one.kind != COMMUNICATION]
+
+
+def _listed(ranks: Iterable[int]) -> str:
+    """Return ranks for a message."""
+    shown = sorted(ranks)
+    few = ", ".join(map(str, shown[:8]))
+    return f"rank{'s' if len(shown) > 1 else ''} {few}{f' and {len(shown) - 8} more' if len(shown) > 8 else ''}"
+
+
+def _shifted(call: Call, rank: int, source: int, world: int, path: str) -> Call:
+    """Return what ``rank`` does where it does the same as ``source``, in a group of its own.
+
+    Groups are those of a grid: ranks that are evenly spaced, and as many in each.
+    """
+    if call.pattern is None:
+        raise InputError(
+            f"rank {rank} cannot do what rank {source} does, which sends to or receives from rank {call.peer}",
+            file=path,
+            key="replicate",
+            accepted="traces of all ranks, where there are sends and receives",
+        )
+    if rank in call.ranks:
+        return call
+    ranks, members = sorted(call.ranks), len(call.ranks)
+    stride = ranks[1] - ranks[0] if members > 1 else 1
+
+    def group(of: int) -> list[int]:
+        first = of - of // stride % members * stride
+        return [first + place * stride for place in range(members)]
+
+    shifted = group(rank)
+    if group(source) != ranks or not 0 <= shifted[0] <= shifted[-1] < world:
+        raise InputError(
+            f"the group {list(call.ranks)} has no like with rank {rank} in it",
+            file=path,
+            key="replicate",
+            accepted=f"groups that are evenly spaced and divide the {world} ranks",
+        )
+    place = dict(zip(ranks, shifted, strict=True))
+    return evolve(call, ranks=tuple(place[one] for one in call.ranks))
+
+
+def _graph(by_rank: Sequence[Sequence[Node]], copied: bool) -> TaskGraph:
+    """Return the graph of the nodes of each rank.
+
+    Where ranks are copies, names of process groups do not tell groups apart, as each rank has those of its own.
+    """
+    patterns = list(Pattern)
+    labels: dict[str, int] = {}
+    communicators: dict[tuple[str, tuple[int, ...]], int] = {}
+    tags: dict[str, int] = {}
+    rows: list[tuple[int, int, int, int, int, int, int, int]] = []
+    before: list[list[int]] = []
+    for rank, those in enumerate(by_rank):
+        first = len(rows)
+        for one in those:
+            before.append([first + place for place in one.after])
+            label, call = labels.setdefault(one.label, len(labels)), one.call
+            if call is None:
+                rows.append((rank, TaskKind.COMPUTE, label, -1, -1, -1, -1, 0))
+            elif call.pattern is None:
+                tag = tags.setdefault(call.group, len(tags))
+                rows.append((rank, call.kind, label, -1, -1, -1, call.peer, tag))
+            else:
+                group = call.description if copied else call.group
+                number = communicators.setdefault((group, call.ranks), len(communicators))
+                root = call.ranks[0] if call.pattern.rooted else -1
+                rows.append((rank, call.kind, label, patterns.index(call.pattern), number, root, -1, 0))
+    listed = [one for those in by_rank for one in those]
+    splits = [() if one.call is None else one.call.splits for one in listed]
+    columns = np.array(rows, dtype=np.intp).reshape(-1, 8).T
+    names = "rank", "kind", "label", "pattern", "communicator", "root", "peer", "tag"
+    return TaskGraph.from_columns(
+        len(by_rank),
+        **dict(zip(names, columns, strict=True)),
+        dependency_offsets=np.cumsum([0, *map(len, before)]),
+        dependencies=np.array([one for those in before for one in those], dtype=np.intp),
+        seconds=[one.seconds if one.call is None else np.nan for one in listed],
+        bytes=[0.0 if one.call is None else one.call.bytes for one in listed],
+        label_names=tuple(labels),
+        communicators=[list(ranks) for _, ranks in communicators],
+        split_offsets=np.cumsum([0, *map(len, splits)]),
+        splits=[size for those in splits for size in those],
+        names=[one.name for one in listed],
+    )

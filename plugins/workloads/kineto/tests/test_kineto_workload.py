@@ -1,0 +1,507 @@
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fredfw import Files, Framework, Pattern, System, TaskGraph, TaskKind, limits
+from fredfw.errors import InputError
+from fredfw_workload_kineto import Kineto, fredfw_workloads, uncovered
+
+Make = Callable[..., Any]
+SYSTEM = System(npus=16)
+HERE = Path(__file__).parent
+_PLACES = (parent / "shared" / "samples" / "kineto" for parent in HERE.parents)
+SAMPLES = next((one for one in _PLACES if one.is_dir()), Path("samples"))
+
+
+def of(*paths: str, **fields: Any) -> Kineto:
+    return Kineto(traces=Files.at(list(paths)), **fields)
+
+
+def graph(*paths: str, **fields: Any) -> TaskGraph:
+    return of(*paths, **fields).graph(SYSTEM)
+
+
+def tasks(found: TaskGraph, rank: int = 0) -> list[tuple[str, float, list[str]]]:
+    """Name, microseconds (0 for communication) and names of what comes before, of the tasks of ``rank``, sorted."""
+    own = [task for task in range(len(found)) if rank in found.participants(task)]
+    return sorted(
+        (
+            found.names[task],
+            round(1e6 * float(found.seconds[task]), 6) if found.kinds[task] == TaskKind.COMPUTE else 0.0,
+            sorted(found.names[one] for one in found.after(task).tolist() if one in own),
+        )
+        for task in own
+    )
+
+
+def time(workload: Kineto, rate: str) -> float:
+    """Microseconds of an iteration where two ranks share links of that rate."""
+    framework = Framework()
+    fabric = framework.topology("switch", npus=2, link_bandwidth=rate, link_latency="0 s").build()
+    return 1e6 * framework.simulate_graph(workload.graph(SYSTEM), fabric, collectives={"default": "ring"}).seconds
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_workloads() == [Kineto]
+
+
+def test_a_collective_waits_for_what_was_computed_and_what_had_to_wait_waits_for_it() -> None:
+    found = graph(*(str(HERE / f"ddp.{rank}.json") for rank in (0, 1)), step=3)
+    assert found.ranks == 2
+    # The gap of 2 us belongs to the backward pass; the first all-reduce begins with it, 8 us after layer 2.
+    assert tasks(found) == [
+        ("all-reduce", 0.0, ["all-reduce", "computation"]),
+        ("all-reduce", 0.0, ["backward of layer 2"]),
+        ("backward of layer 2", 300.0, ["host"]),
+        ("computation", 302.0, ["backward of layer 2"]),
+        ("host", 3.0, ["all-reduce", "computation"]),
+        ("host", 37.0, ["optimizer"]),
+        ("host", 50.0, []),
+        ("optimizer", 100.0, ["host"]),
+    ]
+    sizes = [float(found.bytes[task]) for task in range(len(found)) if found.kinds[task] == TaskKind.COLLECTIVE]
+    assert sizes == [4e6, 2e6]
+    assert found.label_names == ("host", "compute", "default_pg")
+
+
+def test_a_trace_that_takes_as_long_for_communication_takes_as_long_in_all(
+    kernel: Make, call: Make, write: Make
+) -> None:
+    events = [
+        kernel("forward", 1000, 100),
+        call("allreduce", 1100, 50, 50_000),
+        kernel("backward", 1152, 200),
+        call("allreduce", 1200, 400, 400_000),
+        kernel("optimizer", 1604, 30),
+    ]
+    workload = of(write(events), replicate=True)
+    # Two ranks send half of 4 bytes per element twice: 4 B per us is 1 element per us.
+    assert time(workload, "4 GB/s") == pytest.approx(634, rel=1e-9)
+    assert time(workload, "2 GB/s") == pytest.approx(634 + 50 + 400, rel=1e-9)
+    # Faster communication ends before the computation beside it; then the host's 48 us count from there.
+    assert time(workload, "400 GB/s") == pytest.approx(100 + 0.5 + 2 + 200 + 4 + 30, rel=1e-9)
+
+
+def test_the_notes_have_what_was_measured(kernel: Make, call: Make, write: Make) -> None:
+    events = [
+        kernel("a", 0, 100),
+        call("allreduce", 50, 100, 1000),
+        kernel("b", 151, 49),
+        kernel("c", 160, 10, stream=8),
+    ]
+    notes = of(write(events), replicate=True).notes(SYSTEM)
+    assert notes[0] == "1 of 2 ranks have no trace: they do what rank 0 does (replicate = true)"
+    assert notes[1] == ("measured on rank 0: 0.2 ms, communication 0.1 ms, 0.05 ms of it while no other kernel ran")
+    assert any("without stream-wait events" in note for note in notes)
+
+
+def test_uncovered_time_is_that_of_the_simulated_iteration() -> None:
+    framework = Framework()
+    workload = of(*(str(HERE / f"ddp.{rank}.json") for rank in (0, 1)), host=False)
+    fabric = framework.topology("switch", npus=2, link_bandwidth="10 GB/s", link_latency="0 s").build()
+    result = framework.simulate_graph(workload.graph(SYSTEM), fabric, collectives={"default": "ring"})
+    # 4 MB take 400 us beside 302 (322 on rank 1) us of computation, and 2 MB take 200 us beside nothing.
+    assert 1e6 * uncovered(result.timeline, 0) == pytest.approx(400 - 302 + 200, rel=1e-9)
+    assert 1e6 * uncovered(result.timeline, 1) == pytest.approx(400 - 322 + 200, rel=1e-9)
+
+
+def test_time_of_the_host_covers_nothing(kernel: Make, call: Make, write: Make) -> None:
+    framework = Framework()
+    fabric = framework.topology("switch", npus=2, link_bandwidth="4 GB/s", link_latency="0 s").build()
+    events = [kernel("a", 0, 10), call("allreduce", 10, 50, 50), kernel("b", 100, 10), kernel("c", 300, 1)]
+    result = framework.simulate_graph(graph(write(events), replicate=True), fabric, collectives={"default": "ring"})
+    assert 1e6 * uncovered(result.timeline) == pytest.approx(0.05, rel=1e-9)
+
+
+def test_without_the_host_gaps_take_no_time(kernel: Make, call: Make, write: Make) -> None:
+    events = [kernel("a", 0, 100), call("allreduce", 500, 100, 100), kernel("b", 1000, 50)]
+    path = write(events)
+    assert tasks(graph(path, replicate=True)) == [
+        ("a", 100.0, []),
+        ("all-reduce", 0.0, ["host"]),
+        ("b", 50.0, ["host"]),
+        ("host", 400.0, ["a"]),
+        ("host", 500.0, ["host"]),
+    ]
+    assert tasks(graph(path, replicate=True, host=False)) == [
+        ("a", 100.0, []),
+        ("all-reduce", 0.0, ["a"]),
+        ("b", 50.0, ["a"]),
+    ]
+
+
+def test_gaps_below_the_given_one_are_computation(kernel: Make, call: Make, write: Make) -> None:
+    path = write([kernel("a", 0, 100), kernel("b", 130, 50), call("allreduce", 180, 10)])
+    assert tasks(graph(path, replicate=True)) == [
+        ("a", 100.0, []),
+        ("all-reduce", 0.0, ["b"]),
+        ("b", 50.0, ["host"]),
+        ("host", 30.0, ["a"]),
+    ]
+    assert tasks(graph(path, replicate=True, gap="31 us")) == [("a", 180.0, []), ("all-reduce", 0.0, ["a"])]
+
+
+def test_streams_that_compute_are_one_chain(kernel: Make, call: Make, write: Make) -> None:
+    events = [kernel("a", 0, 100), kernel("b", 50, 100, stream=8), call("allreduce", 150, 10)]
+    assert tasks(graph(write(events), replicate=True)) == [("a", 150.0, []), ("all-reduce", 0.0, ["a"])]
+
+
+def test_what_follows_a_collective_on_its_stream_waits_for_it(kernel: Make, call: Make, write: Make) -> None:
+    events = [
+        kernel("a", 0, 100, stream=20),
+        kernel("b", 100, 200),
+        call("allreduce", 100, 10, stream=20),
+        kernel("c", 200, 100, stream=20),
+    ]
+    # It began 90 us after the collective, which says nothing by itself.
+    assert tasks(graph(write(events), replicate=True)) == [
+        ("a", 100.0, []),
+        ("all-reduce", 0.0, ["a"]),
+        ("b", 100.0, ["a"]),
+        ("c", 100.0, ["all-reduce", "b"]),
+    ]
+
+
+def test_the_order_observed_is_stricter(kernel: Make, call: Make, write: Make) -> None:
+    events = [kernel("a", 0, 100), call("allreduce", 100, 40), kernel("b", 102, 98), kernel("c", 203, 100)]
+    path = write(events)
+    assert tasks(graph(path, replicate=True)) == [
+        ("a", 100.0, []),
+        ("all-reduce", 0.0, ["a"]),
+        ("computation", 203.0, ["a"]),
+    ]
+    assert tasks(graph(path, replicate=True, order="observed")) == [
+        ("a", 100.0, []),
+        ("all-reduce", 0.0, ["a"]),
+        ("c", 100.0, ["all-reduce", "computation"]),
+        ("computation", 103.0, ["a"]),
+    ]
+
+
+def test_streams_wait_by_events(kernel: Make, call: Make, launch: Make, wait: Make, write: Make) -> None:
+    events = [
+        *(launch(number, number) for number in range(1, 9)),
+        kernel("a", 10, 100, correlation=1),
+        # An event is recorded after a (2), and the stream of communication is told to wait for it (3).
+        wait(20, 3, 7, 2),
+        kernel("b", 110, 200, correlation=4),
+        call("allreduce", 112, 50, correlation=5),
+        # The end of the all-reduce is recorded (6), and computation waits for it (7), although it ended long ago.
+        wait(7, 7, 20, 6),
+        kernel("c", 310, 100, correlation=8),
+    ]
+    workload = of(write(events), replicate=True)
+    assert tasks(workload.graph(SYSTEM)) == [
+        ("a", 100.0, []),
+        ("all-reduce", 0.0, ["a"]),
+        ("b", 200.0, ["a"]),
+        ("c", 100.0, ["all-reduce", "b"]),
+    ]
+    assert not any("stream-wait" in note for note in workload.notes(SYSTEM))
+
+
+def test_a_collective_waits_for_what_the_host_launched_before_it(
+    kernel: Make, call: Make, launch: Make, write: Make
+) -> None:
+    events = [
+        *(launch(number, number) for number in range(1, 5)),
+        kernel("a", 10, 100, correlation=1),
+        call("allreduce", 112, 185, correlation=2),
+        kernel("b", 111, 500, correlation=3),
+        call("allreduce", 300, 50, correlation=4),
+        kernel("c", 611, 10, correlation=5),
+        launch(5, 400),
+    ]
+    # The first one was launched before b. The second one began before the end of b, after which it was launched: it
+    # cannot have waited for it, so the time at which it began decides.
+    assert tasks(graph(write(events), replicate=True)) == [
+        ("a", 100.0, []),
+        ("all-reduce", 0.0, ["a"]),
+        ("all-reduce", 0.0, ["all-reduce", "computation"]),
+        ("computation", 190.0, ["a"]),
+        ("computation", 321.0, ["computation"]),
+    ]
+
+
+def test_what_nothing_waits_for_is_waited_for_at_the_end_of_a_step(
+    kernel: Make, call: Make, step: Make, write: Make
+) -> None:
+    events = [
+        step(1, 0, 200),
+        kernel("a", 0, 100),
+        call("allreduce", 100, 40),
+        kernel("b", 102, 98),
+        step(2, 200, 100),
+        kernel("c", 250, 50),
+    ]
+    path = write(events)
+    assert tasks(graph(path, replicate=True)) == [
+        ("a", 100.0, []),
+        ("all-reduce", 0.0, ["a"]),
+        ("c", 50.0, ["host"]),
+        ("computation", 100.0, ["a"]),
+        ("host", 50.0, ["all-reduce", "computation"]),
+    ]
+    workload = of(path, replicate=True)
+    assert "one iteration is all 2 steps of the traces, 1 to 2" in workload.notes(SYSTEM)
+
+
+def test_one_step_is_what_the_host_launched_in_it(
+    kernel: Make, call: Make, step: Make, launch: Make, write: Make
+) -> None:
+    events = [
+        step(1, 0, 100),
+        step(2, 100, 100),
+        launch(1, 50),
+        launch(2, 120),
+        launch(3, 130),
+        kernel("a", 60, 100, correlation=1),
+        kernel("b", 160, 100, correlation=2),
+        call("allreduce", 260, 40, correlation=3),
+    ]
+    # The GPU is behind the host: step 2 begins for it at the end of a.
+    assert tasks(graph(write(events), replicate=True, step=2)) == [("all-reduce", 0.0, ["b"]), ("b", 100.0, [])]
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "outside", "pattern", "size"),
+    [
+        ("allreduce", 10, 10, Pattern.ALL_REDUCE, 40),
+        ("allreduce_coalesced", 10, 10, Pattern.ALL_REDUCE, 40),
+        ("barrier", 1, 1, Pattern.ALL_REDUCE, 0),
+        ("broadcast", 10, 10, Pattern.BROADCAST, 40),
+        ("_broadcast_oop", 10, 10, Pattern.BROADCAST, 40),
+        ("reduce", 10, 10, Pattern.REDUCE, 40),
+        ("all_gather", 10, 20, Pattern.ALL_GATHER, 80),
+        ("_allgather_base", 10, 20, Pattern.ALL_GATHER, 80),
+        ("all_gather_into_tensor", 10, 20, Pattern.ALL_GATHER, 80),
+        ("allgather_into_tensor_coalesced", 10, 20, Pattern.ALL_GATHER, 80),
+        ("reduce_scatter", 20, 10, Pattern.REDUCE_SCATTER, 80),
+        ("_reduce_scatter_base", 20, 10, Pattern.REDUCE_SCATTER, 80),
+        ("reduce_scatter_tensor_coalesced", 20, 10, Pattern.REDUCE_SCATTER, 80),
+        ("all_to_all", 10, 10, Pattern.ALL_TO_ALL, 40),
+        # What a rank has alone of a gather: the root has it twice.
+        ("gather", 10, 0, Pattern.GATHER, 80),
+        ("scatter", 0, 10, Pattern.SCATTER, 80),
+    ],
+)
+def test_collectives_and_their_sizes(
+    call: Make, write: Make, name: str, inside: int, outside: int, pattern: Pattern, size: float
+) -> None:
+    found = graph(write([call(name, 0, 10, In_msg_nelems=inside, Out_msg_nelems=outside)]), replicate=True)
+    assert found.patterns == (pattern,)
+    assert found.bytes.tolist() == [size]
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("BFloat16", 20), ("Long", 80), ("Float8_e4m3fn", 10), ("Byte", 10)])
+def test_sizes_of_elements(call: Make, write: Make, dtype: str, size: float) -> None:
+    assert graph(write([call("allreduce", 0, 10, 10, dtype=dtype)]), replicate=True).bytes.tolist() == [size]
+
+
+def test_all_to_all_with_split_sizes(call: Make, write: Make) -> None:
+    first = write([call("all_to_allv", 0, 10, 8, In_split_size="[1, 3]", Out_split_size="[1, 1]")])
+    second = write([call("all_to_allv", 0, 10, Out_msg_nelems=8, In_msg_nelems=4, In_split_size="[1, 1]")], rank=1)
+    found = graph(first, second)
+    assert found.split_tables[int(found.splits[0])].tolist() == [[[8.0, 24.0], [8.0, 8.0]]]
+
+
+def test_send_and_receive(call: Make, kernel: Make, write: Make) -> None:
+    first = write([kernel("a", 0, 10), call("send", 10, 5, 10, Dst_Rank=1)])
+    second = write([call("recv", 0, 15, 10, Src_Rank=0), kernel("b", 15, 10)], rank=1)
+    found = graph(first, second)
+    assert tasks(found, 0) == [("a", 10.0, []), ("send", 0.0, ["a"])]
+    assert tasks(found, 1) == [("b", 10.0, ["receive"]), ("receive", 0.0, [])]
+    (size,) = found.bytes[found.kinds == TaskKind.SEND].tolist()
+    assert size == 40
+
+
+def test_arguments_may_be_on_the_operation_of_the_host(call: Make, kernel: Make, write: Make) -> None:
+    recorded = call("allreduce", 0, 1, 10)
+    recorded |= {"cat": "cpu_op", "name": "record_param_comms"}
+    recorded["args"]["External id"] = 5
+    nccl = kernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", 10, 20, stream=20, **{"External id": 5})
+    lost = kernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", 40, 20, stream=20)
+    workload = of(write([recorded, nccl, lost]), replicate=True)
+    assert workload.graph(SYSTEM).bytes.tolist() == [40.0]
+    assert workload.omissions(SYSTEM) == ("1 communication kernels are left out: the traces have no sizes of them",)
+
+
+@pytest.mark.parametrize(
+    ("args", "head"),
+    [
+        ({"Process Group Ranks": "[0, 1, ...]"}, {"pg_config": [{"pg_name": "0", "ranks": [0, 2]}]}),
+        ({"Process Group Ranks": "[0, 1, ...]", "Global rank start": 0, "Global rank stride": 2}, {}),
+        ({"Process Group Ranks": "[0, 2]"}, {}),
+    ],
+)
+def test_the_ranks_of_a_group_are_found(call: Make, write: Make, args: dict[str, Any], head: dict[str, Any]) -> None:
+    event = call("allreduce", 0, 10)
+    event["args"] |= args
+    found = graph(write([event], world=4, **head), replicate=True)
+    assert sorted(found.participants(task).tolist() for task in range(len(found))) == [[0, 2], [1, 3]]
+
+
+def test_copies_have_groups_of_their_own(call: Make, write: Make) -> None:
+    tensor = call("allreduce", 0, 10, Process_Group_Name="1", Process_Group_Description="tp")
+    data = call(
+        "allreduce", 20, 10, 7, Process_Group_Name="2", Process_Group_Description="dp", Process_Group_Ranks="[0, 2]"
+    )
+    workload = of(write([tensor, data], world=4), replicate=True)
+    found = workload.graph(SYSTEM)
+    groups = [(found.label(task), found.participants(task).tolist()) for task in range(len(found))]
+    assert sorted(groups) == [("dp", [0, 2]), ("dp", [1, 3]), ("tp", [0, 1]), ("tp", [2, 3])]
+    assert workload.mesh(SYSTEM).ranks == 4
+
+
+def test_ranks_without_a_number_are_in_the_order_of_the_files(call: Make, write: Make) -> None:
+    paths = [write([call("allreduce", 0, 10 * rank)], rank=None, world=None) for rank in (1, 2)]
+    assert [info.rank for info in of(*paths).info()] == [0, 1]
+    assert graph(*paths).ranks == 2
+
+
+def test_info_says_what_a_file_holds(kernel: Make, call: Make, write: Make) -> None:
+    copy = kernel("Memcpy DtoD", 200, 5) | {"cat": "gpu_memcpy"}
+    (info,) = of(write([kernel("a", 0, 100), call("allreduce", 50, 100, 10), copy])).info()
+    assert info.rank == 0
+    assert info.nodes == {"kernel": 1, "communication": 1, "copy": 1}
+    assert info.seconds == pytest.approx({"kernel": 100e-6, "communication": 100e-6, "copy": 5e-6})
+    (calls,) = info.calls
+    assert (calls.operation, calls.communicator, calls.count, calls.bytes) == ("all-reduce", "0", 1, 40.0)
+    assert info.communicators == {"0": (0, 1)}
+    assert info.facts["communication not covered by kernels (s)"] == pytest.approx(50e-6)
+    assert info.notes == ("no stream-wait events (enable_cuda_sync_events)",)
+
+
+def test_files_are_recognised() -> None:
+    head = (HERE / "ddp.0.json").read_bytes()
+    assert Kineto.recognises("any.json", head)
+    assert not Kineto.recognises("gpt.0.et", b"\x0a\x05")
+    assert not Kineto.recognises("feeder.json", b'{"workload_graph": []}')
+
+
+def message(paths: list[str], **fields: Any) -> InputError:
+    with pytest.raises(InputError) as caught:
+        of(*paths, **fields).graph(SYSTEM)
+    assert caught.value.accepted
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "is not JSON, or is cut off: Expecting value"),
+        (b'{"traceEvents": [{"ph": "X"', "is not JSON, or is cut off: "),
+        (b"[" * 100_000, "is not JSON, or is cut off: "),
+        (b"7", "is not an object with a list of events"),
+        (b'{"nodes": []}', "traceEvents: there is no list of events"),
+        (b'{"traceEvents": [7]}', "traceEvents: 7 is not an event"),
+        (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "ts": "x", "dur": 1}]}', "has the ts 'x'"),
+        (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "ts": NaN, "dur": 1}]}', "has the ts nan"),
+        (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "ts": 1, "dur": -1}]}', "has the dur -1"),
+        (b'{"traceEvents": [], "distributedInfo": {"rank": "0"}}', "distributedInfo.rank: '0' is not a number"),
+        (b'{"traceEvents": []}', "no collectives: no communication kernel has a 'Collective name'"),
+        (gzip.compress(b'{"traceEvents": []}')[:-9], "is not a whole gzip file"),
+    ],
+)
+def test_what_is_not_a_trace_is_refused(tmp_path: Path, content: bytes, text: str) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(content)
+    error = message([str(path)])
+    assert str(error).startswith(str(path))
+    assert text in str(error)
+
+
+def test_a_bomb_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(b" " * 2_000_000))
+    with limits.allowed({"bytes": 1_000_000}):
+        assert "bytes are too many" in str(message([str(path)]))
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ({"Collective name": "allredooce"}, "the collective 'allredooce' is not known"),
+        ({"In msg nelems": "many"}, "a allreduce has 'In msg nelems' of 'many'"),
+        ({"dtype": "Quarter"}, "the dtype 'Quarter' is not known"),
+        ({"Process Group Ranks": "[0, 1, ...]", "Group size": 8}, "the ranks of the process group '0' are not in the"),
+        ({"Process Group Ranks": "[1, 1]", "Group size": 2}, "the ranks of the process group '0' are not in the file"),
+        ({"Collective name": "send"}, "a send has no 'Dst Rank'"),
+    ],
+)
+def test_wrong_calls_are_refused(call: Make, write: Make, args: dict[str, Any], text: str) -> None:
+    event = call("allreduce", 0, 10)
+    event["args"] |= args
+    path = write([event], world=None)
+    error = message([path], replicate=True)
+    assert error.file == path
+    assert text in str(error)
+
+
+def test_missing_ranks_are_refused(call: Make, write: Make) -> None:
+    path = write([call("allreduce", 0, 10)])
+    error = message([path])
+    assert str(error) == (
+        "traces: there are traces of rank 0, and none of rank 1 (accepted: a trace of each of the 2 ranks, or "
+        "replicate = true)"
+    )
+    other = write([call("allreduce", 0, 10)])
+    assert "is of rank 0, as" in str(message([path, other]))
+
+
+def test_a_step_that_is_not_there_is_refused(call: Make, step: Make, write: Make) -> None:
+    marked, bare = write([step(4, 0, 10), call("allreduce", 0, 10)]), write([call("allreduce", 0, 10)])
+    assert "step: there is no ProfilerStep#7 (accepted: 4)" in str(message([marked], step=7))
+    assert "no steps are marked" in str(message([bare], step=7))
+
+
+def test_what_cannot_be_copied_is_refused(call: Make, write: Make) -> None:
+    sends = write([call("send", 0, 10, Dst_Rank=1)])
+    assert "replicate: rank 1 cannot do what rank 0 does, which sends" in str(message([sends], replicate=True))
+    odd = write([call("allreduce", 0, 10, Process_Group_Ranks="[0, 3]")], world=5)
+    assert "replicate: the group [0, 3] has no like with rank 2 in it" in str(message([odd], replicate=True))
+
+
+def test_several_gpus_in_one_file_are_refused(call: Make, write: Make) -> None:
+    path = write([call("allreduce", 0, 10, device=0), call("allreduce", 20, 10, device=1)])
+    assert "communication runs on the GPUs 0, 1" in str(message([path], replicate=True))
+
+
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="there are no samples beside the checkout")
+class TestSample:
+    """The trace of 2 A100, of HolisticTraceAnalysis; the numbers were read from its events."""
+
+    def workload(self, **fields: Any) -> Kineto:
+        return of(str(SAMPLES / "hta_nccl_2gpu_reduced.json.gz"), replicate=True, **fields)
+
+    def test_collectives_and_sizes(self) -> None:
+        found = self.workload().graph(SYSTEM)
+        calls = [task for task in range(len(found)) if found.kinds[task] == TaskKind.COLLECTIVE]
+        assert len(calls) == 21
+        elements = [53_120, 106, 2_049_000, 7_875_584, 6_563_840, 6_637_568, 2_431_040]  # of 4 bytes
+        assert [float(found.bytes[task]) / 4 for task in calls] == 3 * elements
+
+    def test_measured_and_replayed(self) -> None:
+        workload = self.workload()
+        assert "measured on rank 0: 660.6 ms, communication 46.88 ms, 39.19 ms of it while no other kernel ran" in (
+            workload.notes(SYSTEM)
+        )
+        framework = Framework()
+        # The rate at which 306.7 MB took 46.8 ms.
+        fabric = framework.topology("switch", npus=2, link_bandwidth="6.56 GB/s", link_latency="0 s").build()
+        result = framework.simulate_graph(workload.graph(SYSTEM), fabric, collectives={"default": "ring"})
+        assert 1e3 * uncovered(result.timeline) == pytest.approx(39.2, rel=0.02)
+        assert 1e3 * result.seconds == pytest.approx(660.6, rel=0.003)
+
+    def test_traces_without_collectives_are_shown_and_refused(self) -> None:
+        for name in ("benchmark_simple_add_trace.json.gz", "mi250_minitoy_train_ROCm6_2_kineto.json.gz"):
+            workload = of(str(SAMPLES / name))
+            (info,) = workload.info()
+            assert not info.calls
+            with pytest.raises(InputError, match="no collectives"):
+                workload.graph(SYSTEM)
