@@ -57,7 +57,7 @@ FIRST_PARTY = {
         "wrht",
     ),
     "transport": ("alpha-beta", "measured", "nccl"),
-    "workload": ("astra-sim-text", "chakra", "cnn", "microbenchmark", "transformer"),
+    "workload": ("astra-sim-text", "chakra", "cnn", "kineto", "microbenchmark", "transformer"),
 }
 
 
