@@ -65,6 +65,7 @@ from fredfw.fabric import (
     ValiantRouter,
     Wait,
     product_fabric,
+    with_servers,
 )
 from fredfw.files import File, Files
 from fredfw.framework import Framework
@@ -207,4 +208,5 @@ __all__ = [
     "sequence",
     "typing",
     "units",
+    "with_servers",
 ]

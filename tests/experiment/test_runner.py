@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 import fredfw
 from fredfw import (
@@ -179,6 +179,12 @@ def test_results_hold_what_the_workload_says(run: Run) -> None:
     assert result.throughput.npu_time == 2 * result.seconds
     assert result.notes == ("one", "two")
     assert result.omissions == ()
+
+
+def test_what_a_fabric_says_is_in_every_result(framework: Framework) -> None:
+    fabric = evolve(framework.topology("mesh2d", rows=1, columns=2).build(), notes=("the file has no latencies",))
+    assert framework.simulate_collective(fabric, "all-reduce", size=1.0, algorithm="ring").notes == fabric.notes
+    assert framework.simulate_graph(Rivals().graph(System(2)), fabric).notes[:1] == fabric.notes
 
 
 def test_what_a_workload_leaves_out_is_noted(run: Run) -> None:

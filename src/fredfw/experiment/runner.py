@@ -425,6 +425,7 @@ class Bench:
             statistics=network.statistics.as_dict(),
             figures=answers.figures(network.admission),
             notes=(
+                *self.fabric.notes,
                 *fidelity_notes(fidelity, network),
                 *answers.notes(network.admission),
                 *executor.notes.values(),
@@ -458,7 +459,7 @@ class Bench:
         duration = network.now
         algbw = request.size / duration if duration > 0 else 0.0
         bound = self.simulator.bounds.of(request, group)
-        notes = [*fidelity_notes(fidelity, network), *answers.notes(network.admission), *plan.notes]
+        notes = [*self.fabric.notes, *fidelity_notes(fidelity, network), *answers.notes(network.admission), *plan.notes]
         if network.statistics.met:
             notes.append(_MET)
         note = too_fast(plan.algorithm, request, duration, bound.seconds, network.now)

@@ -17,6 +17,7 @@ from fredfw.fabric.dimension_order import DimensionOrderRouter
 from fredfw.fabric.dimensions import Dimension, product_fabric
 from fredfw.fabric.fabric import Capabilities, Fabric, Level, NodeKind, Topology
 from fredfw.fabric.flows import FlowSet, Operation, Routes
+from fredfw.fabric.groups import with_servers
 from fredfw.fabric.links import GroupLinks
 from fredfw.fabric.multipath import MultipathRouter
 from fredfw.fabric.routing import LiveRouter, Router, ShortestPathRouter
@@ -59,4 +60,5 @@ __all__ = [
     "ValiantRouter",
     "Wait",
     "product_fabric",
+    "with_servers",
 ]

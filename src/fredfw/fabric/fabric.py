@@ -80,6 +80,7 @@ class Fabric:
         tiers: ``(links,)`` tier of each link, 0 for the innermost: the links inside servers, those between servers,
             ... A transport may have other costs for each.
         node_names: Name of a node for people; ``None`` gives ``npu3``, ``switch0``, ...
+        notes: What a reader of results must know of it, for example what the file that it was read from does not say.
 
     Attributes:
         npus: ``(NPUs,)`` node of each NPU.
@@ -111,6 +112,7 @@ class Fabric:
     defaults: Defaults = field(factory=Defaults)
     tiers: NDArray[np.int8] = field(default=0, converter=_tiers)
     node_names: Callable[[int], str] | None = None
+    notes: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         if not self.tiers.any():  # whoever changes the links of a fabric of one tier need not know of tiers
