@@ -90,3 +90,55 @@ def test_trees_are_those_of_the_shortest_path_router() -> None:
     ends = np.array([0]), np.array([4, 8])
     tree = MultipathRouter().tree(fabric, *ends, Operation.MULTICAST)
     assert tree.links.tolist() == ShortestPathRouter().tree(fabric, *ends, Operation.MULTICAST).links.tolist()
+
+
+def two_servers() -> Fabric:
+    """Return NPUs 0 and 1 on switch 4, 2 and 3 on switch 5; 0 and 2 are on switch 6, 3 has a link to 1."""
+    ends = [(0, 4), (1, 4), (2, 5), (3, 5), (0, 6), (2, 6), (1, 3)]
+    near, far = zip(*ends, *((far, near) for near, far in ends), strict=True)
+    kinds = [NodeKind.NPU] * 4 + [NodeKind.SWITCH] * 3
+    return Fabric("two servers", kinds, near, far, 1.0, 1.0, 0.0)
+
+
+def nodes_of(fabric: Fabric, router: MultipathRouter, source: int, destination: int) -> set[int]:
+    """Return the nodes that messages pass on the way."""
+    routes = router.route(fabric, np.array([source]), np.array([destination]))
+    return set(fabric.sources[routes.links].tolist()) - {source}
+
+
+def test_npus_forward_only_where_there_is_no_other_way() -> None:
+    fabric, router = two_servers(), MultipathRouter(through_npus=False)
+    assert nodes_of(fabric, MultipathRouter(), 0, 3) == {1, 4}
+    # 0 and 1 meet at a switch, 0 and 2 too; 1 and 3 are neighbours. 0 and 3 need an NPU between them.
+    assert nodes_of(fabric, router, 0, 1) == {4}
+    assert nodes_of(fabric, router, 0, 2) == {6}
+    assert nodes_of(fabric, router, 1, 3) == set()
+    assert nodes_of(fabric, router, 0, 3) == {1, 4}
+    assert nodes_of(fabric, router, 2, 2) == set()
+
+
+def test_npus_that_do_not_forward_leave_the_way_over_switches() -> None:
+    # NPU 0 reaches NPU 2 over NPU 1, or over two switches, which is longer.
+    ends = [(0, 1), (1, 2), (0, 3), (3, 4), (4, 2)]
+    near, far = zip(*ends, *((far, near) for near, far in ends), strict=True)
+    fabric = Fabric("any", [NodeKind.NPU] * 3 + [NodeKind.SWITCH] * 2, near, far, 1.0, 1.0, 0.0)
+    assert nodes_of(fabric, MultipathRouter(), 0, 2) == {1}
+    assert nodes_of(fabric, MultipathRouter(through_npus=False), 0, 2) == {3, 4}
+
+
+def test_each_pair_is_routed_alike_beside_others() -> None:
+    fabric, router = two_servers(), MultipathRouter(through_npus=False)
+    sources, destinations = np.repeat(np.arange(4), 4), np.tile(np.arange(4), 4)
+    routes = router.route(fabric, sources, destinations)
+    for flow, pair in enumerate(zip(sources.tolist(), destinations.tolist(), strict=True)):
+        alone = router.path(fabric, *pair)
+        part = slice(routes.offsets[flow], routes.offsets[flow + 1])
+        assert routes.links[part].tolist() == alone.links.tolist()
+        assert routes.latencies[flow] == alone.latencies[0]
+
+
+@pytest.mark.parametrize(
+    "fabric", [star(5, controllers=2), grid(4, 3), grid(4, 6, closed=True)], ids=lambda one: one.name
+)
+def test_it_keeps_the_contract_without_forwarding(fabric: Fabric) -> None:
+    check_router(MultipathRouter(through_npus=False), fabric)

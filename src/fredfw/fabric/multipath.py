@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
+from fredfw import units
 from fredfw.errors import UnsupportedError
-from fredfw.fabric.fabric import Fabric
+from fredfw.fabric.fabric import Fabric, NodeKind
 from fredfw.fabric.flows import Operation, Routes
-from fredfw.fabric.routing import SEARCH_CELLS, Router, ShortestPathRouter, ranges
+from fredfw.fabric.routing import SEARCH_CELLS, Router, ShortestPathRouter, ranges, shortest_routes
 from fredfw.typing import FloatArray, IntArray
 
 _FLOWS = 1 << 15
@@ -27,8 +28,31 @@ class MultipathRouter(Router):
 
     name: ClassVar[str] = "multipath"
 
+    through_npus: bool = units.flag(
+        True, help="whether NPUs forward what is for others, or only where there is no other way"
+    )
+
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``; raises ``UnsupportedError`` where there is no path."""
+        if self.through_npus:
+            return self._spread(fabric, sources, destinations)
+        apart, ends = fabric.derived(_with_ends)
+        targets = np.where(sources == destinations, destinations, ends[destinations])
+        try:
+            return self._spread(apart, sources, targets)
+        except UnsupportedError:
+            lacking = shortest_routes(apart, sources, targets)[1]
+        parts = [
+            self._spread(apart, sources[~lacking], targets[~lacking]),
+            self._spread(fabric, sources[lacking], destinations[lacking]),
+        ]
+        place = np.empty(len(sources), dtype=np.intp)
+        place[np.argsort(lacking, kind="stable")] = np.arange(len(sources))
+        return Routes.concatenate(parts).select(place)
+
+    @staticmethod
+    def _spread(fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
+        """Return what ``route`` does on ``fabric`` as it is."""
         order = np.argsort(sources, kind="stable")
         parts = [Routes(np.zeros(1, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))]
         roots, first = np.unique(sources[order], return_index=True)
@@ -125,6 +149,25 @@ class _Search:
         along = np.argsort(flows, kind="stable")  # the last step was found first
         offsets = np.concatenate([[0], np.cumsum(np.bincount(flows, minlength=count))])
         return Routes(offsets, found[along], latencies, shares[along])
+
+
+def _with_ends(fabric: Fabric) -> tuple[Fabric, IntArray]:
+    """Return the same links where those into an NPU enter a node of its own that none leaves; and where to ask for.
+
+    The second is the ``(nodes,)`` node that messages to each node go to.
+    """
+    nodes, npus = len(fabric.kinds), fabric.npus
+    ends = np.arange(nodes)
+    ends[npus] = nodes + np.arange(len(npus))
+    apart = evolve(
+        fabric,
+        kinds=np.append(fabric.kinds, np.full(len(npus), NodeKind.SWITCH)),
+        destinations=ends[fabric.destinations],
+        copies=np.append(fabric.copies, fabric.copies[npus]),
+        reduces=np.append(fabric.reduces, fabric.reduces[npus]),
+        node_names=lambda node: fabric.node_name(node if node < nodes else int(npus[node - nodes])),
+    )
+    return apart, ends
 
 
 _NO_STEP = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros(0)

@@ -66,7 +66,7 @@ class ShortestPathRouter(Router):
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``; raises ``UnsupportedError`` where there is no path."""
-        routes, missing = _shortest_routes(fabric, sources, destinations)
+        routes, missing = shortest_routes(fabric, sources, destinations)
         if missing.any():
             flow = int(missing.argmax())
             ends = fabric.node_name(int(sources[flow])), fabric.node_name(int(destinations[flow]))
@@ -185,7 +185,7 @@ class LiveRouter(Router):
         if not len(dead):
             return ruled
         flows = np.unique(dead)
-        around, missing = _shortest_routes(self._remains(fabric), sources[flows], destinations[flows])
+        around, missing = shortest_routes(self._remains(fabric), sources[flows], destinations[flows])
         around, flows = around.select(np.flatnonzero(~missing)), flows[~missing]
         if not len(flows):
             return ruled
@@ -256,7 +256,7 @@ def _searches(_fabric: Fabric) -> dict[int, NDArray[np.int32]]:
     return {}
 
 
-def _shortest_routes(fabric: Fabric, sources: IntArray, destinations: IntArray) -> tuple[Routes, BoolArray]:
+def shortest_routes(fabric: Fabric, sources: IntArray, destinations: IntArray) -> tuple[Routes, BoolArray]:
     """Return shortest paths, and the ``(F,)`` mask of pairs that have none, whose path is empty.
 
     One breadth-first search from all distinct sources at once, in blocks.
