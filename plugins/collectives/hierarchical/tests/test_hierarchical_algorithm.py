@@ -287,3 +287,32 @@ def test_the_network_adds_up_what_is_left(ranks: tuple[int, int]) -> None:
     middle = schedule.phases[ranks[0]]
     assert middle.stream is not None
     assert len(np.unique(middle.stream)) == ranks[0]
+
+
+def test_steps_may_differ_by_level() -> None:
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 16, 16.0)
+    levels = Level(4, "ring", 1.0), Level(4, "switch", 1.0)
+    mixed = Hierarchical(steps=("ring", "halving-doubling")).schedule(request, view(levels))
+    # Three steps round the ring, two on the switch, and the same back.
+    assert mixed.steps == 2 * (3 + 2)
+    assert Hierarchical(steps=["ring", "ring"]).schedule(request, view(levels)).steps == 2 * (3 + 3)  # type: ignore[arg-type]
+    kinds = Hierarchical(steps=("direct", "by-kind")).schedule(request, view(levels))
+    assert kinds.steps == 2 * (1 + 2)
+    check(mixed)
+
+
+def test_steps_for_other_numbers_of_levels_are_refused() -> None:
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 4, 16.0)
+    algorithm = Hierarchical(steps=("ring", "direct"))
+    reason = algorithm.refusal(request, view((Level(4, "ring", 1.0),)))
+    assert reason == "the group has 1 levels, and steps are given for 2"
+    assert algorithm.equivalent(view((Level(4, "ring", 1.0),))) is algorithm
+    assert "not a full product" in str(algorithm.refusal(request, GroupView(4)))
+
+
+@pytest.mark.parametrize("steps", [("ring", "rong"), (), 3, ("ring", 3)])
+def test_lists_of_steps_are_checked(steps: Any) -> None:
+    with pytest.raises(InputError, match="is not known") as caught:
+        Hierarchical(steps=steps)
+    assert caught.value.key == "steps"
+    assert "one for each level" in str(caught.value.accepted)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import Attribute, evolve, frozen
 
 from fredfw import (
     CollectiveAlgorithm,
@@ -22,11 +22,32 @@ from fredfw import (
     pipelined,
     units,
 )
+from fredfw.errors import InputError, nearest
 
 fredfw_contract = 2
 
 _MOST = 5
 """Levels whose orders are all tried: 120 of them."""
+_ALONG = "ring", "by-kind", "bidirectional-ring", "direct", "halving-doubling", "in-network"
+
+
+def _listed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class _StepNames:
+    """A validator of the field ``steps``."""
+
+    accepted = f"{', '.join(_ALONG)}; or a list of these, one for each level of the group"
+
+    def __call__(self, _instance: object, attribute: Attribute[Any], value: Any) -> None:
+        """Refuse what is not the name of a step algorithm, nor a list of such names; raises ``InputError``."""
+        names = value if isinstance(value, tuple) else (value,)
+        for name in names or [()]:
+            if name not in _ALONG:
+                hint = nearest(name, _ALONG) if isinstance(name, str) else ""
+                shown = name if names else []
+                raise InputError(f"{shown!r} is not known{hint}", key=attribute.name, accepted=self.accepted)
 
 
 @frozen
@@ -60,10 +81,11 @@ class Hierarchical(CollectiveAlgorithm):
         validator=units.one_of("balanced", "equal"),
         help="share of each of several parts: so that all levels finish together as far as they can, or the same",
     )
-    steps: str = units.option(
+    steps: str | tuple[str, ...] = units.option(
         "ring",
-        validator=units.one_of("ring", "by-kind", "bidirectional-ring", "direct", "halving-doubling", "in-network"),
-        help="step algorithm of every level, or by-kind for the one that fits the kind of each",
+        converter=_listed,
+        validator=_StepNames(),
+        help="step algorithm of every level, or a list of one for each; by-kind: the one that fits the kind of a level",
     )
     policy: str = units.option(
         "fifo",
@@ -97,7 +119,11 @@ class Hierarchical(CollectiveAlgorithm):
         """See ``CollectiveAlgorithm.refusal``."""
         if self.orders == "all" and len(view.levels) > _MOST:
             return f"the group has {len(view.levels)} levels, which is too many for all their orders"
-        return LevelSteps.of(view, self.steps).refusal() or super().refusal(request, view)
+        if view.unstructured:
+            return view.unstructured
+        if isinstance(self.steps, tuple) and len(self.steps) != len(view.levels):
+            return f"the group has {len(view.levels)} levels, and steps are given for {len(self.steps)}"
+        return self._steps(view).refusal() or super().refusal(request, view)
 
     def worthwhile(self, view: GroupView) -> bool:
         """See ``CollectiveAlgorithm.worthwhile``: ``torus-ring`` is for rings, and a tree's levels share links."""
@@ -105,7 +131,9 @@ class Hierarchical(CollectiveAlgorithm):
 
     def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
         """See ``CollectiveAlgorithm.equivalent``: one level has one order and nothing to overlap, two have two."""
-        steps = LevelSteps.of(view, self.steps).steps
+        if isinstance(self.steps, tuple) and len(self.steps) != len(view.levels):
+            return self  # which is refused
+        steps = self._steps(view).steps
         named = steps[0] if len(set(steps)) == 1 else self.steps
         if len(view.levels) < 2:
             return type(self)(steps=named)
@@ -118,7 +146,7 @@ class Hierarchical(CollectiveAlgorithm):
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""
-        steps = LevelSteps.of(view, self.steps)
+        steps = self._steps(view)
         # With one level there is nothing to take turns with, and nothing that the pieces of a pipeline could overlap.
         chunks = self.chunks if len(view.levels) > 1 else 1
         return parallel(
@@ -127,6 +155,15 @@ class Hierarchical(CollectiveAlgorithm):
                 for order, share in self._parts(steps, request.pattern)
                 if share > 0
             ]
+        )
+
+    def _steps(self, view: GroupView) -> LevelSteps:
+        """Return the step algorithm of each level of the group."""
+        if isinstance(self.steps, str):
+            return LevelSteps.of(view, self.steps)
+        alone = zip(view.levels, self.steps, strict=True)
+        return LevelSteps(
+            view, tuple(LevelSteps.of(evolve(view, levels=(level,)), one).steps[0] for level, one in alone)
         )
 
     def _parts(self, steps: LevelSteps, pattern: Pattern) -> list[tuple[tuple[int, ...], float]]:
