@@ -27,15 +27,21 @@ V = TypeVar("V")
 # Names that first-party plugins register. The distribution that registers one is called after its kind and name.
 FIRST_PARTY = {
     "topology": (
+        "astra-sim-network",
         "cluster",
         "dragonfly-plus",
         "fat-tree",
         "fred",
         "fully-connected",
         "hyperx",
+        "infragraph",
         "mesh2d",
         "multi-dimensional",
+        "nccl-topology",
+        "node-link",
+        "nvidia-smi-topo",
         "optical-ring",
+        "simai",
         "switch",
         "torus",
         "twisted-torus",
@@ -57,6 +63,7 @@ FIRST_PARTY = {
         "wrht",
     ),
     "transport": ("alpha-beta", "measured", "nccl"),
+    "exporter": ("astra-sim-network", "node-link"),
     "workload": ("astra-sim-text", "chakra", "cnn", "kineto", "microbenchmark", "transformer"),
 }
 

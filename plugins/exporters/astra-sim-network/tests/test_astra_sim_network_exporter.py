@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import fredfw_exporter_astra_sim_network as plugin
+from fredfw import Dimension, Fabric, Framework, product_fabric
+from fredfw.cli import main
+from fredfw.errors import UnsupportedError
+from fredfw_exporter_astra_sim_network import AstraSimNetworkExporter
+
+
+def exported(fabric: Fabric) -> str:
+    return AstraSimNetworkExporter().export(SimpleNamespace(fabric=fabric))
+
+
+def built(name: str, **fields: Any) -> Fabric:
+    return Framework().topology(name, **fields).build()
+
+
+def test_it_is_registered() -> None:
+    assert plugin.fredfw_exporters() == [AstraSimNetworkExporter]
+
+
+def test_the_units_are_those_of_astra_sim() -> None:
+    dimensions = [
+        Dimension.of_links("ring", 4, 50 * 2**30, 500e-9),
+        Dimension.of_links("fully-connected", 3, 25e9, 1e-6),
+        Dimension.of_links("switch", 2, 2**30, 2e-6),
+    ]
+    text = exported(product_fabric(dimensions, "my\nmachine"))
+    assert text.splitlines() == [
+        "# my\\nmachine, written by fredfw",
+        "topology: [ Ring, FullyConnected, Switch ]",
+        "npus_count: [ 4, 3, 2 ]",
+        "bandwidth: [ 50.0, 23.283064365386963, 1.0 ]  # GB/s of 2^30 B/s, each link and direction",
+        # Two links through a switch.
+        "latency: [ 500, 1000, 1000 ]  # ns, each link",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("torus", {"dimensions": [4, 2, 3]}),
+        ("switch", {}),
+        ("fully-connected", {}),
+        ("hyperx", {}),
+        ("multi-dimensional", {"dimensions": ["FC 3", "ring 4", "switch 2"], "bandwidths": 7e9, "latencies": 3e-7}),
+    ],
+)
+def test_what_is_read_again_is_the_same_network(name: str, fields: dict[str, Any], tmp_path: Path) -> None:
+    fabric = built(name, **fields)
+    file = tmp_path / "network.yml"
+    file.write_text(exported(fabric))
+    again = built("astra-sim-network", file=str(file))
+    for array in ("kinds", "sources", "destinations"):
+        np.testing.assert_array_equal(getattr(again, array), getattr(fabric, array))
+    for array in ("bandwidths", "latencies"):
+        np.testing.assert_allclose(getattr(again, array), getattr(fabric, array), rtol=1e-14)
+    framework = Framework()
+    for algorithm in ("ring", "direct", "hierarchical"):
+        times = [
+            framework.simulate_collective(one, "all-reduce", size="8 MiB", algorithm=algorithm).duration
+            for one in (fabric, again)
+        ]
+        assert times[1] == pytest.approx(times[0], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("mesh2d", "has a line of 4"),
+        ("fred", "are not those of its levels"),
+        ("cluster", "are not those of its levels"),
+        ("optical-ring", "has a ring of 64 with 64 lanes"),
+    ],
+)
+def test_other_networks_are_refused(name: str, reason: str) -> None:
+    with pytest.raises(UnsupportedError, match=reason) as caught:
+        exported(built(name))
+    assert "product of rings, full meshes and switches" in str(caught.value.accepted)
+
+
+def test_a_ring_one_way_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="one-way ring of 4"):
+        exported(product_fabric([Dimension.of_links("ring", 4, 1e9, two_way=False)]))
+
+
+def test_one_npu_has_no_dimensions() -> None:
+    with pytest.raises(UnsupportedError, match="has no dimensions"):
+        exported(product_fabric([Dimension("ring", 1, 1e9)]))
+
+
+@pytest.mark.parametrize("command", [["collective", "all-reduce", "--topology", "torus", "--size", "1MB"], ["run"]])
+def test_the_command_line_writes_it(command: list[str], tmp_path: Path) -> None:
+    experiment, output = tmp_path / "experiment.toml", tmp_path / "network"
+    experiment.write_text(
+        '[fabrics.one]\ntopology = "torus"\ncollectives = { default = "direct" }\n'
+        '[workloads.some]\nworkload = { name = "microbenchmark", size = "1 MB" }\n'
+    )
+    words = [*command, *([str(experiment)] if command == ["run"] else [])]
+    result = CliRunner().invoke(main, [*words, "--export", "astra-sim-network", str(output)])
+    assert result.exit_code == 0, result.output
+    again = built("astra-sim-network", file=str(output))
+    np.testing.assert_allclose(again.bandwidths, built("torus").bandwidths)

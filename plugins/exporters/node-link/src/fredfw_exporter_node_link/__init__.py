@@ -1,0 +1,114 @@
+"""The exporter ``node-link``: the network of a result as JSON node-link data of NetworkX."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import attrs
+from attrs import frozen
+
+from fredfw import Exporter, Fabric, NodeKind, hookimpl
+
+fredfw_contract = 2
+
+_ROUTERS = "shortest-path", "multipath", "dimension-order"
+_OFFERS = "reduces", "multicasts", "circuits"
+
+
+@frozen
+class NodeLinkExporter(Exporter):
+    """The network of a run as a graph: NetworkX reads it with ``node_link_graph``, and the topology ``node-link`` too.
+
+    Nodes and links come in the order of the fabric, each directed link as an edge. Quantities are in SI units. Levels
+    and coordinates are in it, and the router if every fabric has it. What else decides times, such as circuits and a
+    router of the topology's own, is named in the notes.
+    """
+
+    name: ClassVar[str] = "node-link"
+    takes: ClassVar[tuple[str, ...]] = ("run", "collective")
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+
+    def export(self, result: Any) -> str:
+        """Return the graph as JSON."""
+        return json.dumps(_data(result.fabric), indent=1) + "\n"
+
+
+def _data(fabric: Fabric) -> dict[str, Any]:
+    return {
+        "directed": True,
+        "multigraph": True,
+        "graph": _attributes(fabric),
+        "nodes": _nodes(fabric),
+        "edges": _edges(fabric),
+    }
+
+
+def _attributes(fabric: Fabric) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": fabric.name}
+    if fabric.levels and fabric.coordinates is not None:
+        found["levels"] = [attrs.asdict(level) for level in fabric.levels]
+    offers = [one for one in _OFFERS if getattr(fabric.offers, one)]
+    if offers:
+        found |= {"offers": offers, "local_offers": fabric.local_offers}
+    defaults = fabric.defaults
+    left = []
+    if defaults.router.name in _ROUTERS and defaults.router == type(defaults.router)():
+        found["router"] = defaults.router.name
+    else:
+        left.append(f"router {defaults.router.name}")
+    if defaults.sharing is not None and defaults.sharing.name != "max-min":
+        left.append(f"sharing {defaults.sharing.name}")
+    if defaults.admission.name != "open":
+        left.append(f"admission {defaults.admission.name}")
+    if defaults.transport.name != "ideal":
+        left.append(f"transport {defaults.transport.name}")
+    if defaults.placement is not None and defaults.placement.name != "linear":
+        left.append(f"placement {defaults.placement.name}")
+    notes = list(fabric.notes)
+    if left:
+        notes.append(f"exported without its {', '.join(left)}")
+    if notes:
+        found["notes"] = notes
+    return found
+
+
+def _nodes(fabric: Fabric) -> list[dict[str, Any]]:
+    places = fabric.coordinates if fabric.levels else None
+    positions = iter(()) if places is None else iter(places.tolist())
+    found = []
+    for node, (kind, copies, reduces) in enumerate(
+        zip(fabric.kinds.tolist(), fabric.copies.tolist(), fabric.reduces.tolist(), strict=True)
+    ):
+        one = {
+            "id": node,
+            "kind": NodeKind(kind).name.lower(),
+            "name": fabric.node_name(node),
+            "copies": copies,
+            "reduces": reduces,
+        }
+        if places is not None and kind == NodeKind.NPU:
+            one["coordinates"] = next(positions)
+        found.append(one)
+    return found
+
+
+def _edges(fabric: Fabric) -> list[dict[str, Any]]:
+    columns = (
+        fabric.sources,
+        fabric.destinations,
+        fabric.bandwidths,
+        fabric.latencies,
+        fabric.energies,
+        fabric.tiers,
+    )
+    keys = "source", "target", "bandwidth", "latency", "energy", "tier"
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [{**dict(zip(keys, row, strict=True)), "key": link} for link, row in enumerate(rows)]
+
+
+@hookimpl
+def fredfw_exporters() -> Sequence[type[Exporter]]:
+    """Register ``node-link``."""
+    return [NodeLinkExporter]

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import networkx
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import fredfw_exporter_node_link as plugin
+from fredfw import Fabric, Framework
+from fredfw.cli import main
+from fredfw_exporter_node_link import NodeLinkExporter
+
+
+def exported(fabric: Fabric) -> str:
+    return NodeLinkExporter().export(SimpleNamespace(fabric=fabric))
+
+
+def built(name: str, **fields: Any) -> Fabric:
+    return Framework().topology(name, **fields).build()
+
+
+def test_it_is_registered() -> None:
+    assert plugin.fredfw_exporters() == [NodeLinkExporter]
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "algorithm"),
+    [
+        ("torus", {"dimensions": [4, 4]}, "torus-ring"),
+        ("mesh2d", {}, "hierarchical"),
+        ("switch", {}, "ring"),
+        ("multi-dimensional", {"dimensions": ["FC 4", "switch 4"], "bandwidths": 1e9, "latencies": 1e-6}, "themis"),
+    ],
+)
+def test_what_is_read_again_is_the_same_network(
+    name: str, fields: dict[str, Any], algorithm: str, tmp_path: Path
+) -> None:
+    fabric = built(name, **fields)
+    file = tmp_path / "graph.json"
+    file.write_text(exported(fabric))
+    again = built("node-link", file=str(file))
+    arrays = "kinds", "sources", "destinations", "bandwidths", "latencies", "energies", "tiers", "coordinates"
+    for array in (*arrays, "copies", "reduces"):
+        np.testing.assert_array_equal(getattr(again, array), getattr(fabric, array))
+    assert (again.name, again.levels, again.offers) == (fabric.name, fabric.levels, fabric.offers)
+    framework = Framework()
+    times = [
+        framework.simulate_collective(one, "all-reduce", size="8 MiB", algorithm=algorithm).duration
+        for one in (fabric, again)
+    ]
+    assert times[0] == times[1]
+
+
+def test_what_is_not_in_the_graph_is_noted(tmp_path: Path) -> None:
+    file = tmp_path / "graph.json"
+    file.write_text(exported(built("fred")))
+    again = built("node-link", file=str(file))
+    note = "exported without its router up-down, sharing circuit-preempt, admission circuits"
+    assert again.notes[0].startswith(note)
+
+
+def test_networkx_reads_it() -> None:
+    fabric = built("torus", dimensions=[3, 3])
+    graph: Any = networkx.node_link_graph(json.loads(exported(fabric)), edges="edges")
+    assert networkx.is_isomorphic(networkx.DiGraph(graph), networkx.DiGraph(fabric.to_networkx()))
+    assert {kind for _, kind in graph.nodes(data="kind")} == {"npu"}
+
+
+@pytest.mark.parametrize("command", [["collective", "all-reduce", "--topology", "torus", "--size", "1MB"], ["run"]])
+def test_the_command_line_writes_it(command: list[str], tmp_path: Path) -> None:
+    experiment, output = tmp_path / "experiment.toml", tmp_path / "network"
+    experiment.write_text(
+        '[fabrics.one]\ntopology = "torus"\ncollectives = { default = "direct" }\n'
+        '[workloads.some]\nworkload = { name = "microbenchmark", size = "1 MB" }\n'
+    )
+    words = [*command, *([str(experiment)] if command == ["run"] else [])]
+    result = CliRunner().invoke(main, [*words, "--export", "node-link", str(output)])
+    assert result.exit_code == 0, result.output
+    again = built("node-link", file=str(output))
+    np.testing.assert_allclose(again.bandwidths, built("torus").bandwidths)

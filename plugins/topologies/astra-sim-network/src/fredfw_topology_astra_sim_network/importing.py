@@ -1,0 +1,147 @@
+"""ASTRA-sim's inputs as one experiment file."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from fredfw.errors import InputError
+from fredfw_topology_astra_sim_network import network
+from fredfw_topology_astra_sim_network.documents import read_table
+from fredfw_topology_astra_sim_network.inputs import OPTIONS, Inputs, contents, traces
+from fredfw_topology_astra_sim_network.system import PATTERNS, System, convert, number
+
+_NO_MEMORY = "NO_MEMORY_EXPANSION"
+_ONE_AT_A_TIME = "PER_NODE_MEMORY_EXPANSION", "MEMORY_POOL"
+_MEMORIES = _NO_MEMORY, "PER_NPU_MEMORY_EXPANSION", *_ONE_AT_A_TIME
+
+
+@frozen
+class Imported:
+    """An experiment made of ASTRA-sim's inputs.
+
+    Args:
+        text: TOML.
+        remarks: Key of an input, and what becomes of it, for what is left out or done in another way.
+    """
+
+    text: str
+    remarks: tuple[tuple[str, str], ...]
+
+
+def experiment(inputs: Inputs, title: str, folder: Path) -> Imported:
+    """Return the experiment that ``inputs`` describe.
+
+    Args:
+        inputs: The files.
+        title: Of the experiment.
+        folder: Where the experiment file will be; the paths in it are relative to that.
+
+    Raises:
+        InputError: A file cannot be read or has a value that is not accepted, or a rank has no trace; names file, key,
+            value and what is accepted.
+    """
+    blocks = network.read(contents(inputs.network, OPTIONS["network"]), inputs.network)
+    table = read_table(contents(inputs.system, OPTIONS["system"]), inputs.system)
+    system = convert(table, blocks, inputs.system)
+    npus = 1
+    for block in blocks:
+        npus *= block.npus
+    ranks = traces(inputs.workload)
+    missing = next((rank for rank in range(npus) if rank not in ranks), None)
+    if missing is not None:
+        name = f"{Path(inputs.workload).name}.{missing}.et"
+        raise InputError(
+            f"there is no file {name}",
+            file=inputs.workload,
+            key=OPTIONS["workload"],
+            accepted=f"one for each of {npus} NPUs",
+        )
+    if len(ranks) > npus:
+        message = f"there are traces of {len(ranks)} ranks, and the network has {npus} NPUs"
+        raise InputError(message, file=inputs.workload, key=OPTIONS["workload"], accepted=f"traces of {npus} ranks")
+    remarks = list(system.remarks)
+    prefix = Path(_relative(inputs.workload, folder))
+    traces_of = (prefix.parent / f"{glob.escape(prefix.name)}.*.et").as_posix()
+    workload: dict[str, Any] = {"name": "chakra", "traces": traces_of}
+    if inputs.groups is not None:
+        read_table(contents(inputs.groups, OPTIONS["groups"]), inputs.groups)
+        workload["comm_groups"] = _relative(inputs.groups, folder)
+    workload["mode"] = system.mode
+    if len(blocks) > 1:
+        workload["dimensions"] = [block.npus for block in blocks]
+    if inputs.remote_memory is not None:
+        workload |= _memory(inputs.remote_memory, remarks)
+    topology = {"name": "astra-sim-network", "file": _relative(inputs.network, folder)}
+    return Imported(_text(title, topology, system, workload, remarks), tuple(remarks))
+
+
+def _memory(file: str, remarks: list[tuple[str, str]]) -> dict[str, str]:
+    """Return the fields of the workload that say what loads and stores of the remote memory in ``file`` take."""
+    table = read_table(contents(file, OPTIONS["remote_memory"]), file)
+    kind = table.get("memory-type")
+    if kind not in _MEMORIES:
+        raise InputError(f"{kind!r} is not known", file=file, key="memory-type", accepted=", ".join(_MEMORIES))
+    if kind == _NO_MEMORY:
+        return {}
+    if kind in _ONE_AT_A_TIME:
+        remarks.append(("memory-type", f"{kind}: a transaction does not wait for those of other NPUs"))
+    bandwidth = number(table, "remote-mem-bw", 0.0, file)
+    if not bandwidth:
+        message = f"is missing, and {kind} needs it"
+        raise InputError(message, file=file, key="remote-mem-bw", accepted="a number above 0, in GB/s")
+    return {
+        "remote_memory_bandwidth": f"{bandwidth:g} GB/s",
+        "remote_memory_latency": f"{number(table, 'remote-mem-latency', 0.0, file):g} ns",
+    }
+
+
+def _text(
+    title: str,
+    topology: Mapping[str, str],
+    system: System,
+    workload: Mapping[str, Any],
+    remarks: list[tuple[str, str]],
+) -> str:
+    lines = ["# Written by: fredfw import astra-sim"]
+    if remarks:
+        lines += ["#", "# What is left out of ASTRA-sim's inputs, or done in another way:"]
+        lines += [f"# {key}: {what}" for key, what in remarks]
+    lines += ["", f"title = {_toml(title)}", 'fidelity = "per-rank"']
+    if system.npu:
+        lines += ["", "[npu]", *(f"{key} = {_toml(value)}" for key, value in system.npu.items())]
+    lines += ["", "[fabrics.astra-sim]", f"topology = {_toml(topology)}"]
+    if system.step:
+        lines.append(f"transport = {_toml({'name': 'alpha-beta', 'step': f'{system.step:g} ns'})}")
+    lines += ["", "[fabrics.astra-sim.collectives]"]
+    for pattern in PATTERNS:
+        chosen = system.collectives[pattern]
+        lines.append(f"{pattern} = {_toml(chosen if len(chosen) > 1 else chosen[0])}")
+    lines += ['default = "direct"', "", "[workloads.traces]", f"workload = {_toml(workload)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {_toml(one)}' for key, one in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    # JSON's escapes are those of TOML, which has one character more that must be escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _relative(path: str, folder: Path) -> str:
+    """Return ``path`` as an experiment in ``folder`` names it."""
+    try:
+        found = os.path.relpath(path, folder)
+        found.encode()
+    except ValueError as error:  # another drive, or a name that is not text
+        message = f"cannot be named in an experiment: {error}"
+        raise InputError(message, file=ascii(path), accepted="another path") from None
+    return Path(found).as_posix()

@@ -1,0 +1,146 @@
+"""The input files of a run of ASTRA-sim: named one by one, or found in a folder by what is in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from fredfw import File
+from fredfw.errors import InputError
+from fredfw_topology_astra_sim_network.documents import read_json, read_yaml
+
+_TRACE = re.compile(r"(?P<prefix>.+)\.\d+\.et")
+_LARGEST = 1 << 24
+"""Bytes of a configuration file; what is larger is not looked into."""
+_SYSTEM = {"scheduling-policy", "collective-optimization", "preferred-dataset-splits", "endpoint-delay", "peak-perf"}
+OPTIONS = {
+    "network": "--network",
+    "system": "--system",
+    "remote_memory": "--remote-memory",
+    "groups": "--groups",
+    "workload": "--workload",
+}
+_WHAT = {
+    "network": "a YAML file with topology, npus_count, bandwidth and latency",
+    "system": "a JSON file with keys such as all-reduce-implementation",
+    "workload": "the part before .0.et of the names of execution traces",
+}
+
+
+@frozen
+class Inputs:
+    """The files of one run.
+
+    Args:
+        network: YAML of the analytical backends.
+        system: JSON of the system layer.
+        workload: Path before ``.0.et`` of the traces.
+        groups: JSON of the communicator groups, or ``None``.
+        remote_memory: JSON, or ``None``.
+    """
+
+    network: str
+    system: str
+    workload: str
+    groups: str | None = None
+    remote_memory: str | None = None
+
+
+def find(folder: str | None, named: Mapping[str, str | None]) -> Inputs:
+    """Return the files that are named, and for the others those that ``folder`` has.
+
+    Args:
+        folder: A folder; files in folders inside it are not looked at.
+        named: Path or ``None`` by the name of a part of ``Inputs``.
+
+    Raises:
+        InputError: The folder cannot be read, one of its files is not what its ending says, a part that is needed is
+            not there, or the folder has several files for one part.
+    """
+    chosen: dict[str, str] = {part: path for part, path in named.items() if path is not None}
+    missing = [part for part in OPTIONS if part not in chosen]
+    if folder is not None and missing:
+        found: dict[str, list[str]] = {}
+        for part, path in _parts(folder):
+            if part in missing and path not in found.setdefault(part, []):
+                found[part].append(path)
+        for part, paths in found.items():
+            if len(paths) > 1:
+                names = ", ".join(Path(path).name for path in paths)
+                raise InputError(
+                    f"there are several files for {OPTIONS[part]}: {names}",
+                    file=folder,
+                    accepted=f"one, or {OPTIONS[part]} with the one that is meant",
+                )
+            chosen[part] = paths[0]
+    for part, what in _WHAT.items():
+        if part not in chosen:
+            where = "is not named" if folder is None else "is not in the folder"
+            raise InputError(where, file=folder, key=OPTIONS[part], accepted=what)
+    return Inputs(**chosen)
+
+
+def traces(workload: str) -> dict[int, Path]:
+    """Return the traces of ``workload`` by rank.
+
+    Raises:
+        InputError: There are none, or the folder cannot be read.
+    """
+    prefix = Path(workload)
+    pattern = re.compile(rf"{re.escape(prefix.name)}\.(\d+)\.et")
+    found = {}
+    for path in _listed(prefix.parent, key="--workload"):
+        match = pattern.fullmatch(path.name)
+        if match:
+            found[int(match[1])] = path
+    if not found:
+        raise InputError(f"there is no file {prefix.name}.0.et", file=str(prefix.parent), key="--workload")
+    return found
+
+
+def contents(path: str, option: str) -> bytes:
+    """Return what is in the file that ``option`` names; raises ``InputError`` as ``File`` does."""
+    try:
+        return File.at(path).read()
+    except InputError as error:
+        raise error.at(key=option) from None
+
+
+def _parts(folder: str) -> Iterator[tuple[str, str]]:
+    """Yield which part of ``Inputs`` a file in ``folder`` is, and its path; other files are passed over."""
+    for path in _listed(Path(folder), key="DIR"):
+        match = _TRACE.fullmatch(path.name)
+        if match:
+            yield "workload", str(path.with_name(match["prefix"]))
+        part = _part(path)
+        if part is not None:
+            yield part, str(path)
+
+
+def _part(path: Path) -> str | None:
+    if path.suffix not in (".json", ".yml", ".yaml") or path.stat().st_size > _LARGEST:
+        return None
+    read = read_json if path.suffix == ".json" else read_yaml
+    value: Any = read(contents(str(path), "DIR"), str(path))
+    if not isinstance(value, dict) or not value:
+        return None
+    keys = {str(key) for key in value}
+    if path.suffix != ".json":
+        return "network" if {"topology", "npus_count"} <= keys else None
+    if "memory-type" in keys:
+        return "remote_memory"
+    if keys & _SYSTEM or any("-implementation" in key for key in keys):
+        return "system"
+    return "groups" if all(key.isdecimal() for key in keys) else None
+
+
+def _listed(folder: Path, *, key: str) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_file())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"cannot be read: {reason}", file=str(folder), key=key, accepted="a folder") from None

@@ -1,0 +1,231 @@
+"""ASTRA-sim's system file as tables of an experiment, and what of it has no counterpart."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from fredfw.errors import InputError, nearest
+from fredfw_topology_astra_sim_network.network import Block
+
+PATTERNS = "all-reduce", "reduce-scatter", "all-gather", "all-to-all"
+_IMPLEMENTATION = re.compile(
+    r"(?P<one>one)?(?P<name>ring|direct|halvingdoubling|doublebinarytree)(?P<window>(?<=direct)\d+)?"
+)
+_IMPLEMENTATIONS = (
+    "ring, direct, halvingDoubling, doubleBinaryTree, oneRing, oneDirect, oneHalvingDoubling, one per dimension"
+)
+_STEPS = {"ring": "ring", "direct": "direct", "halvingdoubling": "halving-doubling"}
+_SPLITS = "preferred-dataset-splits"
+_ACTIVE = "active-chunks-per-dimension"
+_ENDPOINT_DELAY = 10
+"""Nanoseconds, where the file does not say."""
+
+_READ_BUT_LEFT_OUT = {
+    "local-reduction-delay": "no counterpart: reductions take no time here, unless the transport says a rate",
+    "L": "no counterpart: the local bus of an NPU is not simulated",
+    "o": "no counterpart: the local bus of an NPU is not simulated",
+    "g": "no counterpart: the local bus of an NPU is not simulated",
+    "G": "no counterpart: the local bus of an NPU is not simulated",
+    "model-shared-bus": "no counterpart: the local bus of an NPU is not simulated",
+    "trace-enabled": "no counterpart: it is about the output of ASTRA-sim; see fredfw run --trace",
+    "track-local-mem": "no counterpart: it is about the output of ASTRA-sim",
+    "local-mem-trace-filename": "no counterpart: it is about the output of ASTRA-sim",
+    "per-node-custom-implementation": "no counterpart: a collective that is a trace is not read here",
+    **{
+        f"{pattern}-implementation-custom": "no counterpart: a collective that is a trace is not read here"
+        for pattern in PATTERNS
+    },
+}
+_NOT_READ_ANY_MORE = ("intra-dimension-scheduling", "inter-dimension-scheduling", "boost-mode")
+_POLICIES = "LIFO", "FIFO", "EXPLICIT"
+_OPTIMIZATIONS = "baseline", "localBWAware"
+_MAPPED = (
+    *(f"{pattern}-implementation" for pattern in PATTERNS),
+    "scheduling-policy",
+    "collective-optimization",
+    _SPLITS,
+    _ACTIVE,
+    "endpoint-delay",
+    "peak-perf",
+    "local-mem-bw",
+    "roofline-enabled",
+    "replay-only",
+)
+
+
+@define
+class System:
+    """What becomes of a system file.
+
+    Args:
+        collectives: Algorithms by pattern, as values of an experiment.
+        npu: The table ``[npu]``.
+        mode: Where compute times come from: ``roofline`` or ``replay``.
+        step: Nanoseconds that each step takes longer.
+        remarks: Key and what becomes of it, for what is left out or done in another way.
+    """
+
+    collectives: dict[str, list[Any]] = field(factory=dict)
+    npu: dict[str, str] = field(factory=dict)
+    mode: str = "replay"
+    step: float = _ENDPOINT_DELAY
+    remarks: list[tuple[str, str]] = field(factory=list)
+
+
+def convert(table: Mapping[str, Any], blocks: Sequence[Block], file: str) -> System:
+    """Return what becomes of the system file ``table`` on a network of ``blocks``.
+
+    Raises:
+        InputError: A value is not what its key needs; names file, key, value and what is accepted.
+    """
+    return _Reader(table, blocks, file).system()
+
+
+@define
+class _Reader:
+    table: Mapping[str, Any]
+    blocks: Sequence[Block]
+    file: str
+    made: System = field(factory=System)
+
+    def system(self) -> System:
+        made = self.made
+        splits, active = self._whole(_SPLITS), self._whole(_ACTIVE)
+        for pattern in PATTERNS:
+            made.collectives[pattern] = self._algorithms(pattern, splits)
+        self._optimization(made)
+        if splits > 1 and not any("chunks" in one for one in made.collectives["all-reduce"] if isinstance(one, dict)):
+            made.remarks.append((_SPLITS, f"left out: a collective over one dimension is in one piece, not {splits}"))
+        if active > 1:
+            made.remarks.append((_ACTIVE, f"left out: a dimension works on one piece at a time, not {active}"))
+        policy = self._one_of("scheduling-policy", _POLICIES)
+        if policy is not None:
+            rule = f"left out: collectives that are ready share the links, in no order such as {policy}"
+            made.remarks.append(("scheduling-policy", rule))
+        made.step = self._number("endpoint-delay", _ENDPOINT_DELAY)
+        if "endpoint-delay" not in self.table:
+            made.remarks.append(("endpoint-delay", f"not in the file: {_ENDPOINT_DELAY} ns, as in ASTRA-sim"))
+        self._compute(made)
+        self._rest(made)
+        return made
+
+    def _compute(self, made: System) -> None:
+        if self._flag("roofline-enabled") and not self._flag("replay-only"):
+            made.mode = "roofline"
+            for key in ("peak-perf", "local-mem-bw"):
+                if not self._number(key, 0.0):
+                    raise self._error(key, "is missing, and roofline-enabled needs it", "a number above 0")
+        for key, name, unit in (("peak-perf", "peak", "TFLOP/s"), ("local-mem-bw", "memory_bandwidth", "GB/s")):
+            value = self._number(key, 0.0)
+            if value:
+                made.npu[name] = f"{value!r} {unit}".replace(".0 ", " ")
+
+    def _optimization(self, made: System) -> None:
+        given = self._one_of("collective-optimization", _OPTIMIZATIONS) or "baseline"
+        if len(self.blocks) > 1 and given == "baseline":
+            made.remarks.append(
+                (
+                    "collective-optimization",
+                    "baseline has no counterpart: an all-reduce is a reduce-scatter and an all-gather along the "
+                    "dimensions, as with localBWAware",
+                )
+            )
+
+    def _rest(self, made: System) -> None:
+        known = (*_MAPPED, *_READ_BUT_LEFT_OUT, *_NOT_READ_ANY_MORE)
+        for key in self.table:
+            if key in _READ_BUT_LEFT_OUT:
+                made.remarks.append((key, _READ_BUT_LEFT_OUT[key]))
+            elif key in _NOT_READ_ANY_MORE:
+                made.remarks.append((key, "not read by ASTRA-sim any more"))
+            elif key not in known:
+                # A key is any text, and goes into a comment of the experiment.
+                made.remarks.append((ascii(key)[1:-1], f"unknown to ASTRA-sim{nearest(key, known)}"))
+
+    def _algorithms(self, pattern: str, splits: int) -> list[Any]:
+        """Return what serves a pattern, the first that can do so."""
+        key, remarks = f"{pattern}-implementation", self.made.remarks
+        if key not in self.table:
+            remarks.append((key, "not in the file: direct; ASTRA-sim would stop at such a collective"))
+            return ["direct"]
+        names = self._names(key)
+        if len(names) == 1:
+            return self._along_one(names[0], pattern, splits)
+        if pattern == "all-to-all":
+            remarks.append((key, f"one exchange of all ranks (direct), not one along each of {len(names)} dimensions"))
+            return ["direct"]
+        steps = []
+        for name in names:
+            if name not in _STEPS:
+                remarks.append((key, f"{name} along one of several dimensions has no counterpart: ring"))
+            steps.append(_STEPS.get(name, "ring"))
+        # ASTRA-sim takes a ring for a group that is not all NPUs; the steps fit groups of so many dimensions alone.
+        return [{"name": "hierarchical", "steps": steps, "chunks": splits}, "ring"]
+
+    def _along_one(self, name: str, pattern: str, splits: int) -> list[Any]:
+        if name == "halvingdoubling" and pattern != "all-to-all":
+            return ["recursive-halving-doubling"]
+        if name == "doublebinarytree" and pattern == "all-reduce":
+            return [{"name": "tree", "shape": "double-binary", "chunks": splits}]
+        if name in ("ring", "direct"):
+            return [name]
+        self.made.remarks.append((f"{pattern}-implementation", f"{name} has no {pattern}: direct"))
+        return ["direct"]
+
+    def _names(self, key: str) -> list[str]:
+        """Return the implementations, one for each dimension or one for all together."""
+        given = self.table[key]
+        if not isinstance(given, list) or not given:
+            raise self._error(key, f"{given!r} is not a list of implementations", _IMPLEMENTATIONS)
+        names, together = [], False
+        for index, one in enumerate(given):
+            match = _IMPLEMENTATION.fullmatch(one.lower()) if isinstance(one, str) else None
+            if match is None:
+                raise self._error(f"{key}[{index}]", f"{one!r} is not an implementation", _IMPLEMENTATIONS)
+            names.append(match["name"])
+            together |= bool(match["one"])
+            if match["window"]:
+                window = f"a window of {match['window']} messages has no counterpart: all are sent at once"
+                self.made.remarks.append((key, window))
+        if together and len(names) == 1:
+            return names
+        if len(names) != len(self.blocks):
+            raise self._error(key, f"{len(names)} implementations for {len(self.blocks)} dimensions", _IMPLEMENTATIONS)
+        return names
+
+    def _one_of(self, key: str, accepted: Sequence[str]) -> str | None:
+        value = self.table.get(key)
+        if value is not None and value not in accepted:
+            raise self._error(key, f"{value!r} is not known", ", ".join(accepted))
+        return value
+
+    def _whole(self, key: str) -> int:
+        value = self.table.get(key, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise self._error(key, f"{value!r} is refused", "a whole number of at least 1")
+        return value
+
+    def _number(self, key: str, default: float) -> float:
+        return number(self.table, key, default, self.file)
+
+    def _flag(self, key: str) -> bool:
+        value = self.table.get(key, 0)
+        if not isinstance(value, int) or value not in (0, 1):
+            raise self._error(key, f"{value!r} is refused", "0 or 1")
+        return bool(value)
+
+    def _error(self, key: str, message: str, accepted: str) -> InputError:
+        return InputError(message, file=self.file, key=key, accepted=accepted)
+
+
+def number(table: Mapping[str, Any], key: str, default: float, file: str) -> float:
+    """Return the value of ``key``, a number of at least 0; raises ``InputError`` for anything else."""
+    value = table.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise InputError(f"{value!r} is refused", file=file, key=key, accepted="a number of at least 0")
+    return float(value)

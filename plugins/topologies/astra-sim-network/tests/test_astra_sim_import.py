@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fredfw.cli import main
+
+NETWORK = "topology: [Ring, Switch]\nnpus_count: [2, 2]\nbandwidth: [50, 25]\nlatency: [500, 250]\n"
+IMPLEMENTATIONS = {
+    f"{pattern}-implementation": ["ring", "direct"]
+    for pattern in ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")
+}
+SYSTEM: dict[str, Any] = {
+    **IMPLEMENTATIONS,
+    "scheduling-policy": "LIFO",
+    "endpoint-delay": 10,
+    "collective-optimization": "localBWAware",
+    "preferred-dataset-splits": 4,
+    "active-chunks-per-dimension": 1,
+    "roofline-enabled": 1,
+    "peak-perf": 400,
+    "local-mem-bw": 1555.5,
+    "boost-mode": 0,
+    "intra-dimension-scheduling": "FIFO",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "inputs"
+    made.mkdir()
+    (made / "net.yml").write_text(NETWORK)
+    (made / "sys.json").write_text(json.dumps(SYSTEM))
+    (made / "memory.json").write_text('{"memory-type": "NO_MEMORY_EXPANSION"}')
+    (made / "groups.json").write_text('{"1": [0, 1]}')
+    (made / "notes.json").write_text("[1, 2]")
+    for rank in range(4):
+        (made / f"trace.{rank}.et").write_bytes(b"")
+    return made
+
+
+def imported(*words: str | Path) -> Result:
+    return CliRunner().invoke(main, ["import", "astra-sim", *map(str, words)])
+
+
+def experiment(result: Result, output: Path) -> dict[str, Any]:
+    assert result.exit_code == 0, result.output
+    return tomllib.loads(output.read_text(encoding="utf-8"))
+
+
+def system(folder: Path, **changes: Any) -> None:
+    """Write the system file with other values; ``None`` leaves a key out, ``_`` in a key stands for ``-``."""
+    values = SYSTEM | {key.replace("_", "-"): value for key, value in changes.items()}
+    text = json.dumps({key: value for key, value in values.items() if value is not None})
+    (folder / "sys.json").write_text(text)
+
+
+def refused(result: Result) -> str:
+    assert result.exit_code == 2, result.output
+    return result.output
+
+
+def test_a_folder_becomes_one_experiment(folder: Path) -> None:
+    output = folder.parent / "experiment.toml"
+    result = imported(folder, "--output", output)
+    steps = [{"name": "hierarchical", "steps": ["ring", "direct"], "chunks": 4}, "ring"]
+    assert experiment(result, output) == {
+        "title": "inputs",
+        "fidelity": "per-rank",
+        "npu": {"peak": "400 TFLOP/s", "memory_bandwidth": "1555.5 GB/s"},
+        "fabrics": {
+            "astra-sim": {
+                "topology": {"name": "astra-sim-network", "file": "inputs/net.yml"},
+                "transport": {"name": "alpha-beta", "step": "10 ns"},
+                "collectives": {
+                    "all-reduce": steps,
+                    "reduce-scatter": steps,
+                    "all-gather": steps,
+                    "all-to-all": "direct",
+                    "default": "direct",
+                },
+            }
+        },
+        "workloads": {
+            "traces": {
+                "workload": {
+                    "name": "chakra",
+                    "traces": "inputs/trace.*.et",
+                    "comm_groups": "inputs/groups.json",
+                    "mode": "roofline",
+                    "dimensions": [2, 2],
+                }
+            }
+        },
+    }
+
+
+def test_what_has_no_counterpart_is_printed_and_in_the_file(folder: Path) -> None:
+    output = folder / "experiment.toml"
+    result = imported(folder, "--output", output)
+    comments = [line for line in output.read_text().splitlines() if line.startswith("# ")]
+    for key in ("boost-mode", "intra-dimension-scheduling"):
+        assert f"# {key}: not read by ASTRA-sim any more" in comments
+        assert key in result.output
+    assert any(line.startswith("# scheduling-policy: left out") for line in comments)
+    assert any(line.startswith("# all-to-all-implementation: one exchange of all ranks") for line in comments)
+
+
+def test_files_are_named_one_by_one(folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "experiment.toml"
+    moved = tmp_path / "other.txt"
+    (folder / "net.yml").rename(moved)
+    named: list[str | Path] = [
+        "--network",
+        moved,
+        "--system",
+        folder / "sys.json",
+        "--workload",
+        folder / "trace",
+        "--output",
+        output,
+    ]
+    found = experiment(imported(*named), output)
+    assert found["title"] == "trace"
+    assert found["fabrics"]["astra-sim"]["topology"]["file"] == "other.txt"
+    assert "comm_groups" not in found["workloads"]["traces"]["workload"]
+    named[-1] = tmp_path / "again.toml"
+    named += ["--groups", folder / "groups.json", "--remote-memory", folder / "memory.json"]
+    found = experiment(imported(*named), tmp_path / "again.toml")
+    assert found["workloads"]["traces"]["workload"]["comm_groups"] == "inputs/groups.json"
+    # An option goes before what the folder has.
+    found = experiment(
+        imported(folder, "--network", moved, "--output", tmp_path / "third.toml"), tmp_path / "third.toml"
+    )
+    assert found["title"] == "inputs"
+
+
+def test_standard_output(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    result = imported(".", "--output", "-")
+    assert result.exit_code == 0
+    assert tomllib.loads(result.stdout)["fabrics"]["astra-sim"]["topology"]["file"] == "net.yml"
+
+
+def test_the_network_of_the_experiment_is_that_of_the_file(folder: Path) -> None:
+    output = folder / "experiment.toml"
+    imported(folder, "--output", output)
+    with output.open("rb") as file:
+        table = tomllib.load(file)
+    table["workloads"] = {"gradients": {"workload": {"name": "microbenchmark", "size": "4 MiB"}}}
+    output.write_text("\n".join(_toml(table)))
+    result = CliRunner().invoke(main, ["run", str(output)])
+    assert result.exit_code == 0, result.output
+    assert "hierarchical(" in result.output
+
+
+def _toml(table: dict[str, Any], path: str = "") -> list[str]:
+    """Return a table as lines of TOML; tables whose name is among their values are inline."""
+    lines = [f"{key} = {_value(one)}" for key, one in table.items() if not _is_section(one)]
+    for key, one in table.items():
+        if _is_section(one):
+            lines += [f"[{path}{key}]", *_toml(one, f"{path}{key}.")]
+    return lines
+
+
+def _is_section(value: Any) -> bool:
+    return isinstance(value, dict) and "name" not in value
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_value(one)}' for key, one in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value)
+
+
+ONE = NETWORK.replace("Ring, Switch", "Switch").replace("2, 2", "4").replace("50, 25", "50").replace("500, 250", "500")
+
+
+@pytest.mark.parametrize(
+    ("name", "splits", "pattern", "algorithm"),
+    [
+        ("ring", 1, "all-reduce", "ring"),
+        ("oneRing", 1, "all-reduce", "ring"),
+        ("direct", 1, "all-to-all", "direct"),
+        ("direct2", 1, "all-gather", "direct"),
+        ("halvingDoubling", 1, "reduce-scatter", "recursive-halving-doubling"),
+        ("doubleBinaryTree", 8, "all-reduce", {"name": "tree", "shape": "double-binary", "chunks": 8}),
+        ("doubleBinaryTree", 8, "all-gather", "direct"),
+        ("halvingDoubling", 1, "all-to-all", "direct"),
+    ],
+)
+def test_implementations_along_one_dimension(
+    name: str, splits: int, pattern: str, algorithm: Any, folder: Path
+) -> None:
+    (folder / "net.yml").write_text(ONE)
+    changes: dict[str, Any] = {f"{one}-implementation": ["ring"] for one in ("all-reduce", "reduce-scatter")}
+    changes |= {f"{one}-implementation": ["ring"] for one in ("all-gather", "all-to-all")}
+    changes |= {f"{pattern}-implementation": [name], "preferred-dataset-splits": splits}
+    system(folder, **changes)
+    output = folder / "experiment.toml"
+    found = experiment(imported(folder, "--output", output), output)
+    assert found["fabrics"]["astra-sim"]["collectives"][pattern] == algorithm
+
+
+@pytest.mark.parametrize(
+    ("changes", "mode"),
+    [
+        ({"roofline_enabled": 0}, "replay"),
+        ({"roofline_enabled": 1, "replay_only": 1}, "replay"),
+        ({"roofline_enabled": None, "peak_perf": None}, "replay"),
+        ({"roofline_enabled": 1}, "roofline"),
+    ],
+)
+def test_where_compute_times_come_from(changes: dict[str, Any], mode: str, folder: Path) -> None:
+    system(folder, **changes)
+    output = folder / "experiment.toml"
+    found = experiment(imported(folder, "--output", output), output)
+    assert found["workloads"]["traces"]["workload"]["mode"] == mode
+
+
+@pytest.mark.parametrize(
+    ("changes", "remark"),
+    [
+        ({"collective_optimization": "baseline"}, "# collective-optimization: baseline has no counterpart"),
+        ({"collective_optimization": None}, "# collective-optimization: baseline has no counterpart"),
+        ({"active_chunks_per_dimension": 2}, "# active-chunks-per-dimension: left out"),
+        ({"endpoint_delay": None}, "# endpoint-delay: not in the file: 10 ns"),
+        ({"all_gather_implementation": None}, "# all-gather-implementation: not in the file"),
+        ({"all_reduce_implementation": ["ring", "doubleBinaryTree"]}, "# all-reduce-implementation: doublebinarytree"),
+        ({"all_reduce_implementation_custom": ["x"]}, "# all-reduce-implementation-custom: no counterpart"),
+        ({"local_reduction_delay": 1}, "# local-reduction-delay: no counterpart"),
+        ({"peak_pref": 1}, "# peak-pref: unknown to ASTRA-sim; did you mean 'peak-perf'?"),
+        ({"a\nb = 1\x7f\ud800": 1}, r"# a\nb = 1\x7f\ud800: unknown to ASTRA-sim"),
+    ],
+)
+def test_remarks(changes: dict[str, Any], remark: str, folder: Path) -> None:
+    system(folder, **changes)
+    output = folder / "experiment.toml"
+    experiment(imported(folder, "--output", output), output)
+    assert any(line.startswith(remark) for line in output.read_text().splitlines()), output.read_text()
+
+
+@pytest.mark.parametrize("kind", ["PER_NPU_MEMORY_EXPANSION", "PER_NODE_MEMORY_EXPANSION", "MEMORY_POOL"])
+def test_a_remote_memory(kind: str, folder: Path) -> None:
+    memory = {"memory-type": kind, "remote-mem-bw": 100, "remote-mem-latency": 250.5, "num-nodes": 2}
+    (folder / "memory.json").write_text(json.dumps(memory))
+    output = folder / "experiment.toml"
+    found = experiment(imported(folder, "--output", output), output)["workloads"]["traces"]["workload"]
+    assert (found["remote_memory_bandwidth"], found["remote_memory_latency"]) == ("100 GB/s", "250.5 ns")
+    remark = f"# memory-type: {kind}: a transaction does not wait for those of other NPUs"
+    assert (remark in output.read_text()) == (kind != "PER_NPU_MEMORY_EXPANSION")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"all_reduce_implementation": ["ring"]}, "all-reduce-implementation: 1 implementations for 2 dimensions"),
+        ({"all_reduce_implementation": ["ring", "rong"]}, "all-reduce-implementation[1]: 'rong' is not an"),
+        ({"all_reduce_implementation": "ring"}, "all-reduce-implementation: 'ring' is not a list"),
+        ({"scheduling_policy": "SJF"}, "scheduling-policy: 'SJF' is not known (accepted: LIFO, FIFO, EXPLICIT)"),
+        ({"collective_optimization": "best"}, "collective-optimization: 'best' is not known"),
+        ({"preferred_dataset_splits": 0}, "preferred-dataset-splits: 0 is refused"),
+        ({"peak_perf": "tbd"}, "peak-perf: 'tbd' is refused"),
+        ({"peak_perf": None}, "peak-perf: is missing, and roofline-enabled needs it"),
+        ({"roofline_enabled": 2}, "roofline-enabled: 2 is refused"),
+        ({"endpoint_delay": -1}, "endpoint-delay: -1 is refused"),
+    ],
+)
+def test_bad_system_files(changes: dict[str, Any], message: str, folder: Path) -> None:
+    system(folder, **changes)
+    output = folder / "experiment.toml"
+    text = refused(imported(folder, "--output", output))
+    assert f"sys.json: {message}" in text
+    assert not output.exists()
+
+
+def test_bad_input_writes_nothing(folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "experiment.toml"
+    assert "is not in the folder" in refused(imported(tmp_path, "--output", output))
+    assert "--network: is not named" in refused(imported("--output", output))
+    assert "cannot be read" in refused(imported(tmp_path / "nowhere", "--output", output))
+    assert "--network" in refused(imported(folder, "--network", tmp_path / "nowhere.yml", "--output", output))
+    assert "there is no file none.0.et" in refused(imported(folder, "--workload", folder / "none", "--output", output))
+    (folder / "trace.4.et").write_bytes(b"")
+    assert "traces of 5 ranks, and the network has 4 NPUs" in refused(imported(folder, "--output", output))
+    (folder / "trace.2.et").unlink()
+    assert "there is no file trace.2.et" in refused(imported(folder, "--output", output))
+    (folder / "trace.2.et").write_bytes(b"")
+    (folder / "trace.4.et").unlink()
+    (folder / "second.yml").write_text(NETWORK)
+    assert "several files for --network: net.yml, second.yml" in refused(imported(folder, "--output", output))
+    (folder / "second.yml").unlink()
+    (folder / "net.yml").write_text(NETWORK.replace("25", "tbd"))
+    assert "bandwidth[1]: 'tbd' is refused" in refused(imported(folder, "--output", output))
+    (folder / "net.yml").write_text(NETWORK)
+    (folder / "memory.json").write_text('{"memory-type": "LOTS"}')
+    assert "memory-type: 'LOTS' is not known" in refused(imported(folder, "--output", output))
+    (folder / "memory.json").write_text('{"memory-type": "MEMORY_POOL"}')
+    assert "remote-mem-bw: is missing, and MEMORY_POOL needs it" in refused(imported(folder, "--output", output))
+    (folder / "memory.json").unlink()
+    system_file = folder / "sys.json"
+    system_file.write_text('{"peak-perf": ')
+    named: list[str | Path] = ["--system", system_file, "--output", output]
+    assert "sys.json: line 1, column 15" in refused(imported(folder, *named))
+    assert "sys.json: line 1, column 15" in refused(imported(folder, "--output", output))
+    system_file.write_text("[]")
+    assert "is not a JSON object" in refused(imported(folder, *named))
+    assert not output.exists()
+
+
+def test_a_file_is_replaced_only_when_told(folder: Path) -> None:
+    output = folder / "experiment.toml"
+    output.write_text("mine")
+    assert "exists already (accepted: a new file, or --overwrite)" in refused(imported(folder, "--output", output))
+    assert output.read_text() == "mine"
+    assert imported(folder, "--output", output, "--overwrite").exit_code == 0
+    assert output.read_text() != "mine"
+    assert "is also the input" in refused(imported(folder, "--output", folder / "net.yml", "--overwrite"))

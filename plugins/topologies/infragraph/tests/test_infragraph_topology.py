@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from fredfw import Fabric, File, Framework, Level
+from fredfw.errors import InputError
+from fredfw_topology_infragraph import InfraGraph
+
+CLUSTER = yaml.safe_load((Path(__file__).parent / "cluster.yaml").read_text())
+NVLINK = {"bandwidths": {"nvlink": "450 GB/s"}, "latencies": {"nvlink": "25 ns"}}
+
+
+def read(folder: Path, content: Any, **fields: Any) -> Fabric:
+    file = folder / "cluster.yaml"
+    file.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return InfraGraph(File.at(file), **fields).build()
+
+
+def changed(change: Callable[[Any], Any]) -> Any:
+    content = copy.deepcopy(CLUSTER)
+    change(content)
+    return content
+
+
+def links(fabric: Fabric) -> dict[str, float]:
+    """Return GB/s of each link by its name, one direction each."""
+    return {fabric.link_name(link): fabric.bandwidths[link] / 1e9 for link in range(0, len(fabric.sources), 2)}
+
+
+def test_devices_become_nodes_and_edges_links(tmp_path: Path) -> None:
+    fabric = read(tmp_path, CLUSTER, **NVLINK)
+    assert fabric.name == "two servers"
+    assert [fabric.node_name(node) for node in fabric.npus][2:6] == [
+        "server.0.xpu.2",
+        "server.0.xpu.3",
+        "server.1.xpu.0",
+        "server.1.xpu.1",
+    ]
+    found = links(fabric)
+    assert len(found) == 2 * 4 * 3
+    assert found["server.1.xpu.2->server.1.nvsw.0"] == 450
+    assert found["server.1.xpu.2->server.1.nic.2"] == 64
+    assert found["server.1.nic.2->leaf.0.asic.0"] == 50
+    assert sorted(set(fabric.latencies.tolist())) == [0, 25e-9, 500e-9]
+    assert len(set(fabric.servers[fabric.npus].tolist())) == 2
+    assert fabric.levels == (
+        Level(4, "switch", 450e9, 50e-9, name="instance"),
+        Level(2, "switch", 50e9, 1e-6, name="network"),
+    )
+    assert fabric.coordinates is not None
+    np.testing.assert_array_equal(fabric.coordinates[3:6], [[3, 0], [0, 1], [1, 1]])
+    assert [note.partition("cluster.yaml")[2] for note in fabric.notes] == [
+        " has no bandwidth for nvlink: that of the fields is used",
+        " has no latency for pcie: 0 s",
+    ]
+
+
+def test_messages_between_servers_take_their_own_cards(tmp_path: Path) -> None:
+    fabric = read(tmp_path, CLUSTER, **NVLINK)
+    result = Framework().simulate_collective(fabric, "broadcast", size=1e6, group=[0, 4], algorithm="direct")
+    assert result.duration == pytest.approx(1e6 / 50e9 + 1e-6, rel=1e-12)
+
+
+def test_json_is_read_too(tmp_path: Path) -> None:
+    assert links(read(tmp_path, json.dumps(CLUSTER), **NVLINK)) == links(read(tmp_path, CLUSTER, **NVLINK))
+
+
+def test_a_device_may_hold_devices(tmp_path: Path) -> None:
+    def nested(content: Any) -> None:
+        content["devices"].append(
+            {
+                "name": "card",
+                "components": [
+                    {"name": "port", "choice": "port", "count": 2},
+                    {"name": "bus", "choice": "custom", "custom": {"type": "edge"}, "count": 1},
+                ],
+                "links": [{"name": "inner", "physical": {"bandwidth": {"gigabytes_per_second": 64}}}],
+                "edges": [
+                    {
+                        "ep1": {"component": "port"},
+                        "ep2": {"component": "bus[0]"},
+                        "scheme": "many2many",
+                        "link": "inner",
+                    }
+                ],
+            }
+        )
+        server = content["devices"][0]
+        server["components"][2] = {"name": "card", "choice": "device", "count": 4}
+        server["edges"][1]["ep2"] = {"component": "card.bus"}
+        content["edges"][0]["ep1"]["component"] = "card[0:4].port[-1]"
+
+    fabric = read(tmp_path, changed(nested), **NVLINK)
+    found = links(fabric)
+    assert found["server.1.card.3.port.1->leaf.0.asic.0"] == 50
+    assert found["server.0.card.2.port.0->server.0.card.2.bus.0"] == 64
+    assert found["server.0.xpu.1->server.0.card.1.bus.0"] == 64
+
+
+def test_a_ring_and_slices(tmp_path: Path) -> None:
+    def ring(content: Any) -> None:
+        edge = content["devices"][0]["edges"][0]
+        edge.update(ep1={"component": "xpu[:2]"}, ep2={"component": "xpu[2:]"}, scheme="ring")
+
+    fabric = read(tmp_path, changed(ring), **NVLINK)
+    pairs = [name for name in links(fabric) if ".nic." not in name]
+    assert pairs == [
+        f"server.{server}.xpu.{one}->server.{server}.xpu.{(one + 1) % 4}" for server in range(2) for one in range(4)
+    ]
+
+
+def test_one_bandwidth_for_what_is_left(tmp_path: Path) -> None:
+    fabric = read(tmp_path, CLUSTER, bandwidth="100 GB/s", bandwidths={"pcie": "32 GB/s"})
+    assert links(fabric)["server.0.xpu.0->server.0.nvsw.0"] == 100
+    assert links(fabric)["server.0.xpu.0->server.0.nic.0"] == 32
+
+
+def test_instances_that_differ_have_no_levels(tmp_path: Path) -> None:
+    def uneven(content: Any) -> None:
+        content["devices"].append({"name": "one", "components": [{"name": "xpu", "choice": "xpu", "count": 1}]})
+        content["instances"].append({"name": "one", "device": "one", "count": 1})
+        content["edges"].append(
+            {
+                "ep1": {"instance": "one", "component": "xpu"},
+                "ep2": {"instance": "leaf[0]", "component": "asic[0]"},
+                "scheme": "one2one",
+                "link": "ethernet",
+            }
+        )
+
+    fabric = read(tmp_path, changed(uneven), **NVLINK)
+    assert len(fabric.npus) == 9
+    assert not fabric.levels
+
+
+def device(content: Any) -> Any:
+    return content["devices"][0]
+
+
+@pytest.mark.parametrize(
+    ("content", "fields", "key", "message"),
+    [
+        (CLUSTER, {}, None, "link 'nvlink' has no bandwidth"),
+        (CLUSTER, {"bandwidths": {"nvlnk": 1}}, "bandwidths.nvlnk", "did you mean 'nvlink'?"),
+        (CLUSTER, {"bandwidths": {"nvlink": "tbd"}}, "bandwidths.nvlink", "'tbd' is not a quantity"),
+        (CLUSTER, {"bandwidths": {"nvlink": 0}}, "bandwidths.nvlink", "0 is too small"),
+        (CLUSTER, {"latencies": 3}, "latencies", "3 is not a table"),
+        (changed(lambda c: c.update(racks=[])), {}, "racks", "unknown key"),
+        (changed(lambda c: c.update(devices=3)), {}, "devices", "is not a list"),
+        (changed(lambda c: device(c).update(name=3)), {}, "devices[0].name", "3 is not text"),
+        (changed(lambda c: device(c).update(colour=3)), {}, "devices[0].colour", "unknown key"),
+        (changed(lambda c: c["devices"].append(device(c))), {}, "devices[2].name", "'server' is there twice"),
+        (
+            changed(lambda c: device(c)["components"][0].update(choice="gpu")),
+            {},
+            "devices[0].components[0].choice",
+            "'gpu' is not known",
+        ),
+        (
+            changed(lambda c: device(c)["components"][0].update(count=0)),
+            {},
+            "devices[0].components[0].count",
+            "0 is refused",
+        ),
+        (
+            changed(lambda c: device(c)["components"][0].update(choice="device")),
+            {},
+            "devices[0].components",
+            "there is no device 'xpu'",
+        ),
+        (
+            changed(lambda c: device(c)["components"].append({"name": "server", "choice": "device", "count": 1})),
+            {},
+            "devices[0].components",
+            "a device is a part of itself: server > server",
+        ),
+        (
+            changed(lambda c: device(c)["edges"][0].update(scheme="star")),
+            {},
+            "devices[0].edges[0].scheme",
+            "'star' is not known",
+        ),
+        (
+            changed(lambda c: device(c)["edges"][0].update(link="nvl")),
+            {},
+            "devices[0].edges[0].link",
+            "there is no link 'nvl'",
+        ),
+        (
+            changed(lambda c: device(c)["edges"][0]["ep1"].update(component="xpu[4]")),
+            {},
+            "devices[0].edges[0].ep1.component",
+            "[4] is none of 4 (accepted: positions from 0 to 3)",
+        ),
+        (
+            changed(lambda c: device(c)["edges"][0]["ep1"].update(component="xpu[x]")),
+            {},
+            "devices[0].edges[0].ep1.component",
+            "[x] is none of 4",
+        ),
+        (
+            changed(lambda c: device(c)["edges"][0]["ep1"].update(component="xpu[0")),
+            {},
+            "devices[0].edges[0].ep1.component",
+            "'xpu[0' is not a name with a slice",
+        ),
+        (
+            changed(lambda c: device(c)["edges"][0]["ep1"].update(component="xpu.port")),
+            {},
+            "devices[0].edges[0].ep1.component",
+            "'xpu' has no parts",
+        ),
+        (
+            changed(lambda c: device(c)["links"][1]["physical"]["bandwidth"].update(gigabytes_per_second="tbd")),
+            {},
+            "devices[0].links[1].physical.bandwidth.gigabytes_per_second",
+            "'tbd' is refused",
+        ),
+        (
+            changed(lambda c: device(c)["links"][1]["physical"]["bandwidth"].update(terabits=1)),
+            {},
+            "devices[0].links[1].physical.bandwidth.terabits",
+            "unknown key",
+        ),
+        (changed(lambda c: c["edges"][0].pop("ep2")), NVLINK, "edges[0].ep2", "is not a mapping"),
+        (
+            changed(lambda c: c["edges"][0]["ep1"].update(instance="host")),
+            NVLINK,
+            "edges[0].ep1.instance",
+            "there is no instance 'host'",
+        ),
+        (changed(lambda c: c["instances"][0].update(device="x")), {}, "instances[0].device", "there is no device 'x'"),
+        (changed(lambda c: c.update(instances=[])), {}, "edges[0].ep1.instance", "there is no instance 'server'"),
+        (changed(lambda c: c.update(instances=[], edges=[])), {}, None, "there is no xpu"),
+        ("[]", {}, None, "is not a mapping"),
+        ("devices: [", {}, None, "line 1, column"),
+        ('{"devices": ', {}, None, "line 1, column 13"),
+        ("a: !!python/object/apply:os.system [true]", {}, None, "could not determine a constructor"),
+        ("devices: &a [*a]", {}, "devices[0]", "is not a mapping"),
+    ],
+)
+def test_bad_input(content: Any, fields: dict[str, Any], key: str | None, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, content, **fields)
+    assert caught.value.key == key
+    assert message in str(caught.value)
+    assert caught.value.accepted
+
+
+def test_transfers_are_no_bandwidth(tmp_path: Path) -> None:
+    def transfers(content: Any) -> None:
+        device(content)["links"][1]["physical"]["bandwidth"] = {"gigatransfers_per_second": 32}
+
+    with pytest.raises(InputError, match="link 'pcie' has no bandwidth in bits or bytes per second"):
+        read(tmp_path, changed(transfers), **NVLINK)
+
+
+def test_aliases_do_not_fill_the_message(tmp_path: Path) -> None:
+    lines = ["x0: &x0 [1, 1]", *(f"x{n}: &x{n} [*x{n - 1}, *x{n - 1}]" for n in range(1, 40))]
+    with pytest.raises(InputError, match="unknown key"):
+        read(tmp_path, "\n".join(lines))
+    bomb = "devices:\n- name: one\n  components:\n  - name: a\n    choice: " + "[" * 3 + "]" * 3
+    with pytest.raises(InputError, match="a list of 1 is not known"):
+        read(tmp_path, bomb)
+
+
+def test_counts_are_limited(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nodes"):
+        read(tmp_path, changed(lambda content: content["instances"][0].update(count=10**11)), **NVLINK)

@@ -1,0 +1,263 @@
+"""The topology ``nccl-topology``: its fields, and how a server becomes a fabric."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+from attrs import define, field, frozen
+
+from fredfw import Capabilities, Fabric, File, Level, NodeKind, Topology, units
+from fredfw.errors import InputError
+from fredfw_topology_cluster import Cluster
+from fredfw_topology_nccl_topology import rates
+from fredfw_topology_nccl_topology.document import Device, Document, Gpu, read
+
+_UNKNOWN_CPU = 10e9
+_NVLS = 90
+"""Compute capability of the GPUs whose NVSwitches combine and copy streams."""
+
+
+@frozen
+class NcclTopology(Topology):
+    """A server from NCCL's topology XML: GPUs, NVLinks or xGMI, the PCIe tree, network cards.
+
+    Bandwidths are those that NCCL counts with: a PCIe 4.0 x16 link has 24 GB/s, an NVLink of A100 20 GB/s. All
+    NVSwitches of the server are one switch. GPUs are numbered by ``dev``, or in the order of the file. Messages take
+    the fewest hops, over NVLink where that is as short as PCIe.
+
+    A file for NCCL_TOPO_FILE often has the PCIe tree alone, because NCCL finds NVLinks itself. ``preset`` names the
+    machine of the topology ``cluster`` whose NVLinks the GPUs have then. Results note what the file does not say.
+
+    A network of such servers is ``cluster`` with this topology as its ``node``.
+    """
+
+    name: ClassVar[str] = "nccl-topology"
+
+    file: File = units.file(help="XML file that NCCL_TOPO_DUMP_FILE names, or one for NCCL_TOPO_FILE")
+    preset: str | None = units.option(
+        None, help="preset of the topology cluster that has the NVLinks of a file without any; default: PCIe alone"
+    )
+    nvlink_latency: float = units.duration("25 ns", help="latency of an NVLink or xGMI link; no file has it")
+    pcie_latency: float = units.duration(0.0, help="latency of a PCIe link, and of one between CPUs; no file has it")
+
+    def __attrs_post_init__(self) -> None:
+        """Read the file.
+
+        Raises:
+            InputError: It is not such a file, names no GPU, or the preset does not fit it.
+        """
+        _ = self.fabric
+
+    @cached_property
+    def fabric(self) -> Fabric:
+        """The server in the file."""
+        inside = None
+        if self.preset is not None:
+            try:
+                inside = Cluster(preset=self.preset, nodes=1).build()
+            except InputError as error:
+                raise InputError(error.message, key="preset", accepted=error.accepted) from None
+        document = read(self.file.read(), self.file.path)
+        return _Server(self, document, self.file.path).fabric(inside)
+
+    def build(self) -> Fabric:
+        """Return the server."""
+        return self.fabric
+
+
+@define
+class _Server:
+    """A fabric in the making.
+
+    Nodes are the GPUs, the switches of NVLinks, then what PCIe connects: shortest paths prefer lower numbers.
+    """
+
+    topology: NcclTopology
+    document: Document
+    file: str
+    kinds: list[NodeKind] = field(factory=list)
+    names: list[str] = field(factory=list)
+    links: list[tuple[int, int, float, float]] = field(factory=list)
+    notes: list[str] = field(factory=list)
+
+    def fabric(self, inside: Fabric | None) -> Fabric:
+        gpus = self._gpus()
+        if not gpus:
+            accepted = "a file with gpu elements, or PCIe devices of the classes 0x03 and 0x12"
+            raise InputError("there is no GPU", file=self.file, accepted=accepted)
+        node = {}
+        for number, device in enumerate(gpus):
+            node[device.name] = self._add(NodeKind.NPU, f"gpu{number}")
+        level = self._nvlinks(gpus, node)
+        linked = bool(self.links)
+        if linked and inside is not None:
+            message = "is given, and the file has NVLinks"
+            raise InputError(message, file=self.file, key="preset", accepted="a preset for a file without NVLinks")
+        offers = Capabilities()
+        switches = [number for number, kind in enumerate(self.kinds) if kind is NodeKind.SWITCH]
+        if switches and min(device.gpu.sm if device.gpu else 0 for device in gpus) >= _NVLS:
+            offers = Capabilities(reduces=True, multicasts=True)
+        active = switches if offers.reduces else []
+        levels: tuple[Level, ...] = (level,) if level else ()
+        coordinates = np.arange(len(gpus))[:, None] if level else None
+        if not linked:
+            if inside is None:
+                self.notes.append(
+                    f"{self.file} has no NVLinks: GPUs exchange over PCIe; preset names a machine with them"
+                )
+            else:
+                active = self._take(inside, len(gpus))
+                levels, coordinates, offers = inside.levels, inside.coordinates, inside.offers
+        self._pcie(node)
+        if self.document.unused:
+            self.notes.append(f"{self.file}: not used: {', '.join(sorted(self.document.unused))}")
+        flags = np.array([kind is NodeKind.NPU for kind in self.kinds])
+        flags[active] = True
+        sources, destinations, bandwidths, latencies = zip(*self.links, strict=True) if self.links else ((),) * 4
+        return Fabric(
+            name=self.file.replace("\\", "/").rsplit("/", 1)[-1],
+            kinds=np.array(self.kinds),
+            sources=np.array(sources, dtype=np.intp),
+            destinations=np.array(destinations, dtype=np.intp),
+            bandwidths=np.array(bandwidths),
+            latencies=np.array(latencies),
+            energies=0.0,
+            levels=levels,
+            coordinates=coordinates,
+            offers=offers,
+            copies=flags,
+            reduces=flags,
+            node_names=self.names.__getitem__,
+            notes=tuple(self.notes),
+        )
+
+    def _add(self, kind: NodeKind, name: str) -> int:
+        self.kinds.append(kind)
+        self.names.append(name)
+        return len(self.kinds) - 1
+
+    def _gpus(self) -> list[Device]:
+        """Return the GPUs in the order of their numbers."""
+        found = [one for one in self.document.devices if one.kind == "gpu"]
+        numbers = [one.gpu.dev if one.gpu else None for one in found]
+        if None in numbers:
+            if found:
+                self.notes.append(f"{self.file} does not number all GPUs: they are in the order of the file")
+            return found
+        twice = next((number for number in numbers if numbers.count(number) > 1), None)
+        if twice is not None:
+            raise InputError(f"{twice} is there twice", file=self.file, key="gpu.dev", accepted="different numbers")
+        return sorted(found, key=lambda one: one.gpu.dev or 0 if one.gpu else 0)
+
+    def _nvlinks(self, gpus: list[Device], node: dict[str, int]) -> Level | None:
+        """Add the NVLinks; return the level that the GPUs are, where their links are alike."""
+        peers: dict[tuple[int, int], float] = {}
+        switched: dict[int, float] = {}
+        for device in gpus:
+            if device.gpu is None:
+                continue
+            number = node[device.name]
+            for link in device.gpu.links:
+                rate = self._rate(device.gpu, device.name, xgmi=link.xgmi) * link.count
+                if link.switch:
+                    switched[number] = switched.get(number, 0.0) + rate
+                elif link.cpu:
+                    self.notes.append(f"{self.file}: NVLinks of {self.names[number]} to a CPU are left out")
+                elif link.target == device.name:
+                    self.notes.append(f"{self.file}: NVLinks of {self.names[number]} to itself are left out")
+                elif link.target in node:
+                    pair = number, node[link.target]
+                    peers[pair] = peers.get(pair, 0.0) + rate
+                else:
+                    ends = f"{self.names[number]} to {link.target}"
+                    self.notes.append(f"{self.file}: NVLinks of {ends} are left out: it has no such GPU")
+        for pair in [one for one in peers if one[::-1] not in peers]:
+            peers[pair[::-1]] = peers[pair]
+            ends = " to ".join(self.names[number] for number in pair)
+            self.notes.append(f"{self.file} has the NVLinks from {ends} in one direction: they go both ways")
+        for (one, other), rate in peers.items():
+            self.links.append((one, other, rate, self.topology.nvlink_latency))
+        if switched:
+            switch = self._add(NodeKind.SWITCH, "nvswitch")
+            for number, rate in switched.items():
+                self._cable(number, switch, rate, self.topology.nvlink_latency)
+        return self._level(len(gpus), peers, switched)
+
+    def _level(self, gpus: int, peers: dict[tuple[int, int], float], switched: dict[int, float]) -> Level | None:
+        latency = self.topology.nvlink_latency
+        if len(switched) == gpus and not peers and len(set(switched.values())) == 1:
+            return Level(gpus, "switch", min(switched.values()), 2 * latency, name="node")
+        if len(peers) == gpus * (gpus - 1) and gpus > 1 and not switched and len(set(peers.values())) == 1:
+            return Level(gpus, "fully-connected", min(peers.values()), latency, name="node")
+        return None
+
+    def _rate(self, gpu: Gpu, name: str, *, xgmi: bool) -> float:
+        if xgmi or gpu.gcn:
+            return rates.xgmi(gpu.gcn)
+        rate = rates.nvlink(gpu.sm)
+        if rate is None:
+            message = f"{gpu.sm} is not a compute capability with NVLinks"
+            raise InputError(message, file=self.file, key=f"{name}.sm", accepted="60 or more")
+        return rate
+
+    def _cable(self, one: int, other: int, bandwidth: float, latency: float) -> None:
+        self.links += [(one, other, bandwidth, latency), (other, one, bandwidth, latency)]
+
+    def _take(self, inside: Fabric, gpus: int) -> list[int]:
+        """Add the links inside a node of a preset; return its switches that combine and copy streams."""
+        preset = self.topology.preset
+        if len(inside.npus) != gpus:
+            message = f"a node of {preset!r} has {len(inside.npus)} NPUs, and the file has {gpus} GPUs"
+            raise InputError(message, file=self.file, key="preset", accepted=f"a preset of {gpus} NPUs")
+        place, active = np.empty(len(inside.kinds), dtype=np.intp), []
+        place[inside.npus] = np.arange(gpus)
+        for number in np.flatnonzero(inside.kinds != NodeKind.NPU).tolist():
+            place[number] = self._add(NodeKind.SWITCH, "nvswitch")
+            if inside.reduces[number]:
+                active.append(int(place[number]))
+        columns = inside.sources, inside.destinations, inside.bandwidths, inside.latencies
+        for source, destination, bandwidth, latency in zip(*(one.tolist() for one in columns), strict=True):
+            self.links.append((int(place[source]), int(place[destination]), bandwidth, latency))
+        self.notes.append(f"{self.file} has no NVLinks: those of the preset {preset} are used")
+        return active
+
+    def _pcie(self, node: dict[str, int]) -> None:
+        """Add CPUs, PCIe switches and network cards, and the links between them."""
+        latency = self.topology.pcie_latency
+        place = list[int]()
+        cpus = list[tuple[int, Device]]()
+        for device in self.document.devices:
+            number = node.get(device.name)
+            if number is None:
+                ports = "+".join(port.name for port in device.ports)
+                number = self._add(NodeKind.SWITCH, ports or _plain(device))
+            place.append(number)
+            if device.kind == "cpu":
+                cpus.append((number, device))
+            elif device.parent is not None:
+                speed = sum(rates.network(port.speed) for port in device.ports)
+                plain = rates.pcie(device.speed, device.width)
+                # A card without a PCIe device of its own has its ports as the limit.
+                own = speed if device.kind == "nic" and not device.speed and not device.width and speed else plain
+                self._cable(number, place[device.parent], own, latency)
+            if device.gpu is not None and device.gpu.c2c and device.parent is not None:
+                self._cable(number, place[self._root(device)], device.gpu.c2c / 1000 * rates.GIGABYTE, latency)
+        for (one, near), (other, far) in combinations(cpus, 2):
+            known = [rates.between_cpus(*device.cpu) for device in (near, far)]
+            if None in known:
+                self.notes.append(f"{self.file}: NCCL knows no rate between {near.name} and {far.name}: 10 GB/s")
+            self._cable(one, other, min(_UNKNOWN_CPU if rate is None else rate for rate in known), latency)
+
+    def _root(self, device: Device) -> int:
+        """Return the index of the CPU that a device is attached to."""
+        number = device.parent or 0
+        while self.document.devices[number].parent is not None:
+            number = self.document.devices[number].parent or 0
+        return number
+
+
+def _plain(device: Device) -> str:
+    return device.name if device.kind == "cpu" else f"{device.kind} {device.name}"

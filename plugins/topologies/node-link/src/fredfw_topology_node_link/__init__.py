@@ -1,0 +1,18 @@
+"""The topology ``node-link``: any graph of nodes and links, as NetworkX writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fredfw import Topology, hookimpl
+from fredfw_topology_node_link.topology import NodeLink
+
+__all__ = ["NodeLink"]
+
+fredfw_contract = 2
+
+
+@hookimpl
+def fredfw_topologies() -> Sequence[type[Topology]]:
+    """Register ``node-link``."""
+    return [NodeLink]

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import networkx
+import numpy as np
+import pytest
+
+from fredfw import Fabric, File, Framework, Level, NodeKind
+from fredfw.errors import InputError, UnsupportedError
+from fredfw_topology_node_link import NodeLink
+
+MACHINE = json.loads((Path(__file__).parent / "machine.json").read_text())
+
+
+def read(folder: Path, content: Any, **fields: Any) -> Fabric:
+    file = folder / "graph.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return NodeLink(File.at(file), **fields).build()
+
+
+def test_nodes_and_links_are_those_of_the_file(tmp_path: Path) -> None:
+    fabric = read(tmp_path, MACHINE)
+    assert fabric.name == "two servers"
+    assert [NodeKind(kind).name for kind in fabric.kinds] == ["NPU", "SWITCH", "NPU", "NPU", "SWITCH", "NPU"]
+    assert [fabric.node_name(node) for node in range(6)] == ["a0", "a", "a1", "b0", "b", "last"]
+    assert list(zip(fabric.sources, fabric.destinations, strict=True))[-2:] == [(1, 4), (4, 1)]
+    np.testing.assert_allclose(fabric.bandwidths, [450e9] * 8 + [50e9] * 2)
+    np.testing.assert_allclose(fabric.latencies, [500e-9] * 8 + [2e-6] * 2)
+    np.testing.assert_allclose(fabric.energies[-2:], 8e-12)
+    assert fabric.tiers.tolist() == [0] * 8 + [1] * 2
+    assert len(set(fabric.servers.tolist())) == 2
+    assert not fabric.notes
+    # NPUs copy and combine streams, switches do not.
+    assert fabric.copies.tolist() == [True, False, True, True, False, True]
+
+
+def test_a_message_takes_the_links_of_its_way(tmp_path: Path) -> None:
+    fabric = read(tmp_path, MACHINE)
+    result = Framework().simulate_collective(fabric, "broadcast", size=1e6, group=[0, 3], algorithm="direct")
+    assert result.duration == pytest.approx(2 * 500e-9 + 2e-6 + 1e6 / 50e9, rel=1e-12)
+
+
+def test_algorithms_by_level_need_levels(tmp_path: Path) -> None:
+    fabric = read(tmp_path, MACHINE)
+    with pytest.raises(UnsupportedError, match="not a full product"):
+        Framework().simulate_collective(fabric, "all-reduce", size=1e6, algorithm="hierarchical")
+    levels = copy.deepcopy(MACHINE)
+    levels["graph"]["levels"] = [
+        {"size": 2, "kind": "switch", "bandwidth": "450 GB/s", "latency": "1 us", "name": "server"},
+        {"size": 2, "kind": "switch", "bandwidth": "25 GB/s", "latency": "3 us"},
+    ]
+    places = iter([[0, 0], [1, 0], [0, 1], [1, 1]])
+    for node in levels["nodes"]:
+        if node["kind"] == "npu":
+            node["coordinates"] = next(places)
+    fabric = read(tmp_path, levels)
+    assert fabric.levels[0] == Level(2, "switch", 450e9, 1e-6, name="server")
+    result = Framework().simulate_collective(fabric, "all-reduce", size=1e6, algorithm="hierarchical")
+    assert result.duration > 0
+
+
+def test_edges_may_be_called_links_and_go_one_way(tmp_path: Path) -> None:
+    graph: Any = networkx.DiGraph()
+    for node in range(3):
+        graph.add_node(node, kind="npu")
+    networkx.add_cycle(graph, range(3), bandwidth=1e9)
+    fabric = read(tmp_path, networkx.node_link_data(graph, edges="links"))
+    assert list(zip(fabric.sources, fabric.destinations, strict=True)) == [(0, 1), (1, 2), (2, 0)]
+    assert fabric.notes == (f"{tmp_path / 'graph.json'} has no latency for 3 of 3 edges: 0 s",)
+
+
+def test_notes_are_in_results(tmp_path: Path) -> None:
+    noted = copy.deepcopy(MACHINE)
+    noted["graph"]["notes"] = ["seen"]
+    fabric = read(tmp_path, noted)
+    assert "seen" in Framework().simulate_collective(fabric, "all-reduce", size=1e6, algorithm="ring").notes
+    tables = {
+        "fabrics": {"one": {"topology": {"name": "node-link", "file": str(tmp_path / "graph.json")}}},
+        "workloads": {"some": {"workload": {"name": "microbenchmark", "size": "1 MB"}}},
+    }
+    framework = Framework()
+    assert framework.compare(framework.load_experiment(tables)).rows[0].notes[0] == "seen"
+
+
+def test_parallel_edges_are_links_side_by_side(tmp_path: Path) -> None:
+    twice = copy.deepcopy(MACHINE)
+    twice["multigraph"] = True
+    twice["edges"].append({**twice["edges"][-1], "key": 1})
+    assert len(read(tmp_path, twice).sources) == 12
+
+
+def graphml(folder: Path, graph: Any) -> str:
+    file = folder / "graph.graphml"
+    networkx.write_graphml(graph, file)
+    return file.read_text()
+
+
+def test_graphml(tmp_path: Path) -> None:
+    graph: Any = networkx.Graph(name="triangle")
+    for node in "abc":
+        graph.add_node(node, kind="npu", copies=True)
+    networkx.add_cycle(graph, "abc", bandwidth="10 GB/s", latency=1e-6, tier=1)
+    fabric = read(tmp_path, graphml(tmp_path, graph))
+    assert len(fabric.npus) == 3
+    np.testing.assert_allclose(fabric.bandwidths, [10e9] * 6)
+    np.testing.assert_allclose(fabric.latencies, [1e-6] * 6)
+    assert fabric.node_name(2) == "c"
+    parallel: Any = networkx.MultiDiGraph()
+    parallel.add_node("a", kind="npu")
+    parallel.add_node("b", kind="npu")
+    for ends in (("a", "b"), ("a", "b"), ("b", "a")):
+        parallel.add_edge(*ends, bandwidth=1e9)
+    assert len(read(tmp_path, graphml(tmp_path, parallel)).sources) == 3
+
+
+def changed(change: Callable[[Any], Any]) -> Any:
+    graph = copy.deepcopy(MACHINE)
+    change(graph)
+    return graph
+
+
+BOMB = """<?xml version="1.0"?>
+<!DOCTYPE graphml [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>
+<graphml><graph id="&b;" edgedefault="directed"/></graphml>"""
+
+
+@pytest.mark.parametrize(
+    ("content", "key", "message"),
+    [
+        (changed(lambda graph: graph["nodes"][0].pop("kind")), "nodes[0].kind", "is missing"),
+        (changed(lambda graph: graph["nodes"][0].update(kind="gpu")), "nodes[0].kind", "did you mean 'npu'?"),
+        (changed(lambda graph: graph["nodes"][1].update(id="a0")), "nodes[1]", "'a0' is there twice"),
+        (changed(lambda graph: graph["nodes"][1].pop("id")), "nodes[1].id", "is missing"),
+        (changed(lambda graph: graph["nodes"][1].update(copies=1)), "nodes[1].copies", "1 is not a truth value"),
+        (changed(lambda graph: graph["nodes"][1].update(colour=1)), "nodes[1].colour", "unknown attribute"),
+        (changed(lambda graph: graph["edges"][2].update(source="x")), "edges[2].source", "there is no node 'x'"),
+        (changed(lambda graph: graph["edges"][2].update(source="b")), "edges[2]", "both ends are 'b'"),
+        (changed(lambda graph: graph["edges"][2].pop("bandwidth")), "edges[2].bandwidth", "is missing"),
+        (changed(lambda graph: graph["edges"][2].update(bandwidth="tbd")), "edges[2].bandwidth", "'tbd'"),
+        (changed(lambda graph: graph["edges"][2].update(bandwidth=0)), "edges[2].bandwidth", "is 0"),
+        (changed(lambda graph: graph["edges"][2].update(bandwidth="5 GB")), "edges[2].bandwidth", "has the unit 'GB'"),
+        (changed(lambda graph: graph["edges"][2].update(latency=-1)), "edges[2].latency", "-1 is below 0"),
+        (changed(lambda graph: graph["edges"][2].update(latncy=1)), "edges[2].latncy", "did you mean 'latency'?"),
+        (changed(lambda graph: graph["edges"][2].update(tier=1.5)), "edges[2].tier", "1.5 is refused"),
+        (changed(lambda graph: graph.update(edges=[])), "edges", "there are none"),
+        (changed(lambda graph: graph.update(edges=3)), "edges", "is not a list"),
+        (changed(lambda graph: graph.update(nodes=[3])), "nodes[0]", "is not an object"),
+        (changed(lambda graph: graph.pop("nodes")), "nodes", "is missing"),
+        (changed(lambda graph: graph.update(directed="no")), "directed", "'no' is not a truth value"),
+        (changed(lambda graph: graph.update(vertices=[])), "vertices", "unknown key"),
+        (changed(lambda graph: graph["graph"].update(router="fast")), "graph.router", "'fast' is not known"),
+        (changed(lambda graph: graph["graph"].update(offers=["fast"])), "graph.offers", "is refused"),
+        (changed(lambda graph: graph["graph"].update(levels=[{"size": 4}])), "graph.levels[0].kind", "is missing"),
+        (
+            changed(lambda graph: graph["graph"].update(levels=[{"size": 4, "kind": "ring", "bandwidth": 1}])),
+            "nodes[0].coordinates",
+            "None are not coordinates in levels of [4]",
+        ),
+        (
+            changed(lambda graph: graph["nodes"][0].update(coordinates=[0])),
+            "nodes[0].coordinates",
+            "there are no levels",
+        ),
+        (changed(lambda graph: [node.update(kind="switch") for node in graph["nodes"]]), "nodes", "there is no npu"),
+        ("[]", None, "is not a JSON object"),
+        ('{"nodes": [', None, "line 1, column 12"),
+        ("[" * 100_000, None, "is not JSON"),
+        (BOMB, None, "has a DTD or an entity"),
+        ("<graphml>", None, "is not XML"),
+        ("<graphml/>", None, "is not GraphML"),
+        ("<system/>", None, "is not GraphML"),
+    ],
+)
+def test_bad_input(content: Any, key: str | None, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, content)
+    assert caught.value.key == key
+    assert caught.value.file == str(tmp_path / "graph.json")
+    assert message in str(caught.value)
+    assert caught.value.accepted
+
+
+def test_some_attributes_are_passed_over(tmp_path: Path) -> None:
+    weighted = changed(lambda graph: graph["edges"][0].update(weight=1))
+    with pytest.raises(InputError, match="ignore"):
+        read(tmp_path, weighted)
+    assert len(read(tmp_path, weighted, ignore=("weight",)).sources) == 10

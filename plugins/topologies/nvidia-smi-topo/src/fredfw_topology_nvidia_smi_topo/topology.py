@@ -1,0 +1,160 @@
+"""The topology ``nvidia-smi-topo``: its fields, and how a matrix becomes a fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+from attrs import define, field, frozen
+
+from fredfw import Fabric, File, Level, NodeKind, Topology, units
+from fredfw_topology_nvidia_smi_topo.matrix import Matrix, read
+
+_MOST_LINKS = 18
+"""NVLinks of a GPU, up to Blackwell. More to all others together means that there are NVSwitches."""
+
+
+@frozen
+class NvidiaSmiTopo(Topology):
+    """A server from the text of ``nvidia-smi topo -m``: GPUs, NVLinks, network cards, PCIe as far as it says.
+
+    NV# is a number of NVLinks. The text does not say whether they lead to an NVSwitch. They do if all pairs have the
+    same number and a GPU would need more than 18 NVLinks for all others; ``nvswitch`` decides otherwise. Devices that
+    are joined by PIX or PXB are on one PCIe switch. Those joined by PHB or NODE, or with the same CPU affinity,
+    are on one CPU. All CPUs are connected. The text has neither bandwidths nor latencies; they are fields.
+    """
+
+    name: ClassVar[str] = "nvidia-smi-topo"
+
+    file: File = units.file(help="text that nvidia-smi topo -m prints")
+    nvswitch: bool | None = units.flag(None, help="whether NVLinks lead to NVSwitches; default: as far as they must")
+    nvlink: float = units.bandwidth(
+        "25 GB/s", help="of an NVLink, per direction: 25 GB/s for V100 to H100, 50 for B200"
+    )
+    nvlink_latency: float = units.duration("25 ns", help="latency of an NVLink")
+    pcie: float = units.bandwidth("24 GB/s", help="of a PCIe link, per direction; 24 GB/s is what PCIe 4.0 x16 reaches")
+    pcie_latency: float = units.duration(0.0, help="latency of a PCIe link, and of one between CPUs")
+    cpus: float = units.bandwidth("16 GB/s", help="between two CPUs, per direction")
+
+    def __attrs_post_init__(self) -> None:
+        """Read the file; raises ``InputError`` as ``matrix.read`` does."""
+        _ = self.matrix
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """The matrix of the file."""
+        return read(self.file.text(), self.file.path)
+
+    def build(self) -> Fabric:
+        """Return the server."""
+        return _Server(self, self.matrix).fabric()
+
+
+@define
+class _Server:
+    """A fabric in the making: GPUs, the NVSwitch, then what PCIe connects, for shortest paths prefer lower numbers."""
+
+    topology: NvidiaSmiTopo
+    matrix: Matrix
+    kinds: list[NodeKind] = field(factory=list)
+    names: list[str] = field(factory=list)
+    links: list[tuple[int, int, float, float]] = field(factory=list)
+
+    def fabric(self) -> Fabric:
+        gpus = {name: self._add(NodeKind.NPU, name) for name in self.matrix.gpus}
+        level, note = self._nvlinks(gpus)
+        self._pcie(gpus)
+        sources, destinations, bandwidths, latencies = zip(*self.links, strict=True)
+        return Fabric(
+            name=self.topology.file.path.replace("\\", "/").rsplit("/", 1)[-1],
+            kinds=np.array(self.kinds),
+            sources=np.array(sources),
+            destinations=np.array(destinations),
+            bandwidths=np.array(bandwidths),
+            latencies=np.array(latencies),
+            energies=0.0,
+            levels=(level,) if level else (),
+            coordinates=np.arange(len(gpus))[:, None] if level else None,
+            copies=np.array(self.kinds) == NodeKind.NPU,
+            reduces=np.array(self.kinds) == NodeKind.NPU,
+            node_names=self.names.__getitem__,
+            notes=(note,),
+        )
+
+    def _add(self, kind: NodeKind, name: str) -> int:
+        self.kinds.append(kind)
+        self.names.append(name)
+        return len(self.kinds) - 1
+
+    def _cable(self, one: int, other: int, bandwidth: float, latency: float) -> None:
+        self.links += [(one, other, bandwidth, latency), (other, one, bandwidth, latency)]
+
+    def _nvlinks(self, gpus: dict[str, int]) -> tuple[Level | None, str]:
+        """Add the NVLinks; return the level that the GPUs are, and what was assumed."""
+        of, path, count = self.topology, self.topology.file.path, len(gpus)
+        joined = {pair: self.matrix.nvlinks(*pair) for pair in combinations(self.matrix.gpus, 2)}
+        numbers = set(joined.values())
+        alike = len(numbers) == 1 and numbers != {0}
+        each = max(numbers, default=0)
+        switched = of.nvswitch
+        if switched is None:
+            switched = alike and each * (count - 1) > _MOST_LINKS
+        if switched and each:
+            switch = self._add(NodeKind.SWITCH, "NVSwitch")
+            for name, number in gpus.items():
+                most = max(joined[pair] for pair in joined if name in pair)
+                if most:
+                    self._cable(number, switch, most * of.nvlink, of.nvlink_latency)
+            level = Level(count, "switch", each * of.nvlink, 2 * of.nvlink_latency, name="node") if alike else None
+            return level, f"{path} does not say where NVLinks lead: to one NVSwitch is assumed"
+        for (one, other), number in joined.items():
+            if number:
+                self._cable(gpus[one], gpus[other], number * of.nvlink, of.nvlink_latency)
+        level = None
+        if alike:
+            level = Level(count, "fully-connected", each * of.nvlink, of.nvlink_latency, name="node")
+        if not each:
+            return level, f"{path} has no NVLinks: GPUs exchange over PCIe"
+        return level, f"{path} does not say where NVLinks lead: from GPU to GPU is assumed"
+
+    def _pcie(self, gpus: dict[str, int]) -> None:
+        of = self.topology
+        devices = (*self.matrix.gpus, *self.matrix.cards)
+        node = dict(gpus)
+        for card in self.matrix.cards:
+            node[card] = self._add(NodeKind.SWITCH, self.matrix.names.get(card, card))
+        close = _groups(devices, lambda one, other: self.matrix.cells[one, other] in ("PIX", "PXB"))
+        near = _groups(devices, self._on_one_cpu)
+        cpus = {}
+        for number, device in enumerate(dict.fromkeys(near.values())):
+            cpus[device] = self._add(NodeKind.SWITCH, f"CPU{number}")
+        switches = dict[str, int]()
+        for device in devices:
+            first = close[device]
+            if list(close.values()).count(first) == 1:
+                self._cable(node[device], cpus[near[device]], of.pcie, of.pcie_latency)
+                continue
+            if first not in switches:
+                switches[first] = self._add(NodeKind.SWITCH, f"PCIe{len(switches)}")
+                self._cable(switches[first], cpus[near[device]], of.pcie, of.pcie_latency)
+            self._cable(node[device], switches[first], of.pcie, of.pcie_latency)
+        for one, other in combinations(cpus.values(), 2):
+            self._cable(one, other, of.cpus, of.pcie_latency)
+
+    def _on_one_cpu(self, one: str, other: str) -> bool:
+        affinity = self.matrix.affinity
+        alike = one in affinity and affinity.get(one) == affinity.get(other)
+        return alike or self.matrix.cells[one, other] in ("PIX", "PXB", "PHB", "NODE")
+
+
+def _groups(devices: Iterable[str], joined: Callable[[str, str], bool]) -> dict[str, str]:
+    """Return the first device of the group that each is in: those that are joined, one by one."""
+    group = {device: device for device in devices}
+    for one, other in combinations(group, 2):
+        if joined(one, other) and group[one] != group[other]:
+            kept, gone = group[one], group[other]
+            group = {device: kept if found == gone else found for device, found in group.items()}
+    return group
