@@ -344,3 +344,19 @@ INTEGERS = st.integers(-(2**63) + 1, 2**63 - 1)
 def test_a_round_trip_through_json_gives_an_equal_instance(**values: Any) -> None:
     thing = Thing(**values)
     assert configure.build(Thing, json.loads(json.dumps(configure.unstructure(thing)))) == thing
+
+
+@frozen
+class Reading:
+    """Refuses what is in a file."""
+
+    path: str = "machine.yml"
+
+    def __attrs_post_init__(self) -> None:
+        raise InputError("'tbd' is refused", file=self.path, key="bandwidth[0]", accepted="a number")
+
+
+def test_what_is_in_a_file_has_its_place_there() -> None:
+    with pytest.raises(InputError) as caught:
+        configure.build(Reading, {}, key_prefix="fabrics.f.topology")
+    assert str(caught.value) == "machine.yml: bandwidth[0]: 'tbd' is refused (accepted: a number)"

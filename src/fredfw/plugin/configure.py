@@ -92,7 +92,7 @@ def build(
     try:
         return _build(cls, mapping, _Surroundings(registries, folder))
     except InputError as error:
-        error.at(key=key_prefix)
+        _place(error, key_prefix)
         raise
 
 
@@ -111,7 +111,8 @@ def choose(
     try:
         return _choose(value, registry, _Surroundings(registries, folder))
     except InputError as error:
-        raise error.at(key=key_prefix or None) from None
+        _place(error, key_prefix)
+        raise
 
 
 def from_text(cls: type[T], texts: Mapping[str, str], *, key_prefix: str = "", registries: Registries = _none) -> T:
@@ -376,8 +377,14 @@ def _inside(place: str, value: Any, hint: Any, surroundings: _Surroundings) -> A
     try:
         return _convert(value, hint, surroundings)
     except InputError as error:
-        error.at(key=place)
+        _place(error, place)
         raise
+
+
+def _place(error: InputError, key: str) -> None:
+    """Add the key that a plugin is configured under, unless it refuses what is in a file: that has a place in there."""
+    if not error.file:
+        error.at(key=key)
 
 
 def _mismatch(value: Any, hint: Any) -> InputError:
