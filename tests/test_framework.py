@@ -1,24 +1,33 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from attrs import frozen
 
 from fredfw import (
+    CollectiveAlgorithm,
+    CollectiveRequest,
     Comparison,
     Experiment,
     Fabric,
+    File,
     Framework,
     GraphBuilder,
+    GroupView,
     NodeKind,
     Npu,
     Pattern,
     RunResult,
+    Schedule,
     TaskGraph,
     hookimpl,
+    units,
 )
+from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import FredfwError, InputError, SimulationError, UnknownNameError, UnsupportedError
 from fredfw.plugin.manager import PluginManager, Switches
 
@@ -358,3 +367,40 @@ def test_simulate_graph_refuses_what_cannot_be_used(given: dict[str, Any], messa
     fabric = framework.topology("mesh2d", rows=2, columns=2).build()
     with pytest.raises(InputError, match=f"^{message}"):
         framework.simulate_graph(**{"graph": graph_of(4), "fabric": fabric, **given})
+
+
+@frozen
+class Licensed(CollectiveAlgorithm):
+    """Serves where its file says yes."""
+
+    name: ClassVar[str] = "licensed"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_TO_ALL})
+
+    file: File | None = units.file(None)
+
+    def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
+        return None if self.file is not None and self.file.text() == "yes" else "the file does not say yes"
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        return DirectAlgorithm().schedule(request, view)
+
+
+class _Licensed:
+    @hookimpl
+    def fredfw_collectives(self) -> list[type[CollectiveAlgorithm]]:
+        return [Licensed]
+
+
+def test_a_file_that_has_changed_is_read_again(tmp_path: Path) -> None:
+    framework = Framework()
+    framework.plugins.register(_Licensed(), "licensed")
+    fabric = framework.topology("switch", npus=2).build()
+    path = tmp_path / "license.txt"
+    for text, serves in (("yes", True), ("no", False), ("yes", True)):
+        path.write_text(text)
+        call = partial(framework.simulate_collective, fabric, "all-to-all", size=1e6, algorithm="licensed", file=path)
+        if serves:
+            assert call().algorithm.startswith("licensed")
+        else:
+            with pytest.raises(UnsupportedError, match="does not say yes"):
+                call()

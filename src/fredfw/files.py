@@ -42,8 +42,8 @@ class File:
     """
 
     path: str
-    location: Path = field(eq=False)
-    digest: str
+    location: Path = field(eq=False, repr=False)
+    digest: str = field(repr=False)
 
     @classmethod
     def at(cls, path: object, folder: Path | None = None) -> File:

@@ -45,7 +45,8 @@ class Framework:
         self.plugins = plugins or PluginManager.discover()
         self._trust_plugins = trust_plugins
         self._log = log
-        self._latest: tuple[Fabric, str, Bench] | None = None  # a sweep over sizes asks for the same one again
+        # A sweep over sizes asks for the same one again.
+        self._latest: tuple[Fabric, dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None, Bench] | None = None
 
     def topology(self, name: str, **fields: Any) -> Topology:
         """Return the topology ``name``, configured with ``fields``: numbers in SI, or text with units.
@@ -173,17 +174,16 @@ class Framework:
         return result
 
     def _bench(self, fabric: Fabric, algorithm: str, options: dict[str, Any]) -> Bench:
-        key = f"{algorithm} {sorted(options.items())}"
-        if self._latest is not None and self._latest[0] is fabric and self._latest[1] == key:
-            return self._latest[2]
         chosen: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None = None
         if algorithm != "auto":
             cls = self.plugins.collectives.get(algorithm)
             chosen = {None: (configure.build(cls, options, registries=lambda: self.plugins.registries),)}
         elif options:
             raise InputError(f"{sorted(options)} given without an algorithm", key="algorithm", accepted="a name")
+        if self._latest is not None and self._latest[0] is fabric and self._latest[1] == chosen:
+            return self._latest[2]
         bench = Bench(fabric, chosen, self.plugins, fastest=chosen is None)
-        self._latest = fabric, key, bench
+        self._latest = fabric, chosen, bench
         self._log("fabric built", **bench.facts())
         return bench
 
