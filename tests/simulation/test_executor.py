@@ -199,16 +199,23 @@ def test_a_rank_computes_what_was_ready_first_though_it_was_added_last() -> None
     assert starts(timeline) == {"long": 0.0, "soon": 0.0, "later": 0.0, "after soon": 9.0, "after later": 12.0}
 
 
-def test_a_rank_computes_what_was_added_first_of_what_was_ready_together() -> None:
+@pytest.mark.parametrize("ranks", [[0], [0, 1]])
+@pytest.mark.parametrize("busy", [1.0, 9.0])
+def test_computations_of_the_same_moment_start_in_the_order_in_which_they_got_ready(
+    busy: float, ranks: list[int]
+) -> None:
     builder = GraphBuilder(2)
-    builder.compute("long", [0], seconds=9.0)
-    one = builder.transfer("one", [[1, 0]], 100.0, label="pp")
-    other = builder.transfer("other", [[1, 0]], 100.0, label="pp")
-    # Both transfers end at 2 s, and that of the second one is noted first.
-    builder.compute("after other", [0], seconds=2.0, after=[other])
-    builder.compute("after one", [0], seconds=3.0, after=[one])
+    builder.compute("busy", [0, 1], seconds=busy)
+    first = builder.transfer("first", [[1, 0]], 100.0, label="pp")
+    second = builder.transfer("second", [[1, 0]], 100.0, label="pp")
+    # Both transfers end at 2 s, the first one before the second, with ranks at work or not.
+    builder.compute("a", ranks, seconds=4.0, after=[second])
+    builder.compute("b", ranks, seconds=1.0, after=[first])
+    builder.compute("c", ranks, seconds=2.0, after=[first])
     timeline = simulate(builder.build())
-    assert starts(timeline) == {"long": 0.0, "one": 0.0, "other": 0.0, "after other": 9.0, "after one": 11.0}
+    assert [timeline.graph.names[task] for task in timeline.task if task in (first, second)] == ["first", "second"]
+    began, free = starts(timeline), max(busy, 2.0)
+    assert [began[name] for name in "bca"] == [free, free + 1.0, free + 3.0]
 
 
 @pytest.mark.parametrize("controller", [1, -1])

@@ -3,8 +3,8 @@
 A collective begins in a group when all of its members are ready, and ends for all of them at once. Where ranks do not
 wait for each other, each enters it when it is ready itself, and is through with it on its own.
 
-A rank does one computation at a time. Of those that are ready for it, it takes the one that has been so for longest,
-and of several the one with the lowest number; a computation that has begun is not interrupted.
+A rank does one computation at a time, in the order in which they get ready for it; those that the same event makes
+ready in the order of their numbers. A computation that has begun is not interrupted.
 
 Most tasks of a trace are of one rank or one group. They begin as a whole, when nothing is missing before them, so that
 only a number is kept of what is. For other tasks there is an array of what is missing before each participant.
@@ -12,9 +12,10 @@ only a number is kept of what is. For other tasks there is an array of what is m
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from heapq import heappop, heappush
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -59,13 +60,15 @@ class _Waiting(NamedTuple):
     """A computation that is ready on some ranks.
 
     Args:
-        since: When it got ready.
+        order: How many computations got ready before it.
+        since: When it did.
         task: Its task.
         slots: Of the ranks.
         ranks: Where.
         trigger: The span that made it ready.
     """
 
+    order: int
     since: float
     task: int
     slots: IntArray
@@ -168,9 +171,10 @@ class Executor:
         self._busy = np.zeros(graph.ranks, dtype=bool)
         self._freed_by = np.full(graph.ranks, -1)
         # Computations that wait: those of single ranks by rank, unless some of several ranks wait too.
-        self._queues: list[list[tuple[float, int, int]]] = [[] for _ in range(graph.ranks)]
+        self._queues: list[deque[tuple[int, float, int, int]]] = [deque() for _ in range(graph.ranks)]
         self._queued = 0
         self._queue: list[_Waiting] = []
+        self._waited = 0
         self._messages: dict[int, _Message] = {}  # that have arrived, by the receive that is not ready
         self._posted: set[int] = set()  # receives that are ready, and whose messages have not begun
         self._exchanges: dict[int, RankRun] = {}  # messages under way that wait for their receive
@@ -272,8 +276,7 @@ class Executor:
             ranks = table.participants if whole else table.participants[slots]
             if self._queue or self._queued or np.count_nonzero(self._busy[ranks]):
                 self._queue_together()
-                self._queue.append(_Waiting(self._network.now, task, slots, ranks, trigger))
-                self._compute()
+                self._wait(task, slots, ranks, trigger)
             else:
                 self._begin_compute(task, slots, ranks, trigger)
             return
@@ -313,13 +316,13 @@ class Executor:
         """Start a computation of a single rank, or have it wait for those before it."""
         ranks = self._tables[task].participants
         if self._queue:
-            self._queue.append(_Waiting(self._network.now, task, self._tables[task].everybody, ranks, trigger))
-            self._compute()
+            self._wait(task, self._tables[task].everybody, ranks, trigger)
             return
         rank = ranks.item()
         busy, queue = self._busy.item(rank), self._queues[rank]
         if busy or queue:
-            heappush(queue, (self._network.now, task, trigger))
+            queue.append((self._waited, self._network.now, task, trigger))
+            self._waited += 1
             self._queued += 1
             if not busy:
                 self._next(rank)
@@ -328,28 +331,34 @@ class Executor:
 
     def _next(self, rank: int) -> None:
         """Start the first of the computations that wait for ``rank`` alone, which is free."""
-        since, task, trigger = heappop(self._queues[rank])
+        _, since, task, trigger = self._queues[rank].popleft()
         self._queued -= 1
         if since < self._network.now:
             trigger = self._freed_by.item(rank)
         self._begin_compute(task, self._tables[task].everybody, self._tables[task].participants, trigger)
 
     def _queue_together(self) -> None:
-        """Have what waits for single ranks wait in the queue of all."""
+        """Have what waits for single ranks wait in the queue of all, which is empty."""
         if self._queued:
             for queue in self._queues:
-                for since, task, trigger in queue:
+                for order, since, task, trigger in queue:
                     table = self._tables[task]
-                    self._queue.append(_Waiting(since, task, table.everybody, table.participants, trigger))
+                    self._queue.append(_Waiting(order, since, task, table.everybody, table.participants, trigger))
                 queue.clear()
+            self._queue.sort(key=itemgetter(0))
             self._queued = 0
 
+    def _wait(self, task: int, slots: IntArray, ranks: IntArray, trigger: int) -> None:
+        """Queue a computation that is ready on ``ranks``, and start it on those of them that nothing keeps busy."""
+        self._queue.append(_Waiting(self._waited, self._network.now, task, slots, ranks, trigger))
+        self._waited += 1
+        self._compute()
+
     def _compute(self) -> None:
-        """Start queued computations on the ranks that are free: first ready first, then by task index."""
-        self._queue.sort(key=lambda entry: entry[:2])
+        """Start queued computations on the ranks that are free, those first that were ready first."""
         waiting = []
         for one in self._queue:
-            since, task, slots, ranks, trigger = one
+            order, since, task, slots, ranks, trigger = one
             free = ~self._busy[ranks]
             if free.any() and since < self._network.now:
                 # What made it start is the computation that kept the rank busy until now.
@@ -359,7 +368,7 @@ class Executor:
             elif free.any():
                 self._begin_compute(task, slots[free], ranks[free], trigger)
             if not free.all():
-                waiting.append(_Waiting(since, task, slots[~free], ranks[~free], trigger))
+                waiting.append(_Waiting(order, since, task, slots[~free], ranks[~free], trigger))
         self._queue = waiting
 
     def _begin_compute(self, task: int, slots: IntArray, ranks: IntArray, trigger: int) -> None:
