@@ -83,6 +83,17 @@ class Timeline:
         computed = charged[COMPUTE]
         # A rank's compute spans never overlap, so the order of their ends is that of their starts.
         for span, (ranks, computes, end) in enumerate(zip(self.ranks, self._computes, self.end.tolist(), strict=True)):
+            if len(ranks) == 1:  # what traces mostly have: numbers instead of arrays of one
+                rank = ranks.item()
+                last[rank] = span
+                if computes:
+                    start = chain.start[span]
+                    since = busy_until.item(rank)
+                    if since < start:
+                        chain.charge_one(chain.trigger[span], start, since, rank)
+                    computed[rank] += end - start
+                    busy_until[rank] = end
+                continue
             last[ranks] = span
             if computes:
                 start = chain.start[span]
@@ -180,4 +191,11 @@ class _Chain(NamedTuple):
         while span >= 0 and np.count_nonzero(since < until):
             start = self.start[span]
             self.charged[span][ranks] += np.maximum(until - np.maximum(since, start), 0.0)
+            until, span = start, self.trigger[span]
+
+    def charge_one(self, span: int, until: float, since: float, rank: int) -> None:
+        """Charge the time of a single ``rank``, as ``charge`` does."""
+        while span >= 0 and since < until:
+            start = self.start[span]
+            self.charged[span][rank] += max(until - max(since, start), 0.0)
             until, span = start, self.trigger[span]
