@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -137,6 +139,22 @@ def test_unicasts_of_a_phase_stay_beside_those_of_its_streams() -> None:
     # Two chunks from 3 to 1; a multicast of one.
     phase = Phase.of([3, 0, 0, 3], [1, 1, 2, 1], [1, 0, 0, 2], stream=[-1, 7, 7, -1])
     assert sent(phase, [0, 1, 2, 3]) == {(3, 1): (24.0, 2.0), (0, 1): (12.0, 2.0), (0, 2): (12.0, 2.0)}
+
+
+def test_what_is_built_for_few_nodes_is_kept_for_many_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fredfw.simulation.lowering._BUILT_NODES", 100 * 64)
+    lowering, named = Lowering(star(4)), object()
+    few = [np.array([[0, number]]) for number in range(300)]
+    many = [np.full((1, 64), number) for number in range(300)]
+    made: list[int] = []
+    for groups in (few, few, many):
+        for one in groups:
+            lowering.built(partial(made.append, len(one)), one, named)
+    assert len(made) == len(few) + len(many)
+    # Those of many nodes are more than what it keeps.
+    for one in many:
+        lowering.built(partial(made.append, len(one)), one, named)
+    assert len(made) > len(few) + len(many)
 
 
 def test_unicasts_of_groups_are_activities_and_built_once() -> None:

@@ -21,8 +21,11 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 _CAPACITY = 4_000_000
 # So few nodes name themselves; a digest takes longer.
 _FEW = 64
-# How much of what others have built is kept.
+# How much of what others have built is kept: so much at least, and more as long as it is for so few nodes together.
 _BUILT = 256
+_BUILT_NODES = 1 << 18
+# What is for fewer takes as much memory as if it were for so many.
+_LEAST_NODES = 16
 
 _T = TypeVar("_T")
 
@@ -107,6 +110,7 @@ class Lowering:
         self._flow_sets: dict[Hashable, tuple[object, FlowSet]] = {}
         self._held = 0
         self._built: dict[Hashable, tuple[object, object]] = {}
+        self._built_nodes = 0
         self._last: tuple[IntArray, bytes] | None = None  # the groups that were asked for last, and their name
 
     def phase(
@@ -251,9 +255,12 @@ class Lowering:
         key = None if groups is None else self._named(groups), *map(id, named)
         known = self._built.get(key)
         if known is None:
-            if len(self._built) >= _BUILT:
+            nodes = _LEAST_NODES if groups is None else max(groups.size, _LEAST_NODES)
+            if len(self._built) >= _BUILT and self._built_nodes + nodes > _BUILT_NODES:
                 self._built.clear()
+                self._built_nodes = 0
             known = self._built[key] = named, build()
+            self._built_nodes += nodes
         return cast(_T, known[1])
 
     def price(self, schedule: Schedule, groups: IntArray) -> Price | None:
