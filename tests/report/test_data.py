@@ -13,12 +13,12 @@ from fredfw.fabric import Fabric
 from fredfw.report import data
 
 
-def test_causes_come_in_their_usual_order_and_then_by_name() -> None:
+def test_causes_come_as_most_are_declared_and_then_by_name() -> None:
     assert data.ordered(("zeta", "dp", "compute", "alpha", "load", "bubble"), [{"load": ""}, {"mp": "", "dp": ""}]) == (
         "compute",
         "bubble",
-        "load",
         "dp",
+        "load",
         "alpha",
         "zeta",
     )

@@ -47,9 +47,13 @@ def causes(rows: Collection[Row]) -> tuple[str, ...]:
     return ordered({cause for row in rows for cause in row.breakdown}, (row.colours for row in rows))
 
 
-def ordered(causes: Collection[str], declared: Iterable[Iterable[str]]) -> tuple[str, ...]:
-    """Return ``causes``: computation and bubbles, then labels as workloads declare them, then the others by name."""
-    first = dict.fromkeys([COMPUTE, BUBBLE, *chain.from_iterable(declared)])
+def ordered(causes: Collection[str], declared: Iterable[Collection[str]]) -> tuple[str, ...]:
+    """Return ``causes``: computation and bubbles, then labels as workloads declare them, then the others by name.
+
+    Of several workloads the one that declares the most decides first.
+    """
+    most_first = sorted(declared, key=len, reverse=True)
+    first = dict.fromkeys([COMPUTE, BUBBLE, *chain.from_iterable(most_first)])
     return (*(one for one in first if one in causes), *sorted(set(causes).difference(first)))
 
 
