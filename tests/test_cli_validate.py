@@ -79,6 +79,7 @@ def test_a_transport_is_shown_beside_ideal(transport: str) -> None:
 
 def test_fitted_points_and_fits_without_a_source(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = {
+        "sources": ["mine.csv"],
         "fitted": [{"sizes": "even powers of two", "patterns": ["all-reduce"]}],
         "without": {"field": "without", "source": ["mine.csv", "others"]},
     }

@@ -525,3 +525,30 @@ def test_counters_add_up() -> None:
     one, other = (dict.fromkeys(summed, value) | {"most_passes": value} for value in (1, 2))
     assert merged([one, other]) == dict.fromkeys(summed, 3) | {"most_passes": 2}
     assert merged([]) == dict.fromkeys(summed, 0) | {"most_passes": 0}
+
+
+def test_blocks_that_ranks_could_overlap_have_a_note() -> None:
+    # 50 times: rank 0 computes 1 ms, sends 1 ms, and rank 1 computes 1 ms.
+    builder = GraphBuilder(2)
+    with builder.repeated(50):
+        one = builder.compute("one", [0], seconds=1e-3)
+        sent = builder.transfer("message", [[0, 1]], 1e6, label="pp", after=[one])
+        builder.compute("other", [1], seconds=1e-3, after=[sent])
+    graph = builder.build()
+    fabric = Framework().topology("switch", npus=2, link_bandwidth="1 GB/s", link_latency=0).build()
+    slow, exact = (Framework().simulate_graph(graph, fabric, fidelity=one) for one in ("compressed", "stepwise"))
+    assert slow.seconds == pytest.approx(0.15)
+    assert exact.seconds == pytest.approx(0.052)
+    assert slow.notes == (
+        "the 50 repetitions of the tasks 'one' to 'other' are simulated as one: no rank begins a repetition while "
+        "another is at the one before; the fidelity stepwise lets them",
+    )
+    assert exact.notes == ()
+
+
+def test_a_placement_that_refuses_the_axes_is_named(framework: Framework) -> None:
+    fabric = {"topology": "fred", "placement": {"name": "nested", "axes": ["dp", "xp"]}}
+    content = {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": TINY}}}
+    with pytest.raises(InputError, match="has no axis 'xp'") as caught:
+        framework.run(framework.load_experiment(content))
+    assert caught.value.key == "fabrics.f.placement.axes[1]"

@@ -91,11 +91,13 @@ def check_same(graph: TaskGraph, on: Fabric, fidelity: str) -> int:
     np.testing.assert_allclose(found, known, rtol=1e-12, atol=1e-12 * other.duration)
     for label, bytes_ in expected.items():
         np.testing.assert_allclose(loads[label], bytes_, rtol=1e-12, atol=1e-12 * bytes_.max(initial=0.0))
-    for label, seconds in other.breakdown_by_rank.items():
-        np.testing.assert_allclose(one.breakdown_by_rank[label], seconds, atol=1e-11 * other.duration)
     # In the order in which they ended, each behind what made it start.
     assert (np.diff(one.end) >= 0).all()
     assert (one.trigger < np.arange(len(one))).all()
+    # Where several spans end last, rounding decides to whose chain the others are charged.
+    if np.count_nonzero(other.end >= other.duration * (1 - 1e-12)) == 1:
+        for label, seconds in other.breakdown_by_rank.items():
+            np.testing.assert_allclose(one.breakdown_by_rank[label], seconds, atol=1e-11 * other.duration)
     return skipped
 
 

@@ -25,7 +25,11 @@ def test_every_other_power_of_two(size: float, even: bool) -> None:
 def entries(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = {"systems": ["h100-node"], "patterns": ["all-reduce", "all-gather"], "sizes": EVEN_POWERS}
     without = {"field": "without", "system": ["h100-node"], "source": ["us", "them"]}
-    given = {"some": {"fitted": [rule], "without": without}, "every": {"fitted": [{}]}}
+    own = [POINT.source]
+    given = {
+        "some": {"sources": own, "fitted": [rule], "without": without},
+        "every": {"sources": own, "fitted": [{}]},
+    }
     monkeypatch.setattr(splits, "_entries", lambda: given)
 
 
@@ -40,6 +44,8 @@ def test_what_no_rule_takes_is_held_out() -> None:
     assert part_of(evolve(POINT, pattern="all-to-all"), "some") is Part.HELD_OUT
     assert part_of(evolve(POINT, system=find("h200-node", 1)), "some") is Part.HELD_OUT
     assert part_of(evolve(POINT, size=2.0**21), "every") is Part.FITTED
+    # Nothing was fitted to somebody's own table.
+    assert part_of(evolve(POINT, source="own.csv"), "every") is Part.HELD_OUT
 
 
 @pytest.mark.usefixtures("entries")

@@ -29,7 +29,7 @@ from fredfw.simulation import (
     answers,
 )
 from fredfw.simulation.assignment import Assignment
-from fredfw.simulation.fidelity import COMPRESSED, run_of
+from fredfw.simulation.fidelity import COMPRESSED, block_notes, run_of
 from fredfw.simulation.fidelity import notes as fidelity_notes
 from fredfw.simulation.planner import too_fast
 from fredfw.simulation.timeline import BUBBLE, COMPUTE
@@ -181,8 +181,9 @@ class Runner:
         try:
             places = workload_answers.places(placement, bench.fabric, mesh)
         except InputError as error:
-            # The placement does not support the fabric, or the workload has too many workers.
-            key = f"fabrics.{fabric.name}.placement" if isinstance(error, UnsupportedError) else work
+            # The placement does not support the fabric or the workload, or the workload has too many workers.
+            own = isinstance(error, UnsupportedError) or error.key is not None
+            key = f"fabrics.{fabric.name}.placement" if own else work
             raise error.at(file=self._experiment.file, key=key) from None
         with self._placed(work):
             memory = workload_answers.memory(workload.workload, system)
@@ -426,6 +427,7 @@ class Bench:
             figures=answers.figures(network.admission),
             notes=(
                 *self.fabric.notes,
+                *block_notes(graph, fidelity),
                 *fidelity_notes(fidelity, network),
                 *answers.notes(network.admission),
                 *executor.notes.values(),

@@ -40,6 +40,8 @@ def varied(fabric: Fabric, parameter: str, factor: float) -> Fabric:
     The levels that algorithms see are as wide as their links only if all links are changed; where links are narrower,
     so are all levels.
     """
+    # Which library and which accelerator it is does not change with how fast they are.
+    fabric = fabric.with_defaults(transport=fabric.defaults.transport.settled(fabric))
     if parameter == ALPHAS:
         return fabric.with_defaults(transport=ScaledTransport(fabric.defaults.transport, factor))
     if parameter == LATENCY:

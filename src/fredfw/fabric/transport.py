@@ -93,6 +93,14 @@ class Transport(ABC):
         del pattern
         return None
 
+    def settled(self, fabric: Fabric) -> Transport:
+        """Return this transport with all decided that it would conclude from ``fabric``; itself, unless overridden.
+
+        The result is used on fabrics that are ``fabric`` but for one parameter.
+        """
+        del fabric
+        return self
+
     @abstractmethod
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         """Return what ``call`` costs on ``fabric``; the same for equal calls.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from fredfw.collectives import Schedule
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.progress import ScheduleRun
 from fredfw.simulation.ranks import RankRun
 from fredfw.typing import IntArray
+from fredfw.workloads import TaskGraph
 
 COMPRESSED = "compressed"
 """A phase that repeats is one phase."""
@@ -73,6 +76,27 @@ def is_per_rank(fidelity: str) -> bool:
 def goes_rank_by_rank(fidelity: str, network: FlowNetwork) -> bool:
     """Return whether ranks of a group do not wait for each other on ``network``, which may admit phases as a whole."""
     return is_per_rank(fidelity) and network.admission.flow_by_flow
+
+
+def block_notes(graph: TaskGraph, fidelity: str) -> tuple[str, ...]:
+    """Return what a reader of results must know: which repeated blocks a compressed simulation may have too slow.
+
+    Ranks that do not do all tasks of a block could be in different repetitions of it at once, as in a pipeline.
+    """
+    if fidelity != COMPRESSED:
+        return ()
+    found = []
+    repeated = np.flatnonzero(graph.repeats > 1)
+    for block in np.unique(graph.blocks[repeated]).tolist():
+        tasks = repeated[graph.blocks[repeated] == block]
+        everybody = graph.participants(int(tasks[0]))
+        if not all(np.array_equal(graph.participants(int(task)), everybody) for task in tasks):
+            first, last = graph.names[int(tasks[0])], graph.names[int(tasks[-1])]
+            found.append(
+                f"the {graph.repeats[tasks[0]]} repetitions of the tasks {first!r} to {last!r} are simulated as one: "
+                "no rank begins a repetition while another is at the one before; the fidelity stepwise lets them"
+            )
+    return tuple(found)
 
 
 def notes(fidelity: str, network: FlowNetwork) -> tuple[str, ...]:

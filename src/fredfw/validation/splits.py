@@ -122,4 +122,6 @@ def part_of(point: Point, transport: str) -> Part:
     own = rules().get(transport)
     if own is None:
         return Part.UNFITTED
+    if point.source not in _entries()[transport]["sources"]:
+        return Part.HELD_OUT
     return Part.FITTED if any(rule.takes(point) for rule in own) else Part.HELD_OUT

@@ -273,8 +273,10 @@ class GraphBuilder:
     def repeated(self, times: int) -> Iterator[None]:
         """Make the tasks that are added inside run ``times`` times in turn, such as the layers of a model.
 
-        A compressed simulation scales each task instead; that takes the same time wherever the block's communication
-        has the network to itself. A stepwise one writes the repetitions out.
+        A compressed simulation scales each task instead. That takes the same time where all ranks have part in all
+        tasks of the block and its communication has the network to itself. Ranks that do different tasks, as in a
+        pipeline, could be in different repetitions at once; results have a note then. A stepwise simulation writes
+        the repetitions out.
         """
         if times < 1:
             raise InputError(f"a block repeated {times} times", key="times", accepted="at least 1")

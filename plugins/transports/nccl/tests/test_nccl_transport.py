@@ -156,6 +156,21 @@ def test_the_family_is_that_whose_links_a_fabric_has(family: str) -> None:
 
 def test_other_links_have_no_family_unless_one_is_given() -> None:
     fabric = Cluster(preset="hgx-b200").build().with_defaults(transport=Nccl())
-    with pytest.raises(UnsupportedError, match="no GPU that sends 900 GB/s inside a server") as caught:
+    with pytest.raises(UnsupportedError, match="no GPU that sends 900 GB/s to switches inside a server") as caught:
         duration(fabric, "all-reduce", 1e6)
     assert "a100 (300 GB/s), h100 (450 GB/s)" in str(caught.value.accepted)
+
+
+def test_links_to_other_gpus_have_no_family() -> None:
+    # Seven links of 64 GB/s are as fast as the NVLinks of an H100, and lead to no switch.
+    fabric = Cluster(preset="mi300x").build().with_defaults(transport=Nccl())
+    with pytest.raises(UnsupportedError, match="no GPU that sends 448 GB/s to other GPUs inside a server"):
+        duration(fabric, "all-reduce", 1e6)
+
+
+def test_the_family_stays_where_links_are_varied() -> None:
+    fabric = node("h100", 8).with_defaults(transport=Nccl())
+    found = Framework().collective_sensitivity(fabric, "all-reduce", size=1e9, share=0.2)
+    (links,) = [one for one in found if one.parameter == "bandwidth of all links"]
+    assert links.less > links.seconds > links.more
+    assert Nccl(family="a100").settled(fabric) == Nccl(family="a100")

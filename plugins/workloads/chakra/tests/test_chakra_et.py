@@ -191,3 +191,10 @@ def test_a_message_of_endless_fields_is_refused(monkeypatch: pytest.MonkeyPatch)
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     with suppress(DamagedError):
         et.read(HEAD + content)
+
+
+def test_equal_values_of_other_types_have_slots_of_their_own() -> None:
+    values: tuple[Value, ...] = (0, False, 0.0, 1, True, 1.0)
+    written = [et.write([Node(0, "", NodeType.COMP, (), (), 0, {"a": value})], {}) for value in values]
+    assert len(set(written)) == len(values)
+    assert et.write([Node(0, "", NodeType.COMP, (), (), 0, {"a": False})], {}) == written[1]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from attrs import frozen, validators
+from attrs import evolve, frozen, validators
 
 from fredfw import Call, Costs, Fabric, File, Transport, units
 from fredfw.errors import UnsupportedError
@@ -70,6 +70,10 @@ class Nccl(Transport):
             return _ALL_REDUCE
         return ("ring",) if pattern in _ROUND else ("direct",)
 
+    def settled(self, fabric: Fabric) -> Nccl:
+        """See ``Transport.settled``: the family that the links of ``fabric`` are of; raises as ``costs`` does."""
+        return evolve(self, family=_family(fabric.derived(_server))) if self.family is None else self
+
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         """See ``Transport.costs``; a step is as long on all tiers, and has the latency of links in it.
 
@@ -77,7 +81,7 @@ class Nccl(Transport):
             UnsupportedError: No family is given, and none has links as fast as those of ``fabric``.
         """
         known = fabric.derived(_server)
-        family = _family(known.link) if self.family is None else self.family
+        family = _family(known) if self.family is None else self.family
         machine = Machine(family, max(call.ranks, 2), call.nodes, known.link, known.nic, reduces=known.reduces)
         cost = terms(machine, self.fit(family), call.pattern, call.algorithm, call.size, call.steps)
         hop = cost.hops / max(call.steps, 1)
@@ -90,16 +94,19 @@ class Nccl(Transport):
         )
 
 
-def _family(link: float) -> str:
-    """Return the family of GPUs whose NVLinks send ``link`` bytes per second; raises ``UnsupportedError``."""
+def _family(server: _Server) -> str:
+    """Return the family of GPUs whose NVLinks are those of ``server``; raises ``UnsupportedError``."""
     sheets: dict[str, float] = {name: entry["sheet"]["link"] * 1e9 for name, entry in published()["families"].items()}
-    for name, rate in sheets.items():
-        if abs(link / rate - 1) <= _SAME:
+    for name, sheet in sheets.items():
+        if server.switched and abs(server.link / sheet - 1) <= _SAME:
             return name
-    listed = ", ".join(f"{name} ({units.render(rate, units.Unit.BYTES_PER_SECOND)})" for name, rate in sheets.items())
+    rate = units.render(server.link, units.Unit.BYTES_PER_SECOND)
+    to = "to switches" if server.switched else "to other GPUs"
+    listed = ", ".join(f"{name} ({units.render(sheet, units.Unit.BYTES_PER_SECOND)})" for name, sheet in sheets.items())
     raise UnsupportedError(
-        f"nccl has constants of no GPU that sends {units.render(link, units.Unit.BYTES_PER_SECOND)} inside a server",
-        accepted=f"such links as those of {listed}, or a family whose constants are used nevertheless",
+        f"nccl has constants of no GPU that sends {rate} {to} inside a server",
+        accepted=f"links to switches as those of {listed}, or {{name = 'nccl', family = ...}} to use its constants "
+        "nevertheless",
     )
 
 
@@ -113,6 +120,7 @@ class _Server:
         latency: Seconds from an NPU to another one inside of it.
         away: Seconds to the nearest one in another server.
         reduces: Whether its switches combine and copy streams.
+        switched: Whether all that NPUs send inside of it goes through switches.
     """
 
     link: float
@@ -120,6 +128,7 @@ class _Server:
     latency: float
     away: float
     reduces: bool
+    switched: bool
 
 
 def _server(fabric: Fabric) -> _Server:
@@ -143,4 +152,5 @@ def _server(fabric: Fabric) -> _Server:
         latency=inner.latency if inner else 0.0,
         away=outer.latency if outer else 0.0,
         reduces=fabric.offers.reduces and fabric.offers.multicasts,
+        switched=not np.isin(fabric.destinations[inside & np.isin(fabric.sources, fabric.npus)], fabric.npus).any(),
     )

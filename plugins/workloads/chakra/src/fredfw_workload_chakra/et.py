@@ -229,7 +229,8 @@ def _node(node: Node) -> bytes:
     return b"".join(parts)
 
 
-@lru_cache(maxsize=1 << 16)
+# Typed, because 0 and False are equal and have different slots.
+@lru_cache(maxsize=1 << 16, typed=True)
 def _attribute(name: str, value: Value, field: int) -> bytes:
     return wire.block(field, wire.block(1, name.encode()) + _slot(name, value))
 
