@@ -16,6 +16,7 @@ from fredfw.workloads.kinds import TaskKind
 PATTERNS = tuple(Pattern)
 _KINDS = TaskKind.COMPUTE, TaskKind.COLLECTIVE, TaskKind.SEND, TaskKind.RECEIVE
 _MESSAGES = TaskKind.SEND, TaskKind.RECEIVE
+_LONG = 60  # characters of a name in an error; tracers put whole signatures there
 # What is charged to where nodes have no labels.
 _LABELS = "compute", "communication"
 
@@ -100,7 +101,7 @@ class Columns:
 
     def node(self, number: int) -> str:
         """Return a node in words."""
-        name = "" if self.names is None else f" {str(self.names[number])!r}"
+        name = "" if self.names is None else f" {_shortened(str(self.names[number]))!r}"
         return f"node {number}{name} of rank {self.rank[number]}"
 
     def check(self) -> None:
@@ -167,6 +168,10 @@ class Columns:
             accepted = f"0 to {limit - 1}" if limit else "nothing, since there are none"
             what = f"node {node} has {key} {values[node]}"
             raise InputError(what, key=key, accepted=accepted)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONG else f"{name[: _LONG - 3]}..."
 
 
 def _check_rows(key: str, offsets: IntArray, rows: int, values: int) -> None:

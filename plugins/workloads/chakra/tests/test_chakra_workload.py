@@ -145,6 +145,47 @@ def test_traces_without_durations_say_so(load: Load) -> None:
     assert note.startswith("all computations take 0 s in the traces; mode =")
 
 
+def test_fewer_files_than_npus_are_said(load: Load) -> None:
+    workload = load({rank: [call(0, Collective.ALL_REDUCE, 8)] for rank in range(3)})
+    assert workload.notes(System(npus=4)) == ("traces of 3 ranks on 4 NPUs; ASTRA-sim needs a file for each",)
+    assert workload.notes(System(npus=3)) == ()
+
+
+def test_collectives_of_one_rank_are_said(load: Load) -> None:
+    nodes = [call(0, Collective.ALL_REDUCE, 8), call(1, Collective.ALL_REDUCE, 8), comp(2)]
+    assert load({0: nodes}).notes(System(npus=2)) == (
+        "traces of 1 rank on 2 NPUs; ASTRA-sim needs a file for each",
+        "2 collectives are among one rank, and cost nothing",
+    )
+    alone = call(0, Collective.ALL_REDUCE, 8, pg_name="1")
+    workload = load({0: [alone], 1: [comp(0)]}, {"1": [0]})
+    assert workload.notes(System(npus=2)) == ("1 collectives are among one rank, and cost nothing",)
+
+
+def test_nodes_that_are_not_simulated_are_counted(load: Load) -> None:
+    cpu = {"is_cpu_op": True}
+    nodes = [
+        Node(0, "c10d::allreduce_", NodeType.COMM_COLL, attributes=cpu),
+        Node(1, "c10d::send", NodeType.COMM_SEND, attributes=cpu),
+        Node(2, "nothing", NodeType.INVALID, micros=5),
+        Node(3, "aten::mm", NodeType.COMP, attributes=cpu),
+    ]
+    assert load({0: nodes}).notes(System(npus=1)) == (
+        "1 nodes of type INVALID take no time",
+        "2 messages and collectives of the CPU are not simulated; they take their duration",
+    )
+
+
+@pytest.mark.parametrize("node", [send(5, 0, 7), receive(5, 7, 0)])
+def test_a_message_to_a_rank_without_a_file_is_named(node: Node, load: Load) -> None:
+    workload = load({0: [node], 1: [comp(0)]})
+    with pytest.raises(InputError, match="there is no file of rank 7") as caught:
+        graph(workload)
+    assert caught.value.file == workload.traces.files[0].path
+    assert caught.value.key == f"node 5 ({node.name})"
+    assert caught.value.accepted == "0 to 1, the ranks that have a file, or one more file"
+
+
 def test_nodes_wait_for_data_and_control_and_dangling_ones_are_counted(load: Load) -> None:
     last = Node(9, "last", NodeType.COMP, data=[1, 77], control=[2, 78, 79])
     workload = load({0: [comp(1), comp(2), last]})
@@ -158,6 +199,30 @@ def test_control_dependencies_may_be_passed_over(load: Load) -> None:
     workload = load(traces, control_dependencies=False)
     assert edges(graph(workload))["last"] == {"comp 1"}
     assert workload.notes(System(npus=1)) == ()
+
+
+def test_a_cycle_of_control_dependencies_says_what_runs(load: Load) -> None:
+    long = "f" * 10**5
+    traces = {0: [Node(1, long, NodeType.COMP, control=[2]), Node(2, "last", NodeType.COMP, data=[1])]}
+    with pytest.raises(InputError, match="wait for each other in a cycle of 2") as caught:
+        graph(load(traces))
+    assert str(caught.value.accepted).startswith(
+        "control_dependencies = false, as the data dependencies alone have no cycle, or "
+    )
+    assert f"{'f' * 57}...'" in str(caught.value)
+    assert len(str(caught.value)) < 1000
+    assert len(graph(load(traces, control_dependencies=False))) == 2
+
+
+def test_a_cycle_of_data_dependencies_does_not_blame_control(load: Load) -> None:
+    with pytest.raises(InputError, match="wait for each other in a cycle of 2") as caught:
+        graph(load({0: [comp(1, 2), comp(2, 1), Node(3, "last", NodeType.COMP, control=[1])]}))
+    assert "control_dependencies" not in str(caught.value)
+
+
+def test_long_names_are_shortened_in_errors(load: Load) -> None:
+    with pytest.raises(InputError, match=r"node 0 \(f{57}\.\.\.\): is of type 8"):
+        graph(load({0: [Node(0, "f" * 10**5, 8)]}))
 
 
 def test_ids_need_no_order_and_the_lowest_ready_one_comes_first(load: Load) -> None:

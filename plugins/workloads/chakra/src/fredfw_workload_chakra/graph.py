@@ -8,7 +8,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from numpy.typing import NDArray
 
 from fredfw import Pattern, TaskGraph, TaskKind
@@ -25,6 +25,7 @@ _PATTERNS = tuple(Pattern)
 LABELS = ("compute", *map(str, _PATTERNS))
 _SHARDS = (Collective.ALL_GATHER, Collective.GATHER)  # whose comm_size is what one rank has
 _MOST = 2**32
+_LONG = 60  # characters of a name in an error; tracers put whole signatures there
 
 
 @frozen
@@ -56,8 +57,29 @@ def load(workload: Chakra) -> Loaded:
     """Read all traces of ``workload``.
 
     Raises:
-        InputError: One cannot be read, ranks are missing, or nodes cannot be what they are.
+        InputError: One cannot be read, ranks are missing, nodes cannot be what they are, or wait for each other. Of a
+            cycle it says whether the data dependencies alone have none.
     """
+    try:
+        return _load(workload)
+    except InputError as error:
+        cycle = error.key == "dependencies" and workload.control_dependencies
+        if cycle and _loads(evolve(workload, control_dependencies=False)):
+            data_alone = "control_dependencies = false, as the data dependencies alone have no cycle"
+            error.accepted = f"{data_alone}, or {error.accepted}"
+        raise
+
+
+def _loads(workload: Chakra) -> bool:
+    """Return whether the traces can be loaded so."""
+    try:
+        _load(workload)
+    except InputError:
+        return False
+    return True
+
+
+def _load(workload: Chakra) -> Loaded:
     files = reading.by_rank(workload.traces.files)
     groups = Communicators(len(files), communicators.listed(workload.comm_groups), workload.dimensions)
     ranks = _Ranks()
@@ -107,6 +129,9 @@ class _Counts:
     seconds: float = 0.0
     broadcasts: int = 0
     memory: int = 0
+    invalid: int = 0
+    by_cpu: int = 0
+    alone: int = 0
 
     def notes(self, workload: Chakra) -> Iterator[str]:
         """Yield it."""
@@ -120,6 +145,12 @@ class _Counts:
             yield f"{self.broadcasts} broadcasts are simulated from the first rank; ASTRA-sim replays their duration"
         if self.memory:
             yield f"{self.memory} loads and stores of remote memory are computations; they do not wait for each other"
+        if self.invalid:
+            yield f"{self.invalid} nodes of type INVALID take no time"
+        if self.by_cpu:
+            yield f"{self.by_cpu} messages and collectives of the CPU are not simulated; they take their duration"
+        if self.alone:
+            yield f"{self.alone} collectives are among one rank, and cost nothing"
 
 
 def _columns(
@@ -132,13 +163,17 @@ def _columns(
     kind = np.full(len(trace), int(TaskKind.COMPUTE))
     kind[sends], kind[receives], kind[calls] = TaskKind.SEND, TaskKind.RECEIVE, TaskKind.COLLECTIVE
     pattern, communicator, factor = _calls(trace, np.flatnonzero(calls), rank, groups)
+    sizes = np.array([len(one) for one in groups.members], dtype=np.intp)
+    counts.alone += int((sizes[communicator[calls]] == 1).sum())
+    counts.by_cpu += int(((trace.types >= NodeType.COMM_SEND) & trace.on_cpu).sum())
+    counts.invalid += int((trace.types == NodeType.INVALID).sum())
     size = trace.number("comm_size", 0.0) * factor
     computes = trace.types == NodeType.COMP
     flops = np.where(computes, trace.number("num_ops", 0.0), 0.0)
     moved = np.where(computes, trace.number("tensor_size", 0.0), 0.0)
     messages = sends | receives
     label = np.where(calls, pattern + 1, np.where(messages, 1 + _PATTERNS.index(Pattern.POINT_TO_POINT), 0))
-    peer = _peers(trace, sends, receives, rank)
+    peer = _peers(trace, sends, receives, rank, groups.ranks)
     tag = np.zeros(len(trace), dtype=np.intp)
     tag[messages] = _whole(trace, "comm_tag", np.flatnonzero(messages))
     order, before, owners = _order(trace, workload.control_dependencies, counts)
@@ -171,7 +206,8 @@ def _are(trace: Trace, kind: NodeType) -> BoolArray:
 
 def _node(trace: Trace, index: int) -> str:
     """Return a node as the key of an error."""
-    return f"node {trace.ids[index]} ({trace.names[index]})"
+    name = trace.names[index]
+    return f"node {trace.ids[index]} ({name if len(name) <= _LONG else f'{name[: _LONG - 3]}...'})"
 
 
 def _check_types(trace: Trace) -> None:
@@ -236,7 +272,7 @@ def _calls(trace: Trace, which: IntArray, rank: int, groups: Communicators) -> t
     return pattern, communicator, factor
 
 
-def _peers(trace: Trace, sends: BoolArray, receives: BoolArray, rank: int) -> IntArray:
+def _peers(trace: Trace, sends: BoolArray, receives: BoolArray, rank: int, ranks: int) -> IntArray:
     """Return the rank at the other end of each message, -1 for other nodes."""
     peer = np.full(len(trace), -1)
     for which, own, other in (
@@ -245,6 +281,12 @@ def _peers(trace: Trace, sends: BoolArray, receives: BoolArray, rank: int) -> In
     ):
         _need(trace, other, which)
         peer[which] = _whole(trace, other, which)
+        outside = (peer[which] < 0) | (peer[which] >= ranks)
+        if outside.any():
+            index = int(which[outside.argmax()])
+            message = f"has {other} {peer[index]}, and there is no file of rank {peer[index]}"
+            accepted = f"{f'0 to {ranks - 1}' if ranks > 1 else '0'}, the ranks that have a file, or one more file"
+            raise InputError(message, key=_node(trace, index), accepted=accepted)
         _need(trace, "comm_size", which)
         mine = trace.number(own, rank)[which]
         if (mine != rank).any():

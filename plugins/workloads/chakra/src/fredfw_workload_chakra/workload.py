@@ -88,8 +88,12 @@ class Chakra(TraceWorkload):
 
     def notes(self, system: System) -> tuple[str, ...]:
         """See ``Workload.notes``."""
-        del system
-        return _loaded(self).notes
+        loaded = _loaded(self)
+        ranks = loaded.graph.ranks
+        if ranks == system.npus:
+            return loaded.notes
+        counted = f"{ranks} rank{'' if ranks == 1 else 's'} on {system.npus} NPU{'' if system.npus == 1 else 's'}"
+        return (f"traces of {counted}; ASTRA-sim needs a file for each", *loaded.notes)
 
 
 # A run asks for the graph and then for the notes; the next one may be of other files.
