@@ -37,6 +37,9 @@ class Layers(TraceWorkload):
             before = [(builder.collective("secret", Pattern.ALL_REDUCE, [[0, 1]], 1e6, label="dp", after=made),)] * 2
         return builder.build()
 
+    def notes(self, system):
+        return (f"layers of {system.npus} ranks",)
+
     def info(self):
         return ()
 
@@ -75,6 +78,7 @@ def test_it_writes_chakra_traces_and_prints_how_far_they_are() -> None:
     assert found["all-reduce per rank (B)"] == ["3e+06", "3e+06", "+0.00"]
     assert found["computation (s) per rank"][:2] == ["0.003", "0.003"]
     assert float(found["time of an iteration (s)"][1]) > float(found["time of an iteration (s)"][0]) > 0.003
+    assert "note: layers of 2 ranks" in result.output
     assert sorted(one.name for one in Path("twin").iterdir()) == [
         "comm_groups.json",
         *(f"gpt.{rank}.et" for rank in range(6)),
@@ -96,8 +100,12 @@ def test_a_seed_gives_the_same_files() -> None:
     [
         (["a.0.trace", "--ranks", "0", "--output", "twin/x"], "Invalid value for '--ranks'"),
         (["a.0.trace", "--ranks", "2", "--output", "twin/x", "--topology", "ring"], "--topology"),
-        (["a.0.trace", "--ranks", "2", "--output", "twin/x*"], "cannot begin a name"),
+        (["a.0.trace", "--ranks", "2", "--output", "twin/x*"], "--output.prefix: 'x*' cannot begin a name"),
         (["missing", "--ranks", "2", "--output", "twin/x"], "missing: cannot be read"),
+        (
+            ["a.0.trace", "--ranks", "2", "--output", "twin/x", "--format", "{ name = 'layers', traces = 'b.*' }"],
+            "--format.traces: is what FILE... gives (accepted: a format without traces)",
+        ),
         (["a.0.trace", "--ranks", "99", "--output", "twin/x", "--topology", SWITCH], "a graph of 99 ranks"),
     ],
 )
@@ -111,8 +119,10 @@ def test_bad_input(arguments: list[str], message: str) -> None:
 def test_a_full_directory_is_refused() -> None:
     Path("twin").mkdir()
     Path("twin/other").touch()
+    Path("a.0.trace").write_text("layers many", encoding="utf-8")  # which fails when it is read
     result = synthesize("a.0.trace", "--ranks", "2", "--output", "twin/x")
     assert result.exit_code == 2
+    assert "twin: --output: exists, and is not an empty directory" in result.output
     assert [one.name for one in Path("twin").iterdir()] == ["other"]
 
 

@@ -123,6 +123,31 @@ def test_a_file_that_several_plugins_read_needs_a_format() -> None:
     assert "a.0.trace: may be of the formats lines, others (accepted: --format with one of: " in result.output
 
 
+def test_files_of_different_formats_are_refused() -> None:
+    Path("others.py").write_text(PLUGIN.format(name="others").replace('b"lines "', 'b"others "'), encoding="utf-8")
+    Path("b.1.trace").write_text("others 1 0.5", encoding="utf-8")
+    result = info("a.0.trace", "b.1.trace", plugins=("lines.py", "others.py"))
+    assert result.exit_code == 2
+    expected = "b.1.trace: is of the format others, and a.0.trace of lines: they are of different formats"
+    assert expected in result.output
+
+
+def test_a_chakra_trace_beside_one_of_the_profiler_is_refused() -> None:
+    Path("a.0.et").write_bytes(b"")
+    Path("a.1.json.gz").write_bytes(gzip.compress(b'{"schemaVersion": 1, "traceEvents": []}'))
+    for files in (("a.0.et", "a.1.json.gz"), ("a.1.json.gz", "a.0.et")):
+        result = info(*files)
+        assert result.exit_code == 2
+        assert "they are of different formats (accepted: files of one format)" in result.output
+
+
+def test_two_files_of_a_rank_are_refused() -> None:
+    Path("b.0.trace").write_text("lines 0 0.5", encoding="utf-8")
+    result = info("a.0.trace", "a.1.trace", "b.0.trace")
+    assert result.exit_code == 2
+    assert "b.0.trace: is of rank 0, and so is a.0.trace (accepted: one file for each rank)" in result.output
+
+
 def test_a_wrong_answer_names_the_plugin() -> None:
     result = info("a.0.trace", "--format", "{ name = 'lines', broken = true }")
     assert result.exit_code == 1

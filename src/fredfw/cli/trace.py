@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from os.path import split
 from pathlib import PurePath
 from typing import TYPE_CHECKING, cast
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from fredfw.cli.completion import PathText, trace_workloads
-from fredfw.cli.exports import Exports
 from fredfw.cli.output import Outputs
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
@@ -101,9 +100,16 @@ def synthesize(
     """
     framework = open_framework(ctx)
     folder, prefix = split(output)
-    exporter = f"{{ name = 'chakra', prefix = {json.dumps(prefix)} }}"
-    exporting = Exports(framework, [(exporter, folder or os.curdir)], ("graph",))
-    outputs = exporting.outputs({}, files)
+    from fredfw.plugin import configure
+    from fredfw.plugin.contract import exported
+
+    exporter = configure.choose(
+        {"name": "chakra", "prefix": prefix},
+        framework.plugins.exporters,
+        key_prefix="--output",
+        registries=lambda: framework.plugins.registries,
+    )
+    outputs = Outputs({"--output": folder or os.curdir}, source=files, directories=["--output"])
     from fredfw.report import traces
     from fredfw.workloads import System, answers, twin
 
@@ -117,8 +123,9 @@ def synthesize(
     if fabric is not None:
         times = (framework.simulate_graph(one, fabric, attribution=False).seconds for one in (original, made))
         found.append(twin.Distance("time of an iteration (s)", *times))
-    outputs.write(exporting.contents({"graph": made}))
-    outputs.show(lambda: traces.twin_report(found))
+    outputs.write({"--output": partial(exported, exporter, made)})
+    notes = answers.notes(workload, System(npus=original.ranks))
+    outputs.show(lambda: traces.twin_report(found, notes))
 
 
 def _fabric(network: str, plugins: PluginManager) -> Fabric:
@@ -140,22 +147,25 @@ def open_trace(files: Sequence[str], given: str | None, plugins: PluginManager) 
 
     Args:
         files: Paths, relative to the working directory.
-        given: What ``--format`` was given; ``None`` to ask the plugins, by the first file.
+        given: What ``--format`` was given; ``None`` to ask the plugins.
         plugins: Those that may read them.
 
     Raises:
-        InputError: No workload reads such files, or several do, or a field has an impossible value.
+        InputError: No workload reads such files, several do, they are of different formats, or a field has an
+            impossible value.
     """
     from fredfw.plugin import configure
     from fredfw.workloads import TraceWorkload
 
     readers = [one for one in plugins.workloads if issubclass(one, TraceWorkload)]
     known = ", ".join(one.name for one in readers) or "none is installed"
-    value = _found(files[0], readers, known) if given is None else configure.from_toml(given)
+    value = _found(files, readers, known) if given is None else configure.from_toml(given)
     fields = dict(value) if isinstance(value, Mapping) else {"name": value}
     name = fields.get("name")
     if isinstance(name, str) and name in plugins.workloads and plugins.workloads.get(name) not in readers:
         raise InputError(f"the workload {name!r} reads no traces", key="--format", accepted=known)
+    if "traces" in fields:
+        raise InputError("is what FILE... gives", key="--format.traces", accepted="a format without traces")
     return cast(
         "TraceWorkload",
         configure.choose(
@@ -167,8 +177,25 @@ def open_trace(files: Sequence[str], given: str | None, plugins: PluginManager) 
     )
 
 
-def _found(file: str, readers: Sequence[type[TraceWorkload]], known: str) -> str:
-    """Return the name of the only one of ``readers`` that recognises ``file``."""
+def _found(files: Sequence[str], readers: Sequence[type[TraceWorkload]], known: str) -> str:
+    """Return the name of the only one of ``readers`` that recognises the first file; no other may have the next."""
+    first, *others = files
+    names = _recognising(first, readers)
+    if len(names) != 1:
+        many = f"may be of the formats {', '.join(names)}"
+        message = many if names else "is of no format that an installed plugin reads"
+        raise InputError(message, file=first, accepted=f"--format with one of: {known}")
+    for file in others:
+        # What nobody recognises, such as a damaged file, its reader can name best.
+        found = _recognising(file, readers)
+        if found and names[0] not in found:
+            message = f"is of the format {' or '.join(found)}, and {first} of {names[0]}: they are of different formats"
+            raise InputError(message, file=file, accepted="files of one format")
+    return names[0]
+
+
+def _recognising(file: str, readers: Sequence[type[TraceWorkload]]) -> list[str]:
+    """Return the names of those of ``readers`` that recognise ``file``."""
     from fredfw.answers import Asking
 
     head, names = _head(file), []
@@ -176,10 +203,7 @@ def _found(file: str, readers: Sequence[type[TraceWorkload]], known: str) -> str
         with Asking(one, "recognises"):
             if one.recognises(PurePath(file).name, head):
                 names.append(one.name)
-    if len(names) == 1:
-        return names[0]
-    message = f"may be of the formats {', '.join(names)}" if names else "is of no format that an installed plugin reads"
-    raise InputError(message, file=file, accepted=f"--format with one of: {known}")
+    return names
 
 
 def _head(file: str) -> bytes:

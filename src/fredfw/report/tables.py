@@ -384,7 +384,7 @@ def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
         for name, value in result.figures.items():
             table.add_row(name, f"{value:.6g}")
         report += [Text(), table]
-    return [*report, *_notes(result.notes)]
+    return [*report, *notes_report(result.notes)]
 
 
 def _training(result: RunResult) -> list[RenderableType]:
@@ -408,7 +408,8 @@ def _training(result: RunResult) -> list[RenderableType]:
     return lines
 
 
-def _notes(notes: Iterable[str]) -> list[RenderableType]:
+def notes_report(notes: Iterable[str]) -> list[RenderableType]:
+    """Return what a reader must know, one line each."""
     return [Text(f"note: {note}", style="yellow") for note in notes]
 
 
@@ -491,7 +492,7 @@ def sweep_report(sweep: CollectiveSweep) -> list[RenderableType]:
             values = (f"{result.figures[name]:.6g}" if name in result.figures else "-" for name in names)
             table.add_row(f"{result.size:.15g}", *values)
         report += [Text(), table]
-    return [*report, *_notes(dict.fromkeys(note for result in results for note in result.notes))]
+    return [*report, *notes_report(dict.fromkeys(note for result in results for note in result.notes))]
 
 
 def calibrations_report(fits: Sequence[Fit]) -> list[RenderableType]:

@@ -11,8 +11,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from fredfw.answers import Asking
+from fredfw.errors import InputError
 from fredfw.experiment.document import document
-from fredfw.report.tables import table_report
+from fredfw.report.tables import notes_report, table_report
 from fredfw.workloads import TraceCalls, TraceInfo, TraceWorkload
 from fredfw.workloads.twin import Distance
 
@@ -23,7 +24,7 @@ def info(workload: TraceWorkload) -> Infos:
     """Return what the files of ``workload`` hold.
 
     Raises:
-        InputError: A file cannot be read.
+        InputError: A file cannot be read, or two are of the same rank.
         PluginError: The plugin fails, or does not return that.
     """
     asked = Asking(workload, "info")
@@ -31,6 +32,13 @@ def info(workload: TraceWorkload) -> Infos:
         answer: object = workload.info()
     if not isinstance(answer, tuple | list) or not all(isinstance(one, TraceInfo) for one in answer):
         raise asked.unexpected(answer, "a tuple of fredfw.TraceInfo")
+    of_rank: dict[int, str] = {}
+    for one in answer:
+        if one.rank in of_rank:
+            message = f"is of rank {one.rank}, and so is {of_rank[one.rank]}"
+            raise InputError(message, file=one.path, accepted="one file for each rank")
+        if one.rank is not None:
+            of_rank[one.rank] = one.path
     return tuple(answer)
 
 
@@ -77,10 +85,10 @@ def info_report(workload: TraceWorkload, infos: Infos) -> list[RenderableType]:
     return [part for number, section in enumerate(sections) for part in ([Text(), *section] if number else section)]
 
 
-def twin_report(distances: Sequence[Distance]) -> list[RenderableType]:
-    """Return a table of how far a statistical twin is from its original."""
+def twin_report(distances: Sequence[Distance], notes: Sequence[str] = ()) -> list[RenderableType]:
+    """Return a table of how far a statistical twin is from its original, and the ``notes`` on that."""
     columns = ("statistic", "original", "twin", "difference (%)", "KS distance")
-    return table_report(
+    table = table_report(
         "The twin beside the original: means of nodes, and sums per rank",
         columns,
         [
@@ -94,6 +102,7 @@ def twin_report(distances: Sequence[Distance]) -> list[RenderableType]:
             for one in distances
         ],
     )
+    return [*table, *notes_report(notes)]
 
 
 def _types(infos: Infos) -> list[tuple[str, int, float]]:
