@@ -59,10 +59,10 @@ plugins.register(Plugin(), "given")
 framework = Framework(plugins)
 
 
-def run(workload: Mapping[str, Any], *, fidelity: str = "stepwise") -> RunResult:
+def run(workload: Mapping[str, Any], *, fidelity: str = "stepwise", **fabric: Any) -> RunResult:
     experiment = framework.load_experiment(
         {
-            "fabrics": {"ring": {"topology": RING, "collectives": {"default": "direct"}}},
+            "fabrics": {"ring": {"topology": RING, "collectives": {"default": "direct"}, **fabric}},
             "workloads": {"given": {"workload": workload}},
         }
     )
@@ -74,12 +74,14 @@ def run_of(build: Build, *, fidelity: str = "stepwise") -> RunResult:
     return run({"name": "given", "which": "a test's"}, fidelity=fidelity)
 
 
-def back(result: RunResult, folder: Path, *, fidelity: str = "stepwise", **exporter: Any) -> RunResult:
+def back(
+    result: RunResult, folder: Path, *, fidelity: str = "stepwise", exporter: Mapping[str, Any] = {}, **fabric: Any
+) -> RunResult:
     """Return the run of what is exported."""
     for name, content in ChakraExporter(**exporter).export(result).items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     table = {"name": "chakra", "traces": str(folder / "*.et*"), "comm_groups": str(folder / "comm_groups.json")}
-    return run(table, fidelity=fidelity)
+    return run(table, fidelity=fidelity, **fabric)
 
 
 EVERYBODY = np.arange(8)
@@ -143,8 +145,19 @@ def test_what_is_exported_and_read_takes_the_same_time(build: Build, fidelity: s
 
 def test_a_workload_of_ours_comes_back(tmp_path: Path) -> None:
     result = run({"name": "cnn", "model": "resnet-152", "dp": 8, "global_batch": 64})
-    again = back(result, tmp_path, prefix="resnet", compress=True)
+    again = back(result, tmp_path, exporter={"prefix": "resnet", "compress": True})
     assert again.seconds == pytest.approx(result.seconds, rel=1e-6)  # sizes are whole bytes
+
+
+@pytest.mark.parametrize("placement", ["linear", "snake", "megatron"])
+def test_placements_by_number_give_the_same_time_again(placement: str, tmp_path: Path) -> None:
+    mesh = {"name": "mesh2d", "rows": 2, "columns": 4}
+    gpt = {"name": "transformer", "layers": 4, "hidden": 1024, "sequence": 512, "heads": 16, "vocabulary": 32000}
+    gpt |= {"mp": 2, "dp": 2, "pp": 2, "global_batch": 8, "microbatches": 2}
+    result = run(gpt, topology=mesh, placement=placement)
+    again = back(result, tmp_path, topology=mesh, placement=placement)
+    # Chakra has no axes, by which megatron goes.
+    assert (again.seconds == pytest.approx(result.seconds, rel=1e-6)) is (placement != "megatron")
 
 
 def test_nodes_are_as_astra_sim_reads_them() -> None:
