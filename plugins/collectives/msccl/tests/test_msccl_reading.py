@@ -50,21 +50,35 @@ ENTITIES = '<!DOCTYPE algo [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>\n'
         pytest.param("<?xml version='1.0' encoding='no-such'?>" + pair(), "is not XML", id="encoding"),
         pytest.param(pair(coll="sort"), r"coll: unsupported collective 'sort' \(accepted: allreduce", id="collective"),
         pytest.param(pair(proto="LL64"), "proto: unknown protocol 'LL64'", id="protocol"),
-        pytest.param(pair(ngpus=3), "gpu: GPU 2 of 3 is missing", id="missing-gpu"),
+        pytest.param(pair(ngpus=3), "^test.xml: GPU 2: is missing", id="missing-gpu"),
         pytest.param(pair(ngpus=1), r"id: id is '1' \(accepted: 0\)", id="more-gpus"),
         pytest.param(pair(ngpus="two"), r"ngpus: ngpus is 'two'", id="number"),
         pytest.param(pair(nchunksperloop=0), "nchunksperloop is '0'", id="loop"),
-        pytest.param(pair().replace('id="1" i', 'id="0" i'), "GPU 0 is there twice", id="gpu-twice"),
+        pytest.param(pair().replace('id="1" i', 'id="0" i'), "^test.xml: GPU 0: is there twice", id="gpu-twice"),
         pytest.param(pair().replace(' ngpus="2"', ""), r"ngpus: <algo> has no ngpus", id="no-ngpus"),
         pytest.param(pair().replace('tb id="0"', 'tb id="1"'), "GPU 0: threadblock 0 is missing", id="threadblock"),
-        pytest.param(pair().replace('send="1"', 'send="0"'), "GPU 0, threadblock 0 sends to itself", id="itself"),
+        pytest.param(pair().replace('send="1"', 'send="0"'), "AT: sends to itself", id="itself"),
         pytest.param(
-            pair().replace('send="1"', 'send="-1"'), "GPU 0, threadblock 0, step 0: sends without a peer", id="no-peer"
+            pair().replace('send="1"', 'send="-1"'),
+            "AT, step 0: sends without a peer",
+            id="no-peer",
         ),
-        pytest.param(pair().replace('send="1"', 'send="2"'), "send is '2'", id="peer"),
-        pytest.param(pair().replace('type="rrc"', 'type="rx"', 1), "step 1: unknown type 'rx'", id="type"),
-        pytest.param(pair().replace('srcbuf="i"', 'srcbuf="q"', 1), "step 0: unknown buffer 'q'", id="buffer"),
-        pytest.param(pair().replace(' s="1"', ' s="7"', 1), r"step 1: s is '7' \(accepted: 1\)", id="step"),
+        pytest.param(pair().replace('send="1"', 'send="2"'), "AT: send is '2'", id="peer"),
+        pytest.param(
+            pair().replace('type="rrc"', 'type="rx"', 1),
+            "AT, step 1: unknown type 'rx'",
+            id="type",
+        ),
+        pytest.param(
+            pair().replace('srcbuf="i"', 'srcbuf="q"', 1),
+            "AT, step 0: unknown srcbuf 'q'",
+            id="buffer",
+        ),
+        pytest.param(
+            pair().replace(' s="1"', ' s="7"', 1),
+            r"AT, step 1: s is '7' \(accepted: 1\)",
+            id="step",
+        ),
         pytest.param(
             pair().replace('cnt="1"', 'cnt="73"', 1),
             r"step 0: cnt is '73' \(accepted: a whole number from 1 to 72\)",
@@ -73,24 +87,25 @@ ENTITIES = '<!DOCTYPE algo [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>\n'
         pytest.param(pair().replace(' cnt="1"', "", 1), "step 0: <step> has no cnt", id="no-count"),
         pytest.param(
             pair().replace('depid="-1" deps="-1"', 'depid="0" deps="9"', 1),
-            "GPU 0, threadblock 0, step 0: waits for step 9 of threadblock 0, which is not there",
+            "AT, step 0: waits for step 9 of threadblock 0, which is not there",
             id="dependency",
         ),
         pytest.param(
             pair().replace('depid="-1" deps="-1" hasdep="0"/>\n</tb>', 'depid="0" deps="0" hasdep="0"/>\n</tb>', 1),
-            "hasdep: GPU 0, threadblock 0, step 0: hasdep is 0, and step 3 of threadblock 0 waits for it",
+            "AT, step 0: hasdep is 0, and step 3 of threadblock 0 waits for it",
             id="hasdep",
         ),
     ],
 )
 def test_a_file_that_is_wrong_is_refused_with_the_place(content: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message.replace("AT", r"^test\.xml: GPU 0, threadblock 0")):
         read(content.encode(), "test.xml")
 
 
 def test_a_connection_has_one_threadblock_at_each_end() -> None:
     two = xml("custom", 1, [[(1, -1, 0, [step("s")]), (1, -1, 0, [step("s")])], []], (1, 0, 0))
-    with pytest.raises(InputError, match="GPU 0, threadblock 1: sends to GPU 1 on channel 0, as threadblock 0 does"):
+    message = r"^test\.xml: GPU 0, threadblock 1: sends to GPU 1 on channel 0, as threadblock 0 does"
+    with pytest.raises(InputError, match=message):
         read(two.encode(), "test.xml")
 
 

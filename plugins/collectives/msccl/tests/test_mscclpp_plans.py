@@ -157,7 +157,7 @@ def test_threadblocks_meet_at_barriers() -> None:
     [
         pytest.param(
             lambda plan: _ops(plan)[0].update(name="glres"),
-            "name: GPU 0, threadblock 0, step 0: unsupported operation 'glres'",
+            r"^plan\.json: GPU 0, threadblock 0, step 0: unsupported operation 'glres'",
             id="multicast",
         ),
         pytest.param(

@@ -137,9 +137,8 @@ class _Reader:
         self._file = file
 
     def refuse(self, message: str, key: str, accepted: str, where: Where | None = None) -> NoReturn:
-        """Raise ``InputError``."""
-        place = "" if where is None else f"{where}: "
-        raise InputError(f"{place}{message}", file=self._file, key=key, accepted=accepted)
+        """Raise ``InputError``, whose place is the step or, where there is none, the key."""
+        raise InputError(message, file=self._file, key=key if where is None else str(where), accepted=accepted)
 
     def get(self, of: Any, key: str, kind: type, accepted: str, where: Where | None = None) -> Any:
         """Return the value of ``key``, of this ``kind``."""

@@ -46,11 +46,11 @@ def read(data: bytes, file: str) -> Program:
     for element in root.iterfind("gpu"):
         number = _number(element, "id", file, least=0, most=count - 1)
         if number in found:
-            raise InputError(f"GPU {number} is there twice", file=file, key="gpu", accepted="each GPU once")
+            raise InputError("is there twice", file=file, key=f"GPU {number}", accepted="each GPU once")
         found[number] = element
     missing = sorted(set(range(count)) - set(found))
     if missing:
-        raise InputError(f"GPU {missing[0]} of {count} is missing", file=file, key="gpu", accepted=f"{count} GPUs")
+        raise InputError("is missing", file=file, key=f"GPU {missing[0]}", accepted=f"{count} GPUs")
     steps = sum(1 for _ in root.iter("step"))
     try:
         limits.check("transfers", steps)
@@ -99,11 +99,11 @@ def _gpu(element: Element, number: int, count: int, file: str) -> Gpu:
     for block in element.iterfind("tb"):
         tb = _number(block, "id", file, least=0, place=place)
         if tb in elements:
-            raise InputError(f"{place}: threadblock {tb} is there twice", file=file, accepted="each number once")
+            raise InputError(f"threadblock {tb} is there twice", file=file, key=place, accepted="each number once")
         elements[tb] = block
     for tb in range(len(elements)):
         if tb not in elements:
-            raise InputError(f"{place}: threadblock {tb} is missing", file=file, accepted="numbers 0, 1, 2, ...")
+            raise InputError(f"threadblock {tb} is missing", file=file, key=place, accepted="numbers 0, 1, 2, ...")
     blocks = [_block(elements[tb], number, tb, count, file) for tb in range(len(elements))]
     return Gpu(chunks, _awaited(blocks, number, file))
 
@@ -112,7 +112,7 @@ def _block(element: Element, gpu: int, number: int, count: int, file: str) -> Bl
     place = f"GPU {gpu}, threadblock {number}"
     peers = {one: _number(element, one, file, -1, least=-1, most=count - 1, place=place) for one in ("send", "recv")}
     if gpu in peers.values():
-        raise InputError(f"{place} sends to itself", file=file, accepted="another GPU, or -1")
+        raise InputError("sends to itself", file=file, key=place, accepted="another GPU, or -1")
     steps = []
     for at, step in enumerate(element.iterfind("step")):
         where = Where(gpu, number, at)
@@ -125,18 +125,17 @@ def _block(element: Element, gpu: int, number: int, count: int, file: str) -> Bl
 def _step(element: Element, where: Where, peers: Mapping[str, int], file: str) -> Step:
     type_, place = _text(element, "type", file, place=str(where)), str(where)
     if type_ not in TYPES:
-        raise InputError(f"{where}: unknown type {type_!r}", file=file, key="type", accepted=", ".join(sorted(TYPES)))
+        raise InputError(f"unknown type {type_!r}", file=file, key=place, accepted=", ".join(sorted(TYPES)))
     for types, peer, does in ((SENDS, "send", "sends"), (RECEIVES, "recv", "receives")):
         if type_ in types and peers[peer] < 0:
-            raise InputError(
-                f"{where}: {does} without a peer", file=file, key=peer, accepted="a GPU in its threadblock"
-            )
+            accepted = f"a GPU as {peer} of its threadblock"
+            raise InputError(f"{does} without a peer", file=file, key=place, accepted=accepted)
     local = type_ == "nop"
     places = {}
     for end in ("src", "dst"):
         buffer = _text(element, f"{end}buf", file, "i", place=place)
         if buffer not in _BUFFERS:
-            raise InputError(f"{where}: unknown buffer {buffer!r}", file=file, key=f"{end}buf", accepted="i, o, s")
+            raise InputError(f"unknown {end}buf {buffer!r}", file=file, key=place, accepted="i, o, s")
         places[end] = Place(buffer, _number(element, f"{end}off", file, -1, least=-1, place=place))
     depends = tuple(_number(element, one, file, -1, least=-1, place=place) for one in ("depid", "deps"))
     least, most = (0, None) if local else (1, MOST_CHUNKS)
@@ -160,16 +159,16 @@ def _awaited(blocks: list[Block], gpu: int, file: str) -> tuple[Block, ...]:
             other, its = step.depends
             if other >= len(blocks) or not 0 <= its < len(blocks[other].steps):
                 raise InputError(
-                    f"{Where(gpu, number, at)}: waits for step {its} of threadblock {other}, which is not there",
+                    f"waits for step {its} of threadblock {other}, which is not there",
                     file=file,
-                    key="depid",
+                    key=str(Where(gpu, number, at)),
                     accepted="a step of the same GPU",
                 )
             if not blocks[other].steps[its].awaited:
                 raise InputError(
-                    f"{Where(gpu, other, its)}: hasdep is 0, and step {at} of threadblock {number} waits for it",
+                    f"hasdep is 0, and step {at} of threadblock {number} waits for it",
                     file=file,
-                    key="hasdep",
+                    key=str(Where(gpu, other, its)),
                     accepted="1",
                 )
             wanted.add(step.depends)
@@ -194,10 +193,9 @@ def _check_connections(program: Program, file: str) -> None:
                 first = found.setdefault((peer, block.channel), number)
                 if first != number:
                     raise InputError(
-                        f"GPU {gpu}, threadblock {number}: {does} GPU {peer} on channel {block.channel}, as "
-                        f"threadblock {first} does",
+                        f"{does} GPU {peer} on channel {block.channel}, as threadblock {first} does",
                         file=file,
-                        key="chan",
+                        key=f"GPU {gpu}, threadblock {number}",
                         accepted="one threadblock for each peer and channel",
                     )
 
@@ -205,8 +203,7 @@ def _check_connections(program: Program, file: str) -> None:
 def _text(element: Element, key: str, file: str, default: str | None = None, *, place: str = "") -> str:
     value = element.get(key, default)
     if value is None:
-        prefix = f"{place}: " if place else ""
-        raise InputError(f"{prefix}<{element.tag}> has no {key}", file=file, key=key, accepted=f'{key}="..."')
+        raise InputError(f"<{element.tag}> has no {key}", file=file, key=place or key, accepted=f'{key}="..."')
     return str(value)
 
 
@@ -227,7 +224,6 @@ def _number(
     except ValueError:
         number = None
     if number is None or (least is not None and number < least) or (most is not None and number > most):
-        prefix = f"{place}: " if place else ""
         accepted = str(least) if least is not None and least == most else f"a whole number{low}{high}"
-        raise InputError(f"{prefix}{key} is {text[:40]!r}", file=file, key=key, accepted=accepted)
+        raise InputError(f"{key} is {text[:40]!r}", file=file, key=place or key, accepted=accepted)
     return number
