@@ -106,5 +106,8 @@ class Interrupted(KeyboardInterrupt):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the known name closest to ``name``, or an empty string."""
-    close = difflib.get_close_matches(name, list(known), n=1)
+    names = list(known)
+    # Two letters that changed places count for little in a short name.
+    swapped = [one for one in names if sorted(one) == sorted(name)]
+    close = swapped or difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

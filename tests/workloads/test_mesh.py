@@ -108,3 +108,21 @@ def test_a_global_batch_is_divided_among_the_replicas() -> None:
     assert str(caught.value) == (
         "global_batch: 64 samples cannot be divided evenly among 3 replicas (accepted: a multiple of 3)"
     )
+
+
+def test_a_typo_of_an_axis_is_refused() -> None:
+    mesh = DeviceMesh({"tp": 4, "experts": 2})
+    accepted = ".accepted: tp, experts, mp, dp, pp, ep, cp, sp."
+    with pytest.raises(InputError, match=f"^axis: the mesh has no axis 'pt'; did you mean 'tp'. {accepted}"):
+        mesh.groups("pt")
+    with pytest.raises(InputError, match=f"^axis: the mesh has no axis 'expert'; did you mean 'experts'. {accepted}"):
+        mesh.groups("tp", "expert")
+    with pytest.raises(InputError, match=f"^axis: the mesh has no axis 'pt'; did you mean 'tp'. {accepted}"):
+        mesh.size("pt")
+
+
+@pytest.mark.parametrize("axis", ["tp", "mp", "dp", "pp", "ep", "cp", "sp"])
+def test_a_usual_axis_may_be_asked_for_where_there_is_none(axis: str) -> None:
+    mesh = DeviceMesh({"experts": 2})
+    assert mesh.groups(axis).tolist() == [[0], [1]]
+    assert mesh.size(axis) == 1

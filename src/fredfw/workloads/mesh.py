@@ -13,6 +13,9 @@ from fredfw.errors import InputError, nearest
 from fredfw.typing import IntArray
 from fredfw.units import at_least
 
+USUAL = "tp", "mp", "dp", "pp", "ep", "cp", "sp"
+"""Axes that a mesh may be asked for whether it has them or not."""
+
 
 def _items(mapping: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple(mapping.items())
@@ -69,7 +72,12 @@ class DeviceMesh:
         return np.arange(self.ranks, dtype=np.intp).reshape(tuple(self.axes.values())[::-1])
 
     def size(self, axis: str) -> int:
-        """Return how many ranks a group along ``axis`` has: 1 where there is no such axis."""
+        """Return how many ranks a group along ``axis`` has: 1 for a usual axis that the mesh does not have.
+
+        Raises:
+            InputError: The mesh does not have the axis, and it is not one of the usual ones.
+        """
+        self._check_axis(axis)
         return self.axes.get(axis, 1)
 
     def members(self, **at: int) -> IntArray:
@@ -84,17 +92,26 @@ class DeviceMesh:
         """Return the ``(groups, size)`` ranks that differ ``along`` some axes alone, of those with coordinates ``at``.
 
         ``groups("tp", pp=0)`` are the tensor-parallel groups of the first pipeline stage. Members are in the order of
-        the mesh, the innermost axis first, and so are the groups. An axis that there is not has groups of one rank.
+        the mesh, the innermost axis first, and so are the groups. A usual axis that the mesh does not have (``tp``,
+        ``mp``, ``dp``, ``pp``, ``ep``, ``cp``, ``sp``) has groups of one rank.
 
         Raises:
-            InputError: There is no such coordinate.
+            InputError: There is no such coordinate, or no such axis, and it is not one of the usual ones.
         """
+        for axis in along:
+            self._check_axis(axis)
         grid = self._at(at)
         names = [name for name in reversed(list(self.axes)) if name not in at]
         chosen = [position for position, name in enumerate(names) if name in along]
         grid = np.moveaxis(grid, chosen, range(grid.ndim - len(chosen), grid.ndim))
         size = math.prod(grid.shape[grid.ndim - len(chosen) :])
         return np.ascontiguousarray(grid.reshape(-1, size))
+
+    def _check_axis(self, axis: str) -> None:
+        if axis not in self.axes and axis not in USUAL:
+            message = f"the mesh has no axis {axis!r}{nearest(axis, self.axes)}"
+            accepted = ", ".join(dict.fromkeys([*self.axes, *USUAL]))
+            raise InputError(message, key="axis", accepted=accepted)
 
     def _at(self, at: Mapping[str, int]) -> IntArray:
         for name, value in at.items():
