@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -136,3 +138,49 @@ def test_collective_has_a_root() -> None:
 def test_wrong_sizes_of_pairs_are_refused(sizes: object) -> None:
     with pytest.raises(InputError, match=r"^sizes: task 'a' .*1 x 2 x 2 numbers of bytes"):
         GraphBuilder(2).all_to_all_v("a", [[0, 1]], sizes, label="ep")  # type: ignore[arg-type]  # that is the fault
+
+
+@pytest.mark.parametrize(
+    ("add", "message"),
+    [
+        (lambda one: one.send("s", 0, 1, "1 MB", label="pp"), "size: task 's' has size '1 MB' (accepted: a number of"),
+        (lambda one: one.compute("c", [0], seconds="1 ms"), "seconds: task 'c' has seconds '1 ms' (accepted: a number"),
+        (lambda one: one.compute("c", [0], bytes="1 MB"), "bytes: task 'c' has bytes '1 MB' (accepted: a number of by"),
+        (lambda one: one.compute("c", [0], flops=[1, 2]), "flops: task 'c' has flops [1, 2] (accepted: a number of FL"),
+        (lambda one: one.compute("c", [0], flops=np.nan), "flops: task 'c' has flops nan (accepted: a number of FLOPs"),
+        (lambda one: one.compute("c", [0], seconds=np.inf), "seconds: task 'c' has seconds inf"),
+        (lambda one: one.compute("c", [0], after=0), "after: task 'c' comes after 0 (accepted: an iterable of task nu"),
+        (lambda one: one.compute("c", [0], after="a"), "after: task 'c' comes after 'a' (accepted: an iterable of ta"),
+        (lambda one: one.compute("c", [0], after=[7]), "after: task 'c' depends on tasks (7,), not all of which"),
+        (lambda one: one.all_to_all_v("v", [[0, 1]], "1 MB", label="ep"), "sizes: task 'v' has sizes that do not fit"),
+    ],
+)
+def test_arguments_of_another_type_are_refused_by_name(add: Callable[[GraphBuilder], int], message: str) -> None:
+    builder = GraphBuilder(2)
+    builder.compute("a", [0])
+    with pytest.raises(InputError) as raised:
+        add(builder)
+    assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize("label", ["compute", "bubble", ""])
+def test_communication_is_not_charged_to_computation(label: str) -> None:
+    builder = GraphBuilder(2)
+    builder.compute("a", [0])
+    adds: list[Callable[[], int]] = [
+        lambda: builder.collective("c", Pattern.ALL_REDUCE, [[0, 1]], 1.0, label=label),
+        lambda: builder.all_to_all_v("c", [[0, 1]], [np.ones((2, 2))], label=label),
+        lambda: builder.transfer("c", [[0, 1]], 1.0, label=label),
+        lambda: builder.send("c", 0, 1, 1.0, label=label),
+        lambda: builder.load("c", [0], [[0, 1]], 1.0, label=label),
+        lambda: builder.store("c", [0], [[0, 1]], 1.0, label=label),
+    ]
+    for add in adds:
+        with pytest.raises(InputError, match=f"^label: task 'c' has the label {label!r} .accepted: a word"):
+            add()
+    assert len(builder.build()) == 1
+
+
+def test_a_computation_has_a_label() -> None:
+    with pytest.raises(InputError, match=r"^label: task 'c' has the label ''"):
+        GraphBuilder(1).compute("c", [0], label="")

@@ -292,3 +292,15 @@ def test_long_cycles_and_lists_are_cut_short() -> None:
     assert str(cycle.value).count("\n") == 11
     with pytest.raises(InputError, match="and 20 more"):
         graph(2, *(Node(0, SEND, peer=1, tag=tag) for tag in range(30)))
+
+
+@pytest.mark.parametrize("label", ["compute", "bubble"])
+def test_communication_is_not_charged_to_computation(label: str) -> None:
+    message = f"^label: node 1 of rank 1 communicates and has the label '{label}' .accepted: a word for what"
+    with pytest.raises(InputError, match=message):
+        graph(2, Node(0, SEND, peer=1), Node(1, RECEIVE, peer=0), label=[0, 1], label_names=["pp", label])
+
+
+def test_labels_are_not_empty() -> None:
+    with pytest.raises(InputError, match=r"^label_names: label 1 is empty \(accepted: a word"):
+        graph(1, Node(0), label=[1], label_names=["compute", ""])

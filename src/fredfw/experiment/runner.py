@@ -32,11 +32,11 @@ from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.fidelity import COMPRESSED, block_notes, run_of
 from fredfw.simulation.fidelity import notes as fidelity_notes
 from fredfw.simulation.planner import too_fast
-from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, render
 from fredfw.workloads import Kernels, Label, MemoryUse, Npu, Placement, System, TaskGraph, Work
 from fredfw.workloads import answers as workload_answers
+from fredfw.workloads.labels import BUBBLE, COMPUTE
 from fredfw.workloads.placement import placement_of
 
 # An iteration must be accounted for to this relative accuracy.

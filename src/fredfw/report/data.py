@@ -21,9 +21,9 @@ from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import CollectiveSweep, Comparison, Row, RunResult, Throughput
 from fredfw.fabric import Fabric
 from fredfw.simulation.bounds import PARTS
-from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.typing import FloatArray
 from fredfw.workloads import Work
+from fredfw.workloads.labels import BUBBLE, COMPUTE
 
 if TYPE_CHECKING:  # plain data, but its module brings the whole runner
     from fredfw.experiment.calibration import Fit

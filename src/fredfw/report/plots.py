@@ -18,8 +18,8 @@ from fredfw.experiment.naming import as_written, fill, unfilled
 from fredfw.experiment.results import Comparison, Row, Status
 from fredfw.report.data import RowGroup, best_cells, causes_with_time, rate_of, row_groups, uneven_rate
 from fredfw.report.pictures import FONTS, SMALL, TITLE, TITLE_LETTERS, Scale, drawn, importing, scale_of
-from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.units import Unit, render
+from fredfw.workloads.labels import BUBBLE, COMPUTE
 
 with importing("--plot"):
     from matplotlib import rc_context

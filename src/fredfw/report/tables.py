@@ -22,8 +22,8 @@ from fredfw.report.data import RowGroup, best_cells, causes_with_time, ordered, 
 from fredfw.report.layout import StackedTable
 from fredfw.report.tiers import tier_loads
 from fredfw.simulation.fidelity import PER_RANK, RENDEZVOUS, STEPWISE
-from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.units import Unit, render
+from fredfw.workloads.labels import BUBBLE, COMPUTE
 
 if TYPE_CHECKING:  # plain data, but their modules bring the runner and the plugin manager
     from fredfw.experiment.calibration import Fit

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from fredfw.experiment.results import RunResult
-from fredfw.simulation.timeline import COMPUTE
+from fredfw.workloads.labels import COMPUTE
 
 _NS = 1e9
 

@@ -12,9 +12,7 @@ from attrs import frozen
 
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskGraph, TaskKind
-
-COMPUTE = "compute"
-BUBBLE = "bubble"
+from fredfw.workloads.labels import BUBBLE, COMPUTE
 
 
 class Span(NamedTuple):

@@ -12,13 +12,14 @@ from fredfw.collectives.pattern import Pattern
 from fredfw.errors import InputError
 from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw.workloads.kinds import TaskKind
+from fredfw.workloads.labels import ACCEPTED, COMPUTE, EMPTY, RESERVED
 
 PATTERNS = tuple(Pattern)
 _KINDS = TaskKind.COMPUTE, TaskKind.COLLECTIVE, TaskKind.SEND, TaskKind.RECEIVE
 _MESSAGES = TaskKind.SEND, TaskKind.RECEIVE
 _LONG = 60  # characters of a name in an error; tracers put whole signatures there
 # What is charged to where nodes have no labels.
-_LABELS = "compute", "communication"
+_LABELS = COMPUTE, "communication"
 
 
 @frozen(eq=False)
@@ -123,6 +124,7 @@ class Columns:
             accepted = ", ".join(f"{one.value} ({one.name.lower()})" for one in _KINDS)
             raise InputError(f"{self.node(node)} has kind {self.kind[node]}", key="kind", accepted=accepted)
         self._check_whole("label", everybody, len(self.label_names))
+        self._check_labels()
         self._check_whole("pattern", collectives, len(PATTERNS))
         self._check_whole("communicator", collectives, len(self.communicators))
         self._check_whole("peer", messages, self.ranks)
@@ -159,6 +161,18 @@ class Columns:
                 key="dependencies",
                 accepted="nodes of the same rank; ranks wait for each other by messages and collectives",
             )
+
+    def _check_labels(self) -> None:
+        """Refuse labels that say nothing, and those that would charge communication to something else."""
+        if "" in self.label_names:
+            what = f"label {self.label_names.index('')} is empty"
+            raise InputError(what, key="label_names", accepted=EMPTY)
+        reserved = [number for number, name in enumerate(self.label_names) if name in RESERVED]
+        wrong = np.isin(self.label, reserved) & (self.kind != TaskKind.COMPUTE)
+        if wrong.any():
+            node = int(wrong.argmax())
+            what = f"{self.node(node)} communicates and has the label {self.label_names[self.label[node]]!r}"
+            raise InputError(what, key="label", accepted=ACCEPTED)
 
     def _check_whole(self, key: str, nodes: BoolArray, limit: int) -> None:
         values: IntArray = getattr(self, key)

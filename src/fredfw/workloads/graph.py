@@ -23,6 +23,7 @@ from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads.columns import Columns
 from fredfw.workloads.kernels import Kernels
 from fredfw.workloads.kinds import TaskKind
+from fredfw.workloads.labels import ACCEPTED, COMPUTE, EMPTY, RESERVED
 from fredfw.workloads.merging import buffer, merged
 
 
@@ -130,7 +131,7 @@ class TaskGraph:
             bytes: ``(N,)`` bytes that computations read and write; the size of collectives (nccl-tests: per-rank
                 buffer; 0 only synchronises), sends and receives. A receive whose size is 0 takes any message.
             label: ``(N,)`` index into ``label_names``; by default ``compute`` and ``communication``.
-            label_names: What time is charged to.
+            label_names: What time is charged to; ``compute`` and ``bubble`` are not for communication.
             pattern: ``(N,)`` index into ``tuple(Pattern)`` for collectives.
             communicator: ``(N,)`` index into ``communicators`` for collectives.
             communicators: Ranks of each, in their order.
@@ -230,12 +231,16 @@ class TaskGraph:
         )
 
 
+_UNITS = {"size": " of bytes", "bytes": " of bytes", "flops": " of FLOPs", "seconds": " of seconds"}
 _COLUMNS = ("kinds", "labels", "flops", "bytes", "seconds", "members", "controllers", "kernels", "roots", "splits")
 
 
 @define(eq=False)
 class GraphBuilder:
     """Collects tasks; every method that adds one returns its index, to be used in ``after``.
+
+    Sizes are bytes, times are seconds, both as numbers. A label is what the time of a task is charged to. Communication
+    cannot have the labels ``compute`` and ``bubble``. Wrong arguments raise ``InputError``.
 
     Args:
         ranks: Number of workers.
@@ -296,7 +301,7 @@ class GraphBuilder:
         bytes: float = 0.0,  # noqa: A002  (the field's name in the graph)
         seconds: float | None = None,
         after: Iterable[int] = (),
-        label: str = "compute",
+        label: str = COMPUTE,
         kernels: Kernels | None = None,
     ) -> int:
         """Add a computation of each of ``ranks``: FLOPs and local memory bytes per rank, or its duration in seconds.
@@ -351,8 +356,11 @@ class GraphBuilder:
             after: Tasks that it depends on.
         """
         table = np.atleast_2d(groups)
-        amounts = np.array(sizes, dtype=float)
         shape = *table.shape, table.shape[1]
+        try:
+            amounts = np.array(sizes, dtype=float)
+        except (TypeError, ValueError):
+            amounts = np.empty(0)
         if amounts.shape != shape or not (np.isfinite(amounts) & (amounts >= 0)).all():
             accepted = f"{' x '.join(map(str, shape))} numbers of bytes, finite and not negative"
             raise InputError(
@@ -505,12 +513,27 @@ class GraphBuilder:
         index = len(self._kinds)
         limits.check("tasks", index + 1)
         members = np.ascontiguousarray(table, dtype=np.intp)
-        for what, value in (("size", size), ("flops", flops), ("seconds", 0.0 if math.isnan(seconds) else seconds)):
-            if not math.isfinite(value) or value < 0:
-                raise InputError(f"task {name!r} has {what} {value!r}", accepted="finite and not negative")
-        before = tuple(dict.fromkeys(after))
-        if any(not 0 <= one < index for one in before):
-            raise InputError(f"task {name!r} depends on tasks {before}, not all of which are earlier")
+        computes = kind is TaskKind.COMPUTE
+        if not label or (label in RESERVED and not computes):
+            accepted = ACCEPTED if label else EMPTY
+            raise InputError(f"task {name!r} has the label {label!r}", key="label", accepted=accepted)
+        for what, value in (("bytes" if computes else "size", size), ("flops", flops), ("seconds", seconds)):
+            try:
+                fits = 0 <= value < math.inf or (what == "seconds" and math.isnan(value))
+            except (TypeError, ValueError):
+                fits = False
+            if not fits:
+                accepted = f"a number{_UNITS[what]}, finite and not negative"
+                raise InputError(f"task {name!r} has {what} {value!r}", key=what, accepted=accepted)
+        try:
+            before = tuple(dict.fromkeys(after))
+            earlier = all(0 <= one < index for one in before)
+        except TypeError:
+            message = f"task {name!r} comes after {after!r}"
+            raise InputError(message, key="after", accepted="an iterable of task numbers") from None
+        if not earlier:
+            message = f"task {name!r} depends on tasks {before}, not all of which are earlier"
+            raise InputError(message, key="after", accepted="an iterable of the numbers of earlier tasks")
         key = members.shape, members.tobytes()
         if key not in self._table_index:
             self._check(name, members)

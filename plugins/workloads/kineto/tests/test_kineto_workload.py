@@ -298,6 +298,13 @@ def test_collectives_and_their_sizes(
     assert found.bytes.tolist() == [size]
 
 
+@pytest.mark.parametrize(("name", "label"), [("compute", "group compute"), ("", "group without a name")])
+def test_a_process_group_is_not_called_as_computation_is(call: Make, write: Make, name: str, label: str) -> None:
+    names = {"Process_Group_Name": name, "Process_Group_Description": ""}
+    found = graph(write([call("allreduce", 0, 10, **names)]), replicate=True)
+    assert [found.label(task) for task in range(len(found))] == [label]
+
+
 @pytest.mark.parametrize(("dtype", "size"), [("BFloat16", 20), ("Long", 80), ("Float8_e4m3fn", 10), ("Byte", 10)])
 def test_sizes_of_elements(call: Make, write: Make, dtype: str, size: float) -> None:
     assert graph(write([call("allreduce", 0, 10, 10, dtype=dtype)]), replicate=True).bytes.tolist() == [size]

@@ -29,6 +29,8 @@ _PATTERNS = {
     "scatter": Pattern.SCATTER,
 }
 _MESSAGES = {"send": (TaskKind.SEND, "Dst Rank"), "recv": (TaskKind.RECEIVE, "Src Rank")}
+# Labels that communication cannot have.
+_RESERVED = "compute", "bubble"
 _WAYS = ("coalesced", "oop", "base", "tensor", "into")
 # Names as c10::toString(ScalarType) has them.
 _BYTES = {
@@ -77,8 +79,9 @@ class Call:
 
     @property
     def label(self) -> str:
-        """What its time is charged to."""
-        return self.description or self.group
+        """What its time is charged to: the process group, by a name that no computation is charged to."""
+        name = self.description or self.group
+        return name if name and name not in _RESERVED else f"group {name or 'without a name'}"
 
     @property
     def operation(self) -> str:
