@@ -133,7 +133,7 @@ class Framework:
             placement: NPU number of each rank; by default rank r is on NPU r.
             npu: Computes what is given by FLOPs and bytes; ``Npu()`` by default.
             collectives: As in an experiment: ``auto``, or algorithms by pattern, such as ``{"default": "ring"}``.
-            priorities: Labels, the first of the highest class; all others come after them.
+            priorities: Labels of the graph, the first of the highest class; all others come after them.
             fidelity: As in ``simulate_collective``.
             attribution: Whether to find out what the ranks have waited for, ``breakdown``.
             progress: Called now and then with the share of the tasks that has ended.
@@ -146,6 +146,7 @@ class Framework:
         if not isinstance(graph, TaskGraph):
             raise InputError(f"{graph!r} is not a task graph", key="graph", accepted="a fredfw.TaskGraph")
         _check_fidelity(fidelity)
+        comparison.check_priorities(priorities, graph.label_names, "the graph has no label")
         npus = len(fabric.npus)
         if placement is None and graph.ranks > npus:
             message = f"a graph of {graph.ranks} ranks, and {fabric.name!r} has {npus} NPUs"

@@ -21,9 +21,9 @@ from fredfw.experiment.spec import (
 )
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation.fidelity import COMPRESSED
-from fredfw.simulation.timeline import BUBBLE, COMPUTE
 from fredfw.terminal import quoted
 from fredfw.workloads import Work
+from fredfw.workloads.labels import RESERVED
 
 # How near its target a calibrated cell must be; a stepwise run may differ a little from the one that was fitted.
 _STILL_FITS = 0.005
@@ -117,12 +117,17 @@ def check_labels(outline: AnyOutline, causes: Causes) -> None:
     if not outline.complete or outline.priorities is None:
         return
     found = dict.fromkeys(cause for row, column in outline.cells for cause in causes(row.name, column.name))
-    known = [cause for cause in found if cause not in (COMPUTE, BUBBLE)]
-    for index, label in enumerate(outline.priorities):
+    check_priorities(outline.priorities, found, "no workload has the label", file=outline.file)
+
+
+def check_priorities(labels: Sequence[str], causes: Iterable[str], missing: str, *, file: str | None = None) -> None:
+    """Raise ``InputError``, which begins with what is ``missing``, for one of ``labels`` that is not in ``causes``."""
+    known = [cause for cause in causes if cause not in RESERVED]
+    for index, label in enumerate(labels):
         if label not in known:
             raise InputError(
-                f"no workload has the label {label!r}{nearest(label, known)}",
-                file=outline.file,
+                f"{missing} {label!r}{nearest(str(label), known)}",
+                file=file,
                 key=f"priorities[{index}]",
                 accepted=", ".join(map(quoted, known)) or "an empty list",
             )
