@@ -13,16 +13,17 @@ with suppress(ImportError):  # the tests of third-party packages run without it
     settings.register_profile("untimed", deadline=None)
     settings.load_profile("untimed")
 
-_PROCESS = "test_is_the_same_in_another_process"
+# Each of the first starts another Python; the second is about the class.
+_ONCE = "test_is_the_same_in_another_process", "test_variants_are_valid"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave all but the first configuration of a class to the full tests where each starts another Python."""
+    """Leave all but the first configuration of a class to the full tests where each takes long."""
     seen: set[tuple[object, ...]] = set()
     for item in items:
         name = getattr(item, "originalname", None)
-        if name == _PROCESS:
-            where = item.path, getattr(item, "cls", None)
+        if name in _ONCE:
+            where = name, item.path, getattr(item, "cls", None)
             if where in seen:
                 item.add_marker(pytest.mark.slow)
             seen.add(where)
