@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 Maker = Callable[[], "Content | Mapping[str, Content]"]
 """Makes the content of a file, or of each file of a directory."""
-SHORT = ("json", "csv", "trace")
-"""Exporters with an option of their own, such as ``--json``."""
 
 option = click.option(
     "--export",
@@ -39,7 +37,7 @@ class Exports:
         framework: Whose plugins the exporters are.
         exports: The name, or a table of the name and fields, and the path of each ``--export``.
         takes: What the command has to export, the kind to prefer first; see ``Exporter.takes``.
-        short: Path of each option in ``SHORT``, by its name; ``None`` where it was not given.
+        short: Path of each option that is called as its exporter, such as ``--json``; ``None`` where it was not given.
 
     Raises:
         InputError: No such exporter, or it has no form for what the command makes.
