@@ -12,8 +12,10 @@ from attrs import evolve
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
-from fredfw.experiment import calibration, comparison, merge, reading
+from fredfw.experiment import calibration, comparison, labels, merge, reading
 from fredfw.experiment import sensitivity as variations
+from fredfw.experiment.cells import CellStore
+from fredfw.experiment.comparison import Workers
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import CollectiveResult, Comparison, Effect, GraphResult, RunResult
@@ -146,7 +148,7 @@ class Framework:
         if not isinstance(graph, TaskGraph):
             raise InputError(f"{graph!r} is not a task graph", key="graph", accepted="a fredfw.TaskGraph")
         _check_fidelity(fidelity)
-        comparison.check_priorities(priorities, graph.label_names, "the graph has no label")
+        labels.check_labels(priorities, graph.label_names, "the graph has no label")
         npus = len(fabric.npus)
         if placement is None and graph.ranks > npus:
             message = f"a graph of {graph.ranks} ranks, and {fabric.name!r} has {npus} NPUs"
@@ -222,10 +224,11 @@ class Framework:
         Raises:
             InputError: Something cannot be used; names file, key and value.
         """
-        outline = self.outline(source, values=values).select(fabrics=fabrics, workloads=workloads, baselines=baselines)
+        given = dict(values or {})
+        outline = self.outline(source, values=given).select(fabrics=fabrics, workloads=workloads, baselines=baselines)
         experiment = reading.configured(outline, self.plugins, trust_plugins=self._trust_plugins)
         self._tell_of(experiment)
-        return experiment
+        return evolve(experiment, reader=lambda others: self.load_experiment(source, values={**given, **others}))
 
     def run(
         self,
@@ -268,7 +271,9 @@ class Framework:
         with self._hooked(matrix):
             runner = Runner(matrix, self.plugins, self._log)
             if len(matrix.cells) == 1:
-                comparison.check_labels(matrix, lambda *_: runner.check(row, column))
+                causes = {(row.name, column.name): runner.check(row, column)}
+                labels.check_parts(matrix, causes)
+                labels.check_priorities(matrix, causes)
             if tell:
                 tell(0.0)
             result = runner.run(row, column, fidelity or matrix.fidelity_of(row, column), tell)
@@ -283,6 +288,9 @@ class Framework:
         *,
         fidelity: str | None = None,
         sensitivity: float | None = None,
+        strict: bool = False,
+        store: CellStore | None = None,
+        workers: Workers | None = None,
         progress: Progress | None = None,
     ) -> Comparison:
         """Simulate every cell of an experiment; see ``fredfw.experiment.comparison.compare``.
@@ -292,21 +300,35 @@ class Framework:
             fidelity: As in ``simulate_collective``, instead of the experiment's own.
             sensitivity: A share, such as 0.2, by which each parameter of each machine is made less and more, one at a
                 time: the result says how speed-ups change.
+            strict: Whether a cell that cannot be run is an error; otherwise it is one of ``failures``.
+            store: Has cells of earlier runs, which are not run again, and takes those of this one.
+            workers: Other processes that run cells.
             progress: Called with (cells done, cells in all, the cell that runs), then for each variation.
         """
         _check_fidelity(fidelity)
         share = None if sensitivity is None else variations.check_share(sensitivity)
         matrix = self._experiment(experiment)
         with self._hooked(matrix):
-            found = comparison.compare(matrix, self.plugins, fidelity=fidelity, progress=progress, log=self._log)
+            found = comparison.compare(
+                matrix,
+                self.plugins,
+                fidelity=fidelity,
+                strict=strict,
+                store=store,
+                workers=workers,
+                progress=progress,
+                log=self._log,
+            )
             if share is None:
                 return found
+
+            known = {(row.workload, row.fabric) for row in found.rows}
 
             def run(changed: Experiment) -> dict[tuple[str, str], float]:
                 runner = Runner(changed, self.plugins, self._log)
                 times = {}
                 for column in changed.fabrics:
-                    for row in changed.workloads:
+                    for row in (one for one in changed.workloads if (one.name, column.name) in known):
                         result = runner.run(row, column, fidelity or changed.fidelity_of(row, column))
                         times[row.name, column.name] = result.seconds
                     runner.forget(column)

@@ -69,6 +69,11 @@ def _accepted(name: str, count: int) -> str:
     return f"at most {_current.get()[name]}; fredfw --limit {name}={enough} raises the limit"
 
 
+def current() -> Mapping[str, int]:
+    """Return the limits in use, by name."""
+    return _current.get()
+
+
 @contextmanager
 def allowed(limits: Mapping[str, int]) -> Iterator[None]:
     """Use ``limits``, by name, in place of the current ones while the block runs, in this thread alone.

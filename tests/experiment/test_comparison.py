@@ -167,12 +167,20 @@ def test_a_cell_that_trains_another_amount_than_its_baseline_says_so() -> None:
     assert not any("samples" in note for row in rows for note in row.notes)
 
 
-def test_a_batch_that_no_fabric_divides_is_refused_before_anything_runs() -> None:
+def test_a_batch_that_no_fabric_divides_is_infeasible_and_refused_before_anything_runs_if_strict() -> None:
     steps: list[tuple[int, int, str]] = []
     late = {"one": {"workload": "microbenchmark"}, "late": {"workload": {**TINY, "global_batch": 63}}}
     with pytest.raises(InputError, match=r"^workloads\.late\.workload\.global_batch: 63 samples cannot be divided"):
-        compare(tables(workloads=late), progress=lambda *step: steps.append(step))
+        compare(tables(workloads=late), strict=True, progress=lambda *step: steps.append(step))
     assert steps == []
+    found = compare(tables(workloads=late))
+    assert [(row.workload, row.fabric) for row in found.rows] == [("one", "mesh"), ("one", "fred")]
+    assert [(one.workload, one.fabric, one.status) for one in found.failures] == [
+        ("late", "mesh", "infeasible"),
+        ("late", "fred", "infeasible"),
+    ]
+    assert all(one.reason.startswith("63 samples cannot be divided") for one in found.failures)
+    assert {one.key for one in found.failures} == {"workloads.late.workload.global_batch"}
 
 
 def test_speedups_refer_to_the_baseline() -> None:
@@ -427,17 +435,58 @@ def test_the_last_cell_is_checked_before_the_first_one_runs(
     content["fabrics"]["fred"]["collectives"] = {"all-reduce": "in-network"}
     steps: list[tuple[int, int, str]] = []
     with pytest.raises(InputError) as caught:
-        compare(content, progress=lambda *step: steps.append(step))
+        compare(content, strict=True, progress=lambda *step: steps.append(step))
     assert str(caught.value).startswith(message)
     assert caught.value.accepted
     assert steps == []
 
 
+def test_a_cell_that_does_not_fit_costs_no_other() -> None:
+    content = tables(workloads={"one": {"workload": "microbenchmark"}, "late": {"workload": {"name": "cnn", "dp": 5}}})
+    content["baseline"] = "fred"
+    found = compare(content)
+    failed = {(one.workload, one.fabric): one for one in found.failures}
+    assert failed["late", "fred"].reason.startswith("DP(5) needs 5 NPUs")
+    assert [(row.workload, row.fabric) for row in found.rows] == [
+        (row, column) for row in ("one", "late") for column in ("mesh", "fred") if (row, column) not in failed
+    ]
+    document = json.loads(found.to_json())
+    assert [one["reason"] for one in document["failures"]] == [one.reason for one in found.failures]
+
+
+def test_no_speedup_over_a_baseline_without_a_result() -> None:
+    content = tables(workloads={"one": {"workload": "microbenchmark"}, "two": {"workload": "microbenchmark"}})
+    content["fabrics"]["alone"] = {"topology": {"name": "mesh2d", "rows": 1, "columns": 1}}
+    content["baseline"] = "alone"
+    found = compare(content)
+    assert [(one.fabric, one.key) for one in found.failures] == [("alone", "workloads.one"), ("alone", "workloads.two")]
+    assert [row.speedup for row in found.rows] == [None] * 4
+    assert all(row.seconds > 0 for row in found.rows)
+
+
+def test_a_value_of_a_sweep_that_is_impossible_is_a_row_and_one_that_is_not_swept_an_error() -> None:
+    content = tables(workloads={"{pp}": {"workload": TINY, "sweep": {"pp": [1, 1000]}}})
+    found = compare(content)
+    assert {row.workload for row in found.rows} == {"1"}
+    assert {(one.workload, one.workload_settings["pp"]) for one in found.failures} == {("1000", 1000)}
+    assert {one.key for one in found.failures} == {"workloads.1000.workload.pp"}
+    with pytest.raises(InputError, match=r"workloads\.1000\.workload\.pp: 1000 pipeline stages"):
+        compare(content, strict=True)
+    content["workloads"]["{pp}"]["sweep"]["pp"] = [1000, 2000]  # all of them: a mistake
+    with pytest.raises(InputError, match=r"workloads\.1000\.workload\.pp: 1000 pipeline stages"):
+        compare(content)
+
+
 def test_no_time_has_no_speedup() -> None:
     alone = {"topology": {"name": "mesh2d", "rows": 1, "columns": 1}}
     fabrics = {**tables()["fabrics"], "alone": alone}
+    content = tables(fabrics=fabrics, workloads={"one": {"workload": "microbenchmark"}})
     with pytest.raises(InputError, match=r"workloads\.one: takes no time on 'alone'"):
-        compare(tables(fabrics=fabrics, workloads={"one": {"workload": "microbenchmark"}}))
+        compare(content, strict=True)
+    assert [(one.fabric, one.infeasible) for one in compare(content).failures] == [("alone", True)]
+    del fabrics["mesh"], fabrics["fred"]
+    with pytest.raises(InputError, match=r"workloads\.one: takes no time on 'alone'"):
+        compare({**content, "baseline": "alone", "fabrics": fabrics})
 
 
 # --- Determinism.

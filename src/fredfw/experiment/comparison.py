@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from types import MappingProxyType
+from typing import Any
 
 from attrs import evolve, frozen
 
-from fredfw.errors import InputError, Interrupted, nearest
+from fredfw.errors import InputError, Interrupted
+from fredfw.experiment.cells import CellSpec, CellStore, Outcome, SpecWriter, evaluate, refused, run_cell
+from fredfw.experiment.inprocess import InProcess, Steps
+from fredfw.experiment.labels import check_parts, check_priorities
 from fredfw.experiment.progress import Log, Progress, silent
-from fredfw.experiment.results import Cell, Comparison, Row, Status, Throughput
-from fredfw.experiment.runner import Runner, merged
-from fredfw.experiment.savings import Causes, check_parts, savings
+from fredfw.experiment.results import Cell, Comparison, Failure, Row, Status
+from fredfw.experiment.runner import merged
+from fredfw.experiment.savings import savings
 from fredfw.experiment.spec import (
     AnyOutline,
     Experiment,
@@ -19,11 +26,11 @@ from fredfw.experiment.spec import (
     WorkloadSection,
     covered,
 )
+from fredfw.experiment.unfit import error_of
 from fredfw.plugin.manager import PluginManager
+from fredfw.plugin.setup import Setup
 from fredfw.simulation.fidelity import COMPRESSED
-from fredfw.terminal import quoted
 from fredfw.workloads import Work
-from fredfw.workloads.labels import RESERVED
 
 # How near its target a calibrated cell must be; a stepwise run may differ a little from the one that was fitted.
 _STILL_FITS = 0.005
@@ -37,10 +44,13 @@ def compare(
     plugins: PluginManager,
     *,
     fidelity: str | None = None,
+    strict: bool = False,
+    store: CellStore | None = None,
+    workers: Workers | None = None,
     progress: Progress | None = None,
     log: Log = silent,
 ) -> Comparison:
-    """Run every cell of ``experiment``, once it is known that all of them can run.
+    """Run every cell of ``experiment``; one that cannot be run costs no other.
 
     If ``fidelity`` is not ``compressed``, every cell is run both ways: the rows hold the results of that one, and
     the largest difference to the compressed ones is reported. A fabric runs after those that its speed-ups refer to, so
@@ -50,101 +60,98 @@ def compare(
         experiment: The matrix.
         plugins: The registered plugins.
         fidelity: Instead of the experiment's own.
+        strict: Whether a cell that cannot be run is an error.
+        store: Has cells of earlier runs, and takes those of this one.
+        workers: Other processes that run cells; this one by default.
         progress: Called with (cells done, cells in all, the cell that runs) before each cell, now and then in it, and
             at the end. A share of the running cell counts as a fraction.
         log: Told of fabrics that are built and of cells that begin and end.
 
     Raises:
         Interrupted: A ``KeyboardInterrupt`` came after the first cell; has the comparison of the finished cells.
-        InputError: A workload does not fit a fabric, or takes no time on one, so that there is no speed-up.
-        SimulationError: The model misbehaved.
+        InputError: No workload fits any fabric; if ``strict``, one does not fit one. A label that no workload has.
+        SimulationError: The model misbehaved in every cell; if ``strict``, in one.
     """
-    runner = Runner(experiment, plugins, log)
-    cells = experiment.cells
-    # All of them before the first one runs, which may take long.
-    causes = {(row.name, column.name): runner.check(row, column) for row, column in cells}
-    check_labels(experiment, lambda workload, fabric: causes[workload, fabric])
-    found: dict[tuple[str, str], Cell] = {}
-    counters: list[Mapping[str, int]] = []
-    worst = None
+    fidelities = {
+        (row.name, column.name): fidelity or experiment.fidelity_of(row, column) for row, column in experiment.cells
+    }
     both = fidelity not in (None, COMPRESSED)
-    runs = 2 if both else 1
+    cells = [(row, column) for column in _baselines_first(experiment) for row in experiment.workloads]
+    unfit = {(row.name, column.name): error_of(row, column) for row, column in cells}
+    wanted = [
+        (row, column, how)
+        for row, column in cells
+        if unfit[row.name, column.name] is None
+        for how in _ways(fidelities[row.name, column.name], both)
+    ]
+    steps = Steps(progress, len(cells), 2 if both else 1)
+    here = InProcess(experiment, plugins, fidelities, steps, log)
+    if workers is None:
+        here.check(strict=strict)
+    writer = SpecWriter(plugins)
+    specs = [writer.spec(experiment, *one) for one in wanted]
+    run, executor, jobs = (here.run, None, 1) if workers is None else (workers.run, workers.executor, workers.jobs)
+    found: dict[tuple[str, str, str], Cell] = {}
+    failures = {key: refused(*key, error) for key, error in unfit.items() if error is not None}
+    outcomes = evaluate(specs, run, store=store, executor=executor, jobs=jobs, progress=steps)
+
+    def comparison(*, interrupted: bool = False) -> Comparison:
+        shown = {key: found[*key, how] for key, how in fidelities.items() if (*key, how) in found}
+        if interrupted:
+            shown = _finished(experiment, shown, failures)
+        pairs = [(cell, found[*key, COMPRESSED]) for key, cell in shown.items() if both and (*key, COMPRESSED) in found]
+        off = [abs(1.0 - other.seconds / cell.seconds) for cell, other in pairs if cell.seconds]
+        counters = [cell.statistics for cell in found.values()]
+        return assemble(experiment, shown, counters, max(off, default=None), failures)
+
     try:
-        # Fabric by fabric: what is kept of one is let go before the next is simulated.
-        for fabric in _baselines_first(experiment):
-            for workload in experiment.workloads:
-                what = f"{workload.name} on {fabric.name}"
-                before = len(found)
-                if progress:
-                    progress(before, len(cells), what)
-                tell = progress and _Part(progress, before, len(cells), what, 1 / runs)
-                result = runner.run(workload, fabric, fidelity or experiment.fidelity_of(workload, fabric), tell)
-                cell = Cell.of(result)
-                if both:
-                    if progress:
-                        progress(before + 0.5, len(cells), what)
-                    tell = progress and _Part(progress, before + 0.5, len(cells), what, 1 / runs)
-                    compressed = Cell.of(runner.run(workload, fabric, COMPRESSED, tell))
-                    counters.append(compressed.statistics)
-                    worst = max(worst or 0.0, abs(1.0 - speedup(compressed, cell, experiment.file)))
-                counters.append(cell.statistics)
-                found[workload.name, fabric.name] = cell
-                plugins.hook.fredfw_after_run(result=result)
-            runner.forget(fabric)
+        for number, one in outcomes:
+            row, column, how = wanted[number]
+            one = comparable(one)
+            if isinstance(one, Cell):
+                found[row.name, column.name, how] = one
+            elif strict:
+                raise here.error(one)
+            else:
+                failures.setdefault((row.name, column.name), one)
+            here.tell()
     except KeyboardInterrupt:
-        finished = _finished(experiment, found)
-        if not finished:
+        if not found:
             raise
-        raise Interrupted(assemble(experiment, finished, counters, worst)) from None
-    if progress:
-        progress(len(cells), len(cells), "")
-    return assemble(experiment, found, counters, worst)
+        raise Interrupted(comparison(interrupted=True)) from None
+    finally:
+        outcomes.close()
+    if not found:
+        raise here.error(next(iter(failures.values())))
+    if workers is not None:
+        causes = {(row, column): cell.breakdown for (row, column, _), cell in found.items()}
+        check_parts(experiment, causes)
+        check_priorities(experiment, causes)
+    return comparison()
 
 
-def check_labels(outline: AnyOutline, causes: Causes) -> None:
-    """Make sure that workloads have the labels that ``outline`` names.
-
-    The labels of ``priorities`` are checked where all cells are known.
+@frozen(eq=False)
+class Workers:
+    """Other processes that run cells.
 
     Args:
-        outline: The matrix.
-        causes: Returns the causes in the breakdown of (workload, fabric).
-
-    Raises:
-        InputError: A label of ``priorities`` occurs in no cell, or the part of a saving not in one that it compares.
+        executor: Sends calls to them.
+        jobs: How many cells they run at once.
+        setup: Their plugins.
     """
-    check_parts(outline, causes)
-    if not outline.complete or outline.priorities is None:
-        return
-    found = dict.fromkeys(cause for row, column in outline.cells for cause in causes(row.name, column.name))
-    check_priorities(outline.priorities, found, "no workload has the label", file=outline.file)
+
+    executor: Executor
+    jobs: int
+    setup: Setup
+
+    @property
+    def run(self) -> Callable[[CellSpec], Outcome]:
+        """What they are sent."""
+        return partial(run_cell, setup=self.setup)
 
 
-def check_priorities(labels: Sequence[str], causes: Iterable[str], missing: str, *, file: str | None = None) -> None:
-    """Raise ``InputError``, which begins with what is ``missing``, for one of ``labels`` that is not in ``causes``."""
-    known = [cause for cause in causes if cause not in RESERVED]
-    for index, label in enumerate(labels):
-        if label not in known:
-            raise InputError(
-                f"{missing} {label!r}{nearest(str(label), known)}",
-                file=file,
-                key=f"priorities[{index}]",
-                accepted=", ".join(map(quoted, known)) or "an empty list",
-            )
-
-
-@frozen
-class _Part:
-    """Tells the progress of one of the runs of a cell: ``before`` cells are done, it is ``share`` of the next."""
-
-    progress: Progress
-    before: float
-    total: int
-    what: str
-    share: float
-
-    def __call__(self, done: float) -> None:
-        self.progress(self.before + self.share * done, self.total, self.what)
+def _ways(fidelity: str, both: bool) -> tuple[str, ...]:
+    return (fidelity, COMPRESSED) if both else (fidelity,)
 
 
 def _baselines_first(experiment: Experiment) -> list[FabricSpec]:
@@ -158,11 +165,13 @@ def _baselines_first(experiment: Experiment) -> list[FabricSpec]:
     return list(ordered.values())
 
 
-def _finished(experiment: Experiment, found: Mapping[tuple[str, str], Cell]) -> dict[tuple[str, str], Cell]:
-    """Return the cells that have a speed-up; where baselines refer to each other, one that ran may have none yet."""
-    cells = ((row, column) for row, column in experiment.cells if (row.name, column.name) in found)
-    ended = ((row.name, column.name) for row, column in cells if experiment.baseline_of(row, column) in found)
-    return {key: found[key] for key in ended}
+def _finished(
+    experiment: Experiment, found: Mapping[tuple[str, str], Cell], failures: Mapping[tuple[str, str], Failure]
+) -> dict[tuple[str, str], Cell]:
+    """Return the cells that can have a speed-up; after an interrupt, the baseline of some may not have run yet."""
+    cells = [(row, column) for row, column in experiment.cells if (row.name, column.name) in found]
+    over = {(row.name, column.name): experiment.baseline_of(row, column) for row, column in cells}
+    return {key: found[key] for key, baseline in over.items() if baseline in found or baseline in failures}
 
 
 def assemble(
@@ -170,29 +179,39 @@ def assemble(
     cells: Mapping[tuple[str, str], Cell],
     counters: Iterable[Mapping[str, int]],
     fidelity_difference: float | None = None,
+    failures: Mapping[tuple[str, str], Failure] = MappingProxyType({}),
 ) -> Comparison:
     """Return what the comparison of ``cells`` shows.
 
     Args:
         outline: The matrix.
-        cells: All of its cells, by workload and fabric; or some, each with the cell of its baseline.
+        cells: All of its cells that have a result, by workload and fabric; or some of them.
         counters: Of all simulations.
         fidelity_difference: Largest relative difference between the iteration times of the cells and the compressed
             ones, where both were simulated.
-
-    Raises:
-        InputError: A cell takes no time, so that there is no speed-up.
+        failures: The cells that have none.
     """
     references = {(one.workload, one.fabric): one for one in outline.references}
     uneven = _uneven(outline, cells)
     rows = []
     missing = []
+    failed = []
     for workload, fabric in outline.cells:
-        if (workload.name, fabric.name) not in cells:
-            missing.append((workload.name, fabric.name))
+        key = workload.name, fabric.name
+        names: dict[str, Any] = {
+            "workload_template": workload.template,
+            "workload_settings": dict(workload.settings),
+            "fabric_template": fabric.template,
+            "fabric_settings": dict(fabric.settings),
+        }
+        if key in failures:
+            failed.append(evolve(failures[key], **names))
             continue
-        cell, baseline = cells[workload.name, fabric.name], cells[outline.baseline_of(workload, fabric)]
-        faster = speedup(baseline, cell, outline.file)
+        if key not in cells:
+            missing.append(key)
+            continue
+        cell, baseline = cells[key], cells.get(outline.baseline_of(workload, fabric))
+        faster = None if baseline is None else speedup(baseline, cell, outline.file)
         status = _status(workload, fabric)
         reference = references.get((workload.name, fabric.name))
         rows.append(
@@ -214,25 +233,18 @@ def assemble(
                 figures=cell.figures,
                 notes=(
                     *cell.notes,
-                    *_unlike(cell, baseline),
+                    *(() if baseline is None else _unlike(cell, baseline)),
                     *(uneven.get((workload.template, fabric.name)) or _other_work(cell, baseline)),
-                    *(_outdated(workload, faster) if status is Status.CALIBRATED else ()),
+                    *(_outdated(workload, faster) if status is Status.CALIBRATED and faster else ()),
                 ),
                 work=cell.work,
-                throughput=Throughput.of(
-                    cell.work,
-                    cell.seconds,
-                    npus=len(cell.placement),
-                    peak=outline.npu_of(fabric).peak,
-                    compute_scale=workload.compute_scale,
-                ),
-                baseline_workload=baseline.workload,
-                workload_template=workload.template,
-                workload_settings=dict(workload.settings),
-                fabric_template=fabric.template,
-                fabric_settings=dict(fabric.settings),
+                throughput=cell.throughput,
+                baseline_workload=outline.baseline_of(workload, fabric)[0],
+                **names,
                 omissions=cell.omissions,
                 colours=cell.colours,
+                memory=cell.memory,
+                cost=cell.cost,
             )
         )
     return Comparison(
@@ -249,6 +261,22 @@ def assemble(
         statistics=merged(counters),
         fidelity_difference=fidelity_difference,
         missing=tuple(missing),
+        failures=tuple(failed),
+    )
+
+
+def comparable(outcome: Outcome) -> Outcome:
+    """Return ``outcome``; a cell that takes no time cannot be compared, which is a failure."""
+    if isinstance(outcome, Failure) or outcome.seconds > 0:
+        return outcome
+    cell = outcome
+    return Failure(
+        cell.workload,
+        cell.fabric,
+        f"takes no time on {cell.fabric!r}, so there is no speed-up",
+        infeasible=True,
+        key=f"workloads.{cell.workload}",
+        accepted="a workload that computes or communicates on every fabric",
     )
 
 
@@ -258,14 +286,9 @@ def speedup(baseline: Cell, cell: Cell, file: str | None = None) -> float:
     Raises:
         InputError: One of the two takes no time at all; names ``file``, the experiment's.
     """
-    for one in (baseline, cell):
-        if one.seconds == 0:
-            raise InputError(
-                f"takes no time on {one.fabric!r}, so there is no speed-up",
-                file=file,
-                key=f"workloads.{one.workload}",
-                accepted="a workload that computes or communicates on every fabric",
-            )
+    for one in map(comparable, (baseline, cell)):
+        if isinstance(one, Failure):
+            raise InputError(one.reason, file=file, key=one.key, accepted=one.accepted)
     return baseline.seconds / cell.seconds
 
 
@@ -305,9 +328,9 @@ def _uneven(outline: AnyOutline, cells: Mapping[tuple[str, str], Cell]) -> Mappi
     return notes
 
 
-def _other_work(cell: Cell, baseline: Cell) -> tuple[str, ...]:
+def _other_work(cell: Cell, baseline: Cell | None) -> tuple[str, ...]:
     """Return a note where the two train different amounts in an iteration."""
-    if cell.work is None or baseline.work is None:
+    if cell.work is None or baseline is None or baseline.work is None:
         return ()
     unit, (own, other) = _amounts([cell.work, baseline.work])
     if own == other:

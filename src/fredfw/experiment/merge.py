@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fredfw.errors import InputError, nearest
-from fredfw.experiment.comparison import assemble, check_labels
+from fredfw.experiment.comparison import assemble
+from fredfw.experiment.labels import check_parts, check_priorities
 from fredfw.experiment.naming import listed
 from fredfw.experiment.reading import folder_of
 from fredfw.experiment.results import Cell, Comparison
@@ -47,7 +48,9 @@ def merge(outline: AnyOutline, paths: Iterable[str | Path]) -> Comparison:
     if missing:
         message = f"there is no result for {len(missing)} of {len(known)} cells: {listed(missing)}"
         raise InputError(message, file=outline.file, accepted=f"{FORM}, for every cell")
-    check_labels(outline, lambda workload, fabric: cells[workload, fabric].breakdown)
+    causes = {key: cell.breakdown for key, cell in cells.items()}
+    check_parts(outline, causes)
+    check_priorities(outline, causes)
     return assemble(outline, cells, [cell.statistics for cell in cells.values()])
 
 

@@ -25,10 +25,12 @@ from fredfw.experiment.spec import (
     Outline,
     Reference,
     SavingSpec,
+    Section,
     WorkloadSection,
     WorkloadSpec,
 )
 from fredfw.experiment.sweep import expand
+from fredfw.experiment.unfit import UnfitTopology, UnfitWorkload
 from fredfw.fabric import SLOTS
 from fredfw.files import read_bounded
 from fredfw.paths import resolved
@@ -39,6 +41,7 @@ from fredfw.terminal import has_controls, printable, quoted
 from fredfw.workloads import Npu, npus
 
 _T = TypeVar("_T")
+_Section = TypeVar("_Section", bound=Section)
 _TYPO = 0.75  # how alike a key and a known one are that differ by a slip of the keyboard
 
 
@@ -100,15 +103,43 @@ def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bo
     _load_files(outline, plugins)
     reader = _Reader(plugins, folder_of(outline))
     try:
-        fabrics = tuple(map(reader.fabric, outline.fabrics))
-        workloads = tuple(map(reader.workload, outline.workloads))
+        fabrics = _swept(outline.fabrics, reader.fabric, reader.unfit_fabric)
+        workloads = _swept(outline.workloads, reader.workload, reader.unfit_workload)
     except InputError as error:
         raise error.at(file=outline.file) from None
     return Experiment(**{**_fields(outline), "fabrics": fabrics, "workloads": workloads})
 
 
+def _swept(
+    sections: Sequence[_Section], configure: Callable[[_Section], _T], unfit: Callable[[_Section, InputError], _T]
+) -> tuple[_T, ...]:
+    """Configure ``sections``; of a sweep, values that are impossible are ``unfit`` if others are possible.
+
+    Raises:
+        InputError: A section that is not swept, or all of a sweep, cannot be configured.
+    """
+    found: list[_T] = []
+    errors: dict[str, InputError] = {}
+    possible: set[str] = set()
+    for one in sections:
+        try:
+            found.append(configure(one))
+            possible.add(one.template)
+        except InputError as error:
+            if not one.settings:
+                raise
+            errors.setdefault(one.template, error)
+            found.append(unfit(one, error))
+    for template, first in errors.items():
+        if template not in possible:
+            raise first
+    return tuple(found)
+
+
 def folder_of(outline: AnyOutline) -> Path:
     """Return which the paths in ``outline`` are relative to."""
+    if outline.folder is not None:
+        return outline.folder
     return Path(outline.file).parent if outline.file else Path()
 
 
@@ -408,6 +439,12 @@ class _Reader:
         return WorkloadSpec(
             **_fields(section), workload=self.choice(section.table["workload"], self.plugins.workloads, key)
         )
+
+    def unfit_fabric(self, section: FabricSection, error: InputError) -> FabricSpec:
+        return FabricSpec(**_fields(section), topology=UnfitTopology(error))
+
+    def unfit_workload(self, section: WorkloadSection, error: InputError) -> WorkloadSpec:
+        return WorkloadSpec(**_fields(section), workload=UnfitWorkload(error))
 
     def collectives(self, value: object, key: str) -> Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None:
         if value == "auto":

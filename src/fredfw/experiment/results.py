@@ -212,6 +212,7 @@ class RunResult:
         link_bytes_by_label: ``(links,)`` bytes that crossed each link, by label; they add up to ``link_bytes``.
         omissions: Those of the notes that say what the workload leaves out.
         colours: Of the labels that the workload declares, in their order; empty for one that is free.
+        cost: Dollars of the network, if they are known.
     """
 
     workload: str
@@ -235,6 +236,7 @@ class RunResult:
     link_bytes_by_label: dict[str, FloatArray] = field(factory=dict)
     omissions: tuple[str, ...] = ()
     colours: dict[str, str] = field(factory=dict)
+    cost: float | None = None
 
     @property
     def injection_bandwidth(self) -> float:
@@ -265,6 +267,9 @@ class Cell:
         work: What the iteration trains, or ``None`` where that is not known.
         omissions: Those of the notes that say what the workload leaves out.
         colours: Of the labels that the workload declares, in their order; empty for one that is free.
+        memory: Bytes one NPU needs, by what they hold (may be empty).
+        throughput: How much the iteration trains for its time.
+        cost: Dollars of the network, if they are known.
     """
 
     workload: str
@@ -282,6 +287,9 @@ class Cell:
     work: Work | None = None
     omissions: tuple[str, ...] = ()
     colours: dict[str, str] = field(factory=dict)
+    memory: dict[str, float] = field(factory=dict)
+    throughput: Throughput = Throughput()
+    cost: float | None = None
 
     @classmethod
     def of(cls, result: RunResult) -> Cell:
@@ -302,7 +310,45 @@ class Cell:
             work=result.work,
             omissions=result.omissions,
             colours=result.colours,
+            memory=result.memory,
+            throughput=result.throughput,
+            cost=result.cost,
         )
+
+
+@frozen(eq=False)
+class Failure:
+    """A cell that has no result.
+
+    Args:
+        workload: Name in the experiment.
+        fabric: Name in the experiment.
+        reason: Why, as an error says it.
+        infeasible: Whether the two do not fit each other: memory, divisibility, an algorithm that refuses. Otherwise a
+            model or a plugin failed.
+        key: The key of the experiment that it is about, if it is about one.
+        accepted: What would fit, if that is known.
+        workload_template: Name of the workload's table in the experiment; differs from ``workload`` in a sweep.
+        workload_settings: The swept fields of the workload, as written.
+        fabric_template: Name of the fabric's table in the experiment, likewise.
+        fabric_settings: The swept fields of the fabric, as written.
+    """
+
+    workload: str
+    fabric: str
+    reason: str
+    infeasible: bool
+    key: str | None = None
+    accepted: str | None = None
+    workload_template: str = field(default=Factory(lambda self: self.workload, takes_self=True))
+    workload_settings: dict[str, Any] = field(factory=dict)
+    fabric_template: str = field(default=Factory(lambda self: self.fabric, takes_self=True))
+    fabric_settings: dict[str, Any] = field(factory=dict)
+
+    @property
+    def status(self) -> str:
+        """What it is, in a word, where rows with a result have a ``Status``."""
+        return "infeasible" if self.infeasible else "failed"
 
 
 @frozen
@@ -315,7 +361,7 @@ class Row:
         baseline: The fabric that the speed-up is over.
         seconds: Iteration time.
         speedup: Over the baseline: how many times shorter the iteration is than that of ``baseline_workload`` on
-            ``baseline``.
+            ``baseline``; ``None`` where that has no result.
         reference_speedup: The published value, or ``None``.
         reference_source: Where that was published, or ``None``.
         status: Where ``seconds`` and ``speedup`` come from.
@@ -336,13 +382,15 @@ class Row:
         fabric_settings: The swept fields of the fabric, as written.
         omissions: Those of the notes that say what the workload leaves out.
         colours: Of the labels that the workload declares, in their order; empty for one that is free.
+        memory: Bytes one NPU needs, by what they hold (may be empty).
+        cost: Dollars of the network, if they are known.
     """
 
     workload: str
     fabric: str
     baseline: str
     seconds: float
-    speedup: float
+    speedup: float | None
     reference_speedup: float | None
     reference_source: str | None
     status: Status
@@ -363,6 +411,8 @@ class Row:
     fabric_settings: dict[str, Any] = field(factory=dict)
     omissions: tuple[str, ...] = ()
     colours: dict[str, str] = field(factory=dict)
+    memory: dict[str, float] = field(factory=dict)
+    cost: float | None = None
 
 
 @frozen
@@ -524,6 +574,7 @@ class Comparison:
             ones, where both were run, else ``None``.
         missing: The cells (workload, fabric) that an interrupt left out; then savings that need them are left out too.
         sensitivity: How far it may be off, if that was asked for.
+        failures: The cells that have no result, in the order of the experiment.
     """
 
     title: str
@@ -535,6 +586,7 @@ class Comparison:
     fidelity_difference: float | None = None
     missing: tuple[tuple[str, str], ...] = ()
     sensitivity: Sensitivity | None = None
+    failures: tuple[Failure, ...] = ()
 
     def to_json(self) -> str:
         """Return the whole comparison as JSON text: title, rows, savings, provenance and all else."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import attrs
 import numpy as np
@@ -39,6 +41,10 @@ from fredfw.workloads import answers as workload_answers
 from fredfw.workloads.labels import BUBBLE, COMPUTE
 from fredfw.workloads.placement import placement_of
 
+_T = TypeVar("_T")
+# Of fabrics and graphs that cells share: a sweep goes through one of the two fast, and both can be large.
+_FABRICS_KEPT = 4
+_GRAPHS_KEPT = 4
 # An iteration must be accounted for to this relative accuracy.
 _EXACT = 1e-9
 _MET = (
@@ -55,12 +61,24 @@ class Runner:
         experiment: The matrix.
         plugins: Where defaults are looked up by name.
         log: Told of fabrics that are built and of cells that begin and end.
+        kept: Fabrics and graphs of other experiments, which this one shares where it writes the same.
+        environment: What decides them beside what is written, see ``CellSpec``.
     """
 
-    def __init__(self, experiment: Experiment, plugins: PluginManager, log: Log = silent) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        plugins: PluginManager,
+        log: Log = silent,
+        *,
+        kept: Kept | None = None,
+        environment: str = "",
+    ) -> None:
         self._experiment = experiment
         self._plugins = plugins
         self._log = log
+        self._kept = kept
+        self._environment = environment
         self._bench: dict[str, Bench] = {}
         self._cells: dict[str, dict[str, _Cell]] = {}  # by fabric and workload
         self._graphs: dict[tuple[str, System], TaskGraph] = {}
@@ -232,18 +250,27 @@ class Runner:
             raise error.at(file=self._experiment.file, key=key) from None
 
     def _bench_of(self, spec: FabricSpec) -> Bench:
-        bench = self._bench.get(spec.name)
-        if bench is None:
+        def build() -> Bench:
             fabric = built(spec.topology).with_defaults(name=spec.name, **spec.slots)
             bench = Bench(fabric, spec.collectives, self._plugins, fastest=spec.fastest)
-            self._bench[spec.name] = bench
             self._log("fabric built", **bench.facts())
-        return bench
+            return bench
+
+        if spec.name not in self._bench:
+            kept = self._kept
+            what = spec.name, spec.written
+            self._bench[spec.name] = build() if kept is None else kept.bench(self._environment, what, build)
+        return self._bench[spec.name]
 
     def _graph(self, spec: WorkloadSpec, system: System, workers: int) -> TaskGraph:
+        def build() -> TaskGraph:
+            return workload_answers.graph(spec.workload, system, workers)
+
         key = spec.name, system
         if key not in self._graphs:
-            self._graphs[key] = workload_answers.graph(spec.workload, system, workers)
+            kept = self._kept
+            what = spec.written, attrs.asdict(system), workers
+            self._graphs[key] = build() if kept is None else kept.graph(self._environment, what, build)
         return self._graphs[key]
 
     @staticmethod
@@ -286,6 +313,38 @@ class Runner:
             "files": configure.files(used),
             "versions": self._plugins.versions(used=[type(part) for one in used for part in configure.parts(one)]),
         }
+
+
+class Kept:
+    """Fabrics and graphs that cells of several experiments share: those that were used last."""
+
+    def __init__(self) -> None:
+        self._benches = _Latest[Bench](_FABRICS_KEPT)
+        self._graphs = _Latest[TaskGraph](_GRAPHS_KEPT)
+
+    def bench(self, environment: str, what: object, build: Callable[[], Bench]) -> Bench:
+        """Return the fabric of what is written in ``what``, JSON-ready, in ``environment``."""
+        return self._benches.get(json.dumps([environment, what]), build)
+
+    def graph(self, environment: str, what: object, build: Callable[[], TaskGraph]) -> TaskGraph:
+        """Return the graph, likewise."""
+        return self._graphs.get(json.dumps([environment, what]), build)
+
+
+class _Latest(Generic[_T]):
+    """The values that were asked for last, at most ``size``."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._values: OrderedDict[str, _T] = OrderedDict()
+
+    def get(self, key: str, make: Callable[[], _T]) -> _T:
+        if key not in self._values:
+            self._values[key] = make()
+        self._values.move_to_end(key)
+        if len(self._values) > self._size:
+            self._values.popitem(last=False)
+        return self._values[key]
 
 
 @frozen(eq=False)

@@ -3,41 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from fredfw.errors import InputError
 from fredfw.experiment.results import Cell, Saving, SavingClaim, SavingGroup
 from fredfw.experiment.spec import AnyOutline, Pair, SavingSpec
-from fredfw.terminal import quoted
-
-Causes = Callable[[str, str], Collection[str]]
-
-
-def check_parts(outline: AnyOutline, causes: Causes) -> None:
-    """Make sure that every cell has the part of its time that a saving compares.
-
-    Args:
-        outline: The matrix.
-        causes: Returns the causes in the breakdown of (workload, fabric).
-
-    Raises:
-        InputError: One has not.
-    """
-    for index, saving in enumerate(outline.savings):
-        if saving.part is None:
-            continue
-        for pair in outline.pairs(saving):
-            for fabric in (pair.of, pair.over):
-                known = causes(pair.workload, fabric)
-                if saving.part not in known:
-                    raise InputError(
-                        f"{pair.workload!r} on {fabric!r} has no part {saving.part!r}",
-                        file=outline.file,
-                        key=f"savings[{index}].part",
-                        accepted=", ".join(map(quoted, known)),
-                    )
 
 
 def savings(outline: AnyOutline, cells: Mapping[tuple[str, str], Cell]) -> tuple[Saving, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from attrs import evolve, frozen
 
@@ -70,7 +70,8 @@ def of_comparison(
         progress: Called with (variations done, all of them, the variation) before each, and at the end.
     """
     nominal = {(row.workload, row.fabric): row.seconds for row in comparison.rows}
-    variations = list(_variations(experiment, share))
+    used = {row.fabric for row in comparison.rows}
+    variations = list(_variations(experiment, share, used))
     found: list[tuple[Variation, Seconds]] = []
     for number, variation in enumerate(variations):
         if progress:
@@ -107,9 +108,9 @@ def of_collective(
     return tuple(_effects(nominal, found))
 
 
-def _variations(experiment: Experiment, share: float) -> Iterator[Variation]:
+def _variations(experiment: Experiment, share: float, used: Collection[str]) -> Iterator[Variation]:
     factors = 1 - share, 1 + share
-    for spec in experiment.fabrics:
+    for spec in (one for one in experiment.fabrics if one.name in used):
         for parameter in parameters(built(spec.topology).with_defaults(**spec.slots)):
             yield from (Variation(spec.name, parameter, factor) for factor in factors)
     yield from (Variation(None, COMPUTE, factor) for factor in factors)
@@ -146,6 +147,8 @@ def _effects(nominal: Seconds, found: list[tuple[Variation, Seconds]]) -> Iterat
 
 def _intervals(comparison: Comparison, found: list[tuple[Variation, Seconds]]) -> Iterator[Interval]:
     for row in comparison.rows:
+        if row.speedup is None:
+            continue
         cell, over = (row.workload, row.fabric), (row.baseline_workload, row.baseline)
         speedups = {"": row.speedup}
         speedups |= {str(variation): seconds[over] / seconds[cell] for variation, seconds in found}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import attrs
@@ -263,6 +264,7 @@ class Outline(Generic[_Fabric, _Workload]):
         plugins: Files of plugins that are not installed, as written: relative to ``file``.
         file: Where it was read from.
         complete: Whether all fabrics and workloads of the file are part of it.
+        folder: What paths in it are relative to, if that is not the folder of ``file``.
     """
 
     title: str
@@ -277,6 +279,7 @@ class Outline(Generic[_Fabric, _Workload]):
     plugins: tuple[str, ...] = ()
     file: str | None = None
     complete: bool = True
+    folder: Path | None = None
 
     @cached_property
     def _by_name(self) -> dict[str, dict[str, Any]]:
@@ -433,7 +436,26 @@ def covered(outline: AnyOutline, cells: Collection[tuple[str, str]]) -> tuple[Sa
 
 @frozen(eq=False, kw_only=True)
 class Experiment(Outline[FabricSpec, WorkloadSpec]):
-    """A matrix of fabrics and workloads whose plugins are configured."""
+    """A matrix of fabrics and workloads whose plugins are configured.
+
+    Args:
+        reader: Reads the same file or tables again, with values in place of its own.
+    """
+
+    reader: Callable[[Mapping[str, Any]], Experiment] | None = None
+
+    def with_values(self, values: Mapping[str, Any]) -> Experiment:
+        """Return the experiment with ``values`` in place of its own; it has all of its fabrics and workloads.
+
+        Args:
+            values: By the path of the key as TOML writes it, such as ``{"fabrics.mesh.topology.rows": 5}``.
+
+        Raises:
+            InputError: A path that leads nowhere, or a value that is impossible; names it.
+        """
+        if self.reader is None:
+            raise InputError("was not read from a file or tables", file=self.file, accepted="fredfw.load_experiment")
+        return self.reader(values)
 
     def with_compute_scale(self, workload: str, scale: float) -> Experiment:
         """Return the experiment with another ``compute_scale`` for ``workload``."""

@@ -24,6 +24,7 @@ from fredfw.errors import InputError, PluginWarning, UnknownNameError, nearest
 from fredfw.fabric import AdmissionPolicy, Router, Topology, Transport
 from fredfw.paths import resolved
 from fredfw.plugin.calls import Calls
+from fredfw.plugin.code import code_digest
 from fredfw.plugin.contract import POLICY
 from fredfw.plugin.exporter import Exporter
 from fredfw.plugin.lifecycle import LifecycleHooks
@@ -180,6 +181,21 @@ class PluginManager:
         """The files that were added with ``load_file``, without symbolic links."""
         return tuple(self._files)
 
+    @property
+    def file_digests(self) -> Mapping[Path, str]:
+        """The same files with the digests of what was loaded."""
+        return self._files
+
+    @property
+    def switches(self) -> Switches:
+        """Which plugins are used, and how strictly."""
+        return self._switches
+
+    @property
+    def in_process(self) -> tuple[str, ...]:
+        """Names of the plugins that were registered by hand and are in no file, so that no other process has them."""
+        return tuple(one.name for one in self._calls.plugins if one.by_hand and one.digest is None)
+
     def register(self, implementation: object, name: str) -> None:
         """Add a module or object whose functions implement hooks, for this manager only.
 
@@ -248,6 +264,30 @@ class PluginManager:
                 version = plugin.version or plugin.digest or "in process"
             found.setdefault(name, set()).add(version)
         return {name: ", ".join(sorted(versions)) for name, versions in sorted(found.items())}
+
+    def code(self, used: Iterable[type]) -> dict[str, str]:
+        """Return what decides results of the classes ``used``: the version and the code of each of their plugins.
+
+        Those of the core, and of the plugins that theirs require, are in it. The code is told by its SHA-256, since a
+        plugin that is edited in place keeps its version.
+        """
+        by_distribution = {canonical(one.distribution): one for one in self._calls.plugins if one.distribution}
+        told: dict[str, str] = {}
+        waiting = [one for one in self._calls.plugins if one.module == CORE]
+        for cls in used:
+            owner = self._owner(cls)
+            if owner is None:
+                told[cls.__module__] = code_digest(cls.__module__) or "no file"
+            else:
+                waiting.append(owner)
+        while waiting:
+            plugin = waiting.pop()
+            name = plugin.distribution or plugin.name
+            if name not in told:
+                told[name] = f"{plugin.version} {plugin.digest or code_digest(plugin.module)}"
+                required = map(canonical, plugin.requirements)
+                waiting += [by_distribution[one] for one in required if one in by_distribution]
+        return dict(sorted(told.items()))
 
     def _owner(self, cls: type) -> Plugin | None:
         """Return the plugin whose module is nearest to that of ``cls``; what it uses need not be registered."""

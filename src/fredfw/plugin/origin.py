@@ -14,6 +14,8 @@ from fredfw.answers import module_file
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
+# A requirement begins with a name (PyPA specification "Dependency specifiers").
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # The module of the core's own plugin.
 CORE = "fredfw.defaults"
 
@@ -56,6 +58,13 @@ class Plugin:
                 top = None
             file = top.origin if top is not None and top.origin else str(self.package.locate_file(""))
         return file
+
+    @cached_property
+    def requirements(self) -> tuple[str, ...]:
+        """Names of the distributions that its own requires."""
+        stated = None if self.package is None else self.package.requires
+        names = map(_NAME.match, stated or ())
+        return tuple(name[0] for name in names if name)
 
     @property
     def by_hand(self) -> bool:

@@ -287,7 +287,7 @@ class _Bars:
                 axes.plot(published / one, place, **_DIAMOND)
                 end = max(end, published / one)
             axes.annotate(
-                f"{row.speedup:.2f}x" if rate is None else f"{rate_of(row, rate):.3g} {rate}",
+                _told(row) if rate is None else f"{rate_of(row, rate):.3g} {rate}",
                 (end, place),
                 xytext=(4, 0),
                 textcoords="offset points",
@@ -501,9 +501,16 @@ def _title_height(title: str) -> float:
     return _LINE * len(textwrap.wrap(title, _PANEL_LETTERS)) + 2 * _MARGIN
 
 
+def _told(row: Row) -> str:
+    """Return the speed-up, if there is one."""
+    return "" if row.speedup is None else f"{row.speedup:.2f}x"
+
+
 def _published(row: Row) -> float | None:
     """Return the seconds at the published speed-up, if there is one."""
-    return None if row.reference_speedup is None else row.seconds * row.speedup / row.reference_speedup
+    if row.reference_speedup is None or row.speedup is None:
+        return None
+    return row.seconds * row.speedup / row.reference_speedup
 
 
 def _seconds(value: float) -> str:

@@ -189,7 +189,7 @@ def _group_cells(
         values = {
             "NPUs": Text(str(row.npus)),
             "time": Text(f"{row.seconds / unit:.{decimals}f}", style=_BEST if best else ""),
-            "speed-up": Text(f"{row.speedup:.3f}", style=style),
+            "speed-up": Text("" if row.speedup is None else f"{row.speedup:.3f}", style=style),
             "best": Text("best" if best else "", style=_BEST),
             "over": Text(" on ".join(over)),
             **{name: Text(rate(row)) for name, rate in shown.rates.items()},

@@ -1,0 +1,277 @@
+"""Cells as plain data: what decides a result, how it is run anywhere, and how many are run."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from attrs import evolve, frozen
+
+from fredfw import limits
+from fredfw.errors import FredfwError, InputError
+from fredfw.experiment import reading
+from fredfw.experiment.document import digest
+from fredfw.experiment.progress import Progress
+from fredfw.experiment.results import Cell, Failure
+from fredfw.experiment.runner import Kept, Runner
+from fredfw.experiment.spec import AnyOutline, Experiment, FabricSection, FabricSpec, WorkloadSection, WorkloadSpec
+from fredfw.plugin import configure
+from fredfw.plugin.manager import PluginManager
+from fredfw.plugin.setup import Setup
+
+Outcome = Cell | Failure
+"""What is known of a cell once it was run."""
+
+# Seconds between looks at the clock while others compute, so that what is done becomes durable.
+_PATIENCE = 0.5
+# Cells that wait in an executor for each that it runs at once: enough that none of its processes waits.
+_AHEAD = 32
+
+
+@frozen
+class CellSpec:
+    """One workload on one fabric, as plain data that can be sent to another process.
+
+    Args:
+        content: Tables of an experiment that has this fabric and this workload alone, with swept fields in their place.
+        workload: Name of the workload.
+        fabric: Name of the fabric.
+        fidelity: How closely it is simulated.
+        folder: What paths in ``content`` are relative to.
+        file: The experiment's file, for messages.
+        key: SHA-256 of all that is written about the cell.
+        environment: SHA-256 of the code and the files that decide the result beside that.
+    """
+
+    content: Mapping[str, Any]
+    workload: str
+    fabric: str
+    fidelity: str
+    folder: str
+    file: str | None
+    key: str
+    environment: str
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What a result of the cell is stored under."""
+        return self.key, self.environment
+
+    def __str__(self) -> str:
+        return f"{self.workload} on {self.fabric}"
+
+
+def key_of(content: Mapping[str, Any], fidelity: str) -> str:
+    """Return the key of the cell that ``content``, see ``tables``, describes."""
+    return digest({"content": content, "fidelity": fidelity})
+
+
+def tables(outline: AnyOutline, workload: WorkloadSection, fabric: FabricSection) -> dict[str, Any]:
+    """Return an experiment that has ``workload`` and ``fabric`` alone, JSON-ready; no plugin is needed for that."""
+    return {
+        "npu": configure.unstructure(outline.npu_of(fabric)),
+        **({} if outline.priorities is None else {"priorities": list(outline.priorities)}),
+        "fabrics": {fabric.name: fabric.written},
+        "workloads": {workload.name: {**workload.written, "compute_scale": workload.compute_scale}},
+    }
+
+
+class SpecWriter:
+    """Writes the cells of experiments as plain data.
+
+    Args:
+        plugins: Those that configured the experiments.
+    """
+
+    def __init__(self, plugins: PluginManager) -> None:
+        self._plugins = plugins
+        self._code: dict[frozenset[type], dict[str, str]] = {}
+
+    def spec(self, experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str) -> CellSpec:
+        """Return what to run, and what decides the result."""
+        content = tables(experiment, workload, fabric)
+        folder = reading.folder_of(experiment).absolute()
+        return CellSpec(
+            content=content,
+            workload=workload.name,
+            fabric=fabric.name,
+            fidelity=fidelity,
+            folder=str(folder),
+            file=experiment.file,
+            key=key_of(content, fidelity),
+            environment=self._environment(workload, fabric),
+        )
+
+    def _environment(self, workload: WorkloadSpec, fabric: FabricSpec) -> str:
+        used: list[Any] = [workload.workload, fabric.topology, *fabric.slots.values()]
+        used += [one for listed in (fabric.collectives or {}).values() for one in listed]
+        types = {type(part) for one in used for part in configure.parts(one)}
+        if fabric.collectives is None:  # auto chooses from all of them
+            types.update(self._plugins.collectives)
+        known = frozenset(types)
+        if known not in self._code:
+            self._code[known] = self._plugins.code(known)
+        return digest({"code": self._code[known], "files": configure.files(used)})
+
+
+def run_cell(spec: CellSpec, setup: Setup) -> Outcome:
+    """Run ``spec`` in this process, with plugins of its own; what cells share is kept between calls.
+
+    The hooks around a run are called for each cell, with the experiment that has this cell alone.
+
+    Args:
+        spec: What to run.
+        setup: Which plugins there are.
+    """
+    worker = _worker(setup)
+    with limits.allowed(dict(setup.limits)):
+        return worker.run(spec)
+
+
+@cache
+def _worker(setup: Setup) -> _Worker:
+    return _Worker(setup.manager())
+
+
+class _Worker:
+    """Runs cells that come as plain data."""
+
+    def __init__(self, plugins: PluginManager) -> None:
+        self._plugins = plugins
+        self._kept = Kept()
+
+    def run(self, spec: CellSpec) -> Outcome:
+        hook = self._plugins.hook
+
+        def simulate() -> Cell:
+            outline = evolve(reading.parse(spec.content, file=spec.file), folder=Path(spec.folder))
+            experiment = reading.configured(outline, self._plugins)
+            hook.fredfw_before_run(experiment=experiment)
+            try:
+                runner = Runner(experiment, self._plugins, kept=self._kept, environment=spec.environment)
+                result = runner.run(experiment.workloads[0], experiment.fabrics[0], spec.fidelity)
+            except Exception as error:
+                hook.fredfw_on_run_error(experiment=experiment, error=error)
+                raise
+            hook.fredfw_after_run(result=result)
+            return Cell.of(result)
+
+        return outcome(spec.workload, spec.fabric, simulate)
+
+
+def outcome(workload: str, fabric: str, simulate: Callable[[], Cell]) -> Outcome:
+    """Return the cell that ``simulate`` returns, or why there is none."""
+    try:
+        cell = simulate()
+    except InputError as error:
+        return refused(workload, fabric, error)
+    except FredfwError as error:
+        return Failure(workload, fabric, str(error), infeasible=False)
+    return cell
+
+
+def refused(workload: str, fabric: str, error: InputError) -> Failure:
+    """Return the cell that ``error`` says cannot be run."""
+    return Failure(workload, fabric, error.message, infeasible=True, key=error.key, accepted=error.accepted)
+
+
+class CellStore(Protocol):
+    """Where outcomes are kept, see ``fredfw.experiment.store``."""
+
+    def get(self, key: str, environment: str) -> Outcome | None:
+        """Return what is known of a cell."""
+
+    def put(self, spec: CellSpec, outcome: Outcome) -> None:
+        """Keep what is known of a cell."""
+
+    def flush(self) -> None:
+        """Make durable what was put."""
+
+
+def evaluate(
+    specs: Sequence[CellSpec],
+    run: Callable[[CellSpec], Outcome],
+    *,
+    store: CellStore | None = None,
+    executor: Executor | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> Generator[tuple[int, Outcome], None, None]:
+    """Yield (number in ``specs``, outcome) of each cell: first what ``store`` has, then the others as they end.
+
+    Each different cell is run once. What is done is stored before it is yielded, and stays stored whatever happens.
+
+    Args:
+        specs: What to run.
+        run: Runs one; in another process where there is an ``executor``, so that it can be pickled then.
+        store: Has cells of earlier runs, and takes those of this one; only what a repetition would find again.
+        executor: Runs them; ``None`` for this process.
+        jobs: How many it runs at once.
+        progress: Called with (cells done, cells in all, a cell that runs).
+    """
+    waiting: OrderedDict[tuple[str, str], list[int]] = OrderedDict()
+    done = 0
+    for number, spec in enumerate(specs):
+        found = None if store is None else store.get(*spec.identity)
+        if found is None:
+            waiting.setdefault(spec.identity, []).append(number)
+        else:
+            done += 1
+            yield number, found
+    different = [numbers[0] for numbers in waiting.values()]
+    for first, result in _run(specs, different, run, store, executor, jobs, progress, done):
+        _keep(store, specs[first], result)
+        for number in waiting[specs[first].identity]:
+            done += 1
+            yield number, result
+    if progress:
+        progress(len(specs), len(specs), "")
+
+
+def _keep(store: CellStore | None, spec: CellSpec, result: Outcome) -> None:
+    """Store ``result``, unless it may be another one next time."""
+    if store is not None and (isinstance(result, Cell) or result.infeasible):
+        store.put(spec, result)
+
+
+def _run(
+    specs: Sequence[CellSpec],
+    numbers: Sequence[int],
+    run: Callable[[CellSpec], Outcome],
+    store: CellStore | None,
+    executor: Executor | None,
+    jobs: int,
+    progress: Progress | None,
+    before: int,
+) -> Iterator[tuple[int, Outcome]]:
+    if executor is None:
+        for count, number in enumerate(numbers):
+            if progress:
+                progress(before + count, len(specs), str(specs[number]))
+            yield number, run(specs[number])
+        return
+    queue = list(reversed(numbers))
+    running: dict[Future[Outcome], int] = {}
+    count = 0
+    try:
+        while queue or running:
+            while queue and len(running) < jobs * _AHEAD:
+                number = queue.pop()
+                running[executor.submit(run, specs[number])] = number
+            if progress:
+                progress(before + count, len(specs), str(specs[min(running.values())]))
+            ended, _ = wait(running, timeout=_PATIENCE, return_when=FIRST_COMPLETED)
+            if store is not None:
+                store.flush()
+            for future in sorted(ended, key=running.__getitem__):
+                count += 1
+                yield running.pop(future), future.result()
+    finally:
+        # After an interrupt: what has ended meanwhile is not lost.
+        for future, number in running.items():
+            if not future.cancel() and future.done() and future.exception() is None:
+                _keep(store, specs[number], future.result())

@@ -1,0 +1,131 @@
+"""Cells of one experiment in this process, with the plugins that it has already."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from fredfw.errors import FredfwError, InputError, SimulationError
+from fredfw.experiment.cells import CellSpec, Outcome, outcome
+from fredfw.experiment.labels import check_parts, check_priorities
+from fredfw.experiment.progress import Log, Progress
+from fredfw.experiment.results import Cell, Failure, RunResult
+from fredfw.experiment.runner import Runner
+from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
+from fredfw.experiment.unfit import error_of
+from fredfw.plugin.manager import PluginManager
+
+
+class Steps:
+    """Tells how many cells are done, and which share of the one that runs.
+
+    Args:
+        progress: Is told; ``None`` for nobody.
+        total: How many cells there are.
+        runs: How often each is run.
+    """
+
+    def __init__(self, progress: Progress | None, total: int, runs: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._runs = runs
+        self._done = 0.0
+        self._what = ""
+
+    def __call__(self, done: float, _total: int, what: str) -> None:
+        """Take note that ``done`` runs are done, and ``what`` is run."""
+        self._done, self._what = done / self._runs, what
+        if self._progress:
+            self._progress(self._done, self._total, what)
+
+    def share(self, done: float) -> None:
+        """Take note that a share of the current run is ``done``."""
+        if self._progress:
+            self._progress(self._done + done / self._runs, self._total, self._what)
+
+
+class InProcess:
+    """Runs the cells of ``experiment``, one after the other; fabrics are let go when the next one is used.
+
+    Args:
+        experiment: The matrix.
+        plugins: Configured it.
+        fidelities: How each cell, by workload and fabric, is simulated for the comparison: hooks are told of that run.
+        steps: Is told of progress.
+        log: Told of fabrics that are built and of cells that begin and end.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        plugins: PluginManager,
+        fidelities: Mapping[tuple[str, str], str],
+        steps: Steps,
+        log: Log,
+    ) -> None:
+        self._experiment = experiment
+        self._plugins = plugins
+        self._fidelities = fidelities
+        self._untold: RunResult | None = None
+        self._runner = Runner(experiment, plugins, log)
+        self._steps = steps
+        self._latest: FabricSpec | None = None
+        self._errors: dict[tuple[str, str], FredfwError] = {}
+
+    def check(self, *, strict: bool) -> None:
+        """Make sure, before anything runs, that there are the labels that the experiment names.
+
+        Args:
+            strict: Whether a cell that cannot be run is an error, and is found now.
+
+        Raises:
+            InputError: A label that no workload has; if ``strict``, a workload that does not fit a fabric.
+        """
+        experiment = self._experiment
+        named = experiment.priorities is not None or any(one.part is not None for one in experiment.savings)
+        if not strict and not named:
+            return
+        causes: dict[tuple[str, str], Collection[str]] = {}
+        for row, column in experiment.cells:
+            try:
+                if (error := error_of(row, column)) is not None:
+                    raise error
+                causes[row.name, column.name] = self._runner.check(row, column)
+            except InputError:
+                if strict:
+                    raise
+        check_parts(experiment, causes)
+        check_priorities(experiment, causes)
+
+    def run(self, spec: CellSpec) -> Outcome:
+        """Return the outcome of one cell."""
+        row, column = self._experiment.workload(spec.workload), self._experiment.fabric(spec.fabric)
+        if self._latest is not None and self._latest is not column:
+            self._runner.forget(self._latest)
+        self._latest = column
+        return outcome(row.name, column.name, lambda: self._simulate(row, column, spec.fidelity))
+
+    def _simulate(self, row: WorkloadSpec, column: FabricSpec, fidelity: str) -> Cell:
+        key = row.name, column.name
+        try:
+            result = self._runner.run(row, column, fidelity, self._steps.share)
+        except FredfwError as error:
+            self._errors[key] = error
+            raise
+        if fidelity == self._fidelities[key]:
+            self._untold = result
+        return Cell.of(result)
+
+    def tell(self) -> None:
+        """Call the hook after a run for the latest one, once what it gave is taken note of."""
+        if self._untold is not None:
+            result, self._untold = self._untold, None
+            self._plugins.hook.fredfw_after_run(result=result)
+
+    def error(self, failure: Failure) -> FredfwError:
+        """Return the error that ``failure`` tells of."""
+        known = self._errors.get((failure.workload, failure.fabric))
+        if known is not None:
+            return known
+        if not failure.infeasible:
+            return SimulationError(f"{failure.workload} on {failure.fabric}: {failure.reason}")
+        return InputError(failure.reason, file=self._experiment.file, key=failure.key, accepted=failure.accepted)

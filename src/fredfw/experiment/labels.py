@@ -1,0 +1,59 @@
+"""Checks of labels that an experiment names: workloads must have them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from fredfw.errors import InputError, nearest
+from fredfw.experiment.spec import AnyOutline
+from fredfw.terminal import quoted
+from fredfw.workloads.labels import RESERVED
+
+Causes = Mapping[tuple[str, str], Collection[str]]
+"""What the breakdown of a cell has, by workload and fabric; cells that cannot be run are not in it."""
+
+
+def check_parts(outline: AnyOutline, causes: Causes) -> None:
+    """Make sure that cells have the part of their time that a saving compares.
+
+    Raises:
+        InputError: One has not.
+    """
+    for index, saving in enumerate(outline.savings):
+        if saving.part is None:
+            continue
+        for pair in outline.pairs(saving):
+            for fabric in (pair.of, pair.over):
+                known = causes.get((pair.workload, fabric))
+                if known is not None and saving.part not in known:
+                    raise InputError(
+                        f"{pair.workload!r} on {fabric!r} has no part {saving.part!r}",
+                        file=outline.file,
+                        key=f"savings[{index}].part",
+                        accepted=", ".join(map(quoted, known)),
+                    )
+
+
+def check_priorities(outline: AnyOutline, causes: Causes) -> None:
+    """Make sure that some cell has each label of ``priorities``, where all cells are known.
+
+    Raises:
+        InputError: None has.
+    """
+    if not outline.complete or outline.priorities is None or len(causes) < len(outline.cells):
+        return
+    found = dict.fromkeys(cause for cell in outline.cells for cause in causes[cell[0].name, cell[1].name])
+    check_labels(outline.priorities, found, "no workload has the label", file=outline.file)
+
+
+def check_labels(labels: Sequence[str], causes: Iterable[str], missing: str, *, file: str | None = None) -> None:
+    """Raise ``InputError``, which begins with what is ``missing``, for one of ``labels`` that is not in ``causes``."""
+    known = [cause for cause in causes if cause not in RESERVED]
+    for index, label in enumerate(labels):
+        if label not in known:
+            raise InputError(
+                f"{missing} {label!r}{nearest(str(label), known)}",
+                file=file,
+                key=f"priorities[{index}]",
+                accepted=", ".join(map(quoted, known)) or "an empty list",
+            )

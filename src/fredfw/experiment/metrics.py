@@ -1,0 +1,130 @@
+"""By what cells are ranked: what an architect wants less of, or more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol, TypeVar
+
+from attrs import frozen
+
+from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.experiment.results import Throughput
+
+
+class Measured(Protocol):
+    """What has metrics: a ``Cell``, or a ``Row`` of a comparison."""
+
+    @property
+    def seconds(self) -> float:
+        """Iteration time."""
+
+    @property
+    def throughput(self) -> Throughput:
+        """How much is trained in that time."""
+
+    @property
+    def energy(self) -> float:
+        """Joules spent on links."""
+
+    @property
+    def memory(self) -> Mapping[str, float]:
+        """Bytes that an NPU needs, by what they hold."""
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars of the network, if they are known."""
+
+
+@frozen
+class Metric:
+    """One number of a cell by which cells are ranked.
+
+    Args:
+        name: For options, files and headers.
+        unit: Of the number; empty for a share.
+        least: Whether less of it is better.
+        of: Returns the number, or ``None`` where it is not known.
+    """
+
+    name: str
+    unit: str
+    least: bool
+    of: Callable[[Measured], float | None]
+
+    def score(self, cell: Measured) -> float | None:
+        """Return the number such that less is better."""
+        value = self.of(cell)
+        return value if value is None or self.least else -value
+
+
+def _time_cost(cell: Measured) -> float | None:
+    return None if cell.cost is None else cell.seconds * cell.cost
+
+
+def _memory(cell: Measured) -> float | None:
+    return sum(cell.memory.values()) if cell.memory else None
+
+
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        one.name: one
+        for one in (
+            Metric("time", "s", True, lambda cell: cell.seconds),
+            Metric("samples/s", "samples/s", False, lambda cell: cell.throughput.samples_per_second),
+            Metric("tokens/s", "tokens/s", False, lambda cell: cell.throughput.tokens_per_second),
+            Metric("mfu", "", False, lambda cell: cell.throughput.mfu),
+            Metric("npu-seconds", "s", True, lambda cell: cell.throughput.npu_time),
+            Metric("energy", "J", True, lambda cell: cell.energy),
+            Metric("cost", "$", True, lambda cell: cell.cost),
+            Metric("time-cost", "$ s", True, _time_cost),
+            Metric("memory", "B", True, _memory),
+        )
+    }
+)
+"""By name. ``time-cost`` is the product of the two; ``memory`` is what one NPU needs."""
+
+_T = TypeVar("_T", bound=Measured)
+
+
+def metric(name: str, key: str) -> Metric:
+    """Return the metric called ``name``; raises ``UnknownNameError`` with ``key`` and the nearest."""
+    if name not in METRICS:
+        raise UnknownNameError(f"no metric {name!r}{nearest(name, METRICS)}", key=key, accepted=", ".join(METRICS))
+    return METRICS[name]
+
+
+def scores(cells: Iterable[_T], chosen: Sequence[Metric], key: str) -> list[tuple[float, ...]]:
+    """Return the scores of each of ``cells`` in the ``chosen`` metrics; less is better.
+
+    Raises:
+        InputError: A cell lacks one; names ``key``.
+    """
+    found = []
+    for cell in cells:
+        values = [one.score(cell) for one in chosen]
+        for one, value in zip(chosen, values, strict=True):
+            if value is None:
+                known = [name for name, other in METRICS.items() if other.of(cell) is not None]
+                raise InputError(f"{one.name} is not known of every cell", key=key, accepted=", ".join(known))
+        found.append(tuple(value for value in values if value is not None))
+    return found
+
+
+def pareto(points: Sequence[tuple[float, ...]]) -> list[int]:
+    """Return the numbers of the points that no other one beats: at most as much of everything, and less of something.
+
+    Args:
+        points: Scores, of which less is better; see ``scores``.
+    """
+    order = sorted(range(len(points)), key=lambda number: points[number])
+    front: list[int] = []
+    for number in order:
+        # Sorted: only a point before this one can beat it, and if one that was beaten does, so does its own better.
+        if not any(_beats(points[other], points[number]) for other in front):
+            front.append(number)
+    return sorted(front)
+
+
+def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(mine <= theirs for mine, theirs in zip(one, other, strict=True))

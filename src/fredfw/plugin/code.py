@@ -1,0 +1,37 @@
+"""What the code of a plugin is, whatever its version says: one that is edited in place keeps its version."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from functools import cache
+from pathlib import Path
+
+_COMPILED = "__pycache__"
+
+
+def code_digest(module: str) -> str | None:
+    """Return the SHA-256 of all files of the top-level package that ``module`` is part of, or of its only file.
+
+    It is read once in a process: what is imported does not change any more. ``None``: there is no file, as of what was
+    typed in.
+    """
+    return _digest(module.partition(".")[0])
+
+
+@cache
+def _digest(name: str) -> str | None:
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return None
+    path = Path(file)
+    if not hasattr(module, "__path__"):
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    folder = path.parent
+    found = hashlib.sha256()
+    for one in sorted(folder.rglob("*")):
+        if one.is_file() and _COMPILED not in one.parts:
+            found.update(f"{one.relative_to(folder).as_posix()}\0".encode())
+            found.update(hashlib.sha256(one.read_bytes()).digest())
+    return found.hexdigest()
