@@ -1,4 +1,4 @@
-"""Reads what ``fredfw run --json`` stored of a cell, and makes sure that it is whole and possible."""
+"""Reads what was stored of a cell, and makes sure that it is whole and possible."""
 
 from __future__ import annotations
 
@@ -66,11 +66,7 @@ def read_cell(path: str) -> Cell:
         raise InputError(message, file=path, key=DIGEST, accepted=f"{FORM} today; run the cell again")
     names = [one.name for one in attrs.fields(Cell)]
     try:
-        cell = configure.build(Cell, {name: content[name] for name in names if name in content})
-        counters = configure.build(Statistics, cell.statistics, key_prefix="statistics")
-        cell = evolve(cell, statistics=counters.as_dict())
-        _check_amounts(cell)
-        _check_provenance(cell.provenance)
+        cell = cell_of({name: content[name] for name in names if name in content})
         if content[DIGEST] != digest(content):
             message = "is damaged: its content does not match its digest"
             raise InputError(message, key=DIGEST, accepted=f"{FORM}, unchanged")
@@ -79,11 +75,28 @@ def read_cell(path: str) -> Cell:
     return cell
 
 
+def cell_of(content: Mapping[str, Any]) -> Cell:
+    """Return the cell whose fields ``content`` holds.
+
+    Raises:
+        InputError: A field is missing, unknown or of another type, or holds what no run can give.
+    """
+    cell = configure.build(Cell, content)
+    counters = configure.build(Statistics, cell.statistics, key_prefix="statistics")
+    cell = evolve(cell, statistics=counters.as_dict())
+    _check_amounts(cell)
+    _check_provenance(cell.provenance)
+    return cell
+
+
 def _check_amounts(cell: Cell) -> None:
     """Make sure that a run can have given the numbers of ``cell``."""
     amounts = {name: getattr(cell, name) for name in ("seconds", "energy", "injection_bandwidth")}
     amounts |= {f"breakdown.{cause}": seconds for cause, seconds in cell.breakdown.items()}
     amounts |= {f"statistics.{name}": count for name, count in cell.statistics.items()}
+    amounts |= {f"memory.{name}": size for name, size in cell.memory.items()}
+    if cell.cost is not None:
+        amounts["cost"] = cell.cost
     for key, value in amounts.items():
         if value < 0:
             raise InputError(f"{value!r} is below 0", key=key, accepted="0 or more")

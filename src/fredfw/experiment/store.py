@@ -1,0 +1,295 @@
+"""Outcomes of cells on disk: found again by what decides them, in one file that several processes may use."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock, Timer
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from attrs import asdict
+
+from fredfw.errors import InputError
+from fredfw.experiment.document import parse
+from fredfw.experiment.results import Cell, Failure
+from fredfw.experiment.stored import cell_of
+from fredfw.paths import resolved
+from fredfw.plugin import configure
+
+_ACCEPTED = "a store that fredfw wrote, or a path where nothing is yet"
+_WRITABLE = "a file that can be written, in a folder that can be"
+# "fred" in ASCII: how SQLite's header says which program a file belongs to.
+_APPLICATION = 0x66726564
+_FORMAT = 1
+_SCHEMA = (
+    "CREATE TABLE outcomes (key TEXT NOT NULL, environment TEXT NOT NULL, digest TEXT NOT NULL, value BLOB NOT NULL,"
+    " PRIMARY KEY (key, environment))"
+)
+# An update leaves the index alone, which a damaged row may no longer agree with.
+_PUT = (
+    "INSERT INTO outcomes VALUES (?, ?, ?, ?) ON CONFLICT (key, environment)"
+    " DO UPDATE SET digest = excluded.digest, value = excluded.value"
+)
+_GET = "SELECT digest, value FROM outcomes WHERE key = ? AND environment = ?"
+_FIND = "SELECT environment, digest, value FROM outcomes WHERE key = ? ORDER BY environment"
+# Bytes of the least page of SQLite, and so of the least database.
+_LEAST = 512
+# Seconds: how long what was put may wait for more, and how long another process may hold the file.
+_DELAY = 0.5
+_PATIENCE = 10.0
+
+
+class _Identified(Protocol):
+    """What an outcome is stored under; a ``CellSpec`` is that."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def environment(self) -> str: ...
+
+
+class Store:
+    """Outcomes by what decides them; use it in a ``with`` block, which closes it.
+
+    What is put is written together with what follows within half a second, by a thread of its own: it is durable a
+    second later, whatever runs meanwhile, and after ``close``. The file is an SQLite database with a rollback journal:
+    it is whole whenever a process is killed, and several processes may use it at the same time, also on a network
+    drive whose locks work.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        """Use the open database ``connection``; ``open`` is how a store begins."""
+        self.path = path
+        self._connection = connection
+        self._database = Lock()  # held while the connection is used
+        self._waiting: dict[tuple[str, str], tuple[str, bytes]] = {}
+        self._lock = Lock()  # held while what waits is changed; never for long
+        self._timer: Timer | None = None
+        self._failure: InputError | None = None
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Return the store at ``path``, which begins empty where there is nothing yet.
+
+        Raises:
+            InputError: There is something else, a store of another version, or a file that is damaged; or it cannot be
+                written. What is there stays as it is.
+        """
+        location = resolved(path, _ACCEPTED)
+        if not location.parent.is_dir():
+            raise InputError(f"there is no folder {location.parent}", file=str(path), accepted="a folder that exists")
+        if location.exists() and not location.is_file():
+            raise InputError("is not a file", file=str(path), accepted=_ACCEPTED)
+        if location.is_file() and 0 < location.stat().st_size < _LEAST:  # SQLite takes one byte for an empty database
+            raise InputError("is not a store", file=str(path), accepted=_ACCEPTED)
+        if not os.access(location.parent, os.W_OK):  # where SQLite keeps its journal
+            raise InputError("is in a folder that cannot be written", file=str(path), accepted=_WRITABLE)
+        try:
+            connection = sqlite3.connect(location, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise _refusal(error, path) from None
+        try:
+            connection.text_factory = bytes  # of a damaged row, anything may come
+            _begin(connection)
+        except sqlite3.Error as error:
+            connection.close()
+            raise _refusal(error, path) from None
+        except InputError as error:
+            connection.close()
+            raise error.at(file=str(path)) from None
+        return cls(Path(path), connection)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except InputError:
+            if error is None:  # what ended the block matters more
+                raise
+
+    def get(self, key: str, environment: str) -> Cell | Failure | None:
+        """Return what is stored of a cell; ``None`` where there is nothing, or what is there is damaged.
+
+        Raises:
+            InputError: The file cannot be read any more.
+        """
+        with self._lock:
+            waiting = self._waiting.get((key, environment))
+        if waiting is not None:
+            return _read(key, environment, *waiting)
+        with self._database:
+            try:
+                row = self._connection.execute(_GET, (key, environment)).fetchone()
+            except sqlite3.Error as error:
+                raise _refusal(error, self.path) from None
+        return None if row is None else _read(key, environment, *row)
+
+    def find(self, key: str) -> list[tuple[str, Cell | Failure]]:
+        """Return what is stored of a cell in every environment, as (environment, outcome), ordered by environment.
+
+        Raises:
+            InputError: The file cannot be read or written any more.
+        """
+        self.flush()
+        with self._database:
+            try:
+                rows = self._connection.execute(_FIND, (key,)).fetchall()
+            except sqlite3.Error as error:
+                raise _refusal(error, self.path) from None
+        found = []
+        for environment, digest, value in rows:
+            name = bytes(environment).decode(errors="replace")
+            outcome = _read(key, name, digest, value)
+            if outcome is not None:
+                found.append((name, outcome))
+        return found
+
+    def put(self, spec: _Identified, outcome: Cell | Failure) -> None:
+        """Keep ``outcome`` of ``spec``, in the place of what is there; durable within a second.
+
+        Raises:
+            InputError: What was put before could not be written.
+            ValueError: A number of ``outcome`` is not finite.
+        """
+        value = _written(outcome)
+        with self._lock:
+            self._waiting[spec.key, spec.environment] = _digest(spec.key, spec.environment, value), value
+            if self._timer is None:
+                # The interpreter waits for it at its end, so that nothing is lost where nobody closes the store.
+                self._timer = Timer(_DELAY, self._flush_later)
+                self._timer.start()
+            failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def flush(self) -> None:
+        """Make durable what was put.
+
+        Raises:
+            InputError: It cannot be written: the disk is full, another process holds the file for long, or the file
+                is damaged. What was put stays for the next attempt.
+        """
+        with self._database:
+            with self._lock:
+                if self._timer is not None:
+                    self._timer.cancel()
+                    self._timer = None
+                batch = dict(self._waiting)
+                self._failure = None
+            if not batch:
+                return
+            try:
+                self._write(batch)
+            except sqlite3.Error as error:
+                raise _refusal(error, self.path) from None
+            with self._lock:
+                for identity, entry in batch.items():
+                    if self._waiting.get(identity) is entry:
+                        del self._waiting[identity]
+
+    def close(self) -> None:
+        """Make durable what was put, and let the file go; raises as ``flush`` does."""
+        try:
+            self.flush()
+        finally:
+            with self._database:
+                self._connection.close()
+
+    def _write(self, batch: Mapping[tuple[str, str], tuple[str, bytes]]) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany(_PUT, [(*identity, *entry) for identity, entry in batch.items()])
+            self._connection.execute("COMMIT")
+        except BaseException:  # also an interrupt
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def _flush_later(self) -> None:
+        try:
+            self.flush()
+        except InputError as error:
+            with self._lock:
+                self._failure = error
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """Make sure that a store is open that can be written; make one where there is nothing."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.execute("BEGIN IMMEDIATE")  # which another process that makes the same store waits for
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        schema = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master") if sql is not None]
+        if not (application or version or schema):
+            connection.execute(_SCHEMA)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        elif application != _APPLICATION:
+            raise InputError("is a database of another program", accepted=_ACCEPTED)
+        elif version != _FORMAT:
+            raise InputError(f"is a store of version {version}", accepted=f"a store of version {_FORMAT}")
+        elif schema != [_SCHEMA.encode()]:
+            raise InputError("is a store with other tables", accepted=_ACCEPTED)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _written(outcome: Cell | Failure) -> bytes:
+    kind = "cell" if isinstance(outcome, Cell) else "failure"
+    return json.dumps({kind: asdict(outcome)}, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _digest(key: str, environment: str, value: bytes) -> str:
+    """Return the SHA-256 of an entry, by which damage is found."""
+    return hashlib.sha256(b"\0".join((key.encode(), environment.encode(), value))).hexdigest()
+
+
+def _read(key: str, environment: str, digest: Any, value: Any) -> Cell | Failure | None:
+    """Return the outcome that ``value`` holds; ``None`` where it is damaged or no outcome."""
+    if isinstance(digest, bytes):
+        digest = digest.decode(errors="replace")
+    if not isinstance(value, bytes) or digest != _digest(key, environment, value):
+        return None
+    try:
+        match parse(value.decode()):
+            case {"cell": dict(content)}:
+                return cell_of(content)
+            case {"failure": dict(content)}:
+                return configure.build(Failure, content)
+    except (ValueError, RecursionError):  # also InputError
+        return None
+    return None
+
+
+def _refusal(error: sqlite3.Error, path: str | Path) -> InputError:
+    """Return what ``error`` means to the owner of the store at ``path``."""
+    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+        case sqlite3.SQLITE_NOTADB:
+            message, accepted = "is not a store", _ACCEPTED
+        case sqlite3.SQLITE_CORRUPT:
+            message = f"is damaged: {error}"
+            accepted = "a whole store; move this one away, and its cells run again"
+        case sqlite3.SQLITE_FULL:
+            message, accepted = "cannot be written: the disk is full", "a disk with space"
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            message = f"cannot be written: another process has held it for {_PATIENCE:g} s"
+            accepted = "to begin again when that has ended"
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            message, accepted = f"cannot be written: {error}", _WRITABLE
+        case _:
+            message, accepted = f"cannot be used: {error}", _ACCEPTED
+    return InputError(message, file=str(path), accepted=accepted)

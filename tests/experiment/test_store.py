@@ -1,0 +1,404 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import asdict, evolve, frozen
+
+from fredfw import Framework
+from fredfw.errors import InputError
+from fredfw.experiment import store as module
+from fredfw.experiment.results import Cell, Failure
+from fredfw.experiment.store import Store
+
+
+@frozen
+class Spec:
+    key: str
+    environment: str = "here"
+
+
+FAILURE = Failure("net", "mesh", "it needs 3 GB", infeasible=True, key="workloads.net.mp", accepted="4 or more")
+
+
+@pytest.fixture(scope="module")
+def cell() -> Cell:
+    fabric: dict[str, Any] = {"topology": {"name": "mesh2d", "rows": 2, "columns": 2}}
+    model: dict[str, Any] = {"layers": 2, "hidden": 64, "heads": 4, "sequence": 8, "vocabulary": 10, "mp": 2, "pp": 2}
+    workload = {"workload": {"name": "transformer", **model}}
+    framework = Framework()
+    experiment = framework.load_experiment({"fabrics": {"mesh": fabric}, "workloads": {"net": workload}})
+    return Cell.of(framework.run(experiment))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "cells") as opened:
+        yield opened
+
+
+def rows(path: Path) -> list[Any]:
+    """What another process sees of the file."""
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute("SELECT key, environment, value FROM outcomes ORDER BY key").fetchall()
+    finally:
+        connection.close()
+
+
+def change(path: Path, sql: str) -> None:
+    connection = sqlite3.connect(path)
+    try:
+        connection.execute(sql)
+        connection.commit()
+    finally:
+        connection.close()
+
+
+def test_a_cell_comes_back_to_the_last_digit(cell: Cell, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "cells") as store:
+        assert store.get("a", "here") is None
+        store.put(Spec("a"), cell)
+        waiting = store.get("a", "here")
+    with Store.open(tmp_path / "cells") as store:
+        stored = store.get("a", "here")
+    for found in (waiting, stored):
+        assert isinstance(found, Cell)
+        assert json.dumps(asdict(found)) == json.dumps(asdict(cell))
+
+
+def test_a_failure_comes_back(store: Store) -> None:
+    store.put(Spec("a"), FAILURE)
+    store.flush()
+    found = store.get("a", "here")
+    assert isinstance(found, Failure)
+    assert asdict(found) == asdict(FAILURE)
+
+
+def test_key_and_environment_both_decide(store: Store) -> None:
+    for key, environment in (("a", "y"), ("a", "x"), ("b", "x")):
+        store.put(Spec(key, environment), evolve(FAILURE, reason=key + environment))
+    assert store.get("b", "y") is None
+    assert [(name, getattr(one, "reason", None)) for name, one in store.find("a")] == [("x", "ax"), ("y", "ay")]
+    assert store.find("c") == []
+
+
+def test_what_is_put_later_counts(store: Store) -> None:
+    for reason in ("first", "second"):
+        store.put(Spec("a"), evolve(FAILURE, reason=reason))
+        store.flush()
+    assert [getattr(one, "reason", None) for _, one in store.find("a")] == ["second"]
+
+
+def test_writes_are_batched_and_durable_while_others_compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[int] = []
+    write = Store._write
+
+    def counted(self: Store, batch: Any) -> None:
+        batches.append(len(batch))
+        write(self, batch)
+
+    monkeypatch.setattr(Store, "_write", counted)
+    with Store.open(tmp_path / "cells") as store:
+        for key in range(100):
+            store.put(Spec(str(key)), FAILURE)
+        begun = time.monotonic()
+        while not rows(tmp_path / "cells"):  # as a long cell that runs now
+            assert time.monotonic() - begun < 30
+            time.sleep(0.02)
+        assert len(rows(tmp_path / "cells")) == 100
+        store.put(Spec("last"), FAILURE)
+    assert batches == [100, 1]
+    assert len(rows(tmp_path / "cells")) == 101
+    assert module._DELAY <= 0.5
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "SET value = substr(value, 1, length(value) - 1)",
+        "SET value = ''",
+        "SET value = 7",
+        "SET value = CAST(replace(CAST(value AS TEXT), 'net', 'nut') AS BLOB)",
+        "SET digest = 'x'",
+        "SET digest = CAST(x'ff' AS TEXT)",
+        "SET environment = 'there'",
+    ],
+)
+def test_a_damaged_entry_counts_as_missing_and_is_replaced(damage: str, cell: Cell, tmp_path: Path) -> None:
+    path = tmp_path / "cells"
+    with Store.open(path) as store:
+        store.put(Spec("a"), cell)
+        store.put(Spec("b"), FAILURE)
+    change(path, f"UPDATE outcomes {damage} WHERE key = 'a'")
+    with Store.open(path) as store:
+        assert store.get("a", "here") is None
+        assert store.get("a", "there") is None
+        assert store.find("a") == []
+        assert store.get("b", "here") is not None
+        store.put(Spec("a"), cell)
+    with Store.open(path) as store:
+        assert store.get("a", "here") is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        ("cell", {"seconds": -1.0}),
+        ("cell", {"breakdown": {"compute": 1e9}}),
+        ("cell", {"placement": []}),
+        ("cell", {"placement": [0, 0]}),
+        ("cell", {"statistics": {"?": 1}}),
+        ("cell", {"memory": {"weights": -1.0}}),
+        ("cell", {"cost": -1.0}),
+        ("cell", {"provenance": {}}),
+        ("cell", {"seconds": "long"}),
+        ("cell", {"unknown": 1}),
+        ("failure", {"reason": 7}),
+        ("failure", {"infeasible": None}),
+        ("nothing", {}),
+    ],
+)
+def test_an_entry_that_no_run_can_give_counts_as_missing(
+    kind: str, wrong: dict[str, Any], cell: Cell, tmp_path: Path
+) -> None:
+    content = asdict(FAILURE if kind == "failure" else cell) | wrong
+    value = json.dumps({kind: content}).encode()
+    with Store.open(tmp_path / "cells") as store:
+        store._write({("a", "here"): (module._digest("a", "here", value), value)})
+        assert store.get("a", "here") is None
+        assert store.find("a") == []
+
+
+def refused(path: Path) -> InputError:
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(InputError) as caught:
+        Store.open(path)
+    assert (path.read_bytes() if path.is_file() else None) == before
+    assert caught.value.file == str(path)
+    assert caught.value.accepted
+    return caught.value
+
+
+@pytest.mark.parametrize("content", [b"x", b"title = 'an experiment'\n" * 300, b"SQLite format 3\0" + bytes(5000)])
+def test_a_file_that_is_something_else_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "cells"
+    path.write_bytes(content)
+    assert refused(path).message.startswith(("is not a store", "is damaged"))
+
+
+def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
+    change(tmp_path / "other", "CREATE TABLE mine (x)")
+    assert refused(tmp_path / "other").message == "is a database of another program"
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("PRAGMA user_version = 2", "is a store of version 2"),
+        ("CREATE TRIGGER t AFTER INSERT ON outcomes BEGIN DELETE FROM outcomes; END", "is a store with other tables"),
+        ("DROP TABLE outcomes", "is a store with other tables"),
+    ],
+)
+def test_a_store_of_another_form_is_refused(sql: str, message: str, tmp_path: Path) -> None:
+    Store.open(tmp_path / "cells").close()
+    change(tmp_path / "cells", sql)
+    assert refused(tmp_path / "cells").message == message
+
+
+def test_what_cannot_be_a_file_is_refused(tmp_path: Path) -> None:
+    assert refused(tmp_path).message == "is not a file"
+    assert "no folder" in refused(tmp_path / "none" / "cells").message
+    with pytest.raises(InputError, match="cannot be a path"):
+        Store.open("a\0b")
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no folder here that nobody can write")
+def test_a_folder_that_cannot_be_written_is_refused() -> None:
+    assert "cannot be written" in refused(Path("/proc/self/cells")).message
+
+
+def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    (tmp_path / "cells").touch()
+    with Store.open(tmp_path / "cells") as store:
+        store.put(Spec("a"), FAILURE)
+    assert len(rows(tmp_path / "cells")) == 1
+
+
+def test_a_full_disk_is_said_once_and_loses_nothing_that_was_written(cell: Cell, tmp_path: Path) -> None:
+    path = tmp_path / "cells"
+    store = Store.open(path)
+    store.put(Spec("a"), cell)
+    store.flush()
+    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")  # as if nothing more fitted
+    for key in range(20):
+        store.put(Spec(str(key)), cell)
+    with pytest.raises(InputError, match="the disk is full"):
+        store.flush()
+    store._connection.execute(f"PRAGMA max_page_count = {1000 * pages}")  # somebody made place
+    store.close()
+    assert len(rows(path)) == 21
+
+
+def test_a_full_disk_found_in_the_background_is_said_at_the_next_put(cell: Cell, tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "cells")
+    store._connection.execute("PRAGMA max_page_count = 3")
+    store.put(Spec("a"), cell)
+    store.put(Spec("b"), cell)
+    assert store._timer is not None
+    store._timer.join()
+    with pytest.raises(InputError, match=r"cells: cannot be written: the disk is full \(accepted: .*\)"):
+        store.put(Spec("c"), cell)
+    with pytest.raises(InputError, match="the disk is full"):
+        store.close()
+    assert rows(tmp_path / "cells") == []
+
+
+def test_what_ends_the_block_matters_more_than_a_full_disk(cell: Cell, tmp_path: Path) -> None:
+    def interrupted() -> None:
+        with Store.open(tmp_path / "cells") as store:
+            store._connection.execute("PRAGMA max_page_count = 3")
+            store.put(Spec("a"), cell)
+            store.put(Spec("b"), cell)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+
+def test_a_store_that_another_process_holds_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PATIENCE", 0.05)
+    path = tmp_path / "cells"
+    store = Store.open(path)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    store.put(Spec("a"), FAILURE)
+    with pytest.raises(InputError, match="another process"):
+        store.flush()
+    with pytest.raises(InputError, match="another process"):
+        Store.open(path)
+    other.execute("ROLLBACK")
+    other.close()
+    store.close()
+    assert len(rows(path)) == 1
+
+
+def test_an_interrupt_while_it_writes_loses_nothing(tmp_path: Path) -> None:
+    class Interrupting(dict[Any, Any]):
+        def items(self) -> Any:
+            yield ("x", "y"), ("z", b"")
+            raise KeyboardInterrupt
+
+    with Store.open(tmp_path / "cells") as store:
+        with pytest.raises(KeyboardInterrupt):
+            store._write(Interrupting())
+        store.put(Spec("a"), FAILURE)
+    assert len(rows(tmp_path / "cells")) == 1
+
+
+# Processes that write to one store, made by one that has imported what they need: its arguments are what each of them
+# writes, as NAME:COUNT:SECONDS, and it is killed after these seconds. The first one ends without closing the store.
+WRITERS = """
+import os, signal, sys, time
+from fredfw.experiment.store import Store
+from fredfw.experiment.results import Failure
+
+class Spec:
+    def __init__(self, key): self.key, self.environment = key, "here"
+
+def write(name, count):
+    with Store.open("cells") as store:
+        for number in range(count):
+            store.put(Spec(f"{name}{number}"), Failure("w", "f", f"{name}{number}" * 100, infeasible=True))
+            store.flush()
+            os.write(1, f"{name}{number}\\n".encode())
+
+children = []
+for name, count, seconds in (one.split(":") for one in sys.argv[1:]):
+    child = os.fork()
+    if not child:
+        write(name, int(count))
+        os._exit(0)
+    if float(seconds):
+        time.sleep(float(seconds))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    else:
+        children.append(child)
+failed = any([os.waitpid(child, 0)[1] for child in children])
+Store.open("cells").put(Spec("unclosed"), Failure("w", "f", "unclosed" * 100, infeasible=True))
+sys.exit(failed)
+"""
+
+
+def written(folder: Path, *writers: str) -> list[str]:
+    """Return the keys that must be durable, as the writers said."""
+    command = [sys.executable, "-c", WRITERS, *writers]
+    done = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
+    return [*done.stdout.split(), "unclosed"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_two_processes_share_it(tmp_path: Path) -> None:
+    durable = written(tmp_path, "a:40:0", "b:40:0")
+    assert len(durable) == 81
+    assert [key for key, _, _ in rows(tmp_path / "cells")] == sorted(durable)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_store_whose_process_is_killed_opens_with_all_that_was_durable(tmp_path: Path) -> None:
+    dice = random.Random(18)
+    durable = written(tmp_path, *(f"{attempt}-:100000:{dice.uniform(0.05, 0.25)}" for attempt in range(8)))
+    assert len(durable) > 5
+    with Store.open(tmp_path / "cells") as store:
+        for key in durable:
+            found = store.get(key, "here")
+            assert isinstance(found, Failure)
+            assert found.reason == key * 100
+
+
+def test_no_damage_of_the_file_gives_another_result(cell: Cell, tmp_path: Path) -> None:
+    path = tmp_path / "cells"
+    with Store.open(path) as store:
+        for key in "abcdef":
+            store.put(Spec(key), evolve(FAILURE, reason=key * 300))
+        store.put(Spec("cell"), cell)
+    whole = path.read_bytes()
+    dice = random.Random(18)
+    seen = {"missing": 0, "whole": 0}
+    refusals: list[InputError] = []
+    for _ in range(150):
+        data = bytearray(whole)
+        match dice.randrange(3):
+            case 0:
+                data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+            case 1:
+                place = dice.randrange(len(data))
+                data[place : place + 40] = dice.randbytes(40)
+            case _:
+                del data[dice.randrange(1, len(data)) :]
+        path.write_bytes(data)
+        Path(f"{path}-journal").unlink(missing_ok=True)
+        try:
+            with Store.open(path) as store:
+                for key in "abcdef":
+                    found = store.get(key, "here")
+                    seen["missing" if found is None else "whole"] += 1
+                    assert found is None or getattr(found, "reason", None) == key * 300
+                    store.put(Spec(key), evolve(FAILURE, reason=key * 300))
+                store.get("cell", "here")
+                store.find("a")
+        except InputError as error:
+            refusals.append(error)
+    assert min(len(refusals), *seen.values()) > 10
+    assert all(error.file == str(path) and error.accepted for error in refusals)
