@@ -1,6 +1,6 @@
 """Merge cells that ran in environments of their own, and make sure that ``fredfw compare`` says the same.
 
-Run by the tox environment ``merge``: ``python tests/merge_cells.py EXPERIMENT CELLS``, the last a folder of JSON files.
+Run by the tox environment ``merge``: ``python tests/merge_cells.py EXPERIMENT STORE``.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ import sys
 from pathlib import Path
 
 
-def main(experiment: str, cells: Path) -> None:
-    merged, direct = cells.with_name("merged"), cells.with_name("direct")
-    for folder in (merged, direct):
+def main(experiment: str, store: Path) -> None:
+    merged, direct = store.with_name("merged"), store.with_name("direct")
+    for command, inputs, folder in (("merge", [str(store)], merged), ("compare", ["--no-store"], direct)):
         folder.mkdir(exist_ok=True)
-    stored = sorted(str(path) for path in cells.glob("*.json"))
-    for command, inputs, folder in (("merge", stored, merged), ("compare", [], direct)):
         outputs = ["--json", str(folder / "comparison.json"), "--plot", str(folder / "comparison.png")]
         subprocess.run(["fredfw", command, experiment, *inputs, *outputs], check=True)
     if (merged / "comparison.json").read_bytes() != (direct / "comparison.json").read_bytes():
         raise SystemExit(f"the merged cells differ from what fredfw compare says: see {merged} and {direct}")
-    print(f"{len(stored)} cells, the same to the last digit; {merged / 'comparison.json'}")
+    print(f"the cells of {store}, the same to the last digit; {merged / 'comparison.json'}")
 
 
 if __name__ == "__main__":

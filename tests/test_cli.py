@@ -173,13 +173,18 @@ def succeeds(*arguments: str) -> str:
     return result.stdout
 
 
+def results() -> list[str]:
+    """What is in the folder, but stores of cells."""
+    return sorted(name for name in os.listdir() if not name.endswith(".cells"))
+
+
 def is_refused(*arguments: str) -> str:
     """Check that it ends with code 2, nothing on standard output and one line on standard error; return that line."""
-    before = sorted(os.listdir())
+    before = results()
     result = fredfw(*arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert sorted(os.listdir()) == before
+    assert results() == before
     (line,) = result.stderr.splitlines()
     assert line.startswith("fredfw: error: ")
     assert "(accepted: " in line
@@ -221,7 +226,7 @@ def test_compare_writes_files(experiment: str) -> None:
     assert [row["speedup"] for row in rows] == pytest.approx([1, 4 / 3])
     assert [row["fabric"] for row in csv.DictReader(Path("out.csv").read_text().splitlines())] == ["slow", "fast"]
     assert Path("out.png").read_bytes().startswith(b"\x89PNG")
-    assert sorted(os.listdir()) == ["out.csv", "out.json", "out.png", "two.toml"]
+    assert sorted(os.listdir()) == ["out.csv", "out.json", "out.png", "two.cells", "two.toml"]
 
 
 def test_a_dash_is_standard_output_in_place_of_the_table(experiment: str) -> None:
@@ -303,20 +308,20 @@ def test_cells_are_listed_for_scripts(sweep: str, monkeypatch: pytest.MonkeyPatc
 def test_cells_run_on_their_own_are_merged(sweep: str, monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = ("--json", "{}.json", "--csv", "{}.csv", "--plot", "{}.svg", "--map", "{}.pdf")
     printed = succeeds("compare", sweep, *(one.format("compared") for one in outputs))
-    paths: list[str] = []
-    for line in succeeds("cells", sweep).splitlines():
+    for number, line in enumerate(succeeds("cells", sweep).splitlines()):
         workload, fabric = line.split("\t")
-        paths.append(f"{len(paths)}.cell")
-        succeeds("run", sweep, "--workload", workload, "--fabric", fabric, "--json", paths[-1])
+        succeeds("run", sweep, "--workload", workload, "--fabric", fabric, "--store", "all")
+        if number:
+            succeeds("run", sweep, "--workload", workload, "--fabric", fabric, "--store", "rest")
     monkeypatch.setenv("FREDFW_DISABLE_PLUGINS", "tiny")
-    assert succeeds("merge", sweep, *paths, *(one.format("merged") for one in outputs)) == printed
+    listed = [line.split("\t")[2] for line in succeeds("cells", sweep, "--store", "rest").splitlines()]
+    assert listed == ["missing", *["done"] * 5]
+    assert succeeds("merge", sweep, "all", *(one.format("merged") for one in outputs)) == printed
     for ending in ("json", "csv", "svg", "pdf"):
         assert Path(f"merged.{ending}").read_bytes() == Path(f"compared.{ending}").read_bytes()
-    assert is_refused("merge", sweep, *paths[1:], "--json", "out.json").startswith(
-        "sweep.toml: there is no result for 1"
-    )
-    line = is_refused("merge", sweep, *paths, "--json", paths[0])
-    assert line.startswith(f"--json: '{paths[0]}' is also the input")
+    line = is_refused("merge", sweep, "rest", "--json", "out.json")
+    assert line.startswith("sweep.toml: there is no result for 1")
+    assert is_refused("merge", sweep, "all", "--json", "all").startswith("--json: 'all' is also the input")
 
 
 def test_a_map_that_cannot_be_drawn_is_refused_before_anything_runs(sweep: str) -> None:
@@ -363,16 +368,16 @@ def test_values_of_the_experiment_are_replaced(experiment: str) -> None:
     assert any(line[:3] == ["slow", "1.250", "1.000"] for line in table)
     assert any(line[:3] == ["fast", "1.500", "0.833"] for line in table)
     scaled = ("--set", "workloads.net.compute_scale=2", "--set", "npu.peak=1978.8 TFLOP/s")
-    succeeds("run", experiment, "--fabric", "slow", *rate, *scaled, "--json", "slow.json.gz")
+    keep = ("--store", "cells")
+    succeeds("run", experiment, "--fabric", "slow", *rate, *scaled, "--json", "slow.json.gz", *keep)
     cell = json.loads(gzip.decompress(Path("slow.json.gz").read_bytes()))
     # Twice the roofline's time at twice the peak.
     assert cell["seconds"] == pytest.approx(1.25)
     assert cell["provenance"]["written"]["fabric"] == {"topology": {"name": "tiny", "rate": "4 GB/s"}}
-    succeeds("run", experiment, "--fabric", "fast", *scaled, "--json", "fast.json")
-    cells = ("slow.json.gz", "fast.json")
-    refused = fredfw("merge", experiment, *cells)
-    assert (refused.exit_code, "was run with another configuration" in refused.stderr) == (2, True)
-    assert any(line[:2] == ["slow", "1.250"] for line in words(succeeds("merge", experiment, *cells, *rate, *scaled)))
+    succeeds("run", experiment, "--fabric", "fast", *rate, *scaled, *keep)
+    refused = fredfw("merge", experiment, "cells")
+    assert (refused.exit_code, "there is no result for 2 of 2 cells" in refused.stderr) == (2, True)
+    assert any(line[:2] == ["slow", "1.250"] for line in words(succeeds("merge", experiment, "cells", *rate, *scaled)))
     sweep = ("--set", 'fabrics.fast.sweep={rate=["1 GB/s"]}')
     assert fredfw("cells", experiment, *sweep).exit_code == 2
 
@@ -395,7 +400,7 @@ def test_values_of_the_experiment_are_replaced(experiment: str) -> None:
     ],
 )
 def test_bad_values_name_the_option(experiment: str, command: str, assignment: str, message: str) -> None:
-    cell = ["cell.json"] if command == "merge" else []
+    cell = ["store"] if command == "merge" else []
     assert is_refused(command, experiment, *cell, "--set", assignment).startswith(message)
 
 
@@ -408,12 +413,42 @@ def test_bad_fields_name_the_option(experiment: str) -> None:
     )
 
 
-def test_a_damaged_compressed_cell_is_refused(experiment: str) -> None:
-    succeeds("run", experiment, "--fabric", "slow", "--json", "slow.json.gz")
-    data = Path("slow.json.gz").read_bytes()
-    for damaged in (data[:-20], data[:3], data[:40] + b"xx" + data[42:]):
-        Path("slow.json.gz").write_bytes(damaged)
-        assert is_refused("merge", experiment, "slow.json.gz").startswith("slow.json.gz: is not a whole gzip file")
+def test_cells_are_kept_beside_the_experiment(experiment: str) -> None:
+    first = succeeds("compare", experiment, "--json", "first.json")
+    store = Path(experiment).with_suffix(".cells")
+    assert store.exists()
+    # What is there is not run again.
+    assert succeeds("compare", experiment, "--json", "second.json") == first
+    assert Path("second.json").read_bytes() == Path("first.json").read_bytes()
+    before = store.read_bytes()
+    succeeds("compare", experiment, "--set", "npu.efficiency=0.5", "--no-store")
+    succeeds("compare", experiment, "--set", "npu.efficiency=0.5", "--store", "other")
+    assert store.read_bytes() == before
+    line = is_refused("compare", experiment, "--json", str(store))
+    assert "is also the input" in line
+    both = fredfw("compare", experiment, "--store", "other", "--no-store")
+    assert (both.exit_code, "exclude each other" in both.stderr) == (2, True)
+
+
+def test_the_exit_code_says_that_cells_have_no_result(experiment: str) -> None:
+    Path(experiment).write_text(
+        Path(experiment).read_text() + "[workloads.wide]\nworkload = { name = 'cnn', dp = 64 }\n"
+    )
+    result = fredfw("compare", experiment, "--json", "out.json")
+    assert result.exit_code == 3
+    assert result.stderr.splitlines()[-1] == "fredfw: 2 of 4 cells have no result"
+    failures = json.loads(Path("out.json").read_text())["failures"]
+    assert [(one["workload"], one["fabric"], one["infeasible"]) for one in failures] == [
+        ("wide", "slow", True),
+        ("wide", "fast", True),
+    ]
+    # The store has them too, and says the same.
+    again = fredfw("compare", experiment, "--json", "again.json")
+    assert (again.exit_code, again.stdout) == (3, result.stdout)
+    assert Path("again.json").read_bytes() == Path("out.json").read_bytes()
+    listed = [line.split("\t")[2] for line in succeeds("cells", experiment, "--store", "two.cells").splitlines()]
+    assert listed == ["done", "done", "infeasible", "infeasible"]
+    assert is_refused("compare", experiment, "--no-store", "--strict").startswith("two.toml: workloads.wide.workload: ")
 
 
 def test_collective_as_data(tmp_path: Path) -> None:
@@ -651,7 +686,7 @@ def test_outputs_are_all_written_or_none(experiment: str, monkeypatch: pytest.Mo
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("fredfw: error: out.csv: cannot be written: ")
     assert Path("out.json").read_text() == "old"
-    assert sorted(os.listdir()) == ["out.csv", "out.json", "two.toml"]
+    assert results() == ["out.csv", "out.json", "two.toml"]
 
 
 def test_a_defect_keeps_its_traceback(experiment: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,7 +108,7 @@ def test_an_interrupted_comparison_leaves_the_cells_that_are_done(folder: Path) 
     document = json.loads(gzip.decompress((folder / "out.json.gz").read_bytes()))
     assert document["missing"] == [{"workload": "large", "fabric": "switch"}]
     assert len(document["rows"]) == 3
-    assert sorted(os.listdir()) == ["out.csv", "out.json.gz", "stop.py", "two.toml"]
+    assert sorted(os.listdir()) == ["out.csv", "out.json.gz", "stop.py", "two.cells", "two.toml"]
 
 
 def test_an_interrupted_sweep_of_a_collective_leaves_the_sizes_that_are_done(folder: Path) -> None:
@@ -223,14 +223,14 @@ def test_the_log_of_a_comparison_is_a_story() -> None:
     assert [(one["event"], one.get("fabric")) for one in story] == [
         ("experiment read", None),
         ("fabric built", "mesh"),
-        ("fabric built", "switch"),
         ("cell begins", "mesh"),
         ("cell ended", "mesh"),
+        ("fabric built", "switch"),
         ("cell begins", "switch"),
         ("cell ended", "switch"),
         ("compared", None),
     ]
-    read, built, _, begins, ended, *_ = story
+    read, built, begins, ended, *_ = story
     assert (read["file"], read["fabrics"], read["workloads"]) == ("two.toml", 2, 1)
     assert isinstance(read["plugins"], dict)
     assert {"fredfw-topology-mesh2d", "fredfw-topology-switch", "fredfw-collective-ring"} <= set(read["plugins"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import threading
 from pathlib import Path
 from typing import Any, ClassVar
@@ -207,15 +206,6 @@ def test_switches_are_counted_before_they_are_routed_or_drawn() -> None:
     assert "--m: 1004008 parts are too many" in refused("fred", "draw", "--m", "1000", "-")
     assert "parts are too many" in refused("fred", "draw", "--ports", str(HUGE), "-")
     assert "--npus: 5000050000 transfers are too many" in refused("fred", "check-routing", "--npus", "100000")
-
-
-def test_a_compressed_cell_is_read_up_to_the_limit(tmp_path: Path) -> None:
-    experiment_file, bomb = tmp_path / "one.toml", tmp_path / "cell.json.gz"
-    experiment_file.write_text('[fabrics.f]\ntopology = "switch"\n[workloads.a]\nworkload = "microbenchmark"\n')
-    bomb.write_bytes(gzip.compress(b" " * 10**7))
-    message = refused("--limit", "bytes=1000000", "merge", str(experiment_file), str(bomb))
-    assert "cell.json.gz" in message
-    assert "bytes are too many" in message
 
 
 def test_hops_are_counted_before_routes_are_asked_for() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
 from fredfw.experiment import calibration, comparison, labels, merge, reading
 from fredfw.experiment import sensitivity as variations
-from fredfw.experiment.cells import CellStore
-from fredfw.experiment.comparison import Workers
+from fredfw.experiment.cells import SpecWriter, refused
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
-from fredfw.experiment.results import CollectiveResult, Comparison, Effect, GraphResult, RunResult
+from fredfw.experiment.results import Cell, CollectiveResult, Comparison, Effect, GraphResult, RunResult
 from fredfw.experiment.runner import Bench, Runner
-from fredfw.experiment.spec import AnyOutline, Experiment
+from fredfw.experiment.spec import AnyOutline, Experiment, FabricSpec, Outline, WorkloadSpec
+from fredfw.experiment.store import Store, opened
+from fredfw.experiment.workers import workers
 from fredfw.fabric import Fabric, Topology
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
@@ -237,6 +239,7 @@ class Framework:
         workload: str | None = None,
         fabric: str | None = None,
         fidelity: str | None = None,
+        store: Store | str | Path | None = None,
         progress: Progress | None = None,
     ) -> RunResult:
         """Simulate one cell of an experiment; names may be left out where there is only one to choose from.
@@ -248,6 +251,7 @@ class Framework:
             workload: Name of the row.
             fabric: Name of the column.
             fidelity: As in ``simulate_collective``, instead of the experiment's own.
+            store: Takes what a comparison needs of the result; or its path.
             progress: Called with (share of the cell that is done, 1, the cell) now and then, and at the end.
 
         Raises:
@@ -270,17 +274,44 @@ class Framework:
         tell: Callable[[float], None] | None = None if progress is None else lambda share: progress(share, 1, what)
         with self._hooked(matrix):
             runner = Runner(matrix, self.plugins, self._log)
-            if len(matrix.cells) == 1:
+            how = fidelity or matrix.fidelity_of(row, column)
+
+            def simulate() -> RunResult:
                 causes = {(row.name, column.name): runner.check(row, column)}
-                labels.check_parts(matrix, causes)
-                labels.check_priorities(matrix, causes)
-            if tell:
-                tell(0.0)
-            result = runner.run(row, column, fidelity or matrix.fidelity_of(row, column), tell)
+                if len(matrix.cells) == 1:
+                    labels.check_parts(matrix, causes)
+                    labels.check_priorities(matrix, causes)
+                if tell:
+                    tell(0.0)
+                return runner.run(row, column, how, tell)
+
+            with opened(store) as cells:
+                result = self._kept(cells, matrix, row, column, how, simulate)
             if tell:
                 tell(1.0)
             self.plugins.hook.fredfw_after_run(result=result)
             return result
+
+    def _kept(
+        self,
+        store: Store | None,
+        experiment: Experiment,
+        workload: WorkloadSpec,
+        fabric: FabricSpec,
+        fidelity: str,
+        run: Callable[[], RunResult],
+    ) -> RunResult:
+        """Return what ``run`` returns, and keep it in ``store``, if there is one; also that the two do not fit."""
+        if store is None:
+            return run()
+        spec = SpecWriter(self.plugins).spec(experiment, workload, fabric, fidelity)
+        try:
+            result = run()
+        except InputError as error:
+            store.put(spec, refused(workload.name, fabric.name, error))
+            raise
+        store.put(spec, Cell.of(result))
+        return result
 
     def compare(
         self,
@@ -289,8 +320,9 @@ class Framework:
         fidelity: str | None = None,
         sensitivity: float | None = None,
         strict: bool = False,
-        store: CellStore | None = None,
-        workers: Workers | None = None,
+        store: Store | str | Path | None = None,
+        jobs: int = 1,
+        executor: Executor | str | None = None,
         progress: Progress | None = None,
     ) -> Comparison:
         """Simulate every cell of an experiment; see ``fredfw.experiment.comparison.compare``.
@@ -301,21 +333,27 @@ class Framework:
             sensitivity: A share, such as 0.2, by which each parameter of each machine is made less and more, one at a
                 time: the result says how speed-ups change.
             strict: Whether a cell that cannot be run is an error; otherwise it is one of ``failures``.
-            store: Has cells of earlier runs, which are not run again, and takes those of this one.
-            workers: Other processes that run cells.
+            store: Has cells of earlier runs, which are not run again, and takes those of this one; or its path.
+            jobs: How many processes run cells; with one it is this process.
+            executor: What runs cells instead: one of ``concurrent.futures``, or the address of a Dask scheduler, such
+                as ``dask://HOST:PORT``. Plugins must be installed or in files then, as with ``jobs``.
             progress: Called with (cells done, cells in all, the cell that runs), then for each variation.
         """
         _check_fidelity(fidelity)
         share = None if sensitivity is None else variations.check_share(sensitivity)
         matrix = self._experiment(experiment)
-        with self._hooked(matrix):
+        with (
+            self._hooked(matrix),
+            opened(store) as cells,
+            workers(jobs, executor, self.plugins) as others,
+        ):
             found = comparison.compare(
                 matrix,
                 self.plugins,
                 fidelity=fidelity,
                 strict=strict,
-                store=store,
-                workers=workers,
+                store=cells,
+                workers=others,
                 progress=progress,
                 log=self._log,
             )
@@ -361,21 +399,43 @@ class Framework:
     def merge(
         self,
         source: str | Path | Mapping[str, Any],
-        cells: Iterable[str | Path],
+        stores: Iterable[Store | str | Path],
         *,
         values: Mapping[str, Any] | None = None,
     ) -> Comparison:
-        """Return the comparison of an experiment from the stored results of its cells; its plugins are not needed.
+        """Return the comparison of an experiment from what stores have of its cells; its plugins are not needed.
 
         Args:
             source: The experiment's path, or its tables.
-            cells: Paths of what ``fredfw run --json`` wrote, one for every cell.
+            stores: They have all cells together, or their paths.
             values: As in ``load_experiment``: those that the cells were run with.
 
         Raises:
-            InputError: A cell is missing, doubled, of another experiment, or was run with another configuration.
+            InputError: A cell is missing, or was run with other versions or files than the rest.
         """
-        return merge.merge(self.outline(source, values=values), cells)
+        outline = self.outline(source, values=values)
+        with ExitStack() as stack:
+            found = [stack.enter_context(opened(one, new=False)) for one in stores]
+            return merge.merge(outline, [one for one in found if one is not None])
+
+    def stored(self, outline: AnyOutline | str | Path, store: Store | str | Path) -> Mapping[tuple[str, str], str]:
+        """Return what ``store`` has of each cell, by workload and fabric: ``done``, ``infeasible`` or ``missing``.
+
+        Args:
+            outline: What the experiment says; its plugins need not be installed.
+            store: The store, or its path.
+
+        Raises:
+            InputError: There is no such store, or it has results of a cell that differ.
+        """
+        matrix = outline if isinstance(outline, Outline) else self.outline(outline)
+        with opened(store, new=False) as found:
+            stores = [] if found is None else [found]
+            known = {(one.name, other.name): merge.find(matrix, one, other, stores) for one, other in matrix.cells}
+        return {
+            key: "missing" if one is None else "done" if isinstance(one, Cell) else one.status
+            for key, one in known.items()
+        }
 
     def calibrate(
         self, experiment: Experiment | str | Path, *, progress: Progress | None = None

@@ -9,7 +9,6 @@ import pytest
 
 from fredfw import Framework
 from fredfw.errors import InputError, PluginError
-from fredfw.report.data import run_to_json
 
 PLUGIN = '''
 from typing import ClassVar
@@ -161,10 +160,9 @@ def test_a_broken_file_is_named_with_file_and_key(experiment: Path) -> None:
 
 
 def test_cells_run_with_different_files_are_not_compared(experiment: Path) -> None:
-    stored = []
+    store = experiment.with_name("store")
     for workload, rate in (("sum", 1e9), ("more", 2e9)):
         write(experiment, rate)
-        stored.append(experiment.with_name(f"{workload}.json"))
-        stored[-1].write_text(run_to_json(trusting().run(experiment, workload=workload)))
+        trusting().run(experiment, workload=workload, store=store)
     with pytest.raises(InputError, match=r"was run with pair\.py sha256:\w+, sum on pair with sha256:\w+"):
-        Framework().merge(experiment, stored)
+        Framework().merge(experiment, [store])

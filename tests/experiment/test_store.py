@@ -48,11 +48,21 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def rows(path: Path) -> list[Any]:
     """What another process sees of the file."""
+    if not path.exists():
+        return []
     connection = sqlite3.connect(path)
     try:
         return connection.execute("SELECT key, environment, value FROM outcomes ORDER BY key").fetchall()
     finally:
         connection.close()
+
+
+def begun(path: Path) -> Store:
+    """A store whose file is there."""
+    store = Store.open(path)
+    store.put(Spec("first"), FAILURE)
+    store.flush()
+    return store
 
 
 def change(path: Path, sql: str) -> None:
@@ -210,7 +220,7 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_store_of_another_form_is_refused(sql: str, message: str, tmp_path: Path) -> None:
-    Store.open(tmp_path / "cells").close()
+    begun(tmp_path / "cells").close()
     change(tmp_path / "cells", sql)
     assert refused(tmp_path / "cells").message == message
 
@@ -239,6 +249,7 @@ def test_a_full_disk_is_said_once_and_loses_nothing_that_was_written(cell: Cell,
     store = Store.open(path)
     store.put(Spec("a"), cell)
     store.flush()
+    assert store._connection is not None
     pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
     store._connection.execute(f"PRAGMA max_page_count = {pages}")  # as if nothing more fitted
     for key in range(20):
@@ -251,7 +262,8 @@ def test_a_full_disk_is_said_once_and_loses_nothing_that_was_written(cell: Cell,
 
 
 def test_a_full_disk_found_in_the_background_is_said_at_the_next_put(cell: Cell, tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "cells")
+    store = begun(tmp_path / "cells")
+    assert store._connection is not None
     store._connection.execute("PRAGMA max_page_count = 3")
     store.put(Spec("a"), cell)
     store.put(Spec("b"), cell)
@@ -261,12 +273,13 @@ def test_a_full_disk_found_in_the_background_is_said_at_the_next_put(cell: Cell,
         store.put(Spec("c"), cell)
     with pytest.raises(InputError, match="the disk is full"):
         store.close()
-    assert rows(tmp_path / "cells") == []
+    assert [key for key, *_ in rows(tmp_path / "cells")] == ["first"]
 
 
 def test_what_ends_the_block_matters_more_than_a_full_disk(cell: Cell, tmp_path: Path) -> None:
     def interrupted() -> None:
-        with Store.open(tmp_path / "cells") as store:
+        with begun(tmp_path / "cells") as store:
+            assert store._connection is not None
             store._connection.execute("PRAGMA max_page_count = 3")
             store.put(Spec("a"), cell)
             store.put(Spec("b"), cell)

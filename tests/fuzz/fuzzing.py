@@ -29,7 +29,6 @@ from mutations import Mutator
 from fredfw import Framework, limits
 from fredfw.cli import main
 from fredfw.errors import FredfwError, PluginError
-from fredfw.report import data
 
 if sys.platform == "linux":  # others do not have it, or do not keep to it
     import resource
@@ -80,12 +79,13 @@ def experiment(mutator: Mutator) -> str:
 
 
 def stored(mutator: Mutator) -> str:
-    """Merge a damaged result."""
-    damaged = mutator.stored(_cell())
+    """Merge a damaged store; what is found in it is what was put."""
+    damaged = mutator.stored(_store())
     Path("good.toml").write_text(GOOD)
-    Path("cell.json").write_bytes(damaged)
+    Path("store").write_bytes(damaged)
     with suppress(FredfwError):
-        _framework().merge("good.toml", ["cell.json"]).to_json()
+        (row,) = _framework().merge("good.toml", ["store"]).rows
+        assert row.seconds == _seconds()
     return repr(damaged)
 
 
@@ -93,12 +93,12 @@ def command(mutator: Mutator) -> str:
     """Run a mutated command line."""
     words = mutator.command()
     Path("good.toml").write_text(GOOD)
-    Path("cell.json").write_text(_cell())
+    Path("store").write_bytes(_store())
     given = [word for name, limit in LIMITS.items() for word in ("--limit", f"{name}={limit}")]
     arguments = words if "--limit" in words else [*given, *words]
     with limits.allowed(LIMITS):
         result = CliRunner().invoke(main, arguments, prog_name="fredfw")
-    if result.exit_code not in (0, 1, 2) or not isinstance(result.exception, SystemExit | None):
+    if result.exit_code not in (0, 1, 2, 3) or not isinstance(result.exception, SystemExit | None):
         raise result.exception or AssertionError(f"exit code {result.exit_code}")
     if any(sign in result.output for sign in ("Traceback", " fails: ", "MemoryError")):
         raise AssertionError(result.output)
@@ -160,9 +160,16 @@ def _framework() -> Framework:
 
 
 @cache
-def _cell() -> str:
+def _store() -> bytes:
     Path("good.toml").write_text(GOOD)
-    return data.run_to_json(_framework().run("good.toml"))
+    _framework().run("good.toml", store="fresh")
+    return Path("fresh").read_bytes()
+
+
+@cache
+def _seconds() -> float:
+    Path("good.toml").write_text(GOOD)
+    return _framework().run("good.toml").seconds
 
 
 def run(seconds: float, seed: int, kinds: list[str], verbose: bool = False) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
+INCOMPLETE = 3  # exit code: some cells have no result
 FIDELITIES = ("compressed", "stepwise", "per-rank", "per-rank-rendezvous")
 _PATH = completion.PathText()
 _file = click.argument("file", type=_PATH)
@@ -69,6 +71,33 @@ _progress = click.option(
     default=True,
     help="Show what runs, how much is done, and the elapsed and remaining time, where standard error is a terminal.",
 )
+
+
+_store = click.option(
+    "--store",
+    "store_path",
+    metavar="PATH",
+    type=_PATH,
+    help="Keep the cells at PATH, and run none that is there.  [default: FILE with the ending .cells]",
+)
+_jobs = click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that run cells."
+)
+_executor = click.option(
+    "--executor", metavar="ADDRESS", help="Run cells on a Dask scheduler instead: dask://HOST:PORT, or dask://local."
+)
+
+
+def store_of(file: str, path: str | None, wanted: bool) -> str | None:
+    """Return where the cells of ``file`` are kept: at ``path``, or beside it if that can be written, or nowhere."""
+    if not wanted:
+        if path is not None:
+            raise click.UsageError("--store and --no-store exclude each other.")
+        return None
+    if path is not None:
+        return path
+    beside = Path(file).with_suffix(".cells")
+    return str(beside) if os.path.isfile(file) and os.access(beside.parent, os.W_OK) else None
 
 
 def _comparing(command: Command) -> Command:
@@ -175,6 +204,11 @@ def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
 @_set
 @_fidelity
 @_sensitivity
+@_store
+@click.option("--no-store", is_flag=True, help="Keep no cells, and run all of them.")
+@_jobs
+@_executor
+@click.option("--strict", is_flag=True, help="Make a cell that cannot be run an error, before anything runs.")
 @_comparing
 @_progress
 @click.pass_context
@@ -187,6 +221,11 @@ def compare(
     assignments: tuple[str, ...],
     fidelity: str | None,
     percent: float | None,
+    store_path: str | None,
+    no_store: bool,
+    jobs: int,
+    executor: str | None,
+    strict: bool,
     progress: bool,
     **outputs: Any,
 ) -> None:
@@ -196,10 +235,14 @@ def compare(
     savings that FILE asks for. With another --fidelity than compressed every cell is run both ways and the largest
     difference is printed. With --sensitivity it prints between which values each speed-up is, which parameter matters
     most, and where fabrics change places. An interrupt (Ctrl-C) ends it with the cells that are done.
+
+    Cells are kept in a store, so that the same command goes on where it was interrupted. A cell that cannot be run is
+    a row with its reason; the exit code is 3 then.
     """
     values = parse_values(assignments)
     framework = open_framework(ctx)
-    report = _Report(framework, [file], **outputs)
+    store = store_of(file, store_path, not no_store)
+    report = _Report(framework, [file, *([] if store is None else [store])], **outputs)
     with progress_bar(progress) as step, blamed_on_options(values):
         experiment = framework.load_experiment(
             file, fabrics=fabrics or None, workloads=workloads or None, baselines=True, values=values
@@ -208,11 +251,29 @@ def compare(
         report.protect(framework.plugins.files)
         report.check(experiment.savings)
         try:
-            comparison = framework.compare(experiment, fidelity=fidelity, sensitivity=_share(percent), progress=step)
+            comparison = framework.compare(
+                experiment,
+                fidelity=fidelity,
+                sensitivity=_share(percent),
+                strict=strict,
+                store=store,
+                jobs=jobs,
+                executor=executor,
+                progress=step,
+            )
         except Interrupted as interrupt:
             comparison = interrupt.finished
     log("compared", file=file, cells=len(comparison.rows), **comparison.statistics)
     report.write(comparison)
+    _tell_failures(ctx, comparison)
+
+
+def _tell_failures(ctx: click.Context, comparison: Comparison) -> None:
+    """Say how many cells have no result, and end with the exit code that says so."""
+    if comparison.failures:
+        number, total = len(comparison.failures), len(comparison.failures) + len(comparison.rows)
+        click.echo(f"fredfw: {number} of {total} cells have no result", err=True)
+        ctx.exit(INCOMPLETE)
 
 
 def _share(percent: float | None) -> float | None:
@@ -224,41 +285,47 @@ def _share(percent: float | None) -> float | None:
 
 @click.command(short_help="Compare cells that earlier runs have stored.")
 @_file
-@click.argument("cells", metavar="CELL...", nargs=-1, required=True, type=_PATH)
+@click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=_PATH)
 @_set
 @_comparing
 @click.pass_context
 def merge(
-    ctx: click.Context, /, file: str, cells: tuple[str, ...], assignments: tuple[str, ...], **outputs: Any
+    ctx: click.Context, /, file: str, stores: tuple[str, ...], assignments: tuple[str, ...], **outputs: Any
 ) -> None:
-    """Compare the cells of the experiment FILE, each stored by fredfw run FILE ... --json CELL.
+    """Compare the cells of the experiment FILE that are in one or more stores.
 
     Prints and writes what fredfw compare FILE does, without running anything; the plugins of FILE need not be
-    installed. Cells that were run with --set are compared with the same --set.
+    installed. fredfw run and fredfw compare keep cells with --store. Cells that were run with --set are compared with
+    the same --set.
     """
     values = parse_values(assignments)
     framework = open_framework(ctx)
-    report = _Report(framework, [file, *cells], **outputs)
+    report = _Report(framework, [file, *stores], **outputs)
     with blamed_on_options(values):
-        comparison = framework.merge(file, cells, values=values)
+        comparison = framework.merge(file, stores, values=values)
     report.check(comparison.savings)
     report.write(comparison)
+    _tell_failures(ctx, comparison)
 
 
 @click.command(short_help="List the cells of an experiment, one per line.")
 @_file
 @_set
+@click.option("--store", "store_path", metavar="PATH", type=_PATH, help="Also say what this store has of each.")
 @click.pass_context
-def cells(ctx: click.Context, file: str, assignments: tuple[str, ...]) -> None:
+def cells(ctx: click.Context, file: str, assignments: tuple[str, ...], store_path: str | None) -> None:
     """List the cells of the experiment FILE for scripts: workload, tab, fabric.
 
-    The plugins of FILE need not be installed.
+    With --store each line ends with a tab and done, infeasible or missing. The plugins of FILE need not be installed.
     """
     values = parse_values(assignments)
+    framework = open_framework(ctx)
     with blamed_on_options(values):
-        outline = open_framework(ctx).outline(file, values=values)
+        outline = framework.outline(file, values=values)
+        known = {} if store_path is None else framework.stored(outline, store_path)
     for workload, fabric in outline.cells:
-        click.echo(f"{workload.name}\t{fabric.name}")
+        names = workload.name, fabric.name
+        click.echo("\t".join([*names, *([known[names]] if known else [])]))
 
 
 @click.command(short_help="Run one workload on one fabric.")
@@ -277,6 +344,7 @@ def cells(ctx: click.Context, file: str, assignments: tuple[str, ...]) -> None:
 )
 @_set
 @_fidelity
+@click.option("--store", "store_path", metavar="PATH", type=_PATH, help="Keep the cell at PATH, for fredfw merge.")
 @click.option("--trace", "trace_path", metavar="PATH", type=_PATH, help="Write a Chrome trace (opens in Perfetto).")
 @_json
 @exports.option
@@ -290,6 +358,7 @@ def run(
     fabric: str | None,
     assignments: tuple[str, ...],
     fidelity: str | None,
+    store_path: str | None,
     trace_path: str | None,
     json_path: str | None,
     exports: tuple[tuple[str, str], ...],
@@ -304,14 +373,16 @@ def run(
     values = parse_values(assignments)
     framework = open_framework(ctx)
     exporting = Exports(framework, exports, ("run",), json=json_path, trace=trace_path)
-    outputs = exporting.outputs({}, file)
+    outputs = exporting.outputs({}, [file, *([] if store_path is None else [store_path])])
     chosen_fabrics = None if fabric is None else [fabric]
     chosen_workloads = None if workload is None else [workload]
     with progress_bar(progress) as step, blamed_on_options(values):
         experiment = framework.load_experiment(file, fabrics=chosen_fabrics, workloads=chosen_workloads, values=values)
         check_units(experiment, values)
         outputs.protect(framework.plugins.files)
-        result = framework.run(experiment, workload=workload, fabric=fabric, fidelity=fidelity, progress=step)
+        result = framework.run(
+            experiment, workload=workload, fabric=fabric, fidelity=fidelity, store=store_path, progress=step
+        )
     log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
     from fredfw.report import tables
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -232,6 +232,14 @@ def evaluate(
         progress(len(specs), len(specs), "")
 
 
+def _gathered(future: Future[Outcome], spec: CellSpec) -> Outcome:
+    """Return what ``future`` has; a process that died is a failure of its cell."""
+    try:
+        return future.result()
+    except BrokenExecutor as error:
+        return Failure(spec.workload, spec.fabric, str(error), infeasible=False)
+
+
 def _keep(store: CellStore | None, spec: CellSpec, result: Outcome) -> None:
     """Store ``result``, unless it may be another one next time."""
     if store is not None and (isinstance(result, Cell) or result.infeasible):
@@ -269,7 +277,8 @@ def _run(
                 store.flush()
             for future in sorted(ended, key=running.__getitem__):
                 count += 1
-                yield running.pop(future), future.result()
+                number = running.pop(future)
+                yield number, _gathered(future, specs[number])
     finally:
         # After an interrupt: what has ended meanwhile is not lost.
         for future, number in running.items():

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from fredfw.errors import InputError, Interrupted
-from fredfw.experiment.cells import CellSpec, CellStore, Outcome, SpecWriter, evaluate, refused, run_cell
+from fredfw.experiment.cells import CellStore, Outcome, SpecWriter, evaluate, refused
 from fredfw.experiment.inprocess import InProcess, Steps
 from fredfw.experiment.labels import check_parts, check_priorities
 from fredfw.experiment.progress import Log, Progress, silent
@@ -27,8 +25,8 @@ from fredfw.experiment.spec import (
     covered,
 )
 from fredfw.experiment.unfit import error_of
+from fredfw.experiment.workers import Workers
 from fredfw.plugin.manager import PluginManager
-from fredfw.plugin.setup import Setup
 from fredfw.simulation.fidelity import COMPRESSED
 from fredfw.workloads import Work
 
@@ -107,13 +105,13 @@ def compare(
     try:
         for number, one in outcomes:
             row, column, how = wanted[number]
-            one = comparable(one)
-            if isinstance(one, Cell):
-                found[row.name, column.name, how] = one
+            outcome = comparable(one)
+            if isinstance(outcome, Cell):
+                found[row.name, column.name, how] = outcome
             elif strict:
-                raise here.error(one)
+                raise here.error(outcome)
             else:
-                failures.setdefault((row.name, column.name), one)
+                failures.setdefault((row.name, column.name), outcome)
             here.tell()
     except KeyboardInterrupt:
         if not found:
@@ -128,26 +126,6 @@ def compare(
         check_parts(experiment, causes)
         check_priorities(experiment, causes)
     return comparison()
-
-
-@frozen(eq=False)
-class Workers:
-    """Other processes that run cells.
-
-    Args:
-        executor: Sends calls to them.
-        jobs: How many cells they run at once.
-        setup: Their plugins.
-    """
-
-    executor: Executor
-    jobs: int
-    setup: Setup
-
-    @property
-    def run(self) -> Callable[[CellSpec], Outcome]:
-        """What they are sent."""
-        return partial(run_cell, setup=self.setup)
 
 
 def _ways(fidelity: str, both: bool) -> tuple[str, ...]:

@@ -9,34 +9,29 @@ from collections.abc import Mapping
 from typing import Any
 
 VERSION = 1
-DIGEST = "digest"
 
 
-def document(kind: str, content: Mapping[str, Any], *, sealed: bool = False) -> str:
+def document(kind: str, content: Mapping[str, Any]) -> str:
     """Return ``content`` as a JSON document of ``kind``, with keys in the order given.
 
     Args:
         kind: What it is.
         content: Plain data.
-        sealed: Whether the document ends with the digest of all that is before it, by which damage is found.
 
     Raises:
         ValueError: A number is NaN or infinite.
     """
     whole = {"format": f"fredfw.{kind}", "version": VERSION, **content}
-    if sealed:
-        whole[DIGEST] = digest(whole)
     return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def digest(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of what ``content`` says, whatever the order of its keys; its own digest has no part in it.
+    """Return the SHA-256 of what ``content`` says, whatever the order of its keys.
 
     Raises:
         ValueError: A number is NaN or infinite, or a text holds half a surrogate pair.
     """
-    said = {key: value for key, value in content.items() if key != DIGEST}
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 

@@ -1,89 +1,78 @@
-"""The comparison of an experiment, from results of its cells that were stored one by one."""
+"""The comparison of an experiment from what stores have of its cells; nothing runs, and no plugin is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from fredfw.errors import InputError, nearest
-from fredfw.experiment.comparison import assemble
+from attrs import asdict
+
+from fredfw.errors import InputError
+from fredfw.experiment.cells import Outcome, key_of, tables
+from fredfw.experiment.comparison import assemble, comparable
 from fredfw.experiment.labels import check_parts, check_priorities
 from fredfw.experiment.naming import listed
 from fredfw.experiment.reading import folder_of
-from fredfw.experiment.results import Cell, Comparison
-from fredfw.experiment.spec import AnyOutline
-from fredfw.experiment.stored import FORM, read_cell
+from fredfw.experiment.results import Cell, Comparison, Failure
+from fredfw.experiment.spec import AnyOutline, FabricSection, WorkloadSection
+from fredfw.experiment.store import Store
 from fredfw.files import File, Files
-from fredfw.plugin import configure
+
+FORM = "what `fredfw compare` or `fredfw run --store` keeps"
 
 
-def merge(outline: AnyOutline, paths: Iterable[str | Path]) -> Comparison:
-    """Return the comparison of ``outline`` whose cells are stored at ``paths``.
+def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
+    """Return the comparison of ``outline`` whose cells are in ``stores``.
 
     Raises:
-        InputError: A cell is missing, doubled, damaged, of another experiment, or was run with another configuration or
-            other versions of the plugins than the rest.
+        InputError: A cell is missing, was run with several versions of the code, with other versions than the rest, or
+            with another content of its files.
     """
-    files: dict[tuple[str, str], str] = {}
     cells: dict[tuple[str, str], Cell] = {}
-    versions: dict[str, tuple[str, Cell]] = {}
-    known = {(workload.name, fabric.name): (workload, fabric) for workload, fabric in outline.cells}
-    for path in map(str, paths):
-        cell = read_cell(path)
-        key = cell.workload, cell.fabric
+    failures: dict[tuple[str, str], Failure] = {}
+    missing: list[str] = []
+    versions: dict[str, tuple[str, str]] = {}
+    for row, column in outline.cells:
+        key, title = (row.name, column.name), f"{row.name} on {column.name}"
         try:
-            if key not in known:
-                hint = nearest(_title(*key), [_title(*one) for one in known])
-                raise InputError(f"is not a cell of {_origin(outline)}{hint}", accepted="the cells of that experiment")
-            if key in cells:
-                raise InputError(f"is also in {files[key]}", accepted="each cell once")
-            _check_configuration(cell, _expected(outline, *key), outline)
-            _check_files(cell, folder_of(outline))
-            _check_versions(cell, versions)
+            found = find(outline, row, column, stores)
+            if isinstance(found, Cell):
+                _check_files(found, folder_of(outline))
+                _check_versions(found, title, versions)
         except InputError as error:
-            raise error.at(file=path, key=_title(*key)) from None
-        cells[key], files[key] = cell, path
-    missing = [_title(*key) for key in known if key not in cells]
+            raise error.at(file=", ".join(str(one.path) for one in stores), key=title) from None
+        if found is None:
+            missing.append(title)
+        elif isinstance(one := comparable(found), Cell):
+            cells[key] = one
+        else:
+            failures[key] = one
     if missing:
-        message = f"there is no result for {len(missing)} of {len(known)} cells: {listed(missing)}"
-        raise InputError(message, file=outline.file, accepted=f"{FORM}, for every cell")
+        message = f"there is no result for {len(missing)} of {len(outline.cells)} cells: {listed(missing)}"
+        raise InputError(message, file=outline.file, accepted=f"{FORM}, of every cell as the file is now")
+    if not cells:
+        first = next(iter(failures.values()))
+        raise InputError(first.reason, file=outline.file, key=first.key, accepted=first.accepted)
     causes = {key: cell.breakdown for key, cell in cells.items()}
     check_parts(outline, causes)
     check_priorities(outline, causes)
-    return assemble(outline, cells, [cell.statistics for cell in cells.values()])
+    return assemble(outline, cells, [cell.statistics for cell in cells.values()], failures=failures)
 
 
-def _expected(outline: AnyOutline, workload: str, fabric: str) -> dict[str, Any]:
-    """Return what the provenance of a cell has to say if it is of ``outline`` as it is now."""
-    row, column = outline.workload(workload), outline.fabric(fabric)
-    return {
-        "written": {"fabric": column.written, "workload": row.written},
-        "npu": configure.unstructure(outline.npu_of(column)),
-        "compute_scale": row.compute_scale,
-        **({} if outline.priorities is None else {"priorities": list(outline.priorities)}),
-        "fidelity": outline.fidelity_of(row, column),
-    }
+def find(
+    outline: AnyOutline, workload: WorkloadSection, fabric: FabricSection, stores: Sequence[Store]
+) -> Outcome | None:
+    """Return what ``stores`` have of a cell as ``outline`` describes it now.
 
-
-def _check_configuration(cell: Cell, expected: Mapping[str, Any], outline: AnyOutline) -> None:
-    for key, value in expected.items():
-        place = _difference(cell.provenance.get(key), value, key)
-        if place is not None:
-            where, stored, wanted = place
-            origin = _origin(outline)
-            message = f"was run with another configuration: {where} was {stored!r}, in {origin} it is {wanted!r}"
-            raise InputError(message, accepted="a cell that was run with the current file")
-
-
-def _difference(stored: Any, wanted: Any, path: str) -> tuple[str, Any, Any] | None:
-    """Return the first place where the two differ, and what is there in each."""
-    if isinstance(stored, Mapping) and isinstance(wanted, Mapping):
-        inside = (
-            _difference(stored.get(key), wanted.get(key), f"{path}.{key}") for key in dict.fromkeys([*wanted, *stored])
-        )
-        return next((one for one in inside if one is not None), None)
-    return None if stored == wanted else (path, stored, wanted)
+    Raises:
+        InputError: They have different results, of different code or files.
+    """
+    key = key_of(tables(outline, workload, fabric), outline.fidelity_of(workload, fabric))
+    found = [outcome for store in stores for _, outcome in store.find(key)]
+    if any(asdict(one) != asdict(found[0]) for one in found):
+        message = f"has {len(found)} results that differ: of other plugins or files, or of another version of them"
+        raise InputError(message, accepted="a store with one of them, or fredfw compare, which knows what is installed")
+    return found[0] if found else None
 
 
 def _check_files(cell: Cell, folder: Path) -> None:
@@ -96,18 +85,11 @@ def _check_files(cell: Cell, folder: Path) -> None:
             raise InputError(f"was run with another content of {named}", accepted="a cell of the files as they are")
 
 
-def _check_versions(cell: Cell, known: dict[str, tuple[str, Cell]]) -> None:
+def _check_versions(cell: Cell, title: str, known: dict[str, tuple[str, str]]) -> None:
     """Make sure that ``cell`` was run with the versions ``known`` of other cells, and add its own to them."""
-    for distribution, version in cell.provenance["versions"].items():
-        other, first = known.setdefault(distribution, (version, cell))
+    stated: Mapping[str, str] = cell.provenance["versions"]
+    for distribution, version in stated.items():
+        other, first = known.setdefault(distribution, (version, title))
         if other != version:
-            message = f"was run with {distribution} {version}, {_title(first.workload, first.fabric)} with {other}"
+            message = f"was run with {distribution} {version}, {first} with {other}"
             raise InputError(message, accepted="cells that were run with the same versions")
-
-
-def _title(workload: str, fabric: str) -> str:
-    return f"{workload} on {fabric}"
-
-
-def _origin(outline: AnyOutline) -> str:
-    return outline.file or repr(outline.title)

@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock, Timer
 from types import TracebackType
@@ -37,11 +38,33 @@ _PUT = (
 )
 _GET = "SELECT digest, value FROM outcomes WHERE key = ? AND environment = ?"
 _FIND = "SELECT environment, digest, value FROM outcomes WHERE key = ? ORDER BY environment"
+# What SQLite says of a file that it cannot use; where its own texts are damaged, Python cannot read them.
+_DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 # Bytes of the least page of SQLite, and so of the least database.
 _LEAST = 512
 # Seconds: how long what was put may wait for more, and how long another process may hold the file.
 _DELAY = 0.5
 _PATIENCE = 10.0
+
+
+@contextmanager
+def opened(store: Store | str | Path | None, *, new: bool = True) -> Iterator[Store | None]:
+    """Give ``store``; one that is named by its path is open meanwhile.
+
+    Args:
+        store: What is wanted, or nothing.
+        new: Whether one that is not there yet begins empty.
+
+    Raises:
+        InputError: As ``Store.open`` does, or it is not there.
+    """
+    if store is None or isinstance(store, Store):
+        yield store
+        return
+    if not new and not Path(store).exists():
+        raise InputError("there is no such store", file=str(store), accepted="a store that fredfw wrote")
+    with Store.open(store) as found:
+        yield found
 
 
 class _Identified(Protocol):
@@ -63,9 +86,10 @@ class Store:
     drive whose locks work.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        """Use the open database ``connection``; ``open`` is how a store begins."""
+    def __init__(self, path: Path, location: Path, connection: sqlite3.Connection | None) -> None:
+        """Use the open database ``connection``, or begin one at ``location``; ``open`` is how a store begins."""
         self.path = path
+        self._location = location
         self._connection = connection
         self._database = Lock()  # held while the connection is used
         self._waiting: dict[tuple[str, str], tuple[str, bytes]] = {}
@@ -75,7 +99,7 @@ class Store:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Return the store at ``path``, which begins empty where there is nothing yet.
+        """Return the store at ``path``; where there is nothing yet, the file begins with the first outcome.
 
         Raises:
             InputError: There is something else, a store of another version, or a file that is damaged; or it cannot be
@@ -91,19 +115,11 @@ class Store:
         if not os.access(location.parent, os.W_OK):  # where SQLite keeps its journal
             raise InputError("is in a folder that cannot be written", file=str(path), accepted=_WRITABLE)
         try:
-            connection = sqlite3.connect(location, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
-        except sqlite3.Error as error:
-            raise _refusal(error, path) from None
-        try:
-            connection.text_factory = bytes  # of a damaged row, anything may come
-            _begin(connection)
-        except sqlite3.Error as error:
-            connection.close()
+            return cls(Path(path), location, _connected(location) if location.exists() else None)
+        except _DAMAGE as error:
             raise _refusal(error, path) from None
         except InputError as error:
-            connection.close()
             raise error.at(file=str(path)) from None
-        return cls(Path(path), connection)
 
     def __enter__(self) -> Self:
         return self
@@ -127,12 +143,8 @@ class Store:
             waiting = self._waiting.get((key, environment))
         if waiting is not None:
             return _read(key, environment, *waiting)
-        with self._database:
-            try:
-                row = self._connection.execute(_GET, (key, environment)).fetchone()
-            except sqlite3.Error as error:
-                raise _refusal(error, self.path) from None
-        return None if row is None else _read(key, environment, *row)
+        rows = self._select(_GET, key, environment)
+        return _read(key, environment, *rows[0]) if rows else None
 
     def find(self, key: str) -> list[tuple[str, Cell | Failure]]:
         """Return what is stored of a cell in every environment, as (environment, outcome), ordered by environment.
@@ -141,18 +153,22 @@ class Store:
             InputError: The file cannot be read or written any more.
         """
         self.flush()
-        with self._database:
-            try:
-                rows = self._connection.execute(_FIND, (key,)).fetchall()
-            except sqlite3.Error as error:
-                raise _refusal(error, self.path) from None
         found = []
-        for environment, digest, value in rows:
+        for environment, digest, value in self._select(_FIND, key):
             name = bytes(environment).decode(errors="replace")
             outcome = _read(key, name, digest, value)
             if outcome is not None:
                 found.append((name, outcome))
         return found
+
+    def _select(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        with self._database:
+            if self._connection is None:
+                return []
+            try:
+                return self._connection.execute(query, values).fetchall()
+            except _DAMAGE as error:
+                raise _refusal(error, self.path) from None
 
     def put(self, spec: _Identified, outcome: Cell | Failure) -> None:
         """Keep ``outcome`` of ``spec``, in the place of what is there; durable within a second.
@@ -190,7 +206,7 @@ class Store:
                 return
             try:
                 self._write(batch)
-            except sqlite3.Error as error:
+            except _DAMAGE as error:
                 raise _refusal(error, self.path) from None
             with self._lock:
                 for identity, entry in batch.items():
@@ -203,16 +219,20 @@ class Store:
             self.flush()
         finally:
             with self._database:
-                self._connection.close()
+                if self._connection is not None:
+                    self._connection.close()
 
     def _write(self, batch: Mapping[tuple[str, str], tuple[str, bytes]]) -> None:
+        if self._connection is None:
+            self._connection = _connected(self._location)
+        connection = self._connection
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.executemany(_PUT, [(*identity, *entry) for identity, entry in batch.items()])
-            self._connection.execute("COMMIT")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany(_PUT, [(*identity, *entry) for identity, entry in batch.items()])
+            connection.execute("COMMIT")
         except BaseException:  # also an interrupt
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             raise
 
     def _flush_later(self) -> None:
@@ -221,6 +241,18 @@ class Store:
         except InputError as error:
             with self._lock:
                 self._failure = error
+
+
+def _connected(location: Path) -> sqlite3.Connection:
+    """Return the database at ``location``, open."""
+    connection = sqlite3.connect(location, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+    try:
+        connection.text_factory = bytes  # of a damaged row, anything may come
+        _begin(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _begin(connection: sqlite3.Connection) -> None:
@@ -275,9 +307,10 @@ def _read(key: str, environment: str, digest: Any, value: Any) -> Cell | Failure
     return None
 
 
-def _refusal(error: sqlite3.Error, path: str | Path) -> InputError:
+def _refusal(error: sqlite3.Error | UnicodeDecodeError, path: str | Path) -> InputError:
     """Return what ``error`` means to the owner of the store at ``path``."""
-    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+    unreadable = isinstance(error, UnicodeDecodeError)
+    match sqlite3.SQLITE_CORRUPT if unreadable else getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_NOTADB:
             message, accepted = "is not a store", _ACCEPTED
         case sqlite3.SQLITE_CORRUPT:

@@ -6,18 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
 from attrs import evolve
 
 from fredfw.errors import InputError
-from fredfw.experiment.document import DIGEST, VERSION, digest, parse
 from fredfw.experiment.results import Cell
-from fredfw.files import expanded, read_bounded
 from fredfw.plugin import configure
 from fredfw.simulation import Statistics
 from fredfw.simulation.fidelity import FIDELITIES
 
-FORM = "what `fredfw run --json` writes"
+FORM = "what a run gives"
 # The parts of an iteration add up to it to this relative accuracy, as they did when it was simulated.
 _EXACT = 1e-9
 # What the provenance of a cell says, and the type of it.
@@ -39,40 +36,6 @@ _PROVENANCE: dict[str, type | tuple[type, ...]] = {
     "files": list,
     "versions": Mapping,
 }
-
-
-def read_cell(path: str) -> Cell:
-    """Return the cell that is stored at ``path``.
-
-    Raises:
-        InputError: The file cannot be read, is not a stored cell, is damaged, or holds what no run can give; names
-            file, key and value.
-    """
-    try:
-        data = expanded(read_bounded(path), path)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=path, accepted=FORM) from None
-    try:
-        content = parse(data.decode())
-    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested too deeply
-        raise InputError(f"is not JSON: {error}", file=path, accepted=FORM) from None
-    if not isinstance(content, Mapping) or content.get("format") != "fredfw.run":
-        raise InputError("is not the result of a run", file=path, accepted=FORM)
-    if content.get("version") != VERSION:
-        message = f"has the version {content.get('version')!r} of the format"
-        raise InputError(message, file=path, key="version", accepted=f"{VERSION}")
-    if DIGEST not in content:
-        message = "has no digest: an older fredfw wrote it, or it is damaged"
-        raise InputError(message, file=path, key=DIGEST, accepted=f"{FORM} today; run the cell again")
-    names = [one.name for one in attrs.fields(Cell)]
-    try:
-        cell = cell_of({name: content[name] for name in names if name in content})
-        if content[DIGEST] != digest(content):
-            message = "is damaged: its content does not match its digest"
-            raise InputError(message, key=DIGEST, accepted=f"{FORM}, unchanged")
-    except InputError as error:
-        raise error.at(file=path) from None
-    return cell
 
 
 def cell_of(content: Mapping[str, Any]) -> Cell:
