@@ -26,8 +26,6 @@ from fredfw.plugin.setup import Setup
 Outcome = Cell | Failure
 """What is known of a cell once it was run."""
 
-# Seconds between looks at the clock while others compute, so that what is done becomes durable.
-_PATIENCE = 0.5
 # Cells that wait in an executor for each that it runs at once: enough that none of its processes waits.
 _AHEAD = 32
 
@@ -186,10 +184,7 @@ class CellStore(Protocol):
         """Return what is known of a cell."""
 
     def put(self, spec: CellSpec, outcome: Outcome) -> None:
-        """Keep what is known of a cell."""
-
-    def flush(self) -> None:
-        """Make durable what was put."""
+        """Keep what is known of a cell; it becomes durable soon, whatever runs meanwhile."""
 
 
 def evaluate(
@@ -232,18 +227,18 @@ def evaluate(
         progress(len(specs), len(specs), "")
 
 
-def _gathered(future: Future[Outcome], spec: CellSpec) -> Outcome:
-    """Return what ``future`` has; a process that died is a failure of its cell."""
-    try:
-        return future.result()
-    except BrokenExecutor as error:
-        return Failure(spec.workload, spec.fabric, str(error), infeasible=False)
-
-
 def _keep(store: CellStore | None, spec: CellSpec, result: Outcome) -> None:
     """Store ``result``, unless it may be another one next time."""
     if store is not None and (isinstance(result, Cell) or result.infeasible):
         store.put(spec, result)
+
+
+def _ended(spec: CellSpec, future: Future[Outcome]) -> Outcome:
+    """Return what another process has made of ``spec``, or that it has died of it."""
+    try:
+        return future.result()
+    except BrokenExecutor as error:
+        return Failure(spec.workload, spec.fabric, str(error), infeasible=False)
 
 
 def _run(
@@ -272,13 +267,11 @@ def _run(
                 running[executor.submit(run, specs[number])] = number
             if progress:
                 progress(before + count, len(specs), str(specs[min(running.values())]))
-            ended, _ = wait(running, timeout=_PATIENCE, return_when=FIRST_COMPLETED)
-            if store is not None:
-                store.flush()
+            ended, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in sorted(ended, key=running.__getitem__):
                 count += 1
                 number = running.pop(future)
-                yield number, _gathered(future, specs[number])
+                yield number, _ended(specs[number], future)
     finally:
         # After an interrupt: what has ended meanwhile is not lost.
         for future, number in running.items():
