@@ -31,7 +31,7 @@ from fredfw.experiment.spec import (
 )
 from fredfw.experiment.sweep import expand
 from fredfw.experiment.unfit import UnfitTopology, UnfitWorkload
-from fredfw.fabric import SLOTS
+from fredfw.fabric import SLOTS, Prices
 from fredfw.files import read_bounded
 from fredfw.paths import resolved
 from fredfw.plugin import configure, schema
@@ -80,6 +80,7 @@ def parse(
         _check_priorities(outline.priorities or ())
         _check_names(outline)
         _check_references(outline.references)
+        _check_scopes(outline)
     except InputError as error:
         raise error.at(file=file) from None
     return outline
@@ -189,6 +190,7 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         "workloads",
         "references",
         "savings",
+        "prices",
         "plugins",
     )
     _check_keys(content, known, "")
@@ -211,6 +213,7 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         fidelity=_choice(content.get("fidelity", COMPRESSED), FIDELITIES, "fidelity"),
         references=_listed(content, "references", Reference),
         savings=_listed(content, "savings", SavingSpec),
+        prices=Prices.read(_table(content.get("prices", {}), "prices")),
         plugins=_texts(content.get("plugins", []), "plugins"),
         file=file,
     )
@@ -240,7 +243,9 @@ def _fabric(
     name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any], baseline: str
 ) -> FabricSection:
     key = f"fabrics.{name}"
-    _check_keys(table, (*FabricSection.PLUGINS, "baseline", "fidelity", "npu", "sweep"), key, plugin="topology")
+    _check_keys(
+        table, (*FabricSection.PLUGINS, "baseline", "fidelity", "npu", "scopes", "sweep"), key, plugin="topology"
+    )
     if "topology" not in table:
         raise InputError("the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }")
     own = _text(table.get("baseline", baseline), f"{key}.baseline")
@@ -252,6 +257,7 @@ def _fabric(
         baseline=fill(own, settings),
         fidelity=_choice(table["fidelity"], FIDELITIES, f"{key}.fidelity") if "fidelity" in table else None,
         npu=_npu(_table(table["npu"], f"{key}.npu"), f"{key}.npu") if "npu" in table else None,
+        scopes=_texts(table["scopes"], f"{key}.scopes") if "scopes" in table else None,
     )
 
 
@@ -318,6 +324,11 @@ def _check_priorities(labels: Sequence[str]) -> None:
     for index, label in enumerate(labels):
         if label in labels[:index]:
             raise InputError(f"{label!r} is repeated", key=f"priorities[{index}]", accepted="each label once")
+
+
+def _check_scopes(outline: AnyOutline) -> None:
+    for fabric in outline.fabrics:
+        outline.prices.check(fabric.scopes or (), key=f"fabrics.{fabric.name}.scopes")
 
 
 def _check_references(references: Sequence[Reference]) -> None:

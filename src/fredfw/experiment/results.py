@@ -10,7 +10,7 @@ from attrs import Factory, asdict, field, frozen
 
 from fredfw.collectives import Schedule
 from fredfw.experiment.document import document
-from fredfw.fabric import Fabric
+from fredfw.fabric import Bill, Fabric
 from fredfw.simulation.bounds import Bound
 from fredfw.simulation.timeline import Timeline
 from fredfw.typing import FloatArray, IntArray
@@ -212,7 +212,7 @@ class RunResult:
         link_bytes_by_label: ``(links,)`` bytes that crossed each link, by label; they add up to ``link_bytes``.
         omissions: Those of the notes that say what the workload leaves out.
         colours: Of the labels that the workload declares, in their order; empty for one that is free.
-        cost: Dollars of the network, if they are known.
+        bill: What the network costs, item by item; ``None`` where nothing can be said.
     """
 
     workload: str
@@ -236,7 +236,12 @@ class RunResult:
     link_bytes_by_label: dict[str, FloatArray] = field(factory=dict)
     omissions: tuple[str, ...] = ()
     colours: dict[str, str] = field(factory=dict)
-    cost: float | None = None
+    bill: Bill | None = None
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars that the network costs, or ``None`` where the price of a part is not known."""
+        return None if self.bill is None else self.bill.dollars
 
     @property
     def injection_bandwidth(self) -> float:

@@ -18,10 +18,10 @@ from fredfw.errors import InputError, SimulationError, UnsupportedError
 from fredfw.experiment.progress import Log, silent
 from fredfw.experiment.results import CollectiveResult, GraphResult, RunResult, Throughput
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
-from fredfw.fabric import SLOTS, Fabric
+from fredfw.fabric import SLOTS, Bill, Fabric
 from fredfw.fabric import answers as fabric_answers
 from fredfw.plugin import configure
-from fredfw.plugin.contract import built
+from fredfw.plugin.contract import billed, built
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
     Executor,
@@ -80,6 +80,7 @@ class Runner:
         self._kept = kept
         self._environment = environment
         self._bench: dict[str, Bench] = {}
+        self._bills: dict[str, Bill | None] = {}
         self._cells: dict[str, dict[str, _Cell]] = {}  # by fabric and workload
         self._graphs: dict[tuple[str, System], TaskGraph] = {}
 
@@ -98,6 +99,7 @@ class Runner:
     def forget(self, fabric: FabricSpec) -> None:
         """Let go of all that is kept of ``fabric`` and its cells."""
         self._bench.pop(fabric.name, None)
+        self._bills.pop(fabric.name, None)
         self._cells.pop(fabric.name, None)
 
     def run(
@@ -170,6 +172,7 @@ class Runner:
             link_bytes_by_label=outcome.link_bytes_by_label,
             omissions=cell.omissions,
             colours=cell.colours,
+            bill=self._bill(fabric),
         )
         self._log(
             "cell ended",
@@ -261,6 +264,12 @@ class Runner:
             what = spec.name, spec.written
             self._bench[spec.name] = build() if kept is None else kept.bench(self._environment, what, build)
         return self._bench[spec.name]
+
+    def _bill(self, spec: FabricSpec) -> Bill | None:
+        if spec.name not in self._bills:
+            prices = self._experiment.prices_of(spec)
+            self._bills[spec.name] = billed(spec.topology, prices, self._bench_of(spec).fabric)
+        return self._bills[spec.name]
 
     def _graph(self, spec: WorkloadSpec, system: System, workers: int) -> TaskGraph:
         def build() -> TaskGraph:

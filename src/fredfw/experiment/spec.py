@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 from fredfw.collectives import CollectiveAlgorithm, Pattern
 from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.experiment.naming import as_written, fill, listed
-from fredfw.fabric import SLOTS, Topology
+from fredfw.fabric import SLOTS, Prices, Topology
 from fredfw.simulation.fidelity import COMPRESSED, STEPWISE
 from fredfw.terminal import quoted
 from fredfw.workloads import Npu, Workload
@@ -179,6 +179,7 @@ class FabricSection(Section):
         baseline: Name of the fabric that its speed-ups refer to.
         fidelity: How cells on it are simulated, or ``None`` for the experiment's own.
         npu: What computes on it, or ``None`` for the experiment's own.
+        scopes: What the links of each tier join, for their prices, or ``None`` for what the topology says.
     """
 
     PLUGINS: ClassVar[tuple[str, ...]] = ("topology", *SLOTS, "collectives")
@@ -186,6 +187,7 @@ class FabricSection(Section):
     baseline: str
     fidelity: str | None = None
     npu: Npu | None = None
+    scopes: tuple[str, ...] | None = None
 
 
 @frozen(eq=False, kw_only=True)
@@ -261,6 +263,7 @@ class Outline(Generic[_Fabric, _Workload]):
         fidelity: How cells are simulated where neither workload nor fabric says it.
         references: Published speed-ups.
         savings: What is compared over many cells.
+        prices: What networks cost.
         plugins: Files of plugins that are not installed, as written: relative to ``file``.
         file: Where it was read from.
         complete: Whether all fabrics and workloads of the file are part of it.
@@ -276,6 +279,7 @@ class Outline(Generic[_Fabric, _Workload]):
     fidelity: str = COMPRESSED
     references: tuple[Reference, ...] = ()
     savings: tuple[SavingSpec, ...] = ()
+    prices: Prices = field(factory=Prices.published)
     plugins: tuple[str, ...] = ()
     file: str | None = None
     complete: bool = True
@@ -323,6 +327,10 @@ class Outline(Generic[_Fabric, _Workload]):
     def npu_of(self, fabric: FabricSection) -> Npu:
         """Return what computes on ``fabric``."""
         return fabric.npu or self.npu
+
+    def prices_of(self, fabric: FabricSection) -> Prices:
+        """Return what the parts of ``fabric`` cost."""
+        return self.prices if fabric.scopes is None else evolve(self.prices, scopes=fabric.scopes)
 
     def fidelity_of(self, workload: WorkloadSection, fabric: FabricSection) -> str:
         """Return how a cell is simulated where nothing else is asked for."""

@@ -12,6 +12,7 @@ from fredfw.fabric.admission import (
     Start,
     Wait,
 )
+from fredfw.fabric.cost import Bill, BillItem, Price, Prices, scopes_of_dimensions
 from fredfw.fabric.defaults import SLOTS, Defaults
 from fredfw.fabric.dimension_order import DimensionOrderRouter
 from fredfw.fabric.dimensions import Dimension, product_fabric
@@ -30,6 +31,8 @@ __all__ = [
     "Admission",
     "AdmissionPolicy",
     "AlwaysStart",
+    "Bill",
+    "BillItem",
     "Call",
     "Capabilities",
     "Costs",
@@ -49,6 +52,8 @@ __all__ = [
     "NodeKind",
     "OpenAdmission",
     "Operation",
+    "Price",
+    "Prices",
     "Refuse",
     "Router",
     "Routes",
@@ -60,5 +65,6 @@ __all__ = [
     "ValiantRouter",
     "Wait",
     "product_fabric",
+    "scopes_of_dimensions",
     "with_servers",
 ]

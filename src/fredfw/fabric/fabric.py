@@ -23,6 +23,8 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     import networkx
 
+    from fredfw.fabric.cost import Bill, Prices
+
 __all__ = ["Capabilities", "Fabric", "Level", "NodeKind", "Topology"]
 
 _T = TypeVar("_T")
@@ -391,6 +393,25 @@ class Topology(ABC):
 
     name: ClassVar[str]
 
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What the links of each tier join, the innermost first, such as ``inter-pod``; empty where that is not known.
+
+        This decides which prices they have. See ``fredfw.Prices``.
+        """
+        return ()
+
     @abstractmethod
     def build(self) -> Fabric:
         """Return the network; pure, so two calls give equal fabrics."""
+
+    def cost(self, prices: Prices | None = None, fabric: Fabric | None = None) -> Bill | None:
+        """Return what the network costs, or ``None`` where nothing can be said.
+
+        Args:
+            prices: By scope; LIBRA's by default.
+            fabric: What ``build`` returns, where that is at hand.
+        """
+        from fredfw.fabric.cost import Bill
+
+        return Bill.of(fabric or self.build(), self.scopes, prices)

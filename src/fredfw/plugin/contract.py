@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any
 from fredfw import limits
 from fredfw.answers import Asking, brief
 from fredfw.errors import nearest
-from fredfw.fabric import AdmissionPolicy, Capabilities, Defaults, Fabric, Level, Router, Topology, Transport
+from fredfw.fabric import (
+    AdmissionPolicy,
+    Bill,
+    Capabilities,
+    Defaults,
+    Fabric,
+    Level,
+    Prices,
+    Router,
+    Topology,
+    Transport,
+)
 from fredfw.plugin import CONTRACT_VERSION, spec
 from fredfw.plugin.exporter import Exporter
 from fredfw.simulation.sharing import SharingPolicy
@@ -137,6 +148,20 @@ def built(topology: Topology) -> Fabric:
         if not fits:
             raise asked.wrong(f"returned a fabric whose {name} is {brief(getattr(fabric, name))}", expected)
     return fabric
+
+
+def billed(topology: Topology, prices: Prices, fabric: Fabric) -> Bill | None:
+    """Return what the ``fabric`` that ``topology`` has built costs.
+
+    Raises:
+        PluginError: The topology fails, or what it returns is not a bill.
+    """
+    asked = Asking(topology, "cost")
+    with asked:
+        bill: object = topology.cost(prices, fabric)
+    if bill is not None and not isinstance(bill, Bill):
+        raise asked.unexpected(bill, "a fredfw.Bill or None")
+    return bill
 
 
 def exported(exporter: Exporter, result: Result) -> Content | Mapping[str, Content]:

@@ -264,6 +264,8 @@ def run_to_json(result: RunResult) -> str:
         "colours": result.colours,
         "work": None if result.work is None else asdict(result.work),
         "throughput": asdict(result.throughput),
+        "cost": result.cost,
+        "bill": None if result.bill is None else asdict(result.bill),
         "statistics": result.statistics,
         "provenance": result.provenance,
     }

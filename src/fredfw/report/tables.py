@@ -18,6 +18,7 @@ from rich.text import Text
 
 from fredfw.experiment.naming import as_written, listed, toml_key
 from fredfw.experiment.results import CollectiveSweep, Comparison, Row, RunResult, Saving, Status
+from fredfw.fabric import Bill
 from fredfw.report.data import RowGroup, best_cells, causes_with_time, ordered, row_groups, training_rate
 from fredfw.report.layout import StackedTable
 from fredfw.report.tiers import tier_loads
@@ -369,6 +370,8 @@ def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
         report += [Text(), title, _tiers_table(result, top), Text(), _bytes_table(result)]
     if result.energy:
         report += [Text(), Text(f"communication energy: {render(result.energy, Unit.JOULES)} per iteration")]
+    if result.bill is not None:
+        report += [Text(), *_bill(result.bill)]
     memory = {what: used for what, used in result.memory.items() if used}
     if memory:
         total = sum(memory.values())
@@ -385,6 +388,24 @@ def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
             table.add_row(name, f"{value:.6g}")
         report += [Text(), table]
     return [*report, *notes_report(result.notes)]
+
+
+def _bill(bill: Bill) -> list[RenderableType]:
+    """Return what the network costs: all of it in a line, and each item."""
+    total = "not known: a part has no price" if bill.dollars is None else f"${bill.dollars:,.0f}"
+    sources = sorted({item.source for item in bill.items if item.source})
+    power = bill.watts is not None
+    table = _table("parts of the network", "count", "rate", "$", *(["W"] if power else []), right=(1, 2, 3, 4))
+    for item in bill.items:
+        values = [
+            str(item.count),
+            render(item.bandwidth, Unit.BYTES_PER_SECOND) if item.bandwidth else "-",
+            "-" if item.dollars is None else f"{item.dollars:,.0f}",
+            *(["-" if item.watts is None else f"{item.watts:,.4g}"] if power else []),
+        ]
+        table.add_row(item.name, *values)
+    by = f" (prices: {', '.join(sources)})" if sources else ""
+    return [Text(f"cost of the network: {total}{by}"), table, *(Text(f"bill: {note}") for note in bill.notes)]
 
 
 def _training(result: RunResult) -> list[RenderableType]:

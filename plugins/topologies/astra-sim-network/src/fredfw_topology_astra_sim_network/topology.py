@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from attrs import evolve, frozen
 
-from fredfw import Fabric, File, Topology, product_fabric, units
+from fredfw import Fabric, File, Topology, product_fabric, scopes_of_dimensions, units
 from fredfw_topology_astra_sim_network.network import Block, read
 
 
@@ -32,6 +32,11 @@ class AstraSimNetwork(Topology):
     def blocks(self) -> tuple[Block, ...]:
         """The dimensions of the file, innermost first."""
         return read(self.file.read(), self.file.path)
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """See ``Topology.scopes``."""
+        return scopes_of_dimensions(len(self.blocks))
 
     def build(self) -> Fabric:
         """Return the product of the dimensions."""

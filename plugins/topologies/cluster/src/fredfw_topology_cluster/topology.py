@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import evolve, frozen, validators
 
-from fredfw import Defaults, Fabric, Level, NodeKind, OpenAdmission, Topology, limits, units
+from fredfw import Bill, Defaults, Fabric, Level, NodeKind, OpenAdmission, Prices, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
 from fredfw_topology_cluster import presets
@@ -198,6 +198,19 @@ class Cluster(Topology):
             sprayed=self.routing == "spray",
         )
         return ClusterRouter(self._given("node"), network, self.pcie_npus if self.pcie else 0)
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """See ``Topology.scopes``; unknown where the links of a node have several, which are one tier here."""
+        inside: tuple[str, ...] = self._given("node").scopes
+        if self.nodes == 1:
+            return inside
+        return (inside[0], "inter-pod") if len(set(inside)) == 1 else ()
+
+    def cost(self, prices: Prices | None = None, fabric: Fabric | None = None) -> Bill:
+        """See ``Topology.cost``; PCIe is not in the bill."""
+        hosts = np.concatenate(list(self.router.layout.tiers.values())) if self.nodes > 1 else None
+        return Bill.of(fabric or self.build(), self.scopes, prices, hosts=hosts)
 
     def build(self) -> Fabric:
         """Return the cluster; nodes and links come node by node, then what is outside of them. One node is alone."""

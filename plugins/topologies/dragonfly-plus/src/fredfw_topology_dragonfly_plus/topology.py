@@ -30,6 +30,7 @@ class DragonflyPlus(Topology):
     """
 
     name: ClassVar[str] = "dragonfly-plus"
+    scopes: ClassVar[tuple[str, ...]] = ("inter-pod",)
 
     npus_per_leaf: int = units.option(4, validator=units.whole(1), help="NPUs of a leaf")
     leaves: int = units.option(4, validator=units.whole(1), help="leaves of a group")

@@ -42,6 +42,7 @@ class FatTree(Topology):
     """
 
     name: ClassVar[str] = "fat-tree"
+    scopes: ClassVar[tuple[str, ...]] = ("inter-pod",)
 
     npus: int | None = units.option(
         None,

@@ -9,9 +9,21 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
-from fredfw import Capabilities, CircuitPreempt, Defaults, Fabric, Level, NodeKind, Topology, limits, units
+from fredfw import (
+    Bill,
+    Capabilities,
+    CircuitPreempt,
+    Defaults,
+    Fabric,
+    Level,
+    NodeKind,
+    Prices,
+    Topology,
+    limits,
+    units,
+)
 from fredfw.errors import InputError
 from fredfw_topology_fred.circuits import POLICIES, Circuits
 from fredfw_topology_fred.ports import PortMap
@@ -21,6 +33,8 @@ NPU_BANDWIDTH = 3e12
 """B/s from an NPU to its L1 switch and back (FRED, ISCA 2025)."""
 
 
+_WATTS = 179.35
+"""Of all switches of the wafer, 35 chiplets (FRED, ISCA 2025)."""
 _MOST = 32
 """Switch levels; NumPy has arrays of so many dimensions in all its versions."""
 
@@ -60,6 +74,7 @@ class Fred(Topology):
     """
 
     name: ClassVar[str] = "fred"
+    scopes: ClassVar[tuple[str, ...]] = ("inter-chiplet",)
 
     variant: str = units.option("D", validator=units.one_of(*VARIANTS), help="the paper's configuration, A to D")
     arity: tuple[int, ...] = units.sizes((4, 5), help="NPUs per L1 switch, L1 switches per L2 switch, and so on")
@@ -106,6 +121,15 @@ class Fred(Topology):
         if self.bandwidths is not None:
             return self.bandwidths
         return (NPU_BANDWIDTH, VARIANTS[self.variant].uplink)[: len(self.arity)]
+
+    def cost(self, prices: Prices | None = None, fabric: Fabric | None = None) -> Bill:
+        """See ``Topology.cost``; the paper gives the power of the switches of its own wafer, and no price."""
+        bill = Bill.of(fabric or self.build(), self.scopes, prices)
+        wafer = (4, 5), (NPU_BANDWIDTH, VARIANTS["D"].uplink), 18, 3
+        if (self.arity, self.uplinks, self.io_controllers, self.middle_switches) != wafer:
+            return bill
+        items = (evolve(one, watts=_WATTS) if one.name.startswith("switch ports") else one for one in bill.items)
+        return Bill(tuple(items), (*bill.notes, "power of the switches: FRED (ISCA 2025), 35 chiplets"))
 
     def build(self) -> Fabric:
         """Return the tree: nodes are the NPUs, the switches level by level (the root last), then the controllers."""

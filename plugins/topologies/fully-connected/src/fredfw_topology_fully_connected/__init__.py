@@ -23,6 +23,7 @@ class FullyConnected(Topology):
     """
 
     name: ClassVar[str] = "fully-connected"
+    scopes: ClassVar[tuple[str, ...]] = ("inter-package",)
 
     npus: int = units.option(5, validator=units.whole(1), help="number of NPUs")
     link_bandwidth: float = units.bandwidth("750 GB/s", help="bandwidth of the link from one NPU to another")

@@ -24,6 +24,7 @@ class HyperX(Topology):
     """
 
     name: ClassVar[str] = "hyperx"
+    scopes: ClassVar[tuple[str, ...]] = ("inter-package",)
 
     dimensions: tuple[int, ...] = units.sizes((4, 4), minimum=2, help="positions along each dimension, innermost first")
     link_bandwidth: tuple[float, ...] = units.bandwidths(

@@ -22,6 +22,7 @@ class Mesh2D(Topology):
     """
 
     name: ClassVar[str] = "mesh2d"
+    scopes: ClassVar[tuple[str, ...]] = ("inter-chiplet",)
 
     rows: int = units.option(5, validator=units.whole(1), help="NPUs in a column")
     columns: int = units.option(4, validator=units.whole(1), help="NPUs in a row")

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from attrs import evolve, frozen
 
-from fredfw import Dimension, Fabric, Topology, product_fabric, units
+from fredfw import Dimension, Fabric, Topology, product_fabric, scopes_of_dimensions, units
 from fredfw.errors import InputError
 from fredfw_topology_multi_dimensional import notation
 
@@ -75,6 +75,11 @@ class MultiDimensional(Topology):
         if self.names is not None and len(self.names) != count:
             message = f"{len(self.names)} names for the {count} dimensions {list(self.dimensions)}"
             raise InputError(message, key="names", accepted=f"{count} names")
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """See ``Topology.scopes``; by the names of the dimensions."""
+        return scopes_of_dimensions(len(self.dimensions), self.names or ())
 
     def build(self) -> Fabric:
         """Return the product."""

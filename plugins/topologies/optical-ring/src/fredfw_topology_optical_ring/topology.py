@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Capabilities, Defaults, Fabric, Level, NodeKind, Topology, limits, units
+from fredfw import Bill, BillItem, Capabilities, Defaults, Fabric, Level, NodeKind, Prices, Topology, limits, units
 from fredfw.errors import InputError
 from fredfw_topology_optical_ring.budget import LossBudget
 from fredfw_topology_optical_ring.routing import ShortestArcRouter, ring_links
@@ -79,6 +79,13 @@ class OpticalRing(Topology):
                 key="laser_power",
                 accepted="enough power for one hop",
             )
+
+    def cost(self, prices: Prices | None = None, fabric: Fabric | None = None) -> Bill:
+        """See ``Topology.cost``; no prices of waveguides and transceivers are published with it."""
+        ends = 2 * self.npus * self.waveguides * self.wavelengths
+        name = "transceivers, one for each NPU, direction and wavelength"
+        links = Bill.of(fabric or self.build(), self.scopes, prices)
+        return links.plus(BillItem(name, ends, ends * self.line_rate))
 
     def build(self) -> Fabric:
         """Return the ring; node ``i`` is NPU ``i``, link ``i`` leaves it clockwise, link ``npus + i`` the other way."""

@@ -47,6 +47,11 @@ class Simai(Topology):
         listing = self.listing
         return np.setdiff1d(np.arange(listing.nodes), (*listing.nvswitches, *listing.switches))
 
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """See ``Topology.scopes``; a file for ns-3 does not say what its links join."""
+        return ("inter-package", "inter-pod") if self.listing.nvswitches else ()
+
     def build(self) -> Fabric:
         """Return the network; nodes have the numbers of the file, and links come in its order, there and back."""
         listing = self.listing

@@ -71,6 +71,7 @@ class Switch(Topology):
     """
 
     name: ClassVar[str] = "switch"
+    scopes: ClassVar[tuple[str, ...]] = ("inter-package",)
 
     npus: int = units.option(20, validator=units.whole(1), help="NPUs around the switch")
     link_bandwidth: float = units.bandwidth("3 TB/s", help="bandwidth of the link of an NPU, per direction")

@@ -19,6 +19,7 @@ class Torus(Topology):
     """
 
     name: ClassVar[str] = "torus"
+    scopes: ClassVar[tuple[str, ...]] = ("inter-package",)
 
     dimensions: tuple[int, ...] = units.sizes((8, 8), help="positions along each dimension, innermost first")
     link_bandwidth: tuple[float, ...] = units.bandwidths(

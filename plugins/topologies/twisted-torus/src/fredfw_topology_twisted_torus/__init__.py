@@ -37,6 +37,7 @@ class TwistedTorus(Topology):
     """
 
     name: ClassVar[str] = "twisted-torus"
+    scopes: ClassVar[tuple[str, ...]] = ("inter-package",)
 
     dimensions: tuple[int, ...] = units.sizes(
         (4, 4, 8), minimum=2, help="positions along each dimension, innermost first: k or 2 k, both at least once"

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from fredfw import Bill, BillItem, Dimension, Fabric, NodeKind, Price, Prices, Topology, product_fabric
+from fredfw import scopes_of_dimensions as scopes_of
+from fredfw.errors import InputError
+
+GB = 1e9
+LIBRA = "inter-package", "inter-node", "inter-pod"
+
+
+def dimensions(*bandwidths: float) -> Fabric:
+    """Return Ring 8 x FC 8 x Switch 16, the three-dimensional system of LIBRA."""
+    kinds = ("ring", 8), ("fully-connected", 8), ("switch", 16)
+    return product_fabric(
+        [
+            Dimension(kind, size, bandwidth * GB, tier=tier)  # type: ignore[arg-type]
+            for tier, ((kind, size), bandwidth) in enumerate(zip(kinds, bandwidths, strict=True))
+        ]
+    )
+
+
+@pytest.mark.parametrize(("dimension", "dollars"), [(0, 4.0), (1, 4.0), (2, 7.8 + 18.0 + 31.6)])
+def test_an_npu_of_libra_pays_by_its_bandwidth_in_each_dimension(dimension: int, dollars: float) -> None:
+    # LIBRA's prices and link counts: 2 p links of BW / 2 in a ring, p (p - 1) of BW / (p - 1) where all are joined.
+    more = [2.0 if number == dimension else 1.0 for number in range(3)]
+    one, two = (Bill.of(dimensions(*rates), LIBRA).dollars for rates in ([1.0, 1.0, 1.0], more))
+    assert one is not None
+    assert two is not None
+    assert (two - one) / 1024 == pytest.approx(dollars, rel=1e-12)
+    assert one / 1024 == pytest.approx(4 + 4 + 57.4, rel=1e-12)
+
+
+def test_what_is_counted() -> None:
+    bill = Bill.of(dimensions(1.0, 1.0, 1.0), LIBRA)
+    assert {item.name: item.count for item in bill.items} == {
+        "links, inter-package": 2 * 1024,
+        "links, inter-node": 7 * 1024,
+        "links, inter-pod": 1024,
+        "switch ports, inter-pod": 1024,
+        "network cards, inter-pod": 1024,
+    }
+    assert {item.status for item in bill.items} == {"published"}
+    assert all(item.source.startswith("LIBRA") for item in bill.items)
+    assert bill.watts is None
+    assert bill.notes == ("the ports are those of 64 switches",)
+
+
+def two_switches(**changes: object) -> Fabric:
+    """Return two NPUs, each at a switch, and a link of 3 GB/s between the switches; links of NPUs have 2 GB/s."""
+    ends = [(0, 2), (2, 0), (1, 3), (3, 1), (2, 3), (3, 2)]
+    near, far = zip(*ends, strict=True)
+    rates = [2 * GB] * 4 + [3 * GB] * 2
+    kinds = [NodeKind.NPU] * 2 + [NodeKind.SWITCH] * 2
+    return Fabric("two switches", kinds, near, far, rates, 0.0, 1e-12, **changes)  # type: ignore[arg-type]
+
+
+def test_each_end_at_a_switch_is_a_port() -> None:
+    bill = Bill.of(two_switches(), ["inter-pod"])
+    links, switches, cards = bill.items
+    assert [item.count for item in bill.items] == [3, 4, 2]
+    assert links.dollars == pytest.approx((2 + 2 + 3) * 7.8)
+    assert switches.dollars == pytest.approx((2 + 2 + 3 + 3) * 18.0)
+    assert cards.dollars == pytest.approx((2 + 2) * 31.6)
+    # Joules per byte x bytes per second, of six links.
+    assert links.watts == bill.watts == pytest.approx(1e-12 * (4 * 2 + 2 * 3) * GB)
+
+
+def test_what_leads_to_the_network_inside_of_a_server_is_no_part_of_it() -> None:
+    fabric = two_switches()
+    # Node 2 is the network card of NPU 0.
+    links, switches, cards = Bill.of(fabric, ["inter-pod"], hosts=[2]).items  # type: ignore[arg-type]
+    assert links.bandwidth == (2 + 3) * GB
+    assert (switches.count, switches.bandwidth) == (2, (2 + 3) * GB)
+    assert (cards.count, cards.bandwidth) == (2, (2 + 3) * GB)
+
+
+def test_controllers_pay_for_links_alone() -> None:
+    kinds = [NodeKind.NPU, NodeKind.CONTROLLER, NodeKind.SWITCH]
+    fabric = Fabric("gate", kinds, [0, 2, 1, 2], [2, 0, 2, 1], GB, 0.0, 0.0)
+    bill = Bill.of(fabric, ["inter-pod"])
+    assert [item.count for item in bill.items] == [2, 2, 1]
+    assert bill.notes[-1] == "1 I/O controllers are not in the bill, their links are"
+
+
+def test_a_price_that_is_not_known_leaves_no_sum() -> None:
+    bill = Bill.of(two_switches(), ["inter-chiplet"])
+    links, switches = bill.items
+    assert links.dollars == pytest.approx(7 * 2.0)
+    assert switches.dollars is None
+    assert (switches.status, switches.source) == ("unknown", "")
+    assert bill.dollars is None
+    assert Bill.of(two_switches()).items[0].name == "links, tier 0"
+    assert Bill.of(two_switches()).dollars is None
+    assert Bill(()).dollars == 0
+
+
+def test_tiers_of_one_scope_are_one_item() -> None:
+    fabric = two_switches(tiers=[0, 0, 0, 0, 1, 1])
+    apart = Bill.of(fabric, ["inter-node", "inter-node"])
+    assert [attrs.evolve(item, watts=None) for item in apart.items] == [
+        attrs.evolve(item, watts=None) for item in Bill.of(two_switches(), ["inter-node"]).items
+    ]
+
+
+def test_own_prices_replace_published_ones() -> None:
+    prices = Prices.read({"source": "a quote", "inter-pod": {"nic": 30}, "optical": {"link": 1.5}})
+    links, switches, cards = Bill.of(two_switches(), ["inter-pod"], prices).items
+    assert (links.dollars, switches.dollars, cards.dollars) == pytest.approx((7 * 7.8, 10 * 18, 4 * 30))
+    assert {one.status for one in (links, switches, cards)} == {"given"}
+    assert links.source == "a quote"
+    assert prices.table["inter-node"] == Prices.published().table["inter-node"]
+    own = attrs.evolve(prices, scopes=("optical",))
+    assert Bill.of(two_switches(), ["inter-pod"], own).items[0].dollars == pytest.approx(7 * 1.5)
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "message"),
+    [
+        ({"inter-pod": {"nick": 1}}, "prices.inter-pod.nick", "unknown key; did you mean 'nic'"),
+        ({"inter-pod": {"nic": -1}}, "prices.inter-pod.nic", "-1 is not a price"),
+        ({"inter-pod": {"nic": True}}, "prices.inter-pod.nic", "True is not a price"),
+        ({"inter-pod": {"nic": float("nan")}}, "prices.inter-pod.nic", "nan is not a price"),
+        ({"inter-pod": {"nic": "31"}}, "prices.inter-pod.nic", "'31' is not a price"),
+        ({"inter-pod": 7}, "prices.inter-pod", "7 is not a table"),
+        ({"source": 7}, "prices.source", "7 is not a text"),
+    ],
+)
+def test_wrong_prices_are_refused(table: dict[str, object], key: str, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        Prices.read(table)
+    assert refused.value.key == key
+    assert message in str(refused.value)
+
+
+def test_an_unknown_scope_names_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"x\[1\].*no prices for 'inter-pods'; did you mean 'inter-pod'"):
+        Prices.published().check(["inter-node", "inter-pods"], key="x")
+
+
+def test_dimensions_have_the_scopes_of_libra() -> None:
+    assert [scopes_of(count)[-1:] for count in (2, 3, 4)] == [("inter-pod",)] * 3
+    assert scopes_of(3) == LIBRA
+    assert scopes_of(4)[0] == "inter-chiplet"
+    assert scopes_of(1) == ("inter-package",)
+    assert scopes_of(5) == ()
+    assert scopes_of(2, ("Node", "pod")) == ("inter-node", "inter-pod")
+    assert scopes_of(2, ("x", "y")) == ("inter-package", "inter-pod")
+
+
+def test_a_topology_has_a_bill_without_knowing_of_prices() -> None:
+    @attrs.frozen
+    class Pair(Topology):
+        """Two NPUs."""
+
+        name = "pair"
+
+        def build(self) -> Fabric:
+            return two_switches()
+
+    bill = Pair().cost()
+    assert bill is not None
+    assert bill.dollars is None
+    more = bill.plus(BillItem("fans", 2, dollars=5.0), notes=["hot"])
+    assert more.items[-1].name == "fans"
+    assert more.notes[-1] == "hot"
+    assert Price().status == "given"
