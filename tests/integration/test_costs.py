@@ -137,6 +137,14 @@ def test_an_experiment_may_have_prices_and_scopes() -> None:
     assert result.bill.items[0].source == "us"
 
 
+def test_a_comparison_has_costs_at_these_prices() -> None:
+    fabric = {**EXPERIMENT["fabrics"]["ring"], "scopes": ["fibre"]}
+    content = {**EXPERIMENT, "prices": {"fibre": {"link": 1}}, "fabrics": {"ring": fabric}}
+    framework = Framework()
+    (row,) = framework.compare(framework.load_experiment(content)).rows
+    assert row.cost == pytest.approx(8 * 10 * 1.0)
+
+
 @pytest.mark.parametrize(
     ("changes", "key"),
     [

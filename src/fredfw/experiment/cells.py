@@ -73,7 +73,8 @@ def tables(outline: AnyOutline, workload: WorkloadSection, fabric: FabricSection
     return {
         "npu": configure.unstructure(outline.npu_of(fabric)),
         **({} if outline.priorities is None else {"priorities": list(outline.priorities)}),
-        "fabrics": {fabric.name: fabric.written},
+        **({"prices": dict(outline.prices.written)} if outline.prices.written else {}),
+        "fabrics": {fabric.name: {**fabric.written, **({} if fabric.scopes is None else {"scopes": [*fabric.scopes]})}},
         "workloads": {workload.name: {**workload.written, "compute_scale": workload.compute_scale}},
     }
 

@@ -69,10 +69,12 @@ class Prices:
     Args:
         table: What a scope costs.
         scopes: The scope of each tier of links in place of what the topology says, or ``None``.
+        written: What ``read`` was given; empty for the published prices.
     """
 
     table: Mapping[str, Price]
     scopes: tuple[str, ...] | None = None
+    written: Mapping[str, Any] = field(factory=dict, repr=False)
 
     @classmethod
     def published(cls) -> Prices:
@@ -97,7 +99,7 @@ class Prices:
         for scope, entry in table.items():
             if scope != "source":
                 found[scope] = _priced(found.get(scope, Price(source=source)), entry, f"{key}.{scope}", source)
-        return cls(found)
+        return cls(found, written=table)
 
     def check(self, scopes: Sequence[str], *, key: str) -> None:
         """Make sure that there are prices for ``scopes``; raises ``InputError``."""
