@@ -9,6 +9,7 @@ from attrs import evolve
 
 from fredfw import Work
 from fredfw.experiment.results import CollectiveSweep, Comparison, RunResult, Saving, Throughput
+from fredfw.experiment.why import link_loads
 from fredfw.fabric import Fabric
 from fredfw.report import data
 
@@ -104,7 +105,7 @@ def test_rows_of_one_sweep_are_one_group(comparison: Comparison) -> None:
 
 
 def test_busiest_links_first_and_ties_by_number(pair: Fabric, run: RunResult) -> None:
-    loads = data.link_loads(pair, run.link_bytes, 5.0)
+    loads = link_loads(pair, run.link_bytes, 5.0)
     # 100 B of the 50 B/s link in 5 s are 40 %, 150 B of 100 B/s are 30 %; the unused link 1 is left out.
     assert [(load.link, load.name) for load in loads] == [
         (3, "switch0->npu1"),
@@ -112,7 +113,7 @@ def test_busiest_links_first_and_ties_by_number(pair: Fabric, run: RunResult) ->
         (2, "switch0->npu0"),
     ]
     assert [load.utilization for load in loads] == pytest.approx([0.4, 0.3, 0.3])
-    assert data.link_loads(pair, run.link_bytes, 5.0, top=1) == loads[:1]
+    assert link_loads(pair, run.link_bytes, 5.0, top=1) == loads[:1]
 
 
 def test_run_as_json(run: RunResult) -> None:

@@ -4,12 +4,14 @@ import io
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from attrs import evolve
 from rich.console import Console, RenderableType
 
 from fredfw import Work
 from fredfw.experiment.results import CollectiveSweep, Comparison, RunResult, Saving, Status, Throughput
+from fredfw.experiment.why import tier_shares
 from fredfw.report import layout, tables
 
 
@@ -448,3 +450,17 @@ def test_run_report_says_what_is_trained(run: RunResult) -> None:
     text = printed(tables.run_report(evolve(run, work=work, throughput=rates)))
     assert "it trains 8 samples: 1.600 samples/s, 3,200 tokens/s, 50.0 % MFU, 10.00 NPU-seconds" in text
     assert "it trains" not in printed(tables.run_report(run))
+
+
+def test_the_hottest_tier_comes_first_and_idle_ones_are_left_out(run: RunResult) -> None:
+    tiers = tier_shares(run)
+    # The links 0->2 and 1->2 at 100 B/s, 2->0 at 100 B/s, 2->1 at 50 B/s, over 5 s.
+    assert [(tier.name, tier.bandwidth, tier.links) for tier in tiers] == [
+        ("switch -> npu", 50.0, 1),
+        ("npu -> switch", 100.0, 2),
+        ("switch -> npu", 100.0, 1),
+    ]
+    assert [tier.mean for tier in tiers] == pytest.approx([0.4, 0.15, 0.3])
+    assert [tier.hottest.link for tier in tiers] == [3, 0, 2]
+    idle = evolve(run, link_bytes=np.array([0.0, 0.0, 150.0, 0.0]), link_bytes_by_label={})
+    assert [tier.hottest.name for tier in tier_shares(idle)] == ["switch0->npu0"]

@@ -12,6 +12,7 @@ from fredfw.collectives import Schedule
 from fredfw.experiment.document import document
 from fredfw.fabric import Bill, Fabric
 from fredfw.simulation.bounds import Bound
+from fredfw.simulation.demands import Demands
 from fredfw.simulation.timeline import Timeline
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import Work
@@ -168,6 +169,7 @@ class GraphResult:
         statistics: Counters of the engine: events, solves, cache hits, waits, splits.
         figures: What the fabric's admission counted, for example wavelengths used.
         notes: What a reader must know, for example which conflicts the network met.
+        demands: What each communication asks of the network, for whoever wants to know why it took so long.
     """
 
     fabric: Fabric
@@ -183,6 +185,7 @@ class GraphResult:
     statistics: dict[str, int]
     figures: dict[str, float] = field(factory=dict)
     notes: tuple[str, ...] = ()
+    demands: Demands | None = field(default=None, repr=False)
 
 
 @frozen(eq=False)
@@ -212,6 +215,7 @@ class RunResult:
         link_bytes_by_label: ``(links,)`` bytes that crossed each link, by label; they add up to ``link_bytes``.
         omissions: Those of the notes that say what the workload leaves out.
         colours: Of the labels that the workload declares, in their order; empty for one that is free.
+        demands: What each communication asks of the network, for whoever wants to know why it took so long.
         bill: What the network costs, item by item; ``None`` where nothing can be said.
     """
 
@@ -236,6 +240,7 @@ class RunResult:
     link_bytes_by_label: dict[str, FloatArray] = field(factory=dict)
     omissions: tuple[str, ...] = ()
     colours: dict[str, str] = field(factory=dict)
+    demands: Demands | None = field(default=None, repr=False)
     bill: Bill | None = None
 
     @property

@@ -31,6 +31,7 @@ from fredfw.simulation import (
     answers,
 )
 from fredfw.simulation.assignment import Assignment
+from fredfw.simulation.demands import Demands
 from fredfw.simulation.fidelity import COMPRESSED, block_notes, run_of
 from fredfw.simulation.fidelity import notes as fidelity_notes
 from fredfw.simulation.planner import too_fast
@@ -172,6 +173,7 @@ class Runner:
             link_bytes_by_label=outcome.link_bytes_by_label,
             omissions=cell.omissions,
             colours=cell.colours,
+            demands=outcome.demands,
             bill=self._bill(fabric),
         )
         self._log(
@@ -499,6 +501,15 @@ class Bench:
                 *fidelity_notes(fidelity, network),
                 *answers.notes(network.admission),
                 *executor.notes.values(),
+            ),
+            demands=Demands(
+                timeline.graph,
+                fabric=self.fabric,
+                placement=places,
+                planner=self.planner,
+                lowering=self.simulator.lowering,
+                priorities=priorities,
+                bounds=self.simulator.bounds,
             ),
         )
 

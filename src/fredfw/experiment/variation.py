@@ -25,8 +25,8 @@ _BANDWIDTH = "bandwidth of "
 
 def parameters(fabric: Fabric) -> tuple[str, ...]:
     """Return what of ``fabric`` may be off: the bandwidth of each tier, the latencies, and the transport's times."""
-    tiers = _pairs(fabric)
-    names = [f"{_BANDWIDTH}{name}" for name in ((ALL, *tiers) if len(tiers) > 1 else tiers)]
+    tiers = bandwidths_of(fabric)
+    names = [f"{_BANDWIDTH}{ALL}", *tiers] if len(tiers) > 1 else [*tiers]
     if fabric.latencies.any():
         names.append(LATENCY)
     if not isinstance(fabric.defaults.transport, IdealTransport):
@@ -47,8 +47,8 @@ def varied(fabric: Fabric, parameter: str, factor: float) -> Fabric:
     if parameter == LATENCY:
         levels = tuple(evolve(level, latency=level.latency * factor) for level in fabric.levels)
         return evolve(fabric, latencies=fabric.latencies * factor, levels=levels)
-    name = parameter.removeprefix(_BANDWIDTH)
-    links = np.arange(len(fabric.bandwidths)) if name == ALL else _pairs(fabric)[name]
+    everything = parameter == f"{_BANDWIDTH}{ALL}"
+    links = np.arange(len(fabric.bandwidths)) if everything else bandwidths_of(fabric)[parameter]
     bandwidths = fabric.bandwidths.copy()
     bandwidths[links] *= factor
     levels = fabric.levels
@@ -57,13 +57,13 @@ def varied(fabric: Fabric, parameter: str, factor: float) -> Fabric:
     return evolve(fabric, bandwidths=bandwidths, levels=levels)
 
 
-def _pairs(fabric: Fabric) -> dict[str, IntArray]:
-    """Return the links of each tier, both directions together, by name."""
+def bandwidths_of(fabric: Fabric) -> dict[str, IntArray]:
+    """Return the links of each tier, both directions together, by the parameter that their bandwidth is."""
     found: dict[str, list[IntArray]] = {}
     for name, links in tiers_of(fabric):
         ends, _, dimension = name.partition(", ")
         both = " - ".join(sorted(ends.split(" -> ")))
-        key = f"{both}, {dimension}" if dimension else both
+        key = f"{_BANDWIDTH}{both}, {dimension}" if dimension else f"{_BANDWIDTH}{both}"
         found.setdefault(key, []).append(links)
     return {name: np.sort(np.concatenate(parts)) for name, parts in found.items()}
 

@@ -13,12 +13,12 @@ from itertools import chain, groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from attrs import asdict, field, fields, frozen
+from attrs import asdict, fields, frozen
 
 from fredfw.experiment.document import document
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import CollectiveSweep, Comparison, Row, RunResult, Throughput
+from fredfw.experiment.why import link_loads
 from fredfw.fabric import Fabric
 from fredfw.simulation.bounds import PARTS
 from fredfw.typing import FloatArray
@@ -55,57 +55,6 @@ def ordered(causes: Collection[str], declared: Iterable[Collection[str]]) -> tup
     most_first = sorted(declared, key=len, reverse=True)
     first = dict.fromkeys([COMPUTE, BUBBLE, *chain.from_iterable(most_first)])
     return (*(one for one in first if one in causes), *sorted(set(causes).difference(first)))
-
-
-@frozen
-class LinkLoad:
-    """What one link carried.
-
-    Args:
-        link: Its number in the fabric.
-        name: For people.
-        bytes: How much crossed it.
-        utilization: Share of what its capacity allows over the whole time, 0 to 1.
-        bytes_by_label: Whose bytes those are, where that is known; labels without any are left out.
-    """
-
-    link: int
-    name: str
-    bytes: float
-    utilization: float
-    bytes_by_label: dict[str, float] = field(factory=dict)
-
-
-def link_loads(
-    fabric: Fabric,
-    link_bytes: FloatArray,
-    seconds: float,
-    top: int | None = None,
-    by_label: Mapping[str, FloatArray] = _NO_LABELS,
-) -> list[LinkLoad]:
-    """Return the links of ``fabric`` that carried something, the busiest first (ties by number), at most ``top``.
-
-    Args:
-        fabric: Whose links they are.
-        link_bytes: ``(links,)`` bytes.
-        seconds: The time they had.
-        top: How many to return; all by default.
-        by_label: ``(links,)`` bytes of each label.
-    """
-    used = np.flatnonzero(link_bytes)
-    utilization = link_bytes[used] / (fabric.bandwidths[used] * seconds)
-    # Stable, so equally busy links stay in the order of their numbers.
-    order = np.argsort(-utilization, kind="stable")[:top]
-    return [
-        LinkLoad(
-            int(link),
-            fabric.link_name(int(link)),
-            float(link_bytes[link]),
-            float(share),
-            {label: float(moved[link]) for label, moved in by_label.items() if moved[link]},
-        )
-        for link, share in zip(used[order], utilization[order], strict=True)
-    ]
 
 
 @frozen(eq=False)

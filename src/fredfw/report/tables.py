@@ -18,10 +18,10 @@ from rich.text import Text
 
 from fredfw.experiment.naming import as_written, listed, toml_key
 from fredfw.experiment.results import CollectiveSweep, Comparison, Row, RunResult, Saving, Status
+from fredfw.experiment.why import tier_shares
 from fredfw.fabric import Bill
 from fredfw.report.data import RowGroup, best_cells, causes_with_time, ordered, row_groups, training_rate
 from fredfw.report.layout import StackedTable
-from fredfw.report.tiers import tier_loads
 from fredfw.simulation.fidelity import PER_RANK, RENDEZVOUS, STEPWISE
 from fredfw.units import Unit, render
 from fredfw.workloads.labels import BUBBLE, COMPUTE
@@ -449,7 +449,7 @@ def _breakdown_table(result: RunResult) -> Table:
 def _tiers_table(result: RunResult, top: int) -> Table:
     """Return a row per tier of links, with whose bytes its hottest link carries."""
     table = _table("tier", "links", "bandwidth", "mean", "highest", "hottest link", "carries", right=(1, 2, 3, 4))
-    for tier in tier_loads(result)[:top]:
+    for tier in tier_shares(result)[:top]:
         load = tier.hottest
         shares = sorted(load.bytes_by_label.items(), key=lambda one: (-one[1], one[0]))
         carried = ", ".join(f"{label} {render(moved, Unit.BYTES)}" for label, moved in shares)

@@ -70,18 +70,22 @@ class Price:
         """Return ``F`` routes in groups of flows with ``load``, with what their steps cost."""
         if self.free or not len(routes):
             return routes
-        groups = len(routes) // len(load.messages)
-        tier, used = _tiers(fabric, routes), ~routes.local
-        added = np.tile(load.steps, groups)[used] * (
-            self.step[tier[used]] + self.message[tier[used]] * np.tile(load.messages, groups)[used]
-        )
-        latencies = routes.latencies.copy()
-        latencies[used] += added
+        latencies = routes.latencies + self.added(fabric, routes, load)
         coefficients = routes.coefficients
         if (self.efficiency != 1).any():
             wire = 1 / self.efficiency[fabric.tiers[routes.links]]
             coefficients = wire if coefficients is None else coefficients * wire
         return evolve(routes, latencies=latencies, coefficients=coefficients)
+
+    def added(self, fabric: Fabric, routes: Routes, load: Load) -> FloatArray:
+        """Return the ``(F,)`` seconds that these flows take for their steps and messages."""
+        groups = len(routes) // len(load.messages)
+        tier, used = _tiers(fabric, routes), ~routes.local
+        added = np.zeros(len(routes))
+        added[used] = np.tile(load.steps, groups)[used] * (
+            self.step[tier[used]] + self.message[tier[used]] * np.tile(load.messages, groups)[used]
+        )
+        return added
 
     def caps(self, fabric: Fabric, routes: Routes, load: Load) -> FloatArray | None:
         """Return the ``(F,)`` rates that these flows do not exceed, or ``None``."""

@@ -4,11 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve
 
 import fredfw
 from fredfw.experiment.results import RunResult
-from fredfw.report.tiers import tier_loads
+from fredfw.experiment.why import tier_shares
 
 MESH = {"topology": {"name": "mesh2d", "rows": 2, "columns": 3, "io_controllers": False}}
 TREE = {"topology": {"name": "fred", "arity": [2, 3], "io_controllers": 0}}
@@ -22,7 +21,7 @@ def run_on(fabric: dict[str, Any]) -> RunResult:
 
 def test_links_of_a_mesh_are_told_apart_by_dimension() -> None:
     result = run_on(MESH)
-    tiers = {tier.name: tier for tier in tier_loads(result)}
+    tiers = {tier.name: tier for tier in tier_shares(result)}
     # 2 rows of 3: four links along each row, and two along each of three columns, counted in both directions.
     assert {name: tier.links for name, tier in tiers.items()} == {
         "npu -> npu, dimension 0": 8,
@@ -32,7 +31,7 @@ def test_links_of_a_mesh_are_told_apart_by_dimension() -> None:
 
 def test_links_of_a_tree_are_told_apart_by_their_ends() -> None:
     result = run_on(TREE)
-    tiers = tier_loads(result)
+    tiers = tier_shares(result)
     assert sorted((tier.name, tier.links) for tier in tiers) == [
         ("L1 -> L2", 3),
         ("L1 -> npu", 6),
@@ -46,7 +45,7 @@ def test_links_of_a_tree_are_told_apart_by_their_ends() -> None:
 
 def test_links_in_nodes_of_a_cluster_are_one_tier() -> None:
     result = run_on({"topology": {"name": "cluster", "nodes": 3, "node": {"name": "switch", "npus": 2}, "radix": 4}})
-    assert {tier.name: tier.links for tier in tier_loads(result)} == {
+    assert {tier.name: tier.links for tier in tier_shares(result)} == {
         "node.npu -> node.switch": 6,
         "node.switch -> node.npu": 6,
         "node.npu -> leaf": 6,
@@ -54,20 +53,6 @@ def test_links_in_nodes_of_a_cluster_are_one_tier() -> None:
         "leaf -> spines": 4,
         "spines -> leaf": 4,
     }
-
-
-def test_the_hottest_tier_comes_first_and_idle_ones_are_left_out(run: RunResult) -> None:
-    tiers = tier_loads(run)
-    # The links 0->2 and 1->2 at 100 B/s, 2->0 at 100 B/s, 2->1 at 50 B/s, over 5 s.
-    assert [(tier.name, tier.bandwidth, tier.links) for tier in tiers] == [
-        ("switch -> npu", 50.0, 1),
-        ("npu -> switch", 100.0, 2),
-        ("switch -> npu", 100.0, 1),
-    ]
-    assert [tier.mean for tier in tiers] == pytest.approx([0.4, 0.15, 0.3])
-    assert [tier.hottest.link for tier in tiers] == [3, 0, 2]
-    idle = evolve(run, link_bytes=np.array([0.0, 0.0, 150.0, 0.0]), link_bytes_by_label={})
-    assert [tier.hottest.name for tier in tier_loads(idle)] == ["switch0->npu0"]
 
 
 def test_bytes_by_label_add_up_to_those_of_the_link() -> None:
@@ -90,7 +75,7 @@ def test_switches_of_a_dimension_are_one_tier() -> None:
         "latencies": ["0 s"],
         "names": ["package", "node", "pod"],
     }
-    found = {tier.name: tier.links for tier in tier_loads(run_on({"topology": topology}))}
+    found = {tier.name: tier.links for tier in tier_shares(run_on({"topology": topology}))}
     assert found == {
         "npu -> npu, dimension 0": 48,
         "npu -> node": 24,
