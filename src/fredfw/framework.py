@@ -18,10 +18,11 @@ from fredfw.experiment import sensitivity as variations
 from fredfw.experiment.cells import SpecWriter, refused
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
-from fredfw.experiment.results import Cell, CollectiveResult, Comparison, Effect, GraphResult, RunResult
+from fredfw.experiment.results import Cell, CollectiveResult, Comparison, Effect, GraphResult, RunResult, WhatIf
 from fredfw.experiment.runner import Bench, Runner
 from fredfw.experiment.spec import AnyOutline, Experiment, FabricSpec, Outline, WorkloadSpec
 from fredfw.experiment.store import Store, opened
+from fredfw.experiment.why import critical_path
 from fredfw.experiment.workers import workers
 from fredfw.fabric import Fabric, Topology
 from fredfw.plugin import configure
@@ -259,15 +260,7 @@ class Framework:
             SimulationError: The model misbehaved.
         """
         _check_fidelity(fidelity)
-        matrix = (
-            experiment
-            if isinstance(experiment, Experiment)
-            else self.load_experiment(
-                experiment,
-                fabrics=None if fabric is None else [fabric],
-                workloads=None if workload is None else [workload],
-            )
-        )
+        matrix = self._cell_of(experiment, workload, fabric)
         row = matrix.workload(_chosen(workload, [one.name for one in matrix.workloads], "workload", matrix.file))
         column = matrix.fabric(_chosen(fabric, [one.name for one in matrix.fabrics], "fabric", matrix.file))
         what = f"{row.name} on {column.name}"
@@ -312,6 +305,49 @@ class Framework:
             raise
         store.put(spec, Cell.of(result))
         return result
+
+    def what_if(
+        self,
+        experiment: Experiment | str | Path,
+        *,
+        workload: str | None = None,
+        fabric: str | None = None,
+        fidelity: str | None = None,
+        factor: float = 2.0,
+        result: RunResult | None = None,
+        progress: Progress | None = None,
+    ) -> WhatIf:
+        """Return what would make one cell of an experiment faster, the most helpful parameter first.
+
+        Each parameter of the machine is made better alone: by one per cent, and ``factor`` times. Both runs stand
+        beside what the critical path lets expect.
+
+        Args:
+            experiment: The matrix, or its file.
+            workload: As in ``run``.
+            fabric: As in ``run``.
+            fidelity: As in ``run``.
+            factor: How many times better, above 1.
+            result: What ``run`` returned for the same cell, where that is known.
+            progress: Called with (runs done, all of them, the run) before each, and at the end.
+
+        Raises:
+            InputError: As ``run`` does, or the factor is not above 1.
+            SimulationError: The model misbehaved.
+        """
+        variations.check_factor(factor)
+        matrix = self._cell_of(experiment, workload, fabric)
+        if result is None:
+            result = self.run(matrix, workload=workload, fabric=fabric, fidelity=fidelity)
+        matrix = matrix.select(fabrics=[result.fabric_name], workloads=[result.workload])
+
+        def run(changed: Experiment) -> float:
+            (row,), (column,) = changed.workloads, changed.fabrics
+            runner = Runner(changed, self.plugins, self._log)
+            return runner.run(row, column, fidelity or changed.fidelity_of(row, column)).seconds
+
+        with self._hooked(matrix):
+            return variations.of_run(matrix, critical_path(result), factor, run, progress=progress)
 
     def compare(
         self,
@@ -455,6 +491,16 @@ class Framework:
             fabrics=len(experiment.fabrics),
             workloads=len(experiment.workloads),
             plugins=self.plugins.versions(used=[type(part) for one in used for part in configure.parts(one)]),
+        )
+
+    def _cell_of(self, experiment: Experiment | str | Path, workload: str | None, fabric: str | None) -> Experiment:
+        """Return ``experiment``; of a file only what is named is configured."""
+        if isinstance(experiment, Experiment):
+            return experiment
+        return self.load_experiment(
+            experiment,
+            fabrics=None if fabric is None else [fabric],
+            workloads=None if workload is None else [workload],
         )
 
     def _experiment(self, experiment: Experiment | str | Path) -> Experiment:

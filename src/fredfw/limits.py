@@ -25,12 +25,13 @@ DEFAULTS: Mapping[str, int] = MappingProxyType(
         "flows": 20_000_000,
         "hops": 50_000_000,
         "parts": 50_000,
+        "events": 2_000_000,
         "bytes": 1_000_000_000,
     }
 )
 """What is counted, and the most of it that is accepted: cells of an experiment, nodes and links of a fabric, tasks of
 an iteration, phases and transfers of a schedule, flows that start at once, hops (links that the routes of those cross),
-parts of a switch that is drawn, bytes of a file that is read."""
+parts of a switch that is drawn, events of a trace that is written, bytes of a file that is read."""
 
 _current: ContextVar[Mapping[str, int]] = ContextVar("limits", default=DEFAULTS)
 # Longer numbers say nothing to a reader, and Python refuses to write very long ones.

@@ -1,22 +1,27 @@
 from __future__ import annotations
 
+import math
+import pickle
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 import fredfw
 from fredfw.experiment.results import RunResult
-from fredfw.experiment.why import tier_shares
+from fredfw.experiment.why import critical_path, tier_shares
 
+FRAMEWORK = fredfw.Framework()
 MESH = {"topology": {"name": "mesh2d", "rows": 2, "columns": 3, "io_controllers": False}}
 TREE = {"topology": {"name": "fred", "arity": [2, 3], "io_controllers": 0}}
 
 
 def run_on(fabric: dict[str, Any]) -> RunResult:
-    framework = fredfw.Framework()
     tables = {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": {"name": "microbenchmark", "size": "1 MB"}}}}
-    return framework.run(framework.load_experiment(tables))
+    return FRAMEWORK.run(FRAMEWORK.load_experiment(tables))
 
 
 def test_links_of_a_mesh_are_told_apart_by_dimension() -> None:
@@ -56,10 +61,9 @@ def test_links_in_nodes_of_a_cluster_are_one_tier() -> None:
 
 
 def test_bytes_by_label_add_up_to_those_of_the_link() -> None:
-    framework = fredfw.Framework()
     workload = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
     tables = {"fabrics": {"f": TREE}, "workloads": {"w": {"workload": {**workload, "mp": 3, "dp": 2}}}}
-    result = framework.run(framework.load_experiment(tables))
+    result = FRAMEWORK.run(FRAMEWORK.load_experiment(tables))
     assert {"mp", "dp"} <= set(result.link_bytes_by_label)
     assert sum(result.link_bytes_by_label.values(), np.zeros(1)) == pytest.approx(result.link_bytes)
     assert {label: float(moved.sum()) for label, moved in result.link_bytes_by_label.items()} == pytest.approx(
@@ -83,3 +87,162 @@ def test_switches_of_a_dimension_are_one_tier() -> None:
         "npu -> pod": 24,
         "pod -> npu": 24,
     }
+
+
+SWITCH: dict[str, Any] = {"name": "switch", "npus": 6, "link_bandwidth": 100.0, "link_latency": 0.0}
+OPERATIONS = st.lists(
+    st.tuples(st.permutations(range(6)), st.integers(1, 4), st.integers(1, 10**6)), min_size=1, max_size=25
+)
+
+
+def graph_of(operations: list[tuple[list[int], int, int]]) -> tuple[fredfw.TaskGraph, float, dict[str, float]]:
+    """Return a graph in which every rank does one thing at a time, and by hand how long it takes and with what.
+
+    A computation of a rank, or a ring all-reduce of a group: groups share no links, so nothing is slower than alone.
+    """
+    builder = fredfw.GraphBuilder(6)
+    last: list[list[int]] = [[] for _ in range(6)]
+    reached: list[tuple[float, dict[str, float]]] = [(0.0, {}) for _ in range(6)]
+    for number, (order, size, amount) in enumerate(operations):
+        members = sorted(order[:size])
+        after = sorted({task for rank in members for task in last[rank]})
+        if size == 1:
+            task = builder.compute(f"step {number}", members, seconds=amount * 1e-6, after=after)
+            label, seconds = "compute", amount * 1e-6
+        else:
+            label = f"of {size}"
+            task = builder.collective(
+                f"sum {number}", fredfw.Pattern.ALL_REDUCE, [members], float(amount), label=label, after=after
+            )
+            seconds = 2 * (size - 1) / size * amount / 100.0
+        start, parts = max((reached[rank] for rank in members), key=lambda one: one[0])
+        for rank in members:
+            last[rank], reached[rank] = [task], (start + seconds, {**parts, label: parts.get(label, 0.0) + seconds})
+    return builder.build(), *max(reached, key=lambda one: one[0])
+
+
+@settings(max_examples=12, deadline=None, phases=[Phase.generate])
+@given(OPERATIONS)
+def test_the_path_is_the_longest_one_where_nothing_is_shared(operations: list[tuple[list[int], int, int]]) -> None:
+    graph, seconds, parts = graph_of(operations)
+    for fidelity in ("compressed", "stepwise"):
+        result = FRAMEWORK.simulate_graph(
+            graph, FRAMEWORK.topology(**SWITCH).build(), collectives={"default": "ring"}, fidelity=fidelity
+        )
+        path = critical_path(result)
+        assert path.seconds == result.seconds == pytest.approx(seconds, rel=1e-9)
+        assert sum(path.by_kind.values()) == pytest.approx(seconds, rel=1e-9)
+        assert path.by_kind == pytest.approx(parts, rel=1e-6)
+        assert set(path.by_limit) <= {"compute", "bandwidth of npu - switch"}
+
+
+@settings(max_examples=12, deadline=None, phases=[Phase.generate])
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["compute", "all-reduce", "all-to-all"]),
+            st.permutations(range(6)),
+            st.integers(1, 6),
+            st.integers(1, 1000),
+            st.lists(st.integers(0, 30), max_size=3),
+        ),
+        min_size=1,
+        max_size=20,
+    ),
+    st.sampled_from(["compressed", "stepwise", "per-rank", "per-rank-rendezvous"]),
+)
+def test_parts_of_the_path_add_up_to_the_iteration(
+    operations: list[tuple[str, list[int], int, int, list[int]]], fidelity: str
+) -> None:
+    builder = fredfw.GraphBuilder(6)
+    tasks: list[int] = []
+    for number, (kind, order, size, amount, before) in enumerate(operations):
+        members, after = sorted(order[:size]), sorted({tasks[one] for one in before if one < len(tasks)})
+        if kind == "compute" or size == 1:
+            tasks.append(builder.compute(f"step {number}", members, seconds=float(amount), after=after))
+        else:
+            pattern = fredfw.Pattern(kind)
+            name = f"{kind} {number}"
+            tasks.append(builder.collective(name, pattern, [members], float(amount), label=kind, after=after))
+    fabric = FRAMEWORK.topology(**{**SWITCH, "link_latency": 0.5}).build()
+    result = FRAMEWORK.simulate_graph(builder.build(), fabric, fidelity=fidelity)
+    path = critical_path(result)
+    for parts in (path.by_kind, path.by_limit, path.by_rank, {str(one): one.seconds for one in path.steps}):
+        assert math.fsum(parts.values()) == pytest.approx(result.seconds, rel=1e-9)
+        assert all(part > 0 for part in parts.values())
+    assert sum(step.count for step in path.steps) >= path.length - 1
+    assert 0 <= path.crowded <= path.seconds
+    # What the ranks wait for is what is exposed, to the second.
+    timeline = result.timeline
+    waits = timeline.waits(range(6))
+    for rank, found in waits.items():
+        summed = dict.fromkeys(timeline.breakdown_by_rank, 0.0)
+        for wait in found:
+            task = int(timeline.task[wait.span])
+            summed["bubble" if timeline.is_compute(wait.span) else timeline.graph.label(task)] += wait.end - wait.start
+        assert all(one.end <= other.start for one, other in pairwise(found))
+        for cause, seconds in timeline.breakdown_by_rank.items():
+            if cause != "compute":
+                assert summed[cause] == pytest.approx(seconds[rank], rel=1e-9, abs=1e-12)
+
+
+def test_the_path_says_why_each_step_began_and_what_bounds_it() -> None:
+    builder = fredfw.GraphBuilder(2)
+    first = builder.compute("forward 1", [0, 1], seconds=1.0)
+    late = builder.compute("forward 2", [1], seconds=2.0, after=[first])
+    also = builder.compute("other", [1], seconds=3.0, after=[first])
+    builder.collective("sum", fredfw.Pattern.ALL_REDUCE, [[0, 1]], 400.0, label="dp", after=[first, late, also])
+    fabric = FRAMEWORK.topology(**{**SWITCH, "npus": 2, "link_latency": 0.25}).build()
+    result = FRAMEWORK.simulate_graph(builder.build(), fabric, collectives={"default": "ring"})
+    path = critical_path(result)
+    # A ring of two: twice 200 bytes at 100 B/s, and two steps over two links.
+    assert path.by_kind == pytest.approx({"compute": 6.0, "dp": 5.0})
+    assert path.by_limit == pytest.approx({"compute": 6.0, "bandwidth of npu - switch": 4.0, "latency of links": 1.0})
+    assert path.by_rank == pytest.approx({"1": 11.0})
+    steps = {step.name: step for step in path.steps}
+    assert steps["forward #"].count == 2
+    assert steps["forward #"].begins == {"beginning": 1, "dependency": 1}
+    assert steps["other"].begins == {"busy rank": 1}
+    assert steps["sum"].begins == {"last member": 1}
+    assert (steps["sum"].algorithm, steps["sum"].ranks) == ("ring", 2)
+    assert path.crowded == 0
+
+
+def test_tiers_that_bound_equally_stand_together_and_other_traffic_counts() -> None:
+    topology = {"name": "torus", "dimensions": [2, 2], "link_bandwidth": 100.0, "link_latency": 0.0}
+    fabric = FRAMEWORK.topology(**topology).build()
+    builder = fredfw.GraphBuilder(4)
+    builder.collective("a", fredfw.Pattern.ALL_TO_ALL, [[0, 1, 2, 3]], 400.0, label="a")
+    alone = critical_path(FRAMEWORK.simulate_graph(builder.build(), fabric, collectives={"default": "direct"}))
+    assert list(alone.by_limit) == [
+        "bandwidth of npu - npu, dimension 0 and bandwidth of npu - npu, dimension 1",
+    ]
+    builder.collective("b", fredfw.Pattern.ALL_TO_ALL, [[0, 1, 2, 3]], 400.0, label="b")
+    path = critical_path(FRAMEWORK.simulate_graph(builder.build(), fabric, collectives={"default": "direct"}))
+    # Both share all links: each takes twice as long.
+    assert path.seconds == pytest.approx(2 * alone.seconds)
+    assert path.crowded == pytest.approx(alone.seconds)
+
+
+def test_a_copy_of_a_result_has_a_path_without_its_bounds() -> None:
+    result = run_on(TREE)
+    copy = pickle.loads(pickle.dumps(result))
+    assert critical_path(copy).by_kind == critical_path(result).by_kind
+    assert set(critical_path(copy).by_limit) == {"network"}
+
+
+def test_bytes_of_a_tier_by_label_add_up() -> None:
+    workload = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
+    tables = {"fabrics": {"f": TREE}, "workloads": {"w": {"workload": {**workload, "mp": 3, "dp": 2}}}}
+    result = FRAMEWORK.run(FRAMEWORK.load_experiment(tables))
+    tiers = tier_shares(result)
+    assert sum(tier.bytes for tier in tiers) == pytest.approx(float(result.link_bytes.sum()))
+    for tier in tiers:
+        assert sum(tier.bytes_by_label.values()) == pytest.approx(tier.bytes)
+        assert sum(tier.mean_by_label.values()) == pytest.approx(tier.mean)
+
+
+def test_nothing_is_on_the_path_of_nothing() -> None:
+    result = FRAMEWORK.simulate_graph(fredfw.GraphBuilder(2).build(), FRAMEWORK.topology(**SWITCH).build())
+    path = critical_path(result)
+    assert (path.seconds, path.length, path.steps, path.by_limit) == (0.0, 0, (), {})

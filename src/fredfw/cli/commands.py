@@ -346,9 +346,26 @@ def cells(ctx: click.Context, file: str, assignments: tuple[str, ...], store_pat
 @_fidelity
 @click.option("--store", "store_path", metavar="PATH", type=_PATH, help="Keep the cell at PATH, for fredfw merge.")
 @click.option("--trace", "trace_path", metavar="PATH", type=_PATH, help="Write a Chrome trace (opens in Perfetto).")
+@click.option("--ranks", metavar="RANKS", help="The ranks that --trace shows, such as 0-7,64.  [default: all]")
 @_json
 @exports.option
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Number of tiers to list.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="Number of tiers, and of steps of the critical path, to list.",
+)
+@click.option("--why", is_flag=True, help="Print what limits the iteration: its critical path, and each tier by label.")
+@click.option(
+    "--what-if",
+    "factor",
+    metavar="FACTOR",
+    type=float,
+    is_flag=False,
+    flag_value=2.0,
+    help="Also make each parameter of the machine so many times better, one at a time.  [without FACTOR: 2]",
+)
 @_progress
 @click.pass_context
 def run(
@@ -360,19 +377,31 @@ def run(
     fidelity: str | None,
     store_path: str | None,
     trace_path: str | None,
+    ranks: str | None,
     json_path: str | None,
     exports: tuple[tuple[str, str], ...],
     top: int,
+    why: bool,
+    factor: float | None,
     progress: bool,
 ) -> None:
     """Run one workload on one fabric of the experiment FILE.
 
     Prints where the time goes, the hottest link of each tier and whose bytes it carries, the bytes moved by cause,
-    energy, memory and algorithms.
+    energy, memory and algorithms. With --why it begins with what limits the iteration: what its critical path goes
+    through, and how much of each tier each label uses. With --what-if it runs the iteration twice more for each
+    parameter of the machine, a little better and much better, and prints the times beside what the path lets expect.
     """
+    if factor is not None:
+        from fredfw.experiment.sensitivity import check_factor
+
+        check_factor(factor)
     values = parse_values(assignments)
     framework = open_framework(ctx)
-    exporting = Exports(framework, exports, ("run",), json=json_path, trace=trace_path)
+    if ranks is not None and trace_path is None:
+        raise InputError("there is no trace whose ranks they are", key="--ranks", accepted="with --trace PATH")
+    fields = {} if ranks is None else {"trace": {"ranks": ranks}}
+    exporting = Exports(framework, exports, ("run",), fields, json=json_path, trace=trace_path)
     outputs = exporting.outputs({}, [file, *([] if store_path is None else [store_path])])
     chosen_fabrics = None if fabric is None else [fabric]
     chosen_workloads = None if workload is None else [workload]
@@ -383,6 +412,15 @@ def run(
         result = framework.run(
             experiment, workload=workload, fabric=fabric, fidelity=fidelity, store=store_path, progress=step
         )
+        if why or factor is not None:
+            from attrs import evolve
+
+            from fredfw.experiment.why import critical_path
+
+            result = evolve(result, critical_path=critical_path(result))
+        if factor is not None:
+            found = framework.what_if(experiment, fidelity=fidelity, factor=factor, result=result, progress=step)
+            result = evolve(result, what_if=found)
     log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
     from fredfw.report import tables
 

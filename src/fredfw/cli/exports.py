@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 Maker = Callable[[], "Content | Mapping[str, Content]"]
 """Makes the content of a file, or of each file of a directory."""
+_NO_FIELDS: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 option = click.option(
     "--export",
@@ -37,6 +39,7 @@ class Exports:
         framework: Whose plugins the exporters are.
         exports: The name, or a table of the name and fields, and the path of each ``--export``.
         takes: What the command has to export, the kind to prefer first; see ``Exporter.takes``.
+        fields: By such an option, the fields of its exporter that other options give.
         short: Path of each option that is called as its exporter, such as ``--json``; ``None`` where it was not given.
 
     Raises:
@@ -48,18 +51,23 @@ class Exports:
         framework: Framework,
         exports: Sequence[tuple[str, str]],
         takes: Sequence[str],
+        fields: Mapping[str, Mapping[str, Any]] = _NO_FIELDS,
         **short: str | None,
     ) -> None:
         from fredfw.plugin import configure
 
         plugins = framework.plugins
-        asked = [(f"--{name}", name, path) for name, path in short.items() if path is not None]
-        asked += [(f"--export {value} {path}", value, path) for value, path in exports]
+        asked: list[tuple[str, Any, str]] = [
+            (f"--{name}", {"name": name, **fields.get(name, {})}, path)
+            for name, path in short.items()
+            if path is not None
+        ]
+        asked += [(f"--export {value} {path}", configure.from_toml(value), path) for value, path in exports]
         self.paths = {key: path for key, _, path in asked}
         self._chosen: dict[str, tuple[Exporter, str]] = {}
         for key, value, path in asked:
             exporter = configure.choose(
-                configure.from_toml(value),
+                value,
                 plugins.exporters,
                 key_prefix="--export" if key.startswith("--export") else key,
                 registries=lambda: plugins.registries,

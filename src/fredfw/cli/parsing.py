@@ -12,6 +12,7 @@ import attrs
 
 from fredfw import limits
 from fredfw.errors import InputError
+from fredfw.numbers import parse_numbers
 from fredfw.units import Unit, parse
 
 if TYPE_CHECKING:
@@ -294,21 +295,4 @@ def parse_group(text: str, npus: int) -> list[int]:
     Raises:
         InputError: Not of that form, or an NPU that is repeated or missing, by number.
     """
-    option = "--group"
-    accepted = f"different NPUs from 0 to {npus - 1}, such as 0-4,7"
-    group: dict[int, None] = {}
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*([0-9]{1,18})(?:\s*-\s*([0-9]{1,18}))?\s*", part)
-        if match is None:
-            raise InputError(f"{part!r} is neither an NPU nor a range", key=option, accepted=accepted)
-        first, last = int(match[1]), int(match[2] or match[1])
-        if first > last:
-            raise InputError(f"{part.strip()!r} goes down", key=option, accepted=accepted)
-        # Checked before the range is written out, which could be as long as memory.
-        if last >= npus:
-            raise InputError(f"there is no NPU {max(first, npus)}", key=option, accepted=accepted)
-        for npu in range(first, last + 1):
-            if npu in group:
-                raise InputError(f"NPU {npu} is named twice", key=option, accepted=accepted)
-            group[npu] = None
-    return list(group)
+    return parse_numbers(text, npus, what="NPU", key="--group")

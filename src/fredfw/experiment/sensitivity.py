@@ -9,14 +9,35 @@ from attrs import evolve, frozen
 
 from fredfw.errors import InputError
 from fredfw.experiment.progress import Progress
-from fredfw.experiment.results import CollectiveResult, Comparison, Effect, Flip, Interval, Sensitivity
+from fredfw.experiment.results import (
+    CollectiveResult,
+    Comparison,
+    CriticalPath,
+    Effect,
+    Flip,
+    Improvement,
+    Interval,
+    Sensitivity,
+    WhatIf,
+)
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
-from fredfw.experiment.variation import COMPUTE, VariedTopology, parameters, varied
+from fredfw.experiment.variation import (
+    ALL,
+    ALPHAS,
+    BANDWIDTH,
+    COMPUTE,
+    LATENCY,
+    VariedTopology,
+    parameters,
+    varied,
+)
 from fredfw.fabric import Fabric
 from fredfw.plugin.contract import built
 
 # What makes no difference is told apart from rounding.
 _EXACT = 1e-9
+# What a derivative is measured with.
+_STEP = 1.01
 
 Seconds = Mapping[tuple[str, str], float]
 """Of cells, by workload and fabric."""
@@ -50,6 +71,67 @@ def check_share(share: float) -> float:
             accepted="more than 0 and less than 100",
         )
     return share
+
+
+def check_factor(factor: float) -> float:
+    """Return ``factor``, by which parameters are improved; raises ``InputError`` unless it is finite and above 1."""
+    if not 1 < factor < math.inf:
+        raise InputError(f"{factor:g} times better is not possible", key="what_if", accepted="a number above 1")
+    return factor
+
+
+def of_run(
+    experiment: Experiment,
+    path: CriticalPath,
+    factor: float,
+    run: Callable[[Experiment], float],
+    *,
+    progress: Progress | None = None,
+) -> WhatIf:
+    """Return what each parameter would do to the time of a run if it were better.
+
+    Args:
+        experiment: The matrix of its only cell.
+        path: The critical path of the run.
+        factor: How many times better.
+        run: Returns the iteration time of such an experiment.
+        progress: Called with (runs done, all of them, the run) before each, and at the end.
+    """
+    (spec,) = experiment.fabrics
+    fabric = built(spec.topology).with_defaults(**spec.slots)
+    names = *parameters(fabric), COMPUTE
+    total = 2 * len(names)
+    found = []
+    for number, name in enumerate(names):
+        seconds = []
+        for place, times in enumerate((_STEP, factor)):
+            variation = Variation(None if name == COMPUTE else spec.name, name, _better(name, times))
+            if progress:
+                progress(2 * number + place, total, str(variation))
+            seconds.append(run(_changed(experiment, variation)[0]))
+        on_path = math.fsum(
+            seconds
+            for limit, seconds in path.by_limit.items()
+            if limit == name or (name == ALL and limit.startswith(BANDWIDTH))
+        )
+        found.append(
+            Improvement(
+                parameter=name,
+                on_path=on_path,
+                estimated_exponent=-on_path / path.seconds if path.seconds else 0.0,
+                exponent=math.log(seconds[0] / path.seconds) / math.log(_STEP) if path.seconds else 0.0,
+                estimated_seconds=path.seconds - on_path * (1 - 1 / factor),
+                seconds=seconds[1],
+            )
+        )
+    if progress:
+        progress(total, total, "")
+    return WhatIf(path.seconds, factor, tuple(sorted(found, key=lambda one: (one.seconds, one.parameter))))
+
+
+def _better(parameter: str, factor: float) -> float:
+    """Return what ``parameter`` is multiplied by to be ``factor`` times better."""
+    return 1 / factor if parameter in (LATENCY, ALPHAS) else factor
 
 
 def of_comparison(

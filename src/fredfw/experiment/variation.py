@@ -19,14 +19,15 @@ COMPUTE = "compute"
 ALPHAS = "launch, step and message times"
 """What the transport adds, beside its efficiency and rates."""
 LATENCY = "latency of links"
-ALL = "all links"
-_BANDWIDTH = "bandwidth of "
+BANDWIDTH = "bandwidth of "
+"""What the parameters begin with that are bandwidths."""
+ALL = f"{BANDWIDTH}all links"
 
 
 def parameters(fabric: Fabric) -> tuple[str, ...]:
     """Return what of ``fabric`` may be off: the bandwidth of each tier, the latencies, and the transport's times."""
     tiers = bandwidths_of(fabric)
-    names = [f"{_BANDWIDTH}{ALL}", *tiers] if len(tiers) > 1 else [*tiers]
+    names = [ALL, *tiers] if len(tiers) > 1 else [*tiers]
     if fabric.latencies.any():
         names.append(LATENCY)
     if not isinstance(fabric.defaults.transport, IdealTransport):
@@ -47,8 +48,7 @@ def varied(fabric: Fabric, parameter: str, factor: float) -> Fabric:
     if parameter == LATENCY:
         levels = tuple(evolve(level, latency=level.latency * factor) for level in fabric.levels)
         return evolve(fabric, latencies=fabric.latencies * factor, levels=levels)
-    everything = parameter == f"{_BANDWIDTH}{ALL}"
-    links = np.arange(len(fabric.bandwidths)) if everything else bandwidths_of(fabric)[parameter]
+    links = np.arange(len(fabric.bandwidths)) if parameter == ALL else bandwidths_of(fabric)[parameter]
     bandwidths = fabric.bandwidths.copy()
     bandwidths[links] *= factor
     levels = fabric.levels
@@ -63,7 +63,7 @@ def bandwidths_of(fabric: Fabric) -> dict[str, IntArray]:
     for name, links in tiers_of(fabric):
         ends, _, dimension = name.partition(", ")
         both = " - ".join(sorted(ends.split(" -> ")))
-        key = f"{_BANDWIDTH}{both}, {dimension}" if dimension else f"{_BANDWIDTH}{both}"
+        key = f"{BANDWIDTH}{both}, {dimension}" if dimension else f"{BANDWIDTH}{both}"
         found.setdefault(key, []).append(links)
     return {name: np.sort(np.concatenate(parts)) for name, parts in found.items()}
 

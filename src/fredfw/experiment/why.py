@@ -14,21 +14,25 @@ from types import MappingProxyType
 import numpy as np
 from attrs import define, field, frozen
 
-from fredfw.experiment.results import GraphResult, RunResult
+from fredfw.experiment.results import CriticalPath, GraphResult, PathStep, RunResult
 from fredfw.experiment.variation import ALPHAS, COMPUTE, LATENCY, bandwidths_of
 from fredfw.fabric import Fabric
 from fredfw.fabric.tiers import tiers_of
-from fredfw.simulation.demands import CAPPED, Demand
+from fredfw.simulation.demands import Demand
 from fredfw.simulation.timeline import Timeline
 from fredfw.typing import FloatArray, IntArray
 
 WAITING = "waiting"
-"""What is on the path and moves no byte: for a slot, for admission."""
-RATES = "rates of the transport"
-"""What bounds flows that no link holds back."""
+"""What is on the path and moves no byte, such as setting up circuits."""
+RATES = "rates that no flow may exceed"
+"""What the transport or the admission allows, where links would carry more."""
 NETWORK = "network"
 """What bounds communication where nothing more is known."""
+TOGETHER = " and "
+"""Between tiers that bound the same equally: neither alone makes it faster."""
 BEGINNING, DEPENDENCY, BUSY, MEMBER = "beginning", "dependency", "busy rank", "last member"
+# Relative; what differs by less is rounding.
+_EXACT = 1e-9
 _NUMBER = re.compile(r"\d+")
 _NO_LABELS: Mapping[str, FloatArray] = MappingProxyType({})
 
@@ -128,71 +132,19 @@ def tier_shares(result: RunResult) -> list[TierShare]:
     return sorted(tiers, key=lambda tier: -tier.hottest.utilization)
 
 
-@frozen
-class PathStep:
-    """The steps of a critical path whose tasks have the same name but for numbers.
-
-    Args:
-        name: Of the tasks; ``#`` for numbers that differ.
-        kind: ``compute``, the label of a communication, or ``waiting``.
-        count: How many steps those are, each repetition of a task counted.
-        seconds: What they take together.
-        alone: What they would take on a network that carried nothing else, about; at most ``seconds``.
-        algorithm: What ran, of a communication.
-        ranks: Of the largest group that communicates, or 0.
-        limits: Parts of ``seconds`` by the parameter of the machine that they follow from; see ``CriticalPath``.
-        begins: How many of them began because of what: ``dependency``, ``busy rank``, ``last member`` of a group, or
-            the ``beginning`` of the iteration.
-    """
-
-    name: str
-    kind: str
-    count: int
-    seconds: float
-    alone: float
-    algorithm: str = ""
-    ranks: int = 0
-    limits: dict[str, float] = field(factory=dict)
-    begins: dict[str, int] = field(factory=dict)
-
-
-@frozen
-class CriticalPath:
-    """From the task that ends last back to the beginning, always to what the task before has waited for.
-
-    All parts are in seconds, the largest first, and add up to ``seconds``.
-
-    Args:
-        seconds: Of the iteration.
-        length: How many spans of the timeline it goes through.
-        steps: What it goes through, with alike ones together.
-        by_kind: ``compute``, the communication of each label, ``waiting``.
-        by_limit: By the parameter of the machine, as ``what_if`` changes them: ``compute``, the bandwidth of a tier,
-            the latency of links, the times of the transport. Beside these ``rates of the transport``, ``waiting``, and
-            ``network`` where nothing more is known. A communication counts for the links that bound its deciding
-            phases when it is alone; what it takes longer beside others counts for the same links.
-        by_rank: By the rank that it goes through; it stays on one as long as it can. Keys are numbers of ranks.
-        crowded: Seconds by which its communication takes longer than alone.
-    """
-
-    seconds: float
-    length: int
-    steps: tuple[PathStep, ...]
-    by_kind: dict[str, float]
-    by_limit: dict[str, float]
-    by_rank: dict[str, float]
-    crowded: float
-
-
 def critical_path(result: RunResult | GraphResult) -> CriticalPath:
     """Return the critical path of ``result``."""
     timeline, demands = result.timeline, result.demands
     graph = timeline.graph
     path = _spans(timeline)
+    ranks = _ranks(timeline, path)
     limit_of = _limits(result.fabric)
+    busy = result.link_bytes / result.fabric.bandwidths
     found: dict[tuple[str, str], _Sum] = {}
-    for span, seconds, waited in _seconds(timeline, path):
+    by_rank: list[tuple[str, float]] = []
+    for (span, seconds, waited), rank in zip(_seconds(timeline, path), ranks, strict=True):
         task = int(timeline.task[span])
+        by_rank += ((str(rank), seconds), (str(rank), waited))
         if waited:
             _sum(found, WAITING, WAITING).add(WAITING, 1, waited, {WAITING: waited}, waited)
         name = graph.names[task]
@@ -203,13 +155,13 @@ def critical_path(result: RunResult | GraphResult) -> CriticalPath:
             _sum(found, pattern, COMPUTE).add(name, times, seconds, {COMPUTE: seconds}, seconds, begins)
             continue
         one = _sum(found, pattern, graph.label(task))
-        demand = None if demands is None else _demand(demands.of(task), timeline.ranks[span])
+        demand = None if demands is None else demands.of(task, rank)
         if demand is None:
             one.add(name, times, seconds, {NETWORK: seconds}, seconds, begins)
             continue
         one.algorithms[demand.algorithm] = None
-        one.ranks = max(one.ranks, demand.size)
-        one.add(name, times, seconds, _parts(demand, seconds, limit_of), min(demand.seconds, seconds), begins)
+        one.ranks = max(one.ranks, demand.ranks)
+        one.add(name, times, seconds, _parts(demand, seconds, limit_of, busy), min(demand.seconds, seconds), begins)
     steps = sorted((one.step(pattern, kind) for (pattern, kind), one in found.items()), key=_longest)
     return CriticalPath(
         seconds=timeline.duration,
@@ -217,7 +169,7 @@ def critical_path(result: RunResult | GraphResult) -> CriticalPath:
         steps=tuple(steps),
         by_kind=_totals((one.kind, one.seconds) for one in steps),
         by_limit=_totals(part for one in steps for part in one.limits.items()),
-        by_rank=_by_rank(timeline, path),
+        by_rank=_totals(iter(by_rank)),
         crowded=math.fsum(one.seconds - one.alone for one in steps),
     )
 
@@ -309,13 +261,6 @@ def _begins(timeline: Timeline, span: int) -> str:
     return DEPENDENCY if int(timeline.task[trigger]) in timeline.graph.after(task) else BUSY
 
 
-def _demand(demands: tuple[Demand, ...], ranks: IntArray) -> Demand | None:
-    """Return the demand of the groups that ``ranks`` are in."""
-    if len(demands) < 2:
-        return demands[0] if demands else None
-    return next((one for one in demands if np.isin(ranks[:1], one.ranks).all()), demands[0])
-
-
 def _limits(fabric: Fabric) -> list[str]:
     """Return the parameter of each link."""
     names = [""] * len(fabric.bandwidths)
@@ -325,35 +270,39 @@ def _limits(fabric: Fabric) -> list[str]:
     return names
 
 
-def _parts(demand: Demand, seconds: float, limit_of: list[str]) -> dict[str, float]:
-    """Return what the ``seconds`` that ``demand`` has taken follow from; they add up to that."""
-    fixed = demand.latency + demand.transport
-    drained = sum(demand.draining.values())
+def _parts(demand: Demand, seconds: float, limit_of: list[str], busy: FloatArray) -> dict[str, float]:
+    """Return what the ``seconds`` that ``demand`` has taken follow from; they add up to that.
+
+    Args:
+        demand: Of the group.
+        seconds: How long it took.
+        limit_of: The parameter of each link.
+        busy: ``(links,)`` how busy each link was in the whole iteration.
+    """
+    fixed = demand.latency + demand.transport + demand.setup
+    drained = demand.seconds - fixed
     scale = min(seconds / fixed, 1.0) if fixed else 1.0
-    parts = {LATENCY: demand.latency * scale, ALPHAS: demand.transport * scale}
+    parts = {LATENCY: demand.latency * scale, ALPHAS: demand.transport * scale, WAITING: demand.setup * scale}
     rest = max(seconds - fixed, 0.0)
-    if not drained:
-        parts[WAITING] = rest
-    for link, own in demand.draining.items():
-        name = RATES if link == CAPPED else limit_of[link]
-        parts[name] = parts.get(name, 0.0) + rest * (own / drained)
+    for links, own in demand.draining.items():
+        name = TOGETHER.join(dict.fromkeys(limit_of[link] for link in links)) or RATES
+        parts[name] = parts.get(name, 0.0) + own * min(rest / drained, 1.0)
+    if rest > drained * (1 + _EXACT):  # where it meets others
+        name = limit_of[demand.links[busy[demand.links].argmax()]] if len(demand.links) else WAITING
+        parts[name] = parts.get(name, 0.0) + rest - drained
     return {name: part for name, part in parts.items() if part}
 
 
-def _by_rank(timeline: Timeline, path: list[int]) -> dict[str, float]:
-    """Return the seconds of each rank that ``path`` goes through; of several, of the lowest that it can stay on."""
-    parts: list[tuple[str, float]] = []
-    stretch: list[float] = []
+def _ranks(timeline: Timeline, path: list[int]) -> list[int]:
+    """Return a rank of each span of ``path``, which changes as seldom as it can; of several the lowest."""
+    found: list[int] = []
     ranks: IntArray | None = None
-    for span, seconds, waited in _seconds(timeline, path):
+    stretch = 0  # spans that have no rank yet
+    for span in path:
         own = timeline.ranks[span]
-        shared = own if ranks is None else ranks if ranks is own else np.intersect1d(ranks, own, assume_unique=True)
-        if not len(shared):
-            assert ranks is not None  # the first is of some rank
-            parts.append((str(ranks[0]), math.fsum(stretch)))
-            stretch, shared = [], own
-        stretch += [seconds, waited]
-        ranks = shared
-    if ranks is not None:
-        parts.append((str(ranks[0]), math.fsum(stretch)))
-    return _totals(iter(parts))
+        shared = own if ranks is None or ranks is own else np.intersect1d(ranks, own, assume_unique=True)
+        if ranks is not None and not len(shared):
+            found += [int(ranks[0])] * stretch
+            shared, stretch = own, 0
+        ranks, stretch = shared, stretch + 1
+    return found if ranks is None else found + [int(ranks[0])] * stretch

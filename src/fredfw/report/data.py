@@ -18,7 +18,7 @@ from attrs import asdict, fields, frozen
 from fredfw.experiment.document import document
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import CollectiveSweep, Comparison, Row, RunResult, Throughput
-from fredfw.experiment.why import link_loads
+from fredfw.experiment.why import link_loads, tier_shares
 from fredfw.fabric import Fabric
 from fredfw.simulation.bounds import PARTS
 from fredfw.typing import FloatArray
@@ -213,6 +213,12 @@ def run_to_json(result: RunResult) -> str:
         "colours": result.colours,
         "work": None if result.work is None else asdict(result.work),
         "throughput": asdict(result.throughput),
+        "tiers": [asdict(one) for one in tier_shares(result)],
+        **{
+            name: asdict(one)
+            for name, one in (("critical_path", result.critical_path), ("what_if", result.what_if))
+            if one is not None
+        },
         "cost": result.cost,
         "bill": None if result.bill is None else asdict(result.bill),
         "statistics": result.statistics,

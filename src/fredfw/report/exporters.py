@@ -11,6 +11,7 @@ from fredfw.experiment.results import CollectiveSweep, Comparison, RunResult
 from fredfw.plugin.exporter import Exporter
 from fredfw.report import data
 from fredfw.report.trace import trace_to_json
+from fredfw.units import option
 
 
 @frozen
@@ -59,10 +60,12 @@ class TraceExporter(Exporter):
     takes: ClassVar[tuple[str, ...]] = ("run",)
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
 
+    ranks: str = option("", help="The ranks to show, such as 0-7,64; all if it is empty.")
+
     def export(self, result: object) -> str:
         """See ``Exporter.export``."""
         if isinstance(result, RunResult):
-            return trace_to_json(result)
+            return trace_to_json(result, self.ranks)
         raise _unsupported(self, result)
 
 

@@ -22,6 +22,7 @@ from fredfw.experiment.why import tier_shares
 from fredfw.fabric import Bill
 from fredfw.report.data import RowGroup, best_cells, causes_with_time, ordered, row_groups, training_rate
 from fredfw.report.layout import StackedTable
+from fredfw.report.why import why_report
 from fredfw.simulation.fidelity import PER_RANK, RENDEZVOUS, STEPWISE
 from fredfw.units import Unit, render
 from fredfw.workloads.labels import BUBBLE, COMPUTE
@@ -362,6 +363,7 @@ def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
         Text(f"{result.workload} on {result.fabric_name}", style="bold"),
         Text(f"one iteration: {render(result.seconds, Unit.SECONDS, 4)} on {len(result.placement)} NPUs"),
         *_training(result),
+        *why_report(result, top),
         Text(),
         _breakdown_table(result),
     ]

@@ -5,44 +5,77 @@ Nothing is simulated again: plans, routes and flow sets are those that the run h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
-from fredfw.collectives import Phase
-from fredfw.fabric import Fabric, FlowSet
-from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, Assignment, Share
+from fredfw.collectives import Schedule
+from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Split, Start
+from fredfw.fabric.tiers import tiers_of
+from fredfw.simulation import answers
+from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, Assignment, Part, Share, Table
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.planner import Planner
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskGraph
 
-CAPPED = -1
-"""In place of a link: the rates that the transport lets no flow exceed."""
+Bound = tuple[int, ...]
+"""What bounds how fast something drains: the first link of each tier whose busiest links are equally busy.
+
+Without links it is a rate that the transport or the admission lets no flow exceed.
+"""
+# Relative: busy alike.
+_EXACT = 1e-9
 STREAM = "stream"
 """The algorithm of a load or store."""
+_T = TypeVar("_T")
 
 
 @frozen(eq=False)
 class Demand:
-    """What the groups of one communication that have the same plan ask of a network that carries nothing else.
+    """What one group of a communication asks of a network that carries nothing but all groups of that communication.
 
-    The phases that decide how long it takes are its longest chain of phases that wait for each other, or all phases of
-    one channel where those take longer.
+    How long it takes is decided by its longest chain of phases that wait for each other, by all phases of one channel
+    where those take longer, or by all bytes of one link where these do.
+
+    Args:
+        algorithm: What runs.
+        ranks: Of the group.
+        links: ``(l,)`` links that it uses.
+        draining: Seconds that the deciding phases drain, by what bounds them.
+        latency: Seconds of the deciding phases in which their last bytes are on their way.
+        transport: Seconds that the transport takes for launching, steps and messages.
+        setup: Seconds that the admission takes, for instance to set up circuits.
+    """
+
+    algorithm: str
+    ranks: int
+    links: IntArray
+    draining: Mapping[Bound, float]
+    latency: float
+    transport: float
+    setup: float
+
+    @property
+    def seconds(self) -> float:
+        """What it takes, about."""
+        return sum(self.draining.values()) + self.latency + self.transport + self.setup
+
+
+@frozen(eq=False)
+class Carried:
+    """What all groups of a communication that have the same plan put on the links.
 
     Args:
         algorithm: What runs.
         size: Ranks of a group.
-        ranks: ``(k,)`` distinct ranks that take part.
+        ranks: ``(k,)`` distinct ranks that take part in the task.
         links: ``(l,)`` links that carry something.
         bytes: ``(l,)`` bytes on each.
-        draining: Seconds that the deciding phases drain, by the link that bounds them, or ``CAPPED``.
-        latency: Seconds of the deciding phases in which their last bytes are on their way.
-        transport: Seconds that the transport takes for launching, steps and messages.
     """
 
     algorithm: str
@@ -50,18 +83,10 @@ class Demand:
     ranks: IntArray
     links: IntArray
     bytes: FloatArray
-    draining: Mapping[int, float]
-    latency: float
-    transport: float
-
-    @property
-    def seconds(self) -> float:
-        """What it takes alone, about."""
-        return sum(self.draining.values()) + self.latency + self.transport
 
 
 class Demands:
-    """The demands of the tasks of a graph; they are found when they are asked for. A copy by pickle knows none.
+    """What the tasks of a graph ask of a fabric; found when it is asked for. A copy by pickle knows nothing.
 
     Args:
         graph: The tasks, as they were run.
@@ -96,89 +121,135 @@ class Demands:
             bounds=bounds,
         )
         # With what the keys name, so that nothing else gets its identity.
-        self._known: dict[Hashable, tuple[object, tuple[Demand, ...]]] = {}
+        self._groups: dict[Hashable, tuple[object, Demand]] = {}
+        self._carried: dict[Hashable, tuple[object, tuple[Carried, ...]]] = {}
 
-    def of(self, task: int) -> tuple[Demand, ...]:
-        """Return the demands of ``task``: one for each plan; none for a computation or where nothing is known."""
+    def of(self, task: int, rank: int) -> Demand | None:
+        """Return what the group of ``rank`` in ``task`` asks for; ``None`` where nothing is known of a communication.
+
+        Where the rank is in several groups, it is the first of them.
+        """
         if self._assign is None:
+            return None
+        task, tasks = self._sender(task), self._tasks
+        table = tasks.groups(task)
+        group = int((table.groups == rank).any(axis=1).argmax())
+        if tasks.kinds[task] in STREAMS:
+            flows = tasks.stream(task, table.whole)
+            return _kept(self._groups, (id(flows), group), flows, lambda: self._stream(flows, table, group))
+        shares = tasks.planned(task)  # the same list for tasks that ask for the same
+        share = next(one for one in shares if one.served is None or one.served[group])
+        key = id(share), group, tasks.repeats[task]
+        return _kept(self._groups, key, share, lambda: self._share(task, share, group))
+
+    def carried(self, task: int) -> tuple[Carried, ...]:
+        """Return what ``task`` puts on the links, by plan; nothing for a receive, whose send has it."""
+        if self._assign is None or self._tasks.kinds[task] in (COMPUTE, RECEIVE):
             return ()
         tasks = self._tasks
-        if tasks.kinds[task] == COMPUTE:
-            return ()
-        if tasks.kinds[task] == RECEIVE:
-            task = tasks.partners[task]
         if tasks.kinds[task] in STREAMS:
-            flows = tasks.stream(task, tasks.table(task).whole)
-            return self._kept(id(flows), flows, lambda: (self._stream(task, flows),))
-        shares = tasks.planned(task)  # the same list for tasks that ask for the same
-        times = tasks.repeats[task]
-        return self._kept((id(shares), times), shares, lambda: tuple(self._share(task, share) for share in shares))
+            part = tasks.table(task).whole
+            flows = tasks.stream(task, part)
+            return _kept(self._carried, id(flows), flows, lambda: (self._sum(STREAM, part, part.ranks, [flows]),))
+        shares = tasks.planned(task)
+        key = id(shares), tasks.repeats[task]
+        return _kept(self._carried, key, shares, lambda: tuple(self._carry(task, share) for share in shares))
 
-    def _kept(self, key: Hashable, named: object, make: Callable[[], tuple[Demand, ...]]) -> tuple[Demand, ...]:
-        if key not in self._known:
-            self._known[key] = named, make()
-        return self._known[key][1]
+    def _sender(self, task: int) -> int:
+        """Return ``task``, or the send of a receive."""
+        return self._tasks.partners[task] if self._tasks.kinds[task] == RECEIVE else task
 
     @cached_property
     def _tasks(self) -> Assignment:
         assert self._assign is not None  # whoever asks has made sure
         return self._assign()
 
-    def _share(self, task: int, share: Share) -> Demand:
-        tasks, lowering, bandwidths = self._tasks, self._lowering, self._fabric.bandwidths
-        table = tasks.groups(task)
-        part = table.whole if share.served is None else table.part(np.flatnonzero(share.served))
-        schedule, times = share.plan.schedule, tasks.repeats[task]
-        label = tasks.labels[task]
+    def _carry(self, task: int, share: Share) -> Carried:
+        tasks = self._tasks
+        part = _part(tasks.groups(task), share)
+        flows = (one for index in range(len(share.plan.schedule.phases)) for one in self._flows(task, share, index))
+        # Both ends of a message have part in it, but only one of them in the send.
+        ranks = tasks.table(task).participants if tasks.kinds[task] == SEND else part.ranks
+        return self._sum(share.plan.algorithm, part, ranks, flows)
+
+    def _sum(self, algorithm: str, part: Part, ranks: IntArray, flows: Iterable[FlowSet]) -> Carried:
+        total = np.zeros(len(self._fabric.bandwidths))
+        for one in flows:
+            total += _load(one, len(total))
+        links = np.flatnonzero(total)
+        return Carried(algorithm, part.nodes.shape[1], ranks, links, total[links])
+
+    def _share(self, task: int, share: Share, group: int) -> Demand:
+        lowering, schedule = self._lowering, share.plan.schedule
+        part = _part(self._tasks.groups(task), share)
         price = lowering.price(schedule, part.nodes)
-        loads = _Loads(len(bandwidths))
-        phases: list[_Time] = []
+        watch = _Watch(self._fabric, self._tiers, int(np.flatnonzero(part.groups == group)[0]))
+        times = []
         for index, phase in enumerate(schedule.phases):
             took = _Time()
-            for repetition in [None] if schedule.uniform(phase) else range(phase.repeat):
-                flows = lowering.phase(
-                    schedule,
-                    index,
-                    part.nodes,
-                    priority=tasks.priority[label],
-                    label=label,
-                    repetition=repetition,
-                    times=times,
-                )
+            for flows, unicasts in zip(
+                self._flows(task, share, index), self._flows(task, share, index, unicasts=True), strict=True
+            ):
                 added = None
                 if price is not None:
                     added = price.added(self._fabric, flows.routes, lowering.ends(phase).load)
-                took = took.and_then(loads.add(flows, bandwidths, added))
-            phases.append(took)
-        deciding = [phases[index] for index in _deciding(schedule.phases, phases)]
-        links, moved = loads.used
-        draining: dict[int, float] = {}
-        for one in deciding:
-            for link, seconds in one.draining.items():
-                draining[link] = draining.get(link, 0.0) + seconds
-        launch = 0.0 if price is None else price.launch * times
-        # Both ends of a message have part in it, but only one of them in the send.
-        ranks = tasks.table(task).participants if tasks.kinds[task] == SEND else part.ranks
-        return Demand(
-            share.plan.algorithm,
-            part.nodes.shape[1],
-            ranks,
-            links,
-            moved,
-            draining,
-            sum(one.latency for one in deciding),
-            launch + sum(one.transport for one in deciding),
-        )
+                took = took.and_then(watch.alone(flows, added, unicasts))
+            times.append(took)
+        took = max((_longest_chain(schedule, times), _busiest_channel(schedule, times), watch.together), key=_seconds)
+        launch = 0.0 if price is None else price.launch * self._tasks.repeats[task]
+        took = evolve(took, transport=took.transport + launch)
+        return watch.demand(share.plan.algorithm, part.nodes.shape[1], took)
 
-    def _stream(self, task: int, flows: FlowSet) -> Demand:
-        loads = _Loads(len(self._fabric.bandwidths))
-        took = loads.add(flows, self._fabric.bandwidths, None)
-        part = self._tasks.table(task).whole
-        return Demand(STREAM, part.nodes.shape[1], part.ranks, *loads.used, took.draining, took.latency, 0.0)
+    def _stream(self, flows: FlowSet, table: Table, group: int) -> Demand:
+        watch = _Watch(self._fabric, self._tiers, group)
+        return watch.demand(STREAM, table.groups.shape[1], watch.alone(flows, None, None))
+
+    def _flows(self, task: int, share: Share, index: int, *, unicasts: bool = False) -> Iterator[FlowSet]:
+        """Yield the flows of phase ``index``, repetition by repetition where those differ."""
+        tasks, schedule = self._tasks, share.plan.schedule
+        phase, label = schedule.phases[index], tasks.labels[task]
+        for repetition in [None] if schedule.uniform(phase) else range(phase.repeat):
+            yield self._lowering.phase(
+                schedule,
+                index,
+                _part(tasks.groups(task), share).nodes,
+                priority=tasks.priority[label],
+                label=label,
+                repetition=repetition,
+                times=tasks.repeats[task],
+                unicasts=unicasts and phase.stream is not None,
+            )
+
+    @cached_property
+    def _tiers(self) -> IntArray:
+        """``(links,)`` first link of the tier of each, directions told apart."""
+        first = np.zeros(len(self._fabric.bandwidths), dtype=np.intp)
+        for _, links in tiers_of(self._fabric):
+            first[links] = links[0]
+        return first
 
     def __getstate__(self) -> dict[str, Any]:
         # Plans and what was built for them are told by identity, which is another one in a copy.
-        return {"_assign": None, "_known": {}}
+        return {"_assign": None}
+
+
+def _kept(known: dict[Hashable, tuple[object, _T]], key: Hashable, named: object, make: Callable[[], _T]) -> _T:
+    if key not in known:
+        known[key] = named, make()
+    return known[key][1]
+
+
+def _part(table: Table, share: Share) -> Part:
+    return table.whole if share.served is None else table.part(np.flatnonzero(share.served))
+
+
+def _load(flows: FlowSet, links: int) -> FloatArray:
+    """Return the ``(links,)`` bytes that ``flows`` put on each link."""
+    routes = flows.routes
+    weights = np.repeat(flows.totals, np.diff(routes.offsets))
+    if routes.coefficients is not None:
+        weights = weights * routes.coefficients
+    return np.bincount(routes.links, weights=weights, minlength=links).astype(float)
 
 
 @frozen
@@ -189,79 +260,126 @@ class _Time:
         draining: Seconds by the link that bounds them.
         latency: Of links, seconds.
         transport: Seconds of steps and messages.
+        setup: Seconds of the admission.
     """
 
-    draining: Mapping[int, float] = {}
+    draining: Mapping[Bound, float] = {}
     latency: float = 0.0
     transport: float = 0.0
-
-    @property
-    def seconds(self) -> float:
-        return sum(self.draining.values()) + self.latency + self.transport
+    setup: float = 0.0
 
     def and_then(self, other: _Time) -> _Time:
         draining = dict(self.draining)
         for link, seconds in other.draining.items():
             draining[link] = draining.get(link, 0.0) + seconds
-        return _Time(draining, self.latency + other.latency, self.transport + other.transport)
+        latency, transport = self.latency + other.latency, self.transport + other.transport
+        return _Time(draining, latency, transport, self.setup + other.setup)
 
 
-class _Loads:
-    """Bytes by link, of one flow set after the other."""
+class _Watch:
+    """How long one group takes for its flow sets, beside those of the others.
 
-    def __init__(self, links: int) -> None:
-        self._bytes = np.zeros(links)
+    Args:
+        fabric: Where.
+        tiers: ``(links,)`` first link of the tier of each.
+        activity: The group.
+    """
+
+    def __init__(self, fabric: Fabric, tiers: IntArray, activity: int) -> None:
+        self._fabric, self._tiers, self._activity = fabric, tiers, activity
+        self._bytes = np.zeros(len(fabric.bandwidths))
+        self._used = np.zeros(len(fabric.bandwidths), dtype=bool)
 
     @property
-    def used(self) -> tuple[IntArray, FloatArray]:
-        """The links that carry something, and how much."""
-        links = np.flatnonzero(self._bytes)
-        return links, self._bytes[links]
+    def together(self) -> _Time:
+        """What all bytes of the busiest link of the group take."""
+        return self._draining(self._bytes, np.flatnonzero(self._used), 0.0)
 
-    def add(self, flows: FlowSet, bandwidths: FloatArray, added: FloatArray | None) -> _Time:
-        """Count the bytes of ``flows``, of whose latencies ``added`` are the transport's; return what they take."""
-        routes, totals = flows.routes, flows.totals
-        if not len(totals):
-            return _Time()
-        weights = np.repeat(totals, np.diff(routes.offsets))
-        if routes.coefficients is not None:
-            weights = weights * routes.coefficients
-        load = np.bincount(routes.links, weights=weights, minlength=len(bandwidths))
+    def demand(self, algorithm: str, ranks: int, took: _Time) -> Demand:
+        """Return the demand of the group, which takes so long."""
+        links = np.flatnonzero(self._used)
+        return Demand(algorithm, ranks, links, took.draining, took.latency, took.transport, took.setup)
+
+    def alone(self, flows: FlowSet, added: FloatArray | None, unicasts: FlowSet | None) -> _Time:
+        """Return what ``flows`` take, as the admission lets them in when nothing else runs.
+
+        Args:
+            flows: Of all groups.
+            added: What of their latencies is the transport's.
+            unicasts: What runs instead where the admission wants that.
+        """
+        admission = answers.admission(self._fabric)
+        if isinstance(admission, AlwaysStart):
+            return self._time(flows, added, None)
+        decision = answers.decision(admission, flows, ())
+        match decision:
+            case Start():
+                times = 1 if decision.setup_once else flows.repeat
+                return evolve(self._time(flows, added, decision.caps), setup=decision.setup * times)
+            case Split():
+                took = _Time()
+                for which in decision.parts:
+                    chosen = np.asarray(which, dtype=np.intp)
+                    mine = None if added is None else added[chosen]
+                    took = took.and_then(self.alone(flows.part(chosen), mine, None))
+                return took
+            case Decompose() if unicasts is not None:
+                return self._time(unicasts, None, None)
+        return self._time(flows, added, None)
+
+    def _time(self, flows: FlowSet, added: FloatArray | None, caps: FloatArray | None) -> _Time:
+        routes, own = flows.routes, np.flatnonzero(flows.activity == self._activity)
+        load = _load(flows, len(self._bytes))
         self._bytes += load
-        seconds = load / bandwidths
-        link = int(seconds.argmax()) if len(seconds) else CAPPED
-        most = float(seconds[link]) if len(seconds) else 0.0
-        if flows.caps is not None:
-            capped = float((totals / flows.caps).max())
-            # Equal ones are the link's, which has a name.
-            link, most = (CAPPED, capped) if capped > most else (link, most)
-        slowest = int(routes.latencies.argmax())
+        if not len(own):
+            return _Time()
+        capped = 0.0
+        for limits in (caps, flows.caps):
+            if limits is not None:
+                capped = max(capped, float((flows.totals[own] / limits[own]).max()))
+        links = np.unique(routes.links_of(own))
+        self._used[links] = True
+        slowest = int(own[routes.latencies[own].argmax()])
         transport = 0.0 if added is None else float(added[slowest])
         latency = float(routes.latencies[slowest]) - transport
-        return _Time({link: most} if most else {}, latency * flows.repeat, transport * flows.repeat)
+        drained = self._draining(load, links, capped)
+        return evolve(drained, latency=latency * flows.repeat, transport=transport * flows.repeat)
+
+    def _draining(self, load: FloatArray, links: IntArray, capped: float) -> _Time:
+        """Return how long ``links`` drain their part of ``load``, ``capped`` seconds at least."""
+        seconds = load[links] / self._fabric.bandwidths[links]
+        most = float(seconds.max(initial=0.0))
+        if capped and capped >= most * (1 - _EXACT):  # wider links would not help
+            return _Time({(): capped})
+        equal = links[seconds >= most * (1 - _EXACT)]
+        return _Time({tuple(np.unique(self._tiers[equal]).tolist()): most} if most else {})
 
 
-def _deciding(phases: Sequence[Phase], times: Sequence[_Time]) -> list[int]:
-    """Return the phases of the longest chain, or those of the channel that is busy for longer."""
+def _seconds(time: _Time) -> float:
+    return sum(time.draining.values()) + time.latency + time.transport + time.setup
+
+
+def _longest_chain(schedule: Schedule, times: Sequence[_Time]) -> _Time:
+    """Return the time of the longest chain of phases that wait for each other."""
     before: list[int] = []
     reached: list[float] = []
-    for index, phase in enumerate(phases):
+    for phase, time in zip(schedule.phases, times, strict=True):
         last = max(phase.waits, key=reached.__getitem__, default=-1)
         before.append(last)
-        reached.append((reached[last] if last >= 0 else 0.0) + times[index].seconds)
-    if not reached:
-        return []
-    channels: dict[int, list[int]] = {}
-    for index, phase in enumerate(phases):
-        if phase.channel >= 0:
-            channels.setdefault(phase.channel, []).append(index)
-    # A channel goes on while the last bytes of a phase are on their way.
-    busy = {one: sum(sum(times[index].draining.values()) for index in found) for one, found in channels.items()}
-    busiest = max(busy, key=busy.__getitem__, default=None)
-    if busiest is not None and busy[busiest] > max(reached):
-        return channels[busiest]
-    chain, index = [], int(np.argmax(reached))
+        reached.append((reached[last] if last >= 0 else 0.0) + _seconds(time))
+    total, index = _Time(), int(np.argmax(reached)) if reached else -1
     while index >= 0:
-        chain.append(index)
+        total = total.and_then(times[index])
         index = before[index]
-    return chain[::-1]
+    return total
+
+
+def _busiest_channel(schedule: Schedule, times: Sequence[_Time]) -> _Time:
+    """Return the time of all phases of a channel, the longest of any."""
+    channels: dict[int, _Time] = {}
+    for phase, time in zip(schedule.phases, times, strict=True):
+        if phase.channel >= 0:
+            # Unless it is held until all is delivered, it goes on while the last bytes of a phase are on their way.
+            held = time if schedule.release == "delivered" else _Time(time.draining)
+            channels[phase.channel] = channels.get(phase.channel, _Time()).and_then(held)
+    return max(channels.values(), key=_seconds, default=_Time())

@@ -25,6 +25,20 @@ class Span(NamedTuple):
     ranks: IntArray
 
 
+class Wait(NamedTuple):
+    """A time in which a rank computes nothing.
+
+    Args:
+        span: What it waits for: the last of the spans that keep it from going on.
+        start: Seconds.
+        end: Seconds.
+    """
+
+    span: int
+    start: float
+    end: float
+
+
 @frozen(eq=False)
 class Timeline:
     """The spans of one simulated iteration: who did what from when to when, and what started it.
@@ -107,6 +121,34 @@ class Timeline:
         final = int(self.end.argmax()) if len(self) else -1
         chain.charge(final, self.duration, np.maximum(own_end, busy_until), everybody)
         return charged
+
+    def waits(self, ranks: Sequence[int]) -> dict[int, list[Wait]]:
+        """Return what each of ``ranks`` waits for, and when: what ``breakdown_by_rank`` adds up, in order of time."""
+        spans: dict[int, list[int]] = {rank: [] for rank in ranks}
+        chosen = np.zeros(self.graph.ranks, dtype=bool)
+        chosen[list(spans)] = True
+        for span, members in enumerate(self.ranks):
+            for rank in members[chosen[members]].tolist():
+                spans[rank].append(span)
+        final = int(self.end.argmax()) if len(self) else -1
+        start, trigger, end = self.start.tolist(), self.trigger.tolist(), self.end.tolist()
+        found = {}
+        for rank, own in spans.items():
+            # Until each computation begins, until the rank's own last span ends, and until the iteration does.
+            gaps = [(trigger[span], start[span], end[span]) for span in own if self.is_compute(span)]
+            gaps += [(span, end[span], end[span]) for span in own[-1:]] + [(final, self.duration, self.duration)]
+            waits: list[Wait] = []
+            since = 0.0
+            for cause, going_on, busy in gaps:
+                chain = []
+                span, until = cause, going_on
+                while span >= 0 and since < until:
+                    chain.append(Wait(span, max(since, start[span]), until))
+                    until, span = start[span], trigger[span]
+                waits += (one for one in reversed(chain) if one.start < one.end)
+                since = max(since, busy)
+            found[rank] = waits
+        return found
 
     @property
     def breakdown(self) -> dict[str, float]:
