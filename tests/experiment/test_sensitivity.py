@@ -141,3 +141,44 @@ def test_the_command_line_prints_and_writes_it(tmp_path: Any) -> None:
     ran = CliRunner().invoke(main, [*arguments, "--sensitivity=150"])
     assert ran.exit_code == 2
     assert "150 per cent is not possible" in ran.output
+
+
+def test_what_if_says_what_the_path_lets_expect_and_what_a_run_says() -> None:
+    collective = {"name": "microbenchmark", "pattern": "all-reduce", "size": 8e9}
+    fabric = {"topology": {**RING, "bandwidths": [100e9], "latencies": [1e-3]}, "collectives": {"default": "ring"}}
+    tables = {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": collective}}}
+    matrix = FRAMEWORK.load_experiment(tables)
+    found = FRAMEWORK.what_if(matrix, factor=4)
+    # A ring of four that goes both ways or one way: the bytes at the bandwidth, and six steps of a millisecond.
+    fixed = 6e-3
+    draining = found.seconds - fixed
+    by_name = {one.parameter: one for one in found.improvements}
+    assert list(by_name) == ["bandwidth of npu - npu", "latency of links", "compute"]
+    bandwidth, latency, compute = found.improvements
+    assert (bandwidth.on_path, latency.on_path, compute.on_path) == pytest.approx((draining, fixed, 0.0))
+    assert bandwidth.seconds == bandwidth.estimated_seconds == pytest.approx(fixed + draining / 4)
+    assert latency.seconds == latency.estimated_seconds == pytest.approx(draining + fixed / 4)
+    assert compute.seconds == compute.estimated_seconds == found.seconds
+    assert bandwidth.estimated_exponent == pytest.approx(-draining / found.seconds)
+    for one in found.improvements:
+        assert one.exponent == pytest.approx(one.estimated_exponent, abs=0.01)
+    known = FRAMEWORK.run(matrix)
+    assert FRAMEWORK.what_if(matrix, factor=4, result=known) == found
+
+
+def test_what_if_of_all_links_counts_every_tier() -> None:
+    workload = {"name": "microbenchmark", "pattern": "all-reduce", "size": 1e9}
+    fabric = {"topology": {"name": "torus", "dimensions": [4, 2], "link_latency": 0.0}}
+    tables = {"fabrics": {"f": fabric}, "workloads": {"w": {"workload": workload}}}
+    found = FRAMEWORK.what_if(FRAMEWORK.load_experiment(tables))
+    (every,) = (one for one in found.improvements if one.parameter == "bandwidth of all links")
+    assert every.estimated_exponent == pytest.approx(-1)
+    assert every.exponent == pytest.approx(-1)
+    assert every.seconds == pytest.approx(found.seconds / 2)
+
+
+@pytest.mark.parametrize("factor", [1, 0, -2, float("nan"), float("inf")])
+def test_factors_that_make_nothing_better_are_refused(factor: float) -> None:
+    with pytest.raises(InputError, match="times better is not possible") as caught:
+        FRAMEWORK.what_if(FRAMEWORK.load_experiment(experiment({"one": 1e9})), factor=factor)
+    assert caught.value.key == "factor"

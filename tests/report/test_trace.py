@@ -1,32 +1,45 @@
 from __future__ import annotations
 
+import gzip
 import json
+import subprocess
 from collections import defaultdict
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from attrs import evolve
+from click.testing import CliRunner
 
+import fredfw
+from fredfw import limits
+from fredfw.cli import main
+from fredfw.errors import InputError, LimitError
 from fredfw.experiment.results import RunResult
+from fredfw.fabric.tiers import tiers_of
+from fredfw.report import trace
+from fredfw.report.exporters import TraceExporter
 from fredfw.report.trace import trace_events, trace_to_json
 
 
 def test_every_span_appears_on_the_npu_of_each_of_its_ranks(run: RunResult) -> None:
     events = json.loads(trace_to_json(run))["traceEvents"]
-    spans = [event for event in events if event["ph"] == "X"]
+    spans = [event for event in events if event["ph"] == "X" and event["cat"] != "exposed"]
     # Rank 0 is on NPU 1 and the other way round; "more" is of rank 1 alone.
     assert [(event["name"], event["pid"]) for event in spans] == [
         ("forward", 1),
         ("forward", 0),
         ("more", 0),
-        ("grads 1", 1),
-        ("grads 1", 0),
-        ("grads 2", 1),
-        ("grads 2", 0),
+        ("dp all-reduce: grads 1", 1),
+        ("dp all-reduce: grads 1", 0),
+        ("dp all-reduce: grads 2", 1),
+        ("dp all-reduce: grads 2", 0),
     ]
     assert all(set(event) == {"ph", "name", "cat", "pid", "tid", "ts", "dur", "args"} for event in spans)
-    assert spans[3]["args"] == {"task": 1, "label": "dp", "bytes": 100.0, "repetitions": 1}
+    group = {"ranks": 2, "members": "0-1"}
+    assert spans[3]["args"] == {"task": 1, "label": "dp", "bytes": 100.0, "repetitions": 1, **group}
     assert (spans[3]["ts"], spans[3]["dur"]) == (2e6, 2e6)
     # The mean over the NPUs is the breakdown's.
     assert sum(event["dur"] for event in spans if event["cat"] == "compute") / 2 == run.breakdown["compute"] * 1e6
@@ -37,18 +50,23 @@ def test_what_was_simulated_as_one_says_how_often_it_is_done(run: RunResult) -> 
     repeated = evolve(run, timeline=evolve(run.timeline, graph=evolve(graph, repeats=np.full(len(graph.repeats), 32))))
     document = json.loads(trace_to_json(repeated))
     assert document["otherData"]["fidelity"] == "compressed"
-    span = next(event for event in document["traceEvents"] if event["name"] == "grads 1 x 32")
-    assert span["args"] == {"task": 1, "label": "dp", "bytes": 3200.0, "repetitions": 32}
+    span = next(event for event in document["traceEvents"] if event["name"] == "dp all-reduce: grads 1 x 32")
+    assert span["args"] == {"task": 1, "label": "dp", "bytes": 3200.0, "repetitions": 32, "ranks": 2, "members": "0-1"}
 
 
 def test_threads_and_processes_are_named(run: RunResult) -> None:
     events = trace_events(run)
     meta = [event for event in events if event["ph"] == "M"]
-    assert {(e["pid"], e["args"]["name"]) for e in meta if e["name"] == "process_name"} == {(0, "NPU 0"), (1, "NPU 1")}
+    processes = {e["pid"]: e["args"]["name"] for e in meta if e["name"] == "process_name"}
+    assert processes == {0: "NPU 0", 1: "NPU 1", 2: "network: utilisation of tiers"}
     threads = {(e["pid"], e["tid"]): e["args"]["name"] for e in meta if e["name"] == "thread_name"}
-    assert threads == {(npu, tid): name for npu in (0, 1) for tid, name in enumerate(["compute", "dp", "dp (2)"])}
+    names = ["compute", "exposed", "dp", "dp (2)"]
+    assert threads == {(npu, tid): name for npu in (0, 1) for tid, name in enumerate(names)}
     for event in events:
-        assert (event["pid"], event["tid"]) in threads
+        if event["ph"] in "Xsf":
+            assert (event["pid"], event["tid"]) in threads
+        else:
+            assert event["pid"] in processes
 
 
 def test_spans_of_one_thread_never_overlap(run: RunResult) -> None:
@@ -70,3 +88,181 @@ def test_spans_of_one_thread_never_overlap(run: RunResult) -> None:
 
 def test_same_run_same_text(run: RunResult) -> None:
     assert trace_to_json(run) == trace_to_json(run)
+
+
+def iteration(fidelity: str = "compressed", **fields: Any) -> RunResult:
+    """A transformer with tensor, pipeline and data parallelism on a tree: 12 ranks that wait for each other."""
+    framework = fredfw.Framework()
+    model = {"name": "transformer", "layers": 4, "hidden": 64, "sequence": 32, "heads": 4, "vocabulary": 100}
+    workload = {**model, "mp": 2, "dp": 3, "pp": 2, "global_batch": 12, "microbatches": 2, **fields}
+    tables = {
+        "fabrics": {"f": {"topology": {"name": "fred", "arity": [3, 4], "io_controllers": 0}}},
+        "workloads": {"w": {"workload": workload}},
+    }
+    return framework.run(framework.load_experiment(tables), fidelity=fidelity)
+
+
+@pytest.fixture(scope="module", params=["compressed", "per-rank"])
+def trained(request: pytest.FixtureRequest) -> RunResult:
+    return iteration(request.param)
+
+
+def slices_of(events: list[dict[str, Any]]) -> dict[tuple[int, int], list[tuple[int, int]]]:
+    """Start and end in nanoseconds of the slices of each thread."""
+    found = defaultdict(list)
+    for event in events:
+        if event["ph"] == "X":
+            found[event["pid"], event["tid"]].append(
+                (round(event["ts"] * 1000), round((event["ts"] + event["dur"]) * 1000))
+            )
+    return found
+
+
+def test_every_arrow_begins_and_ends_in_a_slice(trained: RunResult) -> None:
+    events = trace_events(trained)
+    slices = slices_of(events)
+    ends = defaultdict(list)
+    for event in events:
+        if event["ph"] in "sf":
+            time = round(event["ts"] * 1000)
+            assert any(start <= time < end for start, end in slices[event["pid"], event["tid"]])
+            ends[event["id"]].append((event["ph"], time))
+    assert ends
+    for kinds in ends.values():
+        (first, before), (second, after) = kinds
+        assert (first, second) == ("s", "f")
+        assert before < after
+    timeline = trained.timeline
+    assert len(ends) > 0.9 * int((timeline.trigger >= 0).sum())
+
+
+def test_counters_hold_the_bytes_of_each_tier(trained: RunResult) -> None:
+    events = trace_events(trained)
+    fabric = trained.fabric
+    tiers = {name: links for name, links in tiers_of(fabric) if trained.link_bytes[links].any()}
+    counters = defaultdict(list)
+    for event in events:
+        if event["ph"] == "C":
+            counters[event["name"]].append((event["ts"] * 1e-6, event["args"]["utilization (%)"] / 100))
+    assert set(counters) == set(tiers)
+    for name, points in counters.items():
+        links = tiers[name]
+        assert all(level >= 0 for _, level in points)
+        assert points[-1][1] == 0
+        area = sum(level * (after - time) for (time, level), (after, _) in pairwise(points))
+        bytes_ = area * float(fabric.bandwidths[links].sum())
+        assert bytes_ == pytest.approx(float(trained.link_bytes[links].sum()), rel=1e-6)
+
+
+def test_long_counters_are_coarser_and_hold_the_same(trained: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    def areas() -> dict[str, float]:
+        found = defaultdict(list)
+        for event in trace_events(trained):
+            if event["ph"] == "C":
+                found[event["name"]].append((event["ts"], event["args"]["utilization (%)"]))
+        return {
+            name: sum(level * (after - time) for (time, level), (after, _) in pairwise(points))
+            for name, points in found.items()
+        }
+
+    whole = areas()
+    monkeypatch.setattr(trace, "_POINTS", 5)
+    assert areas() == pytest.approx(whole)
+    assert sum(event["ph"] == "C" for event in trace_events(trained)) <= 5 * len(whole)
+
+
+def test_exposed_slices_add_up_to_the_breakdown(trained: RunResult) -> None:
+    exposed = defaultdict(float)
+    for event in trace_events(trained):
+        if event["ph"] == "X" and event["cat"] == "exposed":
+            exposed[event["name"].removeprefix("exposed ")] += event["dur"] * 1e-6
+    count = len(trained.placement)
+    for cause, seconds in trained.breakdown.items():
+        if cause != "compute":
+            assert exposed[cause] / count == pytest.approx(seconds, abs=1e-9 * len(trained.timeline))
+
+
+def test_communication_says_what_serves_it_and_who_takes_part(trained: RunResult) -> None:
+    spans = [event for event in trace_events(trained) if event["ph"] == "X" and event["cat"] in ("mp", "dp", "pp")]
+    used = {(event["cat"], event["args"]["ranks"]) for event in spans}
+    assert used >= {("mp", 2), ("dp", 3)}
+    for event in spans:
+        args = event["args"]
+        name = next(served for what, served in trained.algorithms.items() if what.startswith(event["cat"]))
+        assert args["algorithm"] in name
+        assert event["name"].startswith(f"{event['cat']} ")
+
+
+def test_ranks_choose_what_is_shown(trained: RunResult) -> None:
+    events = trace_events(trained, "0-1,5")
+    npus = {int(trained.placement[rank]) for rank in (0, 1, 5)}
+    assert {event["pid"] for event in events if event["ph"] in "Xsf"} == npus
+    everything = [event for event in trace_events(trained) if event["ph"] == "X" and event["pid"] in npus]
+    assert [event for event in events if event["ph"] == "X"] == [
+        {**event, "tid": mine["tid"]}
+        for event, mine in zip(everything, [one for one in events if one["ph"] == "X"], strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [
+        ("0,12", r"ranks: there is no rank 12 .accepted: different ranks from 0 to 11, such as 0-4,7"),
+        ("3-1", r"ranks: '3-1' goes down"),
+        ("x", r"ranks: 'x' is neither a rank nor a range"),
+        ("1,1", r"ranks: rank 1 is named twice"),
+    ],
+)
+def test_bad_ranks(trained: RunResult, ranks: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TraceExporter(ranks).export(trained)
+
+
+def test_a_trace_that_is_too_large_asks_for_fewer_ranks(trained: RunResult) -> None:
+    with (
+        limits.allowed({"events": 10}),
+        pytest.raises(LimitError, match=r"ranks: .* fewer ranks, such as 0-7; at most 10"),
+    ):
+        trace_to_json(trained)
+
+
+def test_messages_name_both_ends() -> None:
+    builder = fredfw.GraphBuilder(3)
+    sent = builder.send("hello", 0, 2, 100.0, label="p2p")
+    builder.receive("got it", sent)
+    framework = fredfw.Framework()
+    fabric = framework.topology("switch", npus=3).build()
+    result = framework.simulate_graph(builder.build(), fabric)
+    demands = result.demands
+    assert demands is not None
+    (carried,) = demands.carried(0)
+    assert (carried.ranks.tolist(), carried.bytes.tolist(), demands.carried(1)) == ([0], [100.0, 100.0], ())
+    assert demands.of(1, 2).seconds == pytest.approx(result.seconds)
+
+
+def test_a_compressed_trace_is_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    file = tmp_path / "e.toml"
+    file.write_text(
+        """
+        [fabrics.f]
+        topology = { name = "switch", npus = 4 }
+        [workloads.w]
+        workload = { name = "microbenchmark", size = "1 MB" }
+        """
+    )
+    done = CliRunner().invoke(main, ["run", str(file), "--trace", str(path), "--ranks", "2"])
+    assert done.exit_code == 0, done.output
+    subprocess.run(["gzip", "-t", str(path)], check=True)
+    document = json.loads(gzip.decompress(path.read_bytes()))
+    assert document["otherData"]["ranks"] == "2"
+    assert {event["pid"] for event in document["traceEvents"] if event["ph"] == "X"} == {2}
+    for arguments, message in (
+        (["--ranks", "2"], "--ranks: there is no trace whose ranks they are (accepted: with --trace PATH)"),
+        (["--ranks", "4", "--trace", str(path)], "there is no rank 4 (accepted: different ranks from 0 to 3"),
+        (["--what-if", "0"], "--what-if: 0 times better is not possible (accepted: a number above 1)"),
+        (["--what-if", "inf"], "--what-if: inf times better is not possible"),
+    ):
+        failed = CliRunner().invoke(main, ["run", str(file), *arguments])
+        assert failed.exit_code == 2
+        assert message in failed.output

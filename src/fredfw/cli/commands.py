@@ -395,7 +395,7 @@ def run(
     if factor is not None:
         from fredfw.experiment.sensitivity import check_factor
 
-        check_factor(factor)
+        check_factor(factor, key="--what-if")
     values = parse_values(assignments)
     framework = open_framework(ctx)
     if ranks is not None and trace_path is None:

@@ -73,10 +73,10 @@ def check_share(share: float) -> float:
     return share
 
 
-def check_factor(factor: float) -> float:
+def check_factor(factor: float, *, key: str = "factor") -> float:
     """Return ``factor``, by which parameters are improved; raises ``InputError`` unless it is finite and above 1."""
     if not 1 < factor < math.inf:
-        raise InputError(f"{factor:g} times better is not possible", key="what_if", accepted="a number above 1")
+        raise InputError(f"{factor:g} times better is not possible", key=key, accepted="a number above 1")
     return factor
 
 
