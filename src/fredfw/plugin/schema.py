@@ -6,7 +6,8 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence, Set
 from enum import Enum
-from types import NoneType, UnionType
+from functools import lru_cache
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import attrs
@@ -81,12 +82,17 @@ def fields(cls: type) -> tuple[FieldInfo, ...]:
     )
 
 
-def settings(cls: type) -> dict[str, Setting]:
+def settings(cls: type) -> Mapping[str, Setting]:
     """Return what the constructor of an attrs class takes, by key.
 
     Raises:
         PluginError: It is not an attrs class, or a type annotation cannot be resolved.
     """
+    return _settings(cls)
+
+
+@lru_cache(maxsize=1024)  # annotations are compiled anew each time, which a thousand cells would wait for
+def _settings(cls: Any) -> Mapping[str, Setting]:
     if not attrs.has(cls):
         raise PluginError(f"{cls.__qualname__} is not an attrs class")
     try:
@@ -96,11 +102,13 @@ def settings(cls: type) -> dict[str, Setting]:
             f"the annotations of {cls.__qualname__} cannot be resolved: {explain(error, cls.__module__)}; "
             "what they name must be imported at run time too"
         ) from error
-    return {
-        one.alias: Setting(one.alias, one, hints.get(one.name, Any))
-        for one in attrs.fields(cls)
-        if one.init and one.alias is not None
-    }
+    return MappingProxyType(
+        {
+            one.alias: Setting(one.alias, one, hints.get(one.name, Any))
+            for one in attrs.fields(cls)
+            if one.init and one.alias is not None
+        }
+    )
 
 
 def phrase(hint: Any) -> str:
