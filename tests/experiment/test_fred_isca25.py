@@ -34,7 +34,7 @@ def comparison(framework: Framework, experiment: Experiment) -> Comparison:
 
 
 def speedup(comparison: Comparison, workload: str, fabric: str) -> float:
-    return next(row.speedup for row in comparison.rows if (row.workload, row.fabric) == (workload, fabric))
+    return next(row.speedup or 0.0 for row in comparison.rows if (row.workload, row.fabric) == (workload, fabric))
 
 
 def without_latency(framework: Framework, name: str, **fields: object) -> Fabric:
