@@ -158,14 +158,15 @@ class _Report:
             KeyboardInterrupt: Cells are missing, since an interrupt left them out. Pictures and what exporters make are
                 not written then: only the table and the data say what is missing.
         """
-        from fredfw.report import sensitivity, tables
+        from fredfw.report import sensitivity
+        from fredfw.report.comparison import comparison_report
 
         contents = self._exports.contents({"comparison": comparison})
         contents |= {option: partial(paint, comparison) for option, paint in self._pictures.items()}
         unfit = [*self._pictures, *self._exports.unfit] if comparison.missing else []
         self._outputs.write(contents, leave_out=unfit)
         self._outputs.show(
-            lambda: [*tables.comparison_report(comparison), *sensitivity.comparison_report(comparison.sensitivity)]
+            lambda: [*comparison_report(comparison), *sensitivity.comparison_report(comparison.sensitivity)]
         )
         if comparison.missing:
             done = len(comparison.rows)

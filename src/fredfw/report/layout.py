@@ -89,6 +89,14 @@ class StackedTable(Table):
         return part
 
 
+def plain_table(*header: str, right: Sequence[int] = (), keys: int = 1) -> StackedTable:
+    """Return an empty table with the columns ``header``; those with the numbers ``right`` hold numbers."""
+    table = StackedTable(keys=keys)
+    for column, name in enumerate(header):
+        table.add_column(name, no_wrap=True, justify="right" if column in right else "left")
+    return table
+
+
 def _width(column: Column) -> int:
     """Return how wide ``column`` is where there is room."""
     cells = [column.header, *column.cells]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import RenderableType
 from rich.text import Text
 
 from fredfw.experiment.results import CollectiveSweep, Sensitivity
-from fredfw.report.layout import StackedTable
+from fredfw.report.layout import plain_table
 from fredfw.units import Unit, render
 
 # Parameters below matter less than a number that is printed shows.
@@ -22,12 +20,14 @@ def comparison_report(sensitivity: Sensitivity | None) -> list[RenderableType]:
         return []
     percent = f"{sensitivity.share * 100:.3g} %"
     title = f"sensitivity: every parameter {percent} less and {percent} more, one at a time"
-    intervals = _table("workload", "fabric", "speed-up", "from", "to", "least with", "most with", right=(2, 3, 4))
+    intervals = plain_table(
+        "workload", "fabric", "speed-up", "from", "to", "least with", "most with", right=(2, 3, 4), keys=2
+    )
     for row in sensitivity.intervals:
         numbers = (f"{number:.3g}" for number in (row.speedup, row.low, row.high))
         intervals.add_row(row.workload, row.fabric, *numbers, row.low_by or "-", row.high_by or "-")
     report: list[RenderableType] = [Text(), Text(title, style="bold"), intervals]
-    effects = _table("workload", "fabric", "parameter", "time ~ parameter ^", right=(3,), keys=2)
+    effects = plain_table("workload", "fabric", "parameter", "time ~ parameter ^", right=(3,), keys=2)
     for cell in dict.fromkeys((one.workload, one.fabric) for one in sensitivity.effects):
         mine = [one for one in sensitivity.effects if (one.workload, one.fabric) == cell]
         for one in [one for one in mine if abs(one.exponent) >= _LEAST][:_MOST]:
@@ -47,7 +47,7 @@ def sweep_report(sweep: CollectiveSweep, share: float | None) -> list[Renderable
     if share is None:
         return []
     percent = f"{share * 100:.3g} %"
-    table = _table(
+    table = plain_table(
         "size (B)", "parameter", f"-{percent}", f"+{percent}", "time ~ parameter ^", right=(0, 2, 3, 4), keys=2
     )
     for result, mine in zip(sweep.results, sweep.effects, strict=True):
@@ -55,10 +55,3 @@ def sweep_report(sweep: CollectiveSweep, share: float | None) -> list[Renderable
             times = (render(seconds, Unit.SECONDS, 4) for seconds in (one.less, one.more))
             table.add_row(f"{result.size:.15g}", one.parameter, *times, f"{one.exponent:+.2f}")
     return [Text(), Text("sensitivity, one parameter at a time", style="bold"), table]
-
-
-def _table(*header: str, right: Sequence[int], keys: int = 2) -> StackedTable:
-    table = StackedTable(keys=keys)
-    for column, name in enumerate(header):
-        table.add_column(name, no_wrap=True, justify="right" if column in right else "left")
-    return table

@@ -1,0 +1,60 @@
+"""Numbers as tables show them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+NO_MFU = "MFU is omitted where compute_scale is below 1: computation may then exceed the NPU's peak"
+"""What is said where a model's FLOPs are known, and their share of the peak is not."""
+_TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
+_MOST_DECIMALS = 3
+
+
+def count(value: float) -> str:
+    """Return how many there are, with all digits."""
+    return f"{value:,.15g}"
+
+
+def rate(value: float | None) -> str:
+    """Return how many there are in a second, with four digits or more; a dash where that is unknown."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:#.4g}"
+
+
+def percent(share: float | None) -> str:
+    """Return ``share`` in per cent, with three digits; a dash where it is unknown."""
+    return "-" if share is None else f"{100 * share:#.3g}"
+
+
+def time_scale(seconds: Iterable[float]) -> tuple[str, float, int]:
+    """Return the unit for ``seconds``, that unit in seconds, and the decimals that all of them have.
+
+    The longest time has four digits and the shortest at least three, all with equal decimals: parts are added by eye.
+    Where that would be more than three decimals, the unit is a smaller one.
+    """
+    times = list(seconds)
+    longest, shortest = max(times, default=0.0), min(times, default=0.0)
+    first = next((index for index, (_, unit) in enumerate(_TIME_UNITS) if longest >= unit), len(_TIME_UNITS) - 1)
+    scales = [
+        (name, unit, max(decimals(longest / unit), decimals(shortest / unit, 3))) for name, unit in _TIME_UNITS[first:]
+    ]
+    return next((scale for scale in scales if scale[2] <= _MOST_DECIMALS), scales[-1])
+
+
+def decimals(value: float, digits: int = 4) -> int:
+    """Return the decimals that show ``value`` with ``digits`` significant digits, at least 0 and at most 6."""
+    magnitude = math.floor(math.log10(value)) if value > 0 else 0
+    return min(max(digits - 1 - magnitude, 0), 6)
+
+
+def aligned(column: Sequence[float]) -> list[str]:
+    """Return numbers with equal decimals: two, or as many as the smallest needs for four significant digits."""
+    digits = max(2, decimals(min((value for value in column if value), default=1.0)))
+    return [f"{value:.{digits}f}" for value in column]
+
+
+def part(value: float, digits: int) -> str:
+    """Return a part of a whole with ``digits`` decimals; nothing is a dash, so that what is there stands out."""
+    return f"{value:.{digits}f}" if value else "-"

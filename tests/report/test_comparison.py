@@ -1,0 +1,379 @@
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+
+import pytest
+from attrs import evolve
+from rich.console import Console, RenderableType
+
+from fredfw import Work
+from fredfw.experiment.results import Comparison, Saving, Status, Throughput
+from fredfw.report import layout
+from fredfw.report.comparison import comparison_report
+
+Printed = Callable[..., str]
+
+
+def stacked(text: str, names: tuple[str, ...] = ("mesh", "C", "D")) -> list[list[str]]:
+    """Return the words of the rows that begin with one of ``names``; parts of one table are put together again."""
+    rows: list[list[str]] = []
+    for table in re.split(r"\n(?=\S*  \(times in)", f"\n{text}")[1:]:
+        parts = re.split(r"\n-+\n", table)[1:]
+        found = [[line.split() for line in part.splitlines() if line.split(" ")[0] in names] for part in parts]
+        rows += [
+            [*first, *(word for other in more for word in other if word not in (first[0], "(a)"))]
+            for first, *more in zip(*found, strict=True)
+        ]
+    return rows
+
+
+@pytest.mark.parametrize("width", [40, 60, 100, 200])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_every_number_is_printed_whole_at_any_width(
+    printed: Printed, comparison: Comparison, width: int, *, terminal: bool
+) -> None:
+    text = printed(comparison_report(comparison), width, terminal=terminal)
+    assert stacked(text) == [
+        ["mesh", "20.00", "1.000", "predicted", "10.00", "-", "-", "10.00", "-"],
+        ["C", "16.00", "1.250", "1.25", "[1]", "calibrated", "10.00", "-", "-", "6.00", "-"],
+        ["D", "(a)", "8.00", "2.500", "best", "2.50", "[1]", "predicted", "5.00", "1.00", "-", "2.00", "-"],
+        ["mesh", "20.00", "1.000", "simulated", "10.00", "-", "5.00", "-", "5.00"],
+        ["C", "16.00", "1.250", "best", "1.25", "[1]", "simulated", "10.00", "-", "1.00", "-", "5.00"],
+    ]
+    if terminal:
+        assert max(map(len, text.splitlines())) <= width
+    else:
+        assert len([line for line in text.splitlines() if line.startswith("fabric ")]) == 2
+
+
+def test_columns_that_carry_nothing_are_left_out(printed: Printed, comparison: Comparison) -> None:
+    plain = tuple(
+        evolve(row, status=Status.SIMULATED, reference_speedup=None, reference_source=None)
+        for row in comparison.rows
+        if row.workload == "net"
+    )
+    text = printed(comparison_report(evolve(comparison, rows=plain)))
+    assert ["fabric", "time", "speed-up", "compute", "bubble", "dp"] in [line.split() for line in text.splitlines()]
+    assert not re.search("published|status|simulated:", text)
+    without = tuple(evolve(row, breakdown={"compute": row.seconds, "dp": 0.0}) for row in plain)
+    assert "dp" not in printed(comparison_report(evolve(comparison, rows=without)))
+
+
+def test_best_is_the_shortest_time_of_each_workload(printed: Printed, comparison: Comparison) -> None:
+    text = printed(comparison_report(comparison))
+    assert [words[0] for words in stacked(text) if "best" in words] == ["D", "C"]
+    assert "best: the shortest time for the same workload" in text
+    alike = tuple(evolve(row, seconds=0.02, speedup=1.0) for row in comparison.rows)
+    assert "best" not in printed(comparison_report(evolve(comparison, rows=alike)))
+
+
+def _swept(comparison: Comparison, *fabrics: str) -> Comparison:
+    first = comparison.rows[0]
+    rows = [
+        evolve(
+            first,
+            workload=f"mp{mp} pp{pp}",
+            fabric=fabric,
+            seconds=0.08 / (mp * pp),
+            speedup=float(mp * pp),
+            status=Status.SIMULATED,
+            baseline_workload="mp1 pp1" if len(fabrics) == 1 else f"mp{mp} pp{pp}",
+            workload_template="mp{mp} pp{pp}",
+            workload_settings={"mp": mp, "pp": pp},
+        )
+        for mp in (1, 2)
+        for pp in (1, 2)
+        for fabric in fabrics
+    ]
+    return evolve(comparison, rows=tuple(rows), fidelity_difference=None)
+
+
+def test_a_sweep_on_one_fabric_is_one_table_over_its_first_row(printed: Printed, comparison: Comparison) -> None:
+    lines = [line.split() for line in printed(comparison_report(_swept(comparison, "mesh"))).splitlines()]
+    assert [line[:6] for line in lines if line[:2] == ["mp", "pp"]] == [["mp", "pp", "time", "vs", "mp=1", "pp=1"]]
+    assert [line[:4] for line in lines if len(line) > 4 and line[0].isdigit()] == [
+        ["1", "1", "80.00", "1.000"],
+        ["1", "2", "40.00", "2.000"],
+        ["2", "1", "40.00", "2.000"],
+        ["2", "2", "20.00", "4.000"],
+    ]
+    assert any("mesh," in line for line in lines)  # said once, above the table
+
+
+def test_the_best_row_of_a_sweep_trains_the_most_in_a_second(printed: Printed, comparison: Comparison) -> None:
+    swept = _swept(comparison, "mesh")
+    # Each doubling of mp or pp halves the time; the work shrinks to a third.
+    rows = tuple(
+        evolve(row, work=work, throughput=Throughput.of(work, row.seconds, npus=4, peak=1e12, compute_scale=1.0))
+        for row, work in zip(swept.rows, (Work(9), Work(3), Work(3), Work(1)), strict=True)
+    )
+    text = printed(comparison_report(evolve(swept, rows=rows)))
+    assert [line.split()[:2] for line in text.splitlines() if "best" in line.split()] == [["1", "1"]]
+    assert "best: the most samples/s in a table" in text
+
+
+def test_a_sweep_on_several_fabrics_is_one_table_of_swept_values_and_fabrics(
+    printed: Printed, comparison: Comparison
+) -> None:
+    text = printed(comparison_report(_swept(comparison, "mesh", "C")))
+    lines = [line.split() for line in text.splitlines()]
+    assert [line[:5] for line in lines if line[:2] == ["mp", "pp"]] == [["mp", "pp", "fabric", "time", "speed-up"]]
+    assert [line[:3] for line in lines if len(line) > 4 and line[0].isdigit()] == [
+        [mp, pp, fabric] for mp in "12" for pp in "12" for fabric in ("mesh", "C")
+    ]
+
+
+def test_baseline_workloads_that_differ_are_named_in_every_row(printed: Printed, comparison: Comparison) -> None:
+    swept = _swept(comparison, "mesh")
+    rows = tuple(evolve(row, baseline_workload=f"mp1 pp{row.workload_settings['pp']}") for row in swept.rows)
+    lines = [line.split() for line in printed(comparison_report(evolve(swept, rows=rows))).splitlines()]
+    assert ["2", "2", "20.00", "4.000", "mp1", "pp2"] in [line[:6] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured", "width"),
+    [
+        ({}, False, 100),
+        ({"NO_COLOR": "1"}, False, 100),
+        ({"FORCE_COLOR": "1", "COLUMNS": "60"}, True, 60),
+    ],
+)
+def test_a_pipe_has_plain_ascii_and_a_terminal_has_colour(
+    comparison: Comparison,
+    environment: dict[str, str],
+    coloured: bool,
+    width: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    layout.show(layout.make_console(), comparison_report(comparison))
+    text = capsys.readouterr().out
+    assert text.isascii()
+    assert ("\x1b[" in text) == coloured
+    assert ("\x1b[1;32m" in text) == coloured  # the best row
+    plain = re.sub(r"\x1b\[[\d;]*m", "", text)
+    assert max(map(len, plain.splitlines())) <= width
+
+
+@pytest.mark.parametrize(
+    ("fidelity", "line"),
+    [
+        ("stepwise", "simulated step by step: all cells"),
+        ("per-rank", "simulated rank by rank: all cells"),
+        ("per-rank-rendezvous", "simulated rank by rank with rendezvous: all cells"),
+    ],
+)
+def test_comparison_says_how_cells_were_simulated(
+    printed: Printed, comparison: Comparison, fidelity: str, line: str
+) -> None:
+    comparison = evolve(comparison, rows=tuple(evolve(row, fidelity=fidelity) for row in comparison.rows))
+    text = printed(comparison_report(comparison)).splitlines()
+    assert line in text
+    assert f"largest difference of an iteration time, compressed to {fidelity}: 0.25 %" in text
+
+
+def test_comparison_says_what_its_numbers_are(printed: Printed, comparison: Comparison) -> None:
+    comparison = evolve(comparison, rows=tuple(evolve(row, fidelity="stepwise") for row in comparison.rows))
+    text = printed(comparison_report(comparison))
+    for line in (
+        "Two on [three]",
+        "net  (times in ms; compute time is 0.5 of the roofline's)",
+        "[1] a paper, table 1",
+        "(a) kept outside",
+        "largest difference of an iteration time, compressed to stepwise: 0.25 %",
+    ):
+        assert line in text.splitlines()
+    for status in ("simulated", "calibrated", "predicted"):
+        assert f"{status}: " in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_note_of_all_fabrics_stands_at_the_workload(printed: Printed, comparison: Comparison) -> None:
+    rows = tuple(evolve(row, notes=("shared",), fidelity="stepwise") for row in comparison.rows)
+    text = printed(comparison_report(evolve(comparison, rows=rows, fidelity_difference=None)))
+    assert "net (a)  (times" in text
+    assert "mesh (a)" not in text
+    assert "simulated step by step: all cells" in text
+    assert "largest difference" not in text
+
+
+def test_baselines_that_differ_are_named_in_every_row(printed: Printed, comparison: Comparison) -> None:
+    text = printed(comparison_report(comparison))
+    assert "speed-up over mesh, and" in text
+    rows = tuple(evolve(row, baseline="C" if row.fabric == "D" else "mesh") for row in comparison.rows)
+    text = printed(comparison_report(evolve(comparison, rows=rows)))
+    assert "speed-up, and" in text
+    lines = [line.split() for line in text.splitlines()]
+    assert [
+        "D",
+        "(a)",
+        "8.00",
+        "2.500",
+        "best",
+        "C",
+        "2.50",
+        "[1]",
+        "predicted",
+        "5.00",
+        "1.00",
+        "-",
+        "2.00",
+        "-",
+    ] in lines
+
+
+def test_how_many_npus_are_in_use_is_said_where_fabrics_differ(printed: Printed, comparison: Comparison) -> None:
+    assert "NPUs" not in printed(comparison_report(comparison)).replace("NPUs in use", "")
+    first, *others = comparison.rows
+    text = printed(comparison_report(evolve(comparison, rows=(evolve(first, npus=64), *others))))
+    lines = [line.split() for line in text.splitlines()]
+    assert ["fabric", "NPUs", "time"] in [line[:3] for line in lines]
+    assert [first.fabric, "64"] in [line[:2] for line in lines]
+
+
+def test_short_times_beside_long_ones_keep_their_digits(printed: Printed, comparison: Comparison) -> None:
+    (first, second, *_) = comparison.rows
+    rows = (evolve(first, seconds=1.5), evolve(second, seconds=0.00234))
+    lines = [line.split()[:2] for line in printed(comparison_report(evolve(comparison, rows=rows))).splitlines()]
+    assert ["mesh", "1500.00"] in lines
+    assert ["C", "2.34"] in lines
+
+
+def test_savings_are_a_table_and_grids(printed: Printed, comparison: Comparison, savings: tuple[Saving, ...]) -> None:
+    text = printed(comparison_report(evolve(comparison, savings=savings)))
+    rows = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+    for row in (
+        ["time saved", "at", "mean", "reference", "lowest", "highest", "pairs"],
+        ["all", "36.8%", "40.0% [2]", "26.8%", "37.8%", "3"],
+        ["each (exposed dp)", "rate 40 Gbps", "50.0%", "40.0%", "51.0%", "3"],
+        ["rate 4 Tbps", "-7.9%", "-10.0% [2]", "-17.9%", "-6.9%", "3"],
+        ["rate 40 Gbps to 4 Tbps", "20.0% [3]"],
+        ["rate none", "70.0% [3]"],
+        ["map", "(nodes down, rate across)"],
+        ["nodes", "40 Gbps", "400 Gbps", "4 Tbps"],
+        ["2", "-50.0%", "25.0% / 30.0% [2]", "87.5%"],
+        ["64", "-", "-100.0%", "50.0%"],
+        ["reference: 90.0% [3]"],
+        ["[2] another paper"],
+        ["[3] a claim"],
+    ):
+        assert row in rows
+    assert "reference: what the source gives, which need not be a publication" in text
+
+
+def test_hundreds_of_rows_have_footnotes_that_can_be_read(printed: Printed, comparison: Comparison) -> None:
+    rows = tuple(
+        evolve(comparison.rows[0], fabric=f"mesh {number}", notes=(f"note {number}",), fidelity="stepwise")
+        for number in range(100)
+    )
+    mixed = (*rows, comparison.rows[0])
+    text = printed(comparison_report(evolve(comparison, rows=mixed)), width=1000)
+    lines = text.splitlines()
+    assert "(t) note 19" in lines
+    assert "... and 80 other notes, which --json and --csv write" in lines
+    assert lines[-2].startswith("simulated step by step: net on mesh 0, net on mesh 1, ")
+    assert lines[-2].endswith("net on mesh 11, ... (100 in all)")
+
+
+def test_times_of_a_wide_sweep_have_a_unit_that_shows_all_of_them(printed: Printed, comparison: Comparison) -> None:
+    first, second, *_ = comparison.rows
+    rows = (evolve(first, seconds=0.0175), evolve(second, seconds=364e-9))
+    text = printed(comparison_report(evolve(comparison, rows=rows)))
+    assert "net  (times in us;" in text
+    lines = [line.split()[:2] for line in text.splitlines()]
+    assert ["mesh", "17500.000"] in lines
+    assert ["C", "0.364"] in lines
+
+
+def test_statuses_look_different_on_a_terminal(comparison: Comparison) -> None:
+    file = io.StringIO()
+    console = Console(file=file, width=120, force_terminal=True, color_system="standard", markup=False)
+    layout.show(console, comparison_report(comparison))
+    words = ("simulated", "calibrated", "predicted")
+    looks = {tuple(re.findall(rf"(\x1b\[[0-9;]*m)?{word}", file.getvalue())[:1]) for word in words}
+    assert len(looks) == 3
+
+
+def trained(comparison: Comparison, works: list[Work | None], scale: float = 1.0) -> list[RenderableType]:
+    rows = tuple(
+        evolve(
+            row,
+            work=work,
+            throughput=Throughput.of(work, row.seconds, npus=row.npus, peak=1e3, compute_scale=scale),
+        )
+        for row, work in zip(comparison.rows, works, strict=True)
+    )
+    return comparison_report(evolve(comparison, rows=rows))
+
+
+def header(text: str) -> list[str]:
+    return next(line for line in text.splitlines() if line.startswith("fabric")).replace("MFU %", "MFU%").split()
+
+
+def test_nothing_is_said_of_training_where_there_is_none(printed: Printed, comparison: Comparison) -> None:
+    text = printed(comparison_report(comparison))
+    assert not {"samples", "samples/s", "tokens/s", "MFU%"} & set(header(text))
+    assert "MFU" not in text
+
+
+def test_samples_per_second_and_mfu_have_columns(printed: Printed, comparison: Comparison) -> None:
+    text = printed(trained(comparison, [Work(8, tokens=800, model_flops=100)] * 3 + [None] * 2))
+    assert header(text)[:5] == ["fabric", "time", "speed-up", "samples/s", "MFU%"]
+    rows = [line.split()[:5] for line in text.splitlines() if re.match(r"(mesh|C)\b", line)]
+    # 8 samples in 20 ms; 100 FLOP on 20 NPUs of 1 kFLOP/s, which can do 400 in that time.
+    assert rows[0] == ["mesh", "20.00", "1.000", "400.0", "25.0"]
+    assert rows[2] == ["mesh", "20.00", "1.000", "-", "-"]
+    assert "compute_scale is below 1" not in text
+
+
+def test_other_amounts_and_lengths_of_samples_have_columns_too(printed: Printed, comparison: Comparison) -> None:
+    text = printed(trained(comparison, [Work(1024, tokens=2048), *[Work(8, tokens=8)] * 4]))
+    assert header(text)[:6] == ["fabric", "time", "speed-up", "samples", "samples/s", "tokens/s"]
+    first = next(line.split() for line in text.splitlines() if line.startswith("mesh"))
+    # It takes the longest time, and trains the most tokens in a second.
+    assert first[3:7] == ["best", "1,024", "51,200", "102,400"]
+    assert "best: the most samples/s in a table, or the most tokens/s in a table" in text
+
+
+def test_how_the_batch_is_divided_has_columns_where_it_differs(printed: Printed, comparison: Comparison) -> None:
+    same: list[Work | None] = [Work(8, replicas=2, microbatches=4)] * 5
+    assert not {"replicas", "microbatches"} & set(header(printed(trained(comparison, same))))
+    text = printed(trained(comparison, [Work(8, replicas=4, microbatches=2), *same[1:]]))
+    assert header(text)[:6] == ["fabric", "time", "speed-up", "replicas", "microbatches", "samples/s"]
+    rows = [line.split()[:7] for line in text.splitlines() if re.match(r"(mesh|C)\b", line)]
+    assert [row[-4:-2] if "best" not in row else row[4:6] for row in rows][:2] == [["4", "2"], ["2", "4"]]
+    assert "compare samples/s, not times" not in text
+
+
+def test_no_column_repeats_a_swept_field(printed: Printed, comparison: Comparison) -> None:
+    rows = tuple(
+        evolve(row, workload_settings={"dp": count}, work=Work(8, replicas=count, microbatches=count))
+        for count, row in enumerate(_swept(comparison, "mesh").rows, 1)
+    )
+    text = printed(comparison_report(evolve(comparison, rows=rows)))
+    columns = next(line.split() for line in text.splitlines() if line.startswith("dp "))
+    assert "microbatches" in columns
+    assert "replicas" not in columns
+
+
+def test_a_row_that_leaves_something_out_is_not_the_best(printed: Printed, comparison: Comparison) -> None:
+    swept = _swept(comparison, "mesh")
+    rows = (*swept.rows[:-1], evolve(swept.rows[-1], notes=("no gathers",), omissions=("no gathers",)))
+    report = printed(comparison_report(swept))
+    assert "leave something out" not in report
+    text = printed(comparison_report(evolve(swept, rows=rows)))
+    assert "rows with (a) leave something out, so none of them is marked best" in text.splitlines()
+    assert "(a) no gathers" in text.splitlines()
+
+
+def test_no_mfu_where_computation_is_faster_than_the_peak(printed: Printed, comparison: Comparison) -> None:
+    text = printed(trained(comparison, [Work(8, model_flops=1e9)] * 5, scale=0.5))
+    assert "MFU%" not in header(text)
+    assert "MFU is omitted where compute_scale is below 1: computation may then exceed the NPU's peak" in text
