@@ -281,10 +281,40 @@ def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_sweep_is_compared(sweep: str) -> None:
     lines = words(succeeds("compare", sweep, "--map", "map.svg"))
-    assert ["1", "at", "4", "GB/s", "1.25", "1.200", "best", "1.00", "0.25"] in lines
+    assert ["1", "4", "GB/s", "1.25", "1.200", "best", "1.00", "0.25"] in lines
     assert ["1", "GB/s", "-33.3%", "-5.3%"] in lines
     assert ["4", "GB/s", "16.7%", "2.6%"] in lines
     assert Path("map.svg").read_text().startswith("<?xml")
+
+
+def test_rows_are_sorted_and_chosen(sweep: str) -> None:
+    def cells(*options: str) -> list[list[str]]:
+        return [line[:3] for line in words(succeeds("compare", sweep, *options)) if line[2:3] == ["GB/s"]]
+
+    everything = [[seconds, rate, "GB/s"] for seconds in "19" for rate in "124"]
+    assert cells()[:6] == everything
+    assert cells("--sort", "time")[:6] == [[seconds, rate, "GB/s"] for seconds in "19" for rate in "421"]
+    assert cells("--sort", "-rate")[:6] == [[seconds, rate, "GB/s"] for rate in "421" for seconds in "19"]
+    assert cells("--best", "2")[:3] == [["1", "4", "GB/s"], ["1", "2", "GB/s"]]
+    # The same bytes, so the same energy: only the fastest is not beaten.
+    assert cells("--pareto", "time, energy") == [["1", "4", "GB/s"]]
+    # Files have all cells, in the order of the experiment.
+    found = json.loads(succeeds("compare", sweep, "--best", "2", "--csv", "out.csv", "--json", "-"))["rows"]
+    assert [row["workload"] for row in found] == [f"net {seconds}" for seconds in (1, 9) for _ in range(3)]
+    assert len(Path("out.csv").read_text().splitlines()) == 7
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--sort", "rates", "--sort: no metric and no swept field 'rates'; did you mean 'rate'?"),
+        ("--pareto", "time,prize", "--pareto: no metric 'prize'"),
+        ("--pareto", ",", "--pareto: no metric ''"),
+    ],
+)
+def test_what_cannot_rank_is_refused_before_anything_runs(sweep: str, option: str, value: str, message: str) -> None:
+    assert message in is_refused("compare", sweep, option, value, "--json", "out.json")
+    assert not Path("out.json").exists()
 
 
 def test_parts_of_a_matrix_are_compared_with_their_baselines(sweep: str) -> None:

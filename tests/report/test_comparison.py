@@ -3,15 +3,17 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from attrs import evolve
 from rich.console import Console, RenderableType
 
 from fredfw import Work
-from fredfw.experiment.results import Comparison, Saving, Status, Throughput
+from fredfw.experiment.results import Comparison, Failure, Saving, Status, Throughput
 from fredfw.report import layout
 from fredfw.report.comparison import comparison_report
+from fredfw.report.ranking import Ranking
 
 Printed = Callable[..., str]
 
@@ -76,6 +78,7 @@ def _swept(comparison: Comparison, *fabrics: str) -> Comparison:
             first,
             workload=f"mp{mp} pp{pp}",
             fabric=fabric,
+            fabric_template=fabric,
             seconds=0.08 / (mp * pp),
             speedup=float(mp * pp),
             status=Status.SIMULATED,
@@ -377,3 +380,96 @@ def test_no_mfu_where_computation_is_faster_than_the_peak(printed: Printed, comp
     text = printed(trained(comparison, [Work(8, model_flops=1e9)] * 5, scale=0.5))
     assert "MFU%" not in header(text)
     assert "MFU is omitted where compute_scale is below 1: computation may then exceed the NPU's peak" in text
+
+
+def _fabrics_swept(comparison: Comparison) -> Comparison:
+    """Return a comparison of two workloads on a fabric of three rates, and on one that is not swept."""
+    first = comparison.rows[0]
+    rows = [
+        evolve(
+            first,
+            workload=net,
+            workload_template=net,
+            fabric=f"ring {rate}" if rate else "tree",
+            fabric_template="ring {rate}" if rate else "tree",
+            fabric_settings={"rate": rate} if rate else {},
+            status=Status.SIMULATED,
+            notes=(),
+            reference_source=None,
+            reference_speedup=None,
+        )
+        for net in ("A", "B")
+        for rate in ("1 GB/s", "10 GB/s", "")
+    ]
+    return evolve(comparison, rows=tuple(rows), fidelity_difference=None)
+
+
+def test_a_sweep_of_fabrics_is_one_table_across_workloads(printed: Printed, comparison: Comparison) -> None:
+    text = printed(comparison_report(_fabrics_swept(comparison)))
+    rows = [re.split(r"\s{2,}", line) for line in text.splitlines()]
+    assert [row[:4] for row in rows if row[0] == "workload"] == [["workload", "fabric", "rate", "time"]]
+    assert [row[:3] for row in rows if len(row) > 3 and row[0] in "AB"] == [
+        [net, *names] for net in "AB" for names in (["ring", "1 GB/s"], ["ring", "10 GB/s"], ["tree", "-"])
+    ]
+    assert text.count("times in") == 1
+
+
+def test_a_cell_without_a_result_is_a_row_with_its_reason(printed: Printed, comparison: Comparison) -> None:
+    long = "needs 120 GB of memory per NPU (weights 60 GB, optimizer 60 GB), but an NPU has 80 GB"
+    swept = _swept(comparison, "mesh")
+    names: dict[str, Any] = {"workload_template": "mp{mp} pp{pp}", "fabric_template": "mesh"}
+    failures = (
+        Failure("mp4 pp1", "mesh", long, True, workload_settings={"mp": 4, "pp": 1}, place=1, **names),
+        Failure("mp4 pp2", "mesh", "broke", False, workload_settings={"mp": 4, "pp": 2}, place=4, **names),
+    )
+    text = printed(comparison_report(evolve(swept, failures=failures)))
+    rows = [re.split(r"\s{2,}", line) for line in text.splitlines() if line[:1].isdigit()]
+    assert [row[:2] for row in rows] == [["1", "1"], ["4", "1"], ["1", "2"], ["2", "1"], ["2", "2"], ["4", "2"]]
+    assert rows[1][2:] == ["-", "infeasible: needs 120 GB of memory per NPU (weights 60 GB, optimizer ... (a)"]
+    assert rows[-1][2:] == ["-", "failed: broke"]
+    assert f"(a) infeasible: {long}" in text.replace("\n", "")
+    assert not [line for line in text.splitlines() if line.startswith("mp  pp") and line != line.rstrip()]
+
+
+def test_a_row_whose_baseline_has_no_result_has_no_speedup(printed: Printed, comparison: Comparison) -> None:
+    rows = tuple(evolve(row, speedup=None, notes=(), reference_speedup=None) for row in comparison.rows[:2])
+    failure = Failure("net", "base", "does not fit", True)
+    text = printed(comparison_report(evolve(comparison, rows=rows, failures=(failure,))))
+    lines = [line.split() for line in text.splitlines()]
+    assert ["C", "16.00", "best", "calibrated", "10.00", "6.00"] in lines
+    assert ["base", "-", "infeasible", "infeasible:", "does", "not", "fit"] in lines
+
+
+def test_nothing_but_cells_without_a_result_is_a_table_too(printed: Printed, comparison: Comparison) -> None:
+    text = printed(comparison_report(evolve(comparison, rows=(), failures=(Failure("net", "mesh", "broke", False),))))
+    assert ["mesh", "-", "failed:", "broke"] in [line.split() for line in text.splitlines()]
+
+
+def test_a_ranking_is_one_table_with_its_metrics(printed: Printed, comparison: Comparison) -> None:
+    rows = tuple(
+        evolve(row, cost=cost, notes=()) for row, cost in zip(comparison.rows, (1e6, 2e6, 5e6, 9, 1), strict=True)
+    )
+    ranking = Ranking(sort="-cost", best=3, pareto=("cost", "time"))
+    text = printed(comparison_report(evolve(comparison, rows=rows), ranking))
+    lines = [line.split() for line in text.splitlines()]
+    assert [line[:5] for line in lines if line[:1] == ["workload"]] == [
+        ["workload", "fabric", "time", "speed-up", "cost"]
+    ]
+    assert [line[:2] for line in lines if line[:1] in (["net"], ["other"])] == [["net", "D"], ["other", "C"]]
+    assert "2 of 5 cells: no other one beats them in cost and time" in text
+    assert "5,000,000" in text
+
+
+def test_a_sweep_says_how_much_is_trained_in_all_terms(printed: Printed, comparison: Comparison) -> None:
+    swept = _swept(comparison, "mesh")
+    rows = tuple(
+        evolve(
+            row, npus=npus, work=work, throughput=Throughput.of(work, row.seconds, npus=npus, peak=1e3, compute_scale=1)
+        )
+        for row, npus, work in zip(swept.rows, (4, 4, 8, 8), [Work(8, tokens=800, model_flops=100)] * 4, strict=True)
+    )
+    text = printed(comparison_report(evolve(swept, rows=rows)), 200)
+    (head,) = (line for line in text.splitlines() if line.startswith("mp  pp"))
+    assert re.split(r"\s{2,}", head)[-6:-1] == ["samples/s", "tokens/s", "MFU %", "NPU-seconds", "compute"]
+    # 8 samples of 100 tokens in 80 ms, on 4 NPUs.
+    assert ["100.0", "10,000", "31.2", "0.3200"] in [line.split()[-6:-2] for line in text.splitlines()]

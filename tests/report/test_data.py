@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from fredfw import Work
-from fredfw.experiment.results import CollectiveSweep, Comparison, RunResult, Saving, Throughput
+from fredfw.experiment.results import CollectiveSweep, Comparison, Failure, RunResult, Saving, Throughput
 from fredfw.experiment.why import link_loads
 from fredfw.fabric import Fabric
 from fredfw.report import data
@@ -131,6 +131,33 @@ def test_run_as_json(run: RunResult) -> None:
     assert document["links"][1]["bytes_by_label"] == {"dp": 60.0, "mp": 90.0}
     assert document["provenance"] == run.provenance
     assert (document["figures"], document["notes"]) == ({"wavelengths": 64.0}, ["a note"])
+
+
+def test_cells_without_a_result_are_rows_of_the_csv_in_their_place(comparison: Comparison) -> None:
+    failures = (
+        Failure("net", "A", "needs 120 GB, has 80 GB", True, place=1, fabric_settings={"npus": 8}),
+        Failure("other", "D", "broke", False, place=5),
+    )
+    rows = list(csv.DictReader(data.comparison_to_csv(evolve(comparison, failures=failures)).splitlines()))
+    assert [row["fabric"] for row in rows] == ["mesh", "A", "C", "D", "mesh", "C", "D"]
+    one = rows[1]
+    assert {key: value for key, value in one.items() if value} == {
+        "workload": "net",
+        "fabric": "A",
+        "status": "infeasible",
+        "notes": "needs 120 GB, has 80 GB",
+        "fabric.npus": "8",
+    }
+    assert (rows[-1]["status"], rows[-1]["notes"]) == ("failed", "broke")
+    document = json.loads(evolve(comparison, failures=failures).to_json())
+    assert document["failures"][0]["reason"] == "needs 120 GB, has 80 GB"
+    assert document["failures"][0]["fabric_settings"] == {"npus": 8}
+
+
+def test_a_row_without_speedup_has_an_empty_value(comparison: Comparison) -> None:
+    rows = (evolve(comparison.rows[0], speedup=None), *comparison.rows[1:])
+    first, *_ = csv.DictReader(data.comparison_to_csv(evolve(comparison, rows=rows)).splitlines())
+    assert first["speedup"] == ""
 
 
 def test_sweeps_as_json_and_csv(sweep: CollectiveSweep) -> None:

@@ -31,6 +31,24 @@ def test_a_table_that_is_too_wide_is_split_between_columns(printed: Printed) -> 
     assert len(printed([table], 24).splitlines()) == 3
 
 
+def test_a_part_of_a_table_leaves_out_rows_without_anything(printed: Printed) -> None:
+    table = layout.plain_table("name", "first", "reason")
+    table.add_row("a", "12345678", "")
+    table.add_row("b", "", "of twenty letters ok")
+    table.add_row("c", "34567890", "")
+    assert [line.split() for line in printed([table], 26, terminal=True).splitlines() if not line.startswith("-")] == [
+        ["name", "first"],
+        ["a", "12345678"],
+        ["c", "34567890"],
+        [],
+        ["name", "reason"],
+        ["b", "of", "twenty"],
+        ["letters", "ok"],
+    ]
+    # Where every row is one line, no blanks stand at its end.
+    assert [line for line in printed([table], 26).splitlines() if line != line.rstrip()] == []
+
+
 def test_run_report(printed: Printed, run: RunResult) -> None:
     text = printed(tables.run_report(run, top=2))
     rows = [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]

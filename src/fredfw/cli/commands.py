@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fredfw.experiment.spec import SavingSpec
     from fredfw.framework import Framework
     from fredfw.plugin.manager import Registry
+    from fredfw.report.cells import Field
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -116,7 +117,27 @@ def _comparing(command: Command) -> Command:
         type=_PATH,
         help="Draw each saving of FILE that goes by two fields as a map of colours; formats as for --plot.",
     )
-    for option in (exports.option, maps, plot, _csv, _json):
+    sort = click.option(
+        "--sort",
+        metavar="KEY",
+        shell_complete=completion.sort_keys,
+        help="Print the best rows by a metric first, such as tokens/s, or go by a swept field; -KEY reverses.",
+    )
+    best = click.option(
+        "--best",
+        metavar="N",
+        type=click.IntRange(min=1),
+        is_flag=False,
+        flag_value=10,
+        help="Print only the N best rows by the metric of --sort, else by time.  [without N: 10]",
+    )
+    pareto = click.option(
+        "--pareto",
+        metavar="METRIC,METRIC",
+        shell_complete=completion.metrics,
+        help="Print only the rows that no other row beats in these metrics, such as time,cost.",
+    )
+    for option in (exports.option, maps, plot, _csv, _json, pareto, best, sort):
         command = option(command)
     return command
 
@@ -133,8 +154,14 @@ class _Report:
         csv_path: str | None,
         plot_path: str | None,
         map_path: str | None,
+        sort: str | None,
+        best: int | None,
+        pareto: str | None,
         exports: tuple[tuple[str, str], ...],
     ) -> None:
+        from fredfw.report.ranking import Ranking
+
+        self._ranking = Ranking(sort, best, tuple(one.strip() for one in pareto.split(",")) if pareto else ())
         self._exports = Exports(framework, exports, ("comparison",), json=json_path, csv=csv_path)
         paths = {option: path for option, path in (("--plot", plot_path), ("--map", map_path)) if path is not None}
         self._pictures = {option: _painter(option, path) for option, path in paths.items()}
@@ -144,8 +171,17 @@ class _Report:
         """Make sure that no output replaces one of ``files``; raises ``InputError``."""
         self._outputs.protect(files)
 
-    def check(self, savings: Iterable[Saving | SavingSpec]) -> None:
-        """Make sure that there is a map to draw where one is wanted; raises ``InputError``."""
+    def check(self, savings: Iterable[Saving | SavingSpec], fields: Iterable[Field]) -> None:
+        """Make sure that there is a map to draw where one is wanted, and what rows are to be sorted by.
+
+        Args:
+            savings: What may be drawn.
+            fields: What is swept.
+
+        Raises:
+            InputError: There is not.
+        """
+        self._ranking.check(fields)
         if "--map" in self._pictures:
             from fredfw.report.maps import check_maps
 
@@ -166,7 +202,10 @@ class _Report:
         unfit = [*self._pictures, *self._exports.unfit] if comparison.missing else []
         self._outputs.write(contents, leave_out=unfit)
         self._outputs.show(
-            lambda: [*comparison_report(comparison), *sensitivity.comparison_report(comparison.sensitivity)]
+            lambda: [
+                *comparison_report(comparison, self._ranking),
+                *sensitivity.comparison_report(comparison.sensitivity),
+            ]
         )
         if comparison.missing:
             done = len(comparison.rows)
@@ -240,6 +279,8 @@ def compare(
     Cells are kept in a store, so that the same command goes on where it was interrupted. A cell that cannot be run is
     a row with its reason; the exit code is 3 then.
     """
+    from fredfw.report.cells import swept_fields
+
     values = parse_values(assignments)
     framework = open_framework(ctx)
     store = store_of(file, store_path, not no_store)
@@ -250,7 +291,7 @@ def compare(
         )
         check_units(experiment, values)
         report.protect(framework.plugins.files)
-        report.check(experiment.savings)
+        report.check(experiment.savings, swept_fields(experiment))
         try:
             comparison = framework.compare(
                 experiment,
@@ -299,12 +340,14 @@ def merge(
     installed. fredfw run and fredfw compare keep cells with --store. Cells that were run with --set are compared with
     the same --set.
     """
+    from fredfw.report.cells import fields_of, items
+
     values = parse_values(assignments)
     framework = open_framework(ctx)
     report = _Report(framework, [file, *stores], **outputs)
     with blamed_on_options(values):
         comparison = framework.merge(file, stores, values=values)
-    report.check(comparison.savings)
+    report.check(comparison.savings, fields_of(items(comparison)))
     report.write(comparison)
     _tell_failures(ctx, comparison)
 

@@ -129,6 +129,24 @@ def _paths(ctx: click.Context) -> Iterator[str]:
     yield from ("baseline=", "fidelity=", "priorities=", "title=")
 
 
+def _sort_keys(ctx: click.Context) -> Iterator[str]:
+    """Yield what ``--sort`` may name."""
+    from fredfw.experiment.metrics import METRICS
+    from fredfw.report.cells import swept_fields
+
+    for name in (*METRICS, *(field.title for field in swept_fields(_outline(ctx)))):
+        yield from (name, f"-{name}")
+
+
+def metrics(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
+    """Complete the last of several metrics with commas between them."""
+    from fredfw.experiment.metrics import METRICS
+
+    before, comma, last = incomplete.rpartition(",")
+    found = _completing(lambda _: METRICS)(ctx, parameter, last)
+    return [CompletionItem(f"{before}{comma}{one.value}") for one in found]
+
+
 def exporters(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
     """Complete both values of ``--export``: the name of an exporter, and a path."""
     names = _completing(lambda ctx: _plugins(ctx).exporters.names())(ctx, parameter, incomplete)
@@ -149,6 +167,7 @@ algorithm_fields = _completing(_algorithm_fields)
 fabrics = _completing(lambda ctx: [name for one in _outline(ctx).fabrics for name in (one.template, one.name)])
 workloads = _completing(lambda ctx: [name for one in _outline(ctx).workloads for name in (one.template, one.name)])
 paths = _completing(_paths)
+sort_keys = _completing(_sort_keys)
 
 
 def _trace_workloads(ctx: click.Context) -> Iterable[str]:

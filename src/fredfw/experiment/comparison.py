@@ -171,7 +171,7 @@ def assemble(
     """
     references = {(one.workload, one.fabric): one for one in outline.references}
     uneven = _uneven(outline, cells)
-    rows = []
+    rows: list[Row] = []
     missing = []
     failed = []
     for workload, fabric in outline.cells:
@@ -183,7 +183,7 @@ def assemble(
             "fabric_settings": dict(fabric.settings),
         }
         if key in failures:
-            failed.append(evolve(failures[key], **names))
+            failed.append(evolve(failures[key], place=len(rows), **names))
             continue
         if key not in cells:
             missing.append(key)

@@ -443,6 +443,7 @@ class Failure:
         workload_settings: The swept fields of the workload, as written.
         fabric_template: Name of the fabric's table in the experiment, likewise.
         fabric_settings: The swept fields of the fabric, as written.
+        place: How many rows of the comparison come before it.
     """
 
     workload: str
@@ -455,6 +456,7 @@ class Failure:
     workload_settings: dict[str, Any] = field(factory=dict)
     fabric_template: str = field(default=Factory(lambda self: self.fabric, takes_self=True))
     fabric_settings: dict[str, Any] = field(factory=dict)
+    place: int = 0
 
     @property
     def status(self) -> str:

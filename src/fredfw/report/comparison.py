@@ -5,16 +5,19 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 
-from attrs import frozen
+from attrs import evolve, frozen
 from rich.console import RenderableType
 from rich.text import Text
 
 from fredfw.experiment.naming import as_written, listed
-from fredfw.experiment.results import Comparison, Row, Saving, Status
+from fredfw.experiment.results import Comparison, Failure, Row, Saving, Status
 from fredfw.report import numbers
+from fredfw.report.cells import Item, KeyColumn, is_swept, items, key_columns
 from fredfw.report.data import RowGroup, best_cells, causes_with_time, row_groups, training_rate
 from fredfw.report.layout import StackedTable, plain_table
+from fredfw.report.ranking import ALL, Ranking
 from fredfw.simulation.fidelity import PER_RANK, RENDEZVOUS, STEPWISE
 from fredfw.workloads.labels import BUBBLE, COMPUTE
 
@@ -31,53 +34,103 @@ _MEANINGS = {
 }
 _OWN = (COMPUTE, BUBBLE)
 _MFU = "MFU %"
+_NPU_TIME = "NPU-seconds"
+_METRICS = {"mfu": _MFU, "npu-seconds": _NPU_TIME}  # columns that have another name than the metric
+_SCALE = "compute scale"
+_REASON = "no result"
 _BEST = "bold green"
+_FAILED = "yellow"
 _HOW = {
     STEPWISE: "step by step",
     PER_RANK: "rank by rank",
     RENDEZVOUS: "rank by rank with rendezvous",
 }
-_LEFT = ("best", "over", "status")  # columns of words
+_LEFT = ("best", "over", "status", _REASON)  # columns of words
 _HEADER = 20  # letters in a line of a header
+_REASON_LETTERS = 72
 _MOST_NOTES = 20
 
 
-def comparison_report(comparison: Comparison) -> list[RenderableType]:
-    """Return one table per workload, or per sweep over a workload's fields, and the footnotes."""
-    notes = _Marks(note for row in comparison.rows for note in row.notes)
-    published = [row.reference_source for row in comparison.rows]
+def comparison_report(comparison: Comparison, ranking: Ranking = ALL) -> list[RenderableType]:
+    """Return one table of a sweep, of all its workloads and fabrics, or else one per workload; and the footnotes.
+
+    Args:
+        comparison: What is shown.
+        ranking: Which of its cells, and in which order; then they are one table, too.
+    """
+    ranked = ranking.ranked(items(comparison))
+    tables = _tables(ranked.cells, together=bool(ranking))
+    rows = tuple(row for table in tables for row in table.group.rows)
+    notes = _Marks(note for one in ranked.cells for note in _notes(one))
+    published = [row.reference_source for row in rows]
     for saving in comparison.savings:
         published += [group.reference_source for group in saving.groups]
         published += [claim.source for claim in saving.claims]
     sources = _Marks((source or "" for source in published), numbered=True)
-    groups = row_groups(comparison.rows)
-    shared = [
-        tuple(note for note in group.rows[0].notes if all(note in row.notes for row in group.rows)) for group in groups
-    ]
-    shown = _Shown.of(comparison, groups)
-    blocks = [_group_cells(group, shown, notes, common, sources) for group, common in zip(groups, shared, strict=True)]
-    headers = [shown.header(group) for group in groups]
+    shown = _Shown.of(comparison, tables, ranking)
+    blocks = [_cells(table, shown, notes, sources) for table in tables]
+    headers = [shown.header(table) for table in tables]
     # Columns of one name are equally wide in all tables.
     widths: dict[str, int] = {}
-    for group, header, block in zip(groups, headers, blocks, strict=True):
-        for index, name in enumerate(shown.columns(group)):
-            longest = max(cells[index].cell_len for cells in block)
+    for table, header, block in zip(tables, headers, blocks, strict=True):
+        for index, name in enumerate(shown.columns(table)):
+            longest = max((cells[index].cell_len for cells in block), default=0)
             widths[name] = max(widths.get(name, 0), longest, *map(len, header[index].splitlines()))
     report: list[RenderableType] = [Text(comparison.title, style="bold"), Text(shown.introduction)]
     if comparison.missing:
-        done = len(comparison.rows)
+        done = len(comparison.rows) + len(comparison.failures)
         report.append(Text(f"interrupted: {done} of {done + len(comparison.missing)} cells", style="bold"))
-    for group, header, common, block in zip(groups, headers, shared, blocks, strict=True):
-        names = shown.columns(group)
-        table = StackedTable(keys=len(shown.keys(group)))
-        for index, name in enumerate(names):
-            left = index < table.keys or name in _LEFT
-            table.add_column(header[index], width=widths[name], no_wrap=True, justify="left" if left else "right")
+    report += [Text(one) for one in ranked.said]
+    for table, header, block in zip(tables, headers, blocks, strict=True):
+        drawn = StackedTable(keys=len(table.keys))
+        for index, name in enumerate(shown.columns(table)):
+            left = index < drawn.keys or name in _LEFT
+            drawn.add_column(header[index], width=widths[name], no_wrap=True, justify="left" if left else "right")
         for cells in block:
-            table.add_row(*cells)
-        report += [Text(), _group_title(group, [notes[note] for note in common]), table]
+            drawn.add_row(*cells)
+        report += [Text(), _title(table, [notes[note] for note in table.shared]), drawn]
     report += _savings_report(comparison.savings, sources)
-    return [*report, Text(), *_comparison_footnotes(comparison, shown, notes, sources)]
+    return [*report, Text(), *_comparison_footnotes(evolve(comparison, rows=rows), shown, notes, sources)]
+
+
+@frozen(eq=False)
+class _Table:
+    """Cells that belong into one table.
+
+    Args:
+        group: The rows of those that have a result, in their order.
+        cells: All of them, in the same order.
+        keys: The columns that say which cell a row is.
+    """
+
+    group: RowGroup
+    cells: tuple[Item, ...]
+    keys: tuple[KeyColumn, ...]
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The notes that all rows have."""
+        rows = self.group.rows
+        return tuple(note for note in rows[0].notes if all(note in row.notes for row in rows)) if rows else ()
+
+
+def _tables(cells: Sequence[Item], *, together: bool) -> list[_Table]:
+    """Return one table, if ``together`` or of a sweep; else one for each workload."""
+    if together or is_swept(cells):
+        name = f"{len(cells)} cells"
+        if len({one.workload_template for one in cells}) == 1:
+            name = cells[0].workload_template
+            if len({one.fabric_template for one in cells}) == 1 and cells[0].fabric_settings:
+                name = f"{name} on {cells[0].fabric_template}"
+        return [_table(name, cells, key_columns(cells))] if cells else []
+    parts = [tuple(members) for _, members in groupby(cells, key=lambda one: one.workload_template)]
+    return [_table(part[0].workload_template, part, [KeyColumn("fabric", lambda item: item.fabric)]) for part in parts]
+
+
+def _table(name: str, cells: Sequence[Item], keys: Sequence[KeyColumn]) -> _Table:
+    fields = dict.fromkeys(field for one in cells for field in one.workload_settings)
+    group = RowGroup(name, tuple(fields), tuple(one for one in cells if isinstance(one, Row)))
+    return _Table(group, tuple(cells), tuple(keys))
 
 
 @frozen(eq=False)
@@ -90,9 +143,11 @@ class _Shown:
         parts: Causes that take any time, a column each.
         best: The best cells, by workload and fabric.
         npus: Whether fabrics differ in how many NPUs are in use.
-        rates: Columns that say how much training there is for the time.
+        scales: Whether computation is scaled by different factors in one table.
+        rates: Columns that say how much training there is for the time, and what a ranking asks for.
         published: Whether there is a published value.
         status: Whether a number is more than simulated.
+        reasons: Whether cells have no result.
     """
 
     fabrics: tuple[str, ...]
@@ -100,22 +155,29 @@ class _Shown:
     parts: tuple[str, ...]
     best: Collection[tuple[str, str]]
     npus: bool
+    scales: bool
     rates: Mapping[str, Callable[[Row], str]]
     published: bool
     status: bool
+    reasons: bool
 
     @classmethod
-    def of(cls, comparison: Comparison, groups: Sequence[RowGroup]) -> _Shown:
-        rows = comparison.rows
+    def of(cls, comparison: Comparison, tables: Sequence[_Table], ranking: Ranking) -> _Shown:
+        groups = [table.group for table in tables]
+        rows = [row for group in groups for row in group.rows]
+        cells = [one for table in tables for one in table.cells]
+        together = bool(ranking) or is_swept(cells)
         return cls(
-            fabrics=tuple(dict.fromkeys(row.fabric for row in rows)),
+            fabrics=tuple(dict.fromkeys(one.fabric for one in cells)),
             baselines=tuple(dict.fromkeys(row.baseline for row in rows)),
             parts=causes_with_time(rows),
-            best=best_cells(rows),
+            best=best_cells(comparison.rows) & {(row.workload, row.fabric) for row in rows},
             npus=any(len({row.npus for row in group.rows}) > 1 for group in groups),
-            rates=_rates(rows, groups),
+            scales=any(len({row.compute_scale for row in group.rows}) > 1 for group in groups),
+            rates=_metrics(ranking) | _rates(rows, groups, together=together),
             published=any(row.reference_speedup is not None for row in rows),
             status=any(row.status is not Status.SIMULATED for row in rows),
+            reasons=len(rows) < len(cells),
         )
 
     @property
@@ -124,46 +186,49 @@ class _Shown:
         over = f" over {self.baselines[0]}" if len(self.baselines) == 1 and not place else ""
         return f"Iteration time{place}, speed-up{over}, and where the time goes (mean over the NPUs in use)."
 
-    def keys(self, group: RowGroup) -> list[str]:
-        """Return the columns that say which cell a row is."""
-        return [*group.fields, *(["fabric"] if len(self.fabrics) > 1 or not group.fields else [])]
-
-    def over(self, group: RowGroup) -> bool:
+    def over(self, table: _Table) -> bool:
         """Return whether each row has to name its baseline."""
-        return len(self.baselines) > 1 or len(group.baseline_workloads) > 1
+        return len(self.baselines) > 1 or len(table.group.baseline_workloads) > 1
 
-    def columns(self, group: RowGroup) -> list[str]:
-        """Return the names of all columns."""
-        optional = {"best": bool(self.best), "over": self.over(group), **dict.fromkeys(self.rates, True)}
-        optional |= {"published": self.published, "status": self.status}
+    def columns(self, table: _Table) -> list[str]:
+        """Return the names of all columns; those of the key columns are numbers."""
+        optional = {"best": bool(self.best), "over": self.over(table), **dict.fromkeys(self.rates, True)}
+        optional |= {_SCALE: self.scales, "published": self.published, "status": self.status}
         names = [*(["NPUs"] if self.npus else []), "time", "speed-up", *(name for name in optional if optional[name])]
-        return [*self.keys(group), *names, *self.parts]
+        keys = [str(number) for number in range(len(table.keys))]
+        return [*keys, *names, *self.parts, *([_REASON] if self.reasons else [])]
 
-    def header(self, group: RowGroup) -> list[str]:
+    def header(self, table: _Table) -> list[str]:
         """Return what stands over each column."""
-        workloads = list(group.baseline_workloads.values())
+        workloads = list(table.group.baseline_workloads.values())
         over = f"vs {workloads[0]}" if len(workloads) == 1 else "speed-up"
         titles = {"best": "", "speed-up": textwrap.fill(over, _HEADER)}
-        keys = self.keys(group)
-        return [*keys, *(titles.get(name, name) for name in self.columns(group)[len(keys) :])]
+        keys = [key.title for key in table.keys]
+        return [*keys, *(titles.get(name, name) for name in self.columns(table)[len(keys) :])]
 
 
-def _group_title(group: RowGroup, marks: Sequence[str]) -> Text:
-    title = Text(" ".join([group.name, *marks]), style="bold")
-    said = [f"times in {numbers.time_scale(row.seconds for row in group.rows)[0]}"]
-    scales = {row.compute_scale for row in group.rows}
+def _title(table: _Table, marks: Sequence[str]) -> Text:
+    rows = table.group.rows
+    title = Text(" ".join([table.group.name, *marks]), style="bold")
+    said = [f"times in {numbers.time_scale(row.seconds for row in rows)[0]}"]
+    scales = {row.compute_scale for row in rows}
     if scales != {1.0} and len(scales) == 1:
         said.append(f"compute time is {scales.pop():.4g} of the roofline's")
     return title.append(f"  ({'; '.join(said)})", style="not bold dim")
 
 
-def _group_cells(
-    group: RowGroup, shown: _Shown, notes: _Marks, shared: Sequence[str], sources: _Marks
-) -> list[list[Text]]:
+def _cells(table: _Table, shown: _Shown, notes: _Marks, sources: _Marks) -> list[list[Text]]:
+    group = table.group
     _, unit, decimals = numbers.time_scale(row.seconds for row in group.rows)
-    columns, keys = shown.columns(group), shown.keys(group)
-    table = []
-    for row in group.rows:
+    columns = shown.columns(table)[len(table.keys) :]
+    lines = []
+    for one in table.cells:
+        first = [Text(key.text(one)) for key in table.keys]
+        if isinstance(one, Failure):
+            values = {"time": Text("-"), "status": Text(one.status), _REASON: _cut(_reason(one), notes)}
+            lines.append([*first, *(values.get(name, Text()) for name in columns)])
+            continue
+        row = one
         best = (row.workload, row.fabric) in shown.best
         style = _STYLES[row.status]
         over = [
@@ -176,20 +241,47 @@ def _group_cells(
             "speed-up": Text("" if row.speedup is None else f"{row.speedup:.3f}", style=style),
             "best": Text("best" if best else "", style=_BEST),
             "over": Text(" on ".join(over)),
+            _SCALE: Text(f"{row.compute_scale:.4g}"),
             **{name: Text(rate(row)) for name, rate in shown.rates.items()},
             "published": _published(row.reference_speedup, row.reference_source, sources, ".2f"),
             "status": Text(row.status, style=style),
             **{cause: Text(numbers.part(row.breakdown.get(cause, 0.0) / unit, decimals)) for cause in shown.parts},
+            _REASON: Text(),
         }
-        names = [as_written(row.workload_settings[field]) for field in group.fields]
-        first = [Text(name) for name in (*names, row.fabric)[: len(keys)]]
-        first[-1].append("".join(f" {notes[note]}" for note in row.notes if note not in shared), style="dim")
-        table.append([*first, *(values[name] for name in columns[len(keys) :])])
-    return table
+        first[-1].append("".join(f" {notes[note]}" for note in row.notes if note not in table.shared), style="dim")
+        lines.append([*first, *(values[name] for name in columns)])
+    return lines
 
 
-def _rates(rows: Sequence[Row], groups: Sequence[RowGroup]) -> dict[str, Callable[[Row], str]]:
-    """Return the columns that say how much training there is for the time, as far as they are needed."""
+def _reason(failure: Failure) -> str:
+    """Return why there is no result, on one line."""
+    return f"{failure.status}: {' '.join(failure.reason.split())}"
+
+
+def _notes(cell: Item) -> tuple[str, ...]:
+    """Return what is said of ``cell`` below the tables."""
+    if isinstance(cell, Row):
+        return cell.notes
+    reason = _reason(cell)
+    return (reason,) if len(reason) > _REASON_LETTERS else ()
+
+
+def _cut(reason: str, notes: _Marks) -> Text:
+    """Return the beginning of ``reason``, and the mark of all of it."""
+    if len(reason) > _REASON_LETTERS:
+        reason, mark = f"{reason[: _REASON_LETTERS - 4].rstrip()} ...", notes[reason]
+        return Text(reason, style=_FAILED).append(f" {mark}", style="not yellow dim")
+    return Text(reason, style=_FAILED)
+
+
+def _rates(rows: Sequence[Row], groups: Sequence[RowGroup], *, together: bool) -> dict[str, Callable[[Row], str]]:
+    """Return the columns that say how much training there is for the time, as far as they are needed.
+
+    Args:
+        rows: Of all tables.
+        groups: The tables.
+        together: Whether rows of one table may differ in everything.
+    """
     works = [row.work for row in rows if row.work is not None]
     columns: dict[str, Callable[[Row], str]] = {}
     if len({work.samples for work in works}) > 1:
@@ -199,11 +291,23 @@ def _rates(rows: Sequence[Row], groups: Sequence[RowGroup]) -> dict[str, Callabl
             columns[name] = partial(_division, name=name)
     if works:
         columns["samples/s"] = lambda row: numbers.rate(row.throughput.samples_per_second)
-    if len({work.tokens_per_sample for work in works} - {None}) > 1:
+    lengths = {work.tokens_per_sample for work in works} - {None}
+    if len(lengths) > 1 or (lengths and together):
         columns["tokens/s"] = lambda row: numbers.rate(row.throughput.tokens_per_second)
     if any(row.throughput.mfu is not None for row in rows):
         columns[_MFU] = lambda row: numbers.percent(row.throughput.mfu)
+    if works and together and len({row.npus for row in rows}) > 1:
+        columns[_NPU_TIME] = lambda row: numbers.rate(row.throughput.npu_time)
     return columns
+
+
+def _metrics(ranking: Ranking) -> dict[str, Callable[[Row], str]]:
+    """Return the columns of the metrics that ``ranking`` asks for; time has one anyway."""
+    return {
+        _METRICS.get(one.name, one.name): lambda row, one=one: numbers.metric(one, row)  # type: ignore[misc]
+        for one in ranking.metrics
+        if one.name != "time"
+    }
 
 
 def _varies(rows: Sequence[Row], name: str) -> bool:
@@ -311,15 +415,17 @@ def _comparison_footnotes(
         if cells:
             which = "all cells" if len(cells) == len(comparison.rows) else listed(cells)
             lines.append(Text(f"simulated {how}: {which}"))
-    if comparison.fidelity_difference is not None:
+    if comparison.fidelity_difference is not None and comparison.rows:
         difference, fidelity = f"{100 * comparison.fidelity_difference:.3g} %", comparison.rows[0].fidelity
         lines.append(Text(f"largest difference of an iteration time, compressed to {fidelity}: {difference}"))
     return lines
 
 
 def _best_meaning(rows: Sequence[Row]) -> str:
-    rates = {training_rate(group.rows) for group in row_groups(rows)}
-    meanings = [f"the most {rate} in a table" for rate in ("samples/s", "tokens/s") if rate in rates]
+    groups = row_groups(rows)
+    rates = {training_rate(group.rows) for group in groups}
+    where = "of a workload" if is_swept(rows) and len(groups) > 1 else "in a table"
+    meanings = [f"the most {rate} {where}" for rate in ("samples/s", "tokens/s") if rate in rates]
     if None in rates:
         meanings.append("the shortest time for the same workload")
     return ", or ".join(meanings)

@@ -17,9 +17,10 @@ from attrs import asdict, fields, frozen
 
 from fredfw.experiment.document import document
 from fredfw.experiment.naming import as_written
-from fredfw.experiment.results import CollectiveSweep, Comparison, Row, RunResult, Throughput
-from fredfw.experiment.why import link_loads, tier_shares
+from fredfw.experiment.results import CollectiveSweep, Comparison, Failure, Row, RunResult, Throughput
+from fredfw.experiment.why import link_loads
 from fredfw.fabric import Fabric
+from fredfw.report.cells import Item, fields_of, items, settings
 from fredfw.simulation.bounds import PARTS
 from fredfw.typing import FloatArray
 from fredfw.workloads import Work
@@ -144,15 +145,12 @@ def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
 def comparison_to_csv(comparison: Comparison) -> str:
     """Return one row per cell, with one column of seconds per cause; a value that does not exist is empty.
 
-    A swept field has a column of its own: ``workload.size`` or ``fabric.link_bandwidth``, as written.
+    A swept field has a column of its own: ``workload.size`` or ``fabric.link_bandwidth``, as written. A cell without a
+    result has the status ``infeasible`` or ``failed``, and the reason in ``notes``.
     """
-    rows = comparison.rows
-    parts = causes(rows)
-    swept = [
-        (kind, name)
-        for kind in ("workload", "fabric")
-        for name in dict.fromkeys(name for row in rows for name in getattr(row, f"{kind}_settings"))
-    ]
+    cells = items(comparison)
+    parts = causes(comparison.rows)
+    swept = fields_of(cells)
     columns = (
         "workload",
         "fabric",
@@ -168,29 +166,34 @@ def comparison_to_csv(comparison: Comparison) -> str:
         "energy",
     )
     work, throughput = _names(Work), _names(Throughput)
-    return _csv(
-        (
-            *columns,
-            *work,
-            *throughput,
-            *(f"{cause}_seconds" for cause in parts),
-            "notes",
-            "baseline_workload",
-            *(f"{kind}.{name}" for kind, name in swept),
-        ),
-        (
-            (
-                *(getattr(row, column) for column in columns),
-                *(getattr(row.work, column, None) for column in work),
-                *(getattr(row.throughput, column) for column in throughput),
-                *(row.breakdown.get(cause, 0.0) for cause in parts),
-                "; ".join(row.notes),
-                row.baseline_workload,
-                *(as_written(getattr(row, f"{kind}_settings").get(name, "")) for kind, name in swept),
-            )
-            for row in rows
-        ),
+
+    def values(cell: Item) -> tuple[object, ...]:
+        own = (settings(cell, field.kind).get(field.name, "") for field in swept)
+        if isinstance(cell, Failure):
+            between = [None] * (len(columns) - 3 + len(work) + len(throughput) + len(parts))
+            return (cell.workload, cell.fabric, cell.status, *between, cell.reason, None, None, *map(as_written, own))
+        return (
+            *(getattr(cell, column) for column in columns),
+            *(getattr(cell.work, column, None) for column in work),
+            *(getattr(cell.throughput, column) for column in throughput),
+            *(cell.breakdown.get(cause, 0.0) for cause in parts),
+            "; ".join(cell.notes),
+            cell.baseline_workload,
+            cell.cost,
+            *map(as_written, own),
+        )
+
+    header = (
+        *columns,
+        *work,
+        *throughput,
+        *(f"{cause}_seconds" for cause in parts),
+        "notes",
+        "baseline_workload",
+        "cost",
+        *(field.path for field in swept),
     )
+    return _csv(header, map(values, cells))
 
 
 def run_to_json(result: RunResult) -> str:

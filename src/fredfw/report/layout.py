@@ -45,8 +45,9 @@ class StackedTable(Table):
     """A table whose numbers are never cut or wrapped.
 
     Where it is too wide for a terminal, it is printed as several tables, one below the other. Each begins with the
-    first ``keys`` columns, which say what a row is; these and other text may take several lines then. Where there is
-    no terminal, every row stays on one line, so that other programs can read it.
+    first ``keys`` columns, which say what a row is, and leaves out rows that have nothing else in it; the keys and
+    other text may take several lines then. Where there is no terminal, every row stays on one line, so that other
+    programs can read it.
     """
 
     def __init__(self, *, keys: int = 1) -> None:
@@ -57,10 +58,10 @@ class StackedTable(Table):
         widths = [_width(column) for column in self.columns]
         needed = sum(widths) + _GAP * (len(widths) - 1)
         if any(not column.no_wrap for column in self.columns) or needed <= options.max_width:
-            yield from super().__rich_console__(console, options)
+            yield from _stripped(console, super().__rich_console__(console, options))
             return
         if not console.is_terminal:
-            yield from super().__rich_console__(console, options.update(max_width=needed))
+            yield from _stripped(console, super().__rich_console__(console, options.update(max_width=needed)))
             return
         room = max(4, int(options.max_width * _KEYS_SHARE) // max(self.keys, 1))
         columns = [self._fitted(index, room, options.max_width) for index in range(len(widths))]
@@ -82,10 +83,11 @@ class StackedTable(Table):
 
     def _part(self, columns: Sequence[Column], chosen: Sequence[int]) -> Table:
         part = Table(box=_BOX, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
-        part.columns = [replace(column, _index=place) for place, column in enumerate(columns)]
+        part.columns = [replace(column, _index=place, _cells=[]) for place, column in enumerate(columns)]
         cells = [list(self.columns[index].cells) for index in chosen]
         for row, values in zip(self.rows, zip(*cells, strict=True), strict=True):
-            part.add_row(*values, style=row.style)
+            if len(columns) == self.keys or any(map(str, values[self.keys :])):
+                part.add_row(*values, style=row.style)
         return part
 
 
@@ -95,6 +97,18 @@ def plain_table(*header: str, right: Sequence[int] = (), keys: int = 1) -> Stack
     for column, name in enumerate(header):
         table.add_column(name, no_wrap=True, justify="right" if column in right else "left")
     return table
+
+
+def _stripped(console: Console, parts: RenderResult) -> Iterator[Segment]:
+    """Yield the lines of a table without the blanks at their end, which would take lines of their own if wrapped."""
+    segments = [one for part in parts for one in ([part] if isinstance(part, Segment) else console.render(part))]
+    for line in Segment.split_lines(segments):
+        while line and not line[-1].text.strip():
+            line.pop()
+        if line:
+            yield from line[:-1]
+            yield Segment(line[-1].text.rstrip(), line[-1].style)
+        yield Segment.line()
 
 
 def _width(column: Column) -> int:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from fredfw.experiment.metrics import Metric
+from fredfw.experiment.results import Row
+from fredfw.units import Unit, render
+
 NO_MFU = "MFU is omitted where compute_scale is below 1: computation may then exceed the NPU's peak"
 """What is said where a model's FLOPs are known, and their share of the peak is not."""
 _TIME_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 _MOST_DECIMALS = 3
+_UNITS = {"J": Unit.JOULES, "B": Unit.BYTES}
+_MANY = 1000  # from here on there are no decimals
 
 
 def count(value: float) -> str:
@@ -20,12 +26,22 @@ def rate(value: float | None) -> str:
     """Return how many there are in a second, with four digits or more; a dash where that is unknown."""
     if value is None:
         return "-"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:#.4g}"
+    return f"{value:,.0f}" if value >= _MANY else f"{value:#.4g}"
 
 
 def percent(share: float | None) -> str:
     """Return ``share`` in per cent, with three digits; a dash where it is unknown."""
     return "-" if share is None else f"{100 * share:#.3g}"
+
+
+def metric(one: Metric, row: Row) -> str:
+    """Return the number of ``row`` that ``one`` is about, with its unit where a header does not say it."""
+    value = one.of(row)
+    if value is None:
+        return "-"
+    if one.unit in _UNITS:
+        return render(value, _UNITS[one.unit])
+    return percent(value) if not one.unit else f"{value:,.4g}" if value < _MANY else f"{value:,.0f}"
 
 
 def time_scale(seconds: Iterable[float]) -> tuple[str, float, int]:

@@ -1,0 +1,176 @@
+"""Which rows of a comparison are shown, and in which order: ``--sort``, ``--best`` and ``--pareto``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from attrs import frozen
+
+from fredfw.errors import UnknownNameError, nearest
+from fredfw.experiment import metrics
+from fredfw.experiment.metrics import METRICS, Metric
+from fredfw.experiment.naming import as_written
+from fredfw.experiment.results import Row
+from fredfw.report.cells import Field, Item, fields_of, settings
+from fredfw.report.data import uneven_rate
+from fredfw.report.pictures import scale_of
+
+
+@frozen
+class Ranking:
+    """Asks for some rows in some order; by default for all of them in the order of the experiment.
+
+    Args:
+        sort: Name of a metric, whose best rows come first, or of a swept field, whose least value does; ``-`` before it
+            reverses the order.
+        best: Show only so many rows: the best by the metric of ``sort``, or by time where that is none. Where rows
+            train different amounts it is samples per second, or tokens.
+        pareto: Names of metrics: show only the rows that no other row beats in them.
+    """
+
+    sort: str | None = None
+    best: int | None = None
+    pareto: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self != Ranking()
+
+    def check(self, fields: Iterable[Field]) -> None:
+        """Make sure that all names are known.
+
+        Args:
+            fields: What is swept.
+
+        Raises:
+            UnknownNameError: One is not; names the option.
+        """
+        for name in self.pareto:
+            metrics.metric(name, "--pareto")
+        if self._key is not None and self._key not in METRICS:
+            swept = list(fields)
+            known = [*METRICS, *(field.title for field in swept)]
+            if not _named(self._key, swept):
+                raise UnknownNameError(
+                    f"no metric and no swept field {self._key!r}{nearest(self._key, known)}",
+                    key="--sort",
+                    accepted=", ".join(known),
+                )
+
+    @property
+    def _key(self) -> str | None:
+        return None if self.sort is None else self.sort.removeprefix("-")
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Those that are asked for, which a table shows."""
+        names = [*self.pareto, *([self._key] if self._key in METRICS else [])]
+        return tuple(METRICS[name] for name in dict.fromkeys(names) if name is not None)
+
+    def ranked(self, cells: Sequence[Item]) -> Ranked:
+        """Return those of ``cells`` that are asked for, in their order."""
+        if not self:
+            return Ranked(tuple(cells))
+        shown: Sequence[Item] = cells
+        said: list[str] = []
+        if self.pareto:
+            shown = _front(shown, [METRICS[name] for name in self.pareto], said)
+        chosen = self._chosen([one for one in shown if isinstance(one, Row)])
+        if self.best is not None:
+            shown = _best(shown, chosen, self.best, said)
+        order = self.sort or (chosen.name if self.best is not None or self.pareto else "")
+        return Ranked(tuple(_sorted(shown, order, said)), tuple(said))
+
+    def _chosen(self, rows: Sequence[Row]) -> Metric:
+        """Return the metric that the best of ``rows`` are best by."""
+        if self._key is not None and self._key in METRICS:
+            return METRICS[self._key]
+        return METRICS[self.pareto[0] if self.pareto else (rows and uneven_rate(rows)) or "time"]
+
+
+ALL = Ranking()
+"""All rows in the order of the experiment."""
+
+
+@frozen(eq=False)
+class Ranked:
+    """What a ``Ranking`` chose.
+
+    Args:
+        cells: In their order.
+        said: What a reader must know of the choice.
+    """
+
+    cells: tuple[Item, ...]
+    said: tuple[str, ...] = ()
+
+
+def _compared(cells: Sequence[Item], chosen: Sequence[Metric], said: list[str]) -> list[Row]:
+    """Return the rows that can be compared in ``chosen``; a row that leaves something out cannot, unless all do."""
+    rows = [one for one in cells if isinstance(one, Row)]
+    known = [row for row in rows if all(one.of(row) is not None for one in chosen)]
+    whole = [row for row in known if not row.omissions] or known
+    names = _and(chosen)
+    if len(whole) < len(known):
+        said.append(f"rows that leave something out are not compared by {names}")
+    if not known:
+        said.append(f"not compared by {names}: no cell has that")
+    elif len(known) < len(rows):
+        said.append(f"{len(rows) - len(known)} cells do not have {names}, and are not compared")
+    return whole
+
+
+def _and(chosen: Sequence[Metric]) -> str:
+    return " and ".join(one.name for one in chosen)
+
+
+def _front(cells: Sequence[Item], chosen: Sequence[Metric], said: list[str]) -> Sequence[Item]:
+    compared = _compared(cells, chosen, said)
+    if not compared:
+        return cells
+    front = [compared[number] for number in metrics.pareto(metrics.scores(compared, chosen, "--pareto"))]
+    said.append(f"{len(front)} of {len(cells)} cells: no other one beats them in {_and(chosen)}")
+    return front
+
+
+def _best(cells: Sequence[Item], chosen: Metric, count: int, said: list[str]) -> Sequence[Item]:
+    compared = _compared(cells, [chosen], said)
+    if not compared:
+        return cells
+    scores = metrics.scores(compared, [chosen], "--best")
+    order = sorted(range(len(compared)), key=lambda number: scores[number])[:count]
+    said.append(f"the {len(order)} best of {len(cells)} cells by {chosen.name}")
+    return [compared[number] for number in sorted(order)]
+
+
+def _sorted(cells: Sequence[Item], order: str, said: list[str]) -> list[Item]:
+    """Return ``cells`` in ``order``, in which equal ones keep theirs; those that have no value come last."""
+    if not order:
+        return list(cells)
+    name = order.removeprefix("-")
+    sign = -1.0 if order != name else 1.0
+    values: list[float | None]
+    if name in METRICS:
+        values = [METRICS[name].score(one) if isinstance(one, Row) else None for one in cells]
+    else:
+        values = _places(cells, _named(name, fields_of(cells)))
+    if all(value is None for value in values):
+        said.append(f"not sorted by {name}: no cell has that")
+    keys = [(value is None, 0.0 if value is None else sign * value) for value in values]
+    return [cells[number] for number in sorted(range(len(cells)), key=lambda number: keys[number])]
+
+
+def _named(name: str, fields: Iterable[Field]) -> list[Field]:
+    return [field for field in fields if name in (field.name, field.path)]
+
+
+def _places(cells: Sequence[Item], fields: Sequence[Field]) -> list[float | None]:
+    """Return where the value of one of ``fields`` in each cell stands: numbers by size, others by first appearance."""
+    found = [
+        next((own[field.name] for field in fields if field.name in (own := settings(one, field.kind))), None)
+        for one in cells
+    ]
+    known = [value for value in found if value is not None]
+    scale = scale_of(known)
+    order = {text: float(place) for place, text in enumerate(dict.fromkeys(map(as_written, known)))}
+    places = order if scale is None else scale.numbers
+    return [None if value is None else places[as_written(value)] for value in found]

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from fredfw import Work
+from fredfw.errors import UnknownNameError
+from fredfw.experiment.results import Comparison, Failure, Row, Throughput
+from fredfw.report.cells import Field, fields_of, items, key_columns
+from fredfw.report.ranking import Ranking
+
+SIZE = Field("workload", "size", "size")
+
+
+def cells(comparison: Comparison) -> list[Row | Failure]:
+    """Return four rows of a sweep and a cell without a result, whose sizes are not in order."""
+    first = comparison.rows[0]
+    rows = [
+        evolve(
+            first,
+            workload=size,
+            workload_template="{size}",
+            workload_settings={"size": size},
+            seconds=seconds,
+            cost=cost,
+            throughput=Throughput.of(Work(samples), seconds, npus=1, peak=1.0, compute_scale=1.0),
+        )
+        # Samples per second: 2, 4, 2, 10.
+        for size, seconds, cost, samples in (
+            ("1 MB", 4.0, 10.0, 8),
+            ("10 kB", 1.0, 40.0, 4),
+            ("2 GB", 2.0, 30.0, 4),
+            ("1 GB", 3.0, 30.0, 30),
+        )
+    ]
+    failure = Failure("8 B", "mesh", "too small", True, workload_template="{size}", workload_settings={"size": "8 B"})
+    return [*rows[:2], failure, *rows[2:]]
+
+
+def names(ranking: Ranking, comparison: Comparison) -> list[str]:
+    return [one.workload for one in ranking.ranked(cells(comparison)).cells]
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ({}, ["1 MB", "10 kB", "8 B", "2 GB", "1 GB"]),
+        ({"sort": "time"}, ["10 kB", "2 GB", "1 GB", "1 MB", "8 B"]),
+        ({"sort": "-time"}, ["1 MB", "1 GB", "2 GB", "10 kB", "8 B"]),
+        # The most samples per second come first; equal ones keep their order.
+        ({"sort": "samples/s"}, ["1 GB", "10 kB", "1 MB", "2 GB", "8 B"]),
+        ({"sort": "size"}, ["8 B", "10 kB", "1 MB", "1 GB", "2 GB"]),
+        ({"sort": "-workload.size"}, ["2 GB", "1 GB", "1 MB", "10 kB", "8 B"]),
+        ({"sort": "time", "best": 2}, ["10 kB", "2 GB"]),
+        # The best are chosen by what is better, and then sorted.
+        ({"sort": "-time", "best": 2}, ["2 GB", "10 kB"]),
+        ({"sort": "size", "best": 2}, ["10 kB", "2 GB"]),
+        ({"best": 3}, ["10 kB", "2 GB", "1 GB"]),
+        # 1 GB takes longer than 2 GB, for the same money.
+        ({"pareto": ("time", "cost")}, ["10 kB", "2 GB", "1 MB"]),
+        ({"pareto": ("cost", "time"), "best": 2}, ["1 MB", "2 GB"]),
+        ({"sort": "size", "pareto": ("time", "cost")}, ["10 kB", "1 MB", "2 GB"]),
+    ],
+)
+def test_rows_that_are_shown(asked: dict[str, Any], shown: list[str], comparison: Comparison) -> None:
+    assert names(Ranking(**asked), comparison) == shown
+
+
+def test_rows_that_train_different_amounts_are_best_by_their_rate(comparison: Comparison) -> None:
+    work = {"1 MB": Work(8), "10 kB": Work(4), "2 GB": Work(4), "1 GB": Work(30)}
+    rows = [evolve(one, work=work[one.workload]) for one in cells(comparison) if isinstance(one, Row)]
+    assert [one.workload for one in Ranking(best=1).ranked(rows).cells] == ["1 GB"]
+
+
+def test_a_row_that_leaves_something_out_is_not_among_the_best(comparison: Comparison) -> None:
+    rows = [one for one in cells(comparison) if isinstance(one, Row)]
+    found = [evolve(one, omissions=("gathers",)) if one.workload == "10 kB" else one for one in rows]
+    ranked = Ranking(sort="time", best=2).ranked(found)
+    assert [one.workload for one in ranked.cells] == ["2 GB", "1 GB"]
+    assert "rows that leave something out are not compared by time" in ranked.said
+
+
+def test_what_no_cell_has_ranks_nothing_and_loses_nothing(comparison: Comparison) -> None:
+    ranked = Ranking(sort="mfu", best=1).ranked(cells(comparison))
+    assert len(ranked.cells) == 5
+    assert ranked.said == ("not compared by mfu: no cell has that", "not sorted by mfu: no cell has that")
+
+
+def test_cells_that_lack_a_metric_are_not_in_its_front(comparison: Comparison) -> None:
+    found = [evolve(one, cost=None) if isinstance(one, Row) and one.seconds < 2 else one for one in cells(comparison)]
+    ranked = Ranking(pareto=("time", "cost")).ranked(found)
+    assert [one.workload for one in ranked.cells] == ["2 GB", "1 MB"]
+    assert "1 cells do not have time and cost, and are not compared" in ranked.said
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"sort": "siez"}, r"--sort: no metric and no swept field 'siez'; did you mean 'size'\?"),
+        ({"pareto": ("time", "prize")}, r"--pareto: no metric 'prize'"),
+    ],
+)
+def test_unknown_names_are_refused(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(UnknownNameError, match=message):
+        Ranking(**asked).check([SIZE])
+
+
+def test_names_of_metrics_and_fields_are_accepted() -> None:
+    for sort in ("time", "-samples/s", "size", "-size", "workload.size"):
+        Ranking(sort=sort, pareto=("time", "cost")).check([SIZE])
+
+
+def test_cells_without_a_result_stand_where_the_experiment_has_them(comparison: Comparison) -> None:
+    failures = tuple(Failure("net", name, "does not fit", True, place=place) for name, place in (("A", 1), ("B", 1)))
+    found = items(evolve(comparison, failures=(*failures, Failure("other", "D", "broke", False, place=5))))
+    assert [one.fabric for one in found] == ["mesh", "A", "B", "C", "D", "mesh", "C", "D"]
+
+
+def test_a_field_of_both_says_whose_it_is(comparison: Comparison) -> None:
+    row = evolve(comparison.rows[0], workload_settings={"npus": 4, "size": "1 B"}, fabric_settings={"npus": 8})
+    assert [(field.title, field.text(row)) for field in fields_of([row])] == [
+        ("workload.npus", "4"),
+        ("size", "1 B"),
+        ("fabric.npus", "8"),
+    ]
+
+
+def test_columns_name_what_differs(comparison: Comparison) -> None:
+    def titles(*rows: Row) -> list[list[str]]:
+        columns = key_columns(rows)
+        return [[column.title for column in columns], *([column.text(row) for column in columns] for row in rows)]
+
+    row = comparison.rows[0]
+    split = evolve(row, workload_template="net mp{mp}", workload_settings={"mp": 2})
+    ring = evolve(row, fabric_template="Ring {npus}", fabric_settings={"npus": 8})
+    assert titles(row) == [["fabric"], ["mesh"]]
+    assert titles(split) == [["mp"], ["2"]]
+    assert titles(ring) == [["npus"], ["8"]]
+    # A name that two have, without its placeholders, stays as it is.
+    other = evolve(ring, fabric_template="Ring {rate}", fabric_settings={"rate": "1 GB/s"})
+    assert titles(ring, other, evolve(split, fabric_template="mesh")) == [
+        ["workload", "mp", "fabric", "npus", "rate"],
+        ["net", "-", "Ring {npus}", "8", "-"],
+        ["net", "-", "Ring {rate}", "-", "1 GB/s"],
+        ["net mp{mp}", "2", "mesh", "-", "-"],
+    ]
