@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from fredfw import Work
 from fredfw.errors import InputError
 from fredfw.experiment.results import Comparison, Row, Status, Throughput
-from fredfw.report import plots
+from fredfw.report import charts, plots
 from fredfw.report.pictures import FONTS
 
 
@@ -151,10 +151,10 @@ def test_other_swept_fields_are_lines_of_their_own(comparison: Comparison) -> No
 
 
 def test_many_lines_have_a_panel_per_fabric(comparison: Comparison) -> None:
-    rows = tuple(evolve(row, seconds=1e-3) for row in swept(mp=(1, 2, 4, 8, 16), pp=(1, 2, 4, 6, 8)))
+    rows = tuple(evolve(row, seconds=1e-3) for row in swept(mp=(1, 2, 4, 8, 16), vp=(1, 2, 4), how=("a", "b")))
     found = panels(evolve(comparison, rows=rows))
     assert [axes.get_title(loc="left") for axes in found] == ["mesh", "tree"]
-    assert [len(axes.lines) for axes in found] == [5, 5]
+    assert [len(axes.lines) for axes in found] == [6, 6]
 
 
 def test_published_values_stand_beside_lines(comparison: Comparison) -> None:
@@ -241,7 +241,57 @@ def test_without_matplotlib_the_message_says_how_to_get_it(monkeypatch: pytest.M
 def test_labels_have_the_colours_that_workloads_declare(comparison: Comparison) -> None:
     declared = {"dp": "#E69F00", "mp": "", "absent": "#000000"}
     rows = [evolve(row, colours=declared) for row in comparison.rows]
-    found = plots._colours(rows)
+    found = charts.colours(rows)
     assert (found["compute"], found["dp"]) == ("#0072B2", "#E69F00")
     assert len(set(found.values())) == len(found)
     assert "absent" not in found
+
+
+def test_two_long_fields_are_a_map_for_each_fabric(comparison: Comparison) -> None:
+    rows = [row for row in swept(mp=(1, 2, 4, 8), pp=(8, 2, 4, 1)) if row.workload != "8 8"]
+    found = panels(evolve(comparison, rows=tuple(rows)))
+    assert [axes.get_title(loc="left") for axes in found] == [
+        f"{fabric}\niteration time; blank: no result" for fabric in ("mesh", "tree")
+    ]
+    (first, _) = found
+    assert (first.get_xlabel(), first.get_ylabel()) == ("pp", "mp")
+    assert [label.get_text() for label in first.get_xticklabels()] == ["1", "2", "4", "8"]
+    # The fourth row of each mp has pp = 1; rows take 10 times as long from one to the next, from 1 us.
+    texts = {text.get_position(): text.get_text() for text in first.texts}
+    assert texts[0, 0] == "1 ms"
+    assert (3, 3) not in texts
+    assert len(texts) == 15
+
+
+def test_a_map_may_be_over_a_field_of_each(comparison: Comparison) -> None:
+    first = swept(size=("1 kB",))[0]
+    rows = tuple(
+        evolve(
+            first,
+            workload=size,
+            workload_settings={"size": size},
+            fabric=f"ring {npus}",
+            fabric_template="ring {npus}",
+            fabric_settings={"npus": npus},
+        )
+        for size in ("1 B", "1 kB", "1 MB", "1 GB")
+        for npus in (4, 8, 16, 32)
+    )
+    (chart,) = charts.charts(rows)
+    assert isinstance(chart, charts.HeatMap)
+    assert (chart.title, chart.down, chart.across) == ("", "size", "npus")
+    assert set(chart.shades.values()) == {1.0}
+    assert len(charts.charts(rows[:-4])) == 1
+    assert isinstance(charts.charts(rows[:-4])[0], charts.Curves)
+
+
+def test_shades_say_how_good_a_cell_is(comparison: Comparison) -> None:
+    rows = [row for row in swept(mp=(1, 2, 4, 8), pp=(1, 2, 4, 8)) if row.fabric == "mesh"]
+    (chart,) = charts.charts(rows)
+    assert isinstance(chart, charts.HeatMap)
+    # 16 times, each ten times the one before: equal steps of the logarithm.
+    assert list(chart.shades.values()) == pytest.approx([1 - step / 15 for step in range(16)])
+    (chart,) = charts.charts(training(rows, [10.0 ** (2 * step) for step in range(16)]))
+    assert isinstance(chart, charts.HeatMap)
+    assert chart.rate == "samples/s"
+    assert list(chart.shades.values()) == pytest.approx([step / 15 for step in range(16)])

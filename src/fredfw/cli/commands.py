@@ -108,7 +108,7 @@ def _comparing(command: Command) -> Command:
         "plot_path",
         metavar="PATH",
         type=_PATH,
-        help="Draw bars or curves into a .png, .svg or .pdf; - is a PNG on standard output.",
+        help="Draw bars, curves or maps into a .png, .svg or .pdf; - is a PNG on standard output.",
     )
     maps = click.option(
         "--map",

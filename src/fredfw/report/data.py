@@ -18,7 +18,7 @@ from attrs import asdict, fields, frozen
 from fredfw.experiment.document import document
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import CollectiveSweep, Comparison, Failure, Row, RunResult, Throughput
-from fredfw.experiment.why import link_loads
+from fredfw.experiment.why import link_loads, tier_shares
 from fredfw.fabric import Fabric
 from fredfw.report.cells import Item, fields_of, items, settings
 from fredfw.simulation.bounds import PARTS

@@ -1,23 +1,23 @@
 """The comparison as pictures, legible at the width of a paper's column. Importing this module needs matplotlib.
 
-Times are absolute: every panel has an axis in a unit of its own. A sweep over a numeric field is drawn as lines over
-that field; all else is drawn as stacked bars, which say where the time goes.
+Times are absolute: every panel has an axis in a unit of its own. ``fredfw.report.charts`` says what is drawn.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import cycle, groupby
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-from attrs import frozen
+import numpy as np
+from attrs import astuple, frozen
 
-from fredfw.experiment.naming import as_written, fill, unfilled
 from fredfw.experiment.results import Comparison, Row, Status
-from fredfw.report.data import RowGroup, best_cells, causes_with_time, rate_of, row_groups, uneven_rate
-from fredfw.report.pictures import FONTS, SMALL, TITLE, TITLE_LETTERS, Scale, drawn, importing, scale_of
+from fredfw.report.charts import LINES, Bars, Chart, Curves, HeatMap, charts, published, spans
+from fredfw.report.charts import colours as colours_of
+from fredfw.report.data import best_cells, rate_of, uneven_rate
+from fredfw.report.pictures import FONTS, SMALL, TITLE, TITLE_LETTERS, drawn, importing
 from fredfw.units import Unit, render
 from fredfw.workloads.labels import BUBBLE, COMPUTE
 
@@ -30,13 +30,6 @@ with importing("--plot"):
     from matplotlib.patches import Patch, Rectangle
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-# Okabe and Ito's palette, which people with any usual colour vision can tell apart ("Color Universal Design", 2008).
-_COLOURS = {
-    COMPUTE: "#0072B2",
-    BUBBLE: "#BBBBBB",
-}
-_OTHER_COLOURS = ("#D55E00", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#56B4E9", "#000000", "#7F4F24", "#8A8AD6")
-_LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F4F24")
 _MARKERS = "os^Dv<>P"
 _DASHES = ("-", "--", ":", "-.")
 _HATCH = "////"
@@ -59,17 +52,15 @@ _LINE = 0.14  # of text
 _MARGIN = 0.06
 _AXIS = 0.36  # the numbers and the name of an axis
 _CURVES = 1.65
+_SQUARE = 0.22
 
 # Letters in a line.
 _PANEL_LETTERS = 50
 _NAME = 24
 _LEGEND_LETTERS = 64
 
-_FEW = 3  # values that are worth a line
-_MOST_SERIES = 8
-_MOST_BARS = 40
 _MOST_TICKS = 6
-_DECADE = 10.0
+_DARK = 0.5  # a shade that needs white letters
 _FEW_DECADES = 1000.0
 
 
@@ -86,12 +77,13 @@ def comparison_figure(comparison: Comparison) -> Figure:
     speed-up. The bar that a scalar was fitted to is hatched.
 
     A sweep over a field with three or more numeric values is drawn as lines over that field, one per fabric and per
-    value of the other swept fields. A single line whose times span less than a decade is drawn as bars instead.
+    value of the other swept fields. A single line whose times span less than a decade is drawn as bars instead. Two
+    fields with four or more such values each are drawn as a map of colours, one per fabric.
 
     Where rows train different amounts, lines show samples per second (or tokens, where samples differ in length), and
     so do the labels of bars.
     """
-    panels = [panel for group in row_groups(comparison.rows) for panel in _panels(group)]
+    panels = [_panel(chart) for chart in charts(comparison.rows)]
     with rc_context(FONTS):
         legend = _Legend.of(panels)
         stacks = _stacked([*panels, legend] if legend.handles else panels)
@@ -175,50 +167,10 @@ class _Panel(Protocol):
         """Draw into ``axes``."""
 
 
-def _panels(group: RowGroup) -> Sequence[_Bars | _Curves]:
-    rows = group.rows
-    title = unfilled(group.name)
-    title = "" if set(title.split()) <= set(group.fields) else title  # names of fields say nothing new
-    field = _numeric(rows)
-    if field is not None:
-        name, scale = field
-        curves = _Curves.of(title, name, scale, rows)
-        if len(curves.series) > 1 or _spans([row.seconds for row in rows]):
-            fabrics = list(dict.fromkeys(row.fabric for row in rows))
-            if len(curves.series) <= _MOST_SERIES or len(fabrics) == 1 or name not in rows[0].workload_settings:
-                return [curves]
-            of = [[row for row in rows if row.fabric == fabric] for fabric in fabrics]
-            return [_Curves.of(part[0].fabric, name, scale, part, fabrics=False) for part in of]
-    if len({row.fabric for row in rows}) == 1:
-        names = [", ".join(map(as_written, row.workload_settings.values())) or row.fabric for row in rows]
-        swept = f"by {' and '.join(group.fields)}" if group.fields else ""
-        return _Bars.of(f"{title} {swept}".strip(), rows, names)
-    parts = [list(members) for _, members in groupby(rows, key=lambda row: row.workload)]
-    # One axis for all of a sweep, unless that would make bars too short to be read.
-    longest = list(map(_longest, parts))
-    one = None if _spans(longest) else max(longest)
-    return [
-        bars for part in parts for bars in _Bars.of(part[0].workload, part, [row.fabric for row in part], longest=one)
-    ]
-
-
-def _numeric(rows: Sequence[Row]) -> tuple[str, Scale] | None:
-    """Return the swept field that is drawn along the axis: of the workload or else of the fabric, with most values."""
-    for settings in ([row.workload_settings for row in rows], [row.fabric_settings for row in rows]):
-        found = []
-        for name in dict.fromkeys(name for one in settings for name in one):
-            scale = scale_of([one[name] for one in settings if name in one])
-            if scale is not None and len(scale.numbers) >= _FEW:
-                found.append((name, scale))
-        if found:
-            return max(found, key=lambda one: len(one[1].numbers))
-    return None
-
-
-def _spans(values: Iterable[float], factor: float = _DECADE) -> bool:
-    """Return whether the largest of ``values`` is ``factor`` times the least, so that they need a logarithmic axis."""
-    found = list(values)
-    return min(found) > 0 and max(found) >= factor * min(found)
+def _panel(chart: Chart) -> _Bars | _Curves | _HeatMap:
+    kinds: dict[type, type[Any]] = {Bars: _Bars, Curves: _Curves, HeatMap: _HeatMap}
+    panel: _Bars | _Curves | _HeatMap = kinds[type(chart)](*astuple(chart, recurse=False))
+    return panel
 
 
 def _time_unit(seconds: float) -> tuple[str, float]:
@@ -226,29 +178,8 @@ def _time_unit(seconds: float) -> tuple[str, float]:
 
 
 @frozen(eq=False)
-class _Bars:
-    """Stacked bars, one below the other.
-
-    Args:
-        title: What they have in common.
-        rows: One per bar.
-        names: Of the bars.
-        longest: Seconds at the end of the axis.
-    """
-
-    title: str
-    rows: Sequence[Row]
-    names: Sequence[str]
-    longest: float
-
-    @classmethod
-    def of(cls, title: str, rows: Sequence[Row], names: Sequence[str], *, longest: float | None = None) -> list[_Bars]:
-        """Return the panels for ``rows``: several with the same axis, where there are too many."""
-        end = longest or _longest(rows)
-        return [
-            cls(title, rows[start : start + _MOST_BARS], names[start : start + _MOST_BARS], end)
-            for start in range(0, len(rows), _MOST_BARS)
-        ]
+class _Bars(Bars):
+    """Draws them."""
 
     @property
     def labels(self) -> list[str]:
@@ -282,10 +213,10 @@ class _Bars:
                     (0, place - 0.38), left, 0.76, fill=False, edgecolor="#222222", hatch=_HATCH, lw=0.6
                 )
                 axes.add_patch(outline)
-            end, published = left, _published(row)
-            if published is not None:
-                axes.plot(published / one, place, **_DIAMOND)
-                end = max(end, published / one)
+            end, reported = left, published(row)
+            if reported is not None:
+                axes.plot(reported / one, place, **_DIAMOND)
+                end = max(end, reported / one)
             axes.annotate(
                 _told(row) if rate is None else f"{rate_of(row, rate):.3g} {rate}",
                 (end, place),
@@ -305,46 +236,8 @@ class _Bars:
 
 
 @frozen(eq=False)
-class _Curves:
-    """Lines over a swept field.
-
-    Args:
-        title: What they have in common; may be empty.
-        field: Name of the swept field.
-        scale: Its values.
-        series: Rows of each line, by name.
-        others: Rows of fabrics that are not swept, by name.
-    """
-
-    title: str
-    field: str
-    scale: Scale
-    series: Mapping[str, Sequence[Row]]
-    others: Mapping[str, Row]
-
-    @classmethod
-    def of(cls, title: str, field: str, scale: Scale, rows: Sequence[Row], *, fabrics: bool = True) -> _Curves:
-        series: dict[str, list[Row]] = {}
-        others: dict[str, Row] = {}
-        several = fabrics and len({row.fabric for row in rows}) > 1
-        vary = [
-            key
-            for key in rows[0].workload_settings
-            if key != field and len({as_written(row.workload_settings[key]) for row in rows}) > 1
-        ]
-        for row in rows:
-            names = [f"{key} {as_written(row.workload_settings[key])}" for key in vary]
-            if field in row.workload_settings:
-                names += [row.fabric] if several else []
-            else:
-                rest = {key: value for key, value in row.fabric_settings.items() if key != field}
-                names.append(unfilled(fill(row.fabric_template, rest)))
-            name = ", ".join(names)
-            if field in row.workload_settings or field in row.fabric_settings:
-                series.setdefault(name, []).append(row)
-            else:
-                others[name] = row
-        return cls(title, field, scale, series, others)
+class _Curves(Curves):
+    """Draws them."""
 
     @property
     def height(self) -> float:
@@ -369,20 +262,19 @@ class _Curves:
 
     def draw(self, axes: Axes, look: _Look) -> None:
         del look  # of bars
-        rows = [*(row for members in self.series.values() for row in members), *self.others.values()]
-        rate = uneven_rate(rows)
-        shown = {id(row): row.seconds if rate is None else rate_of(row, rate) for row in rows}
-        log = _spans(shown.values())
+        rate = self.rate
+        shown = {id(row): self.value(row) for row in self.rows}
+        log = spans(shown.values())
         unit, one = ("", 1.0) if log or rate is not None else _time_unit(max(shown.values()))
         for index, (name, members) in enumerate(self.series.items()):
-            places = [self._place(row) for row in members]
+            places = [self.place(row) for row in members]
             order = sorted(range(len(members)), key=places.__getitem__)
             axes.plot(
                 [places[at] for at in order],
                 [shown[id(members[at])] / one for at in order],
-                color=_LINES[index % len(_LINES)],
+                color=LINES[index % len(LINES)],
                 marker=_MARKERS[index % len(_MARKERS)],
-                linestyle=_DASHES[index // len(_LINES) % len(_DASHES)],
+                linestyle=_DASHES[index // len(LINES) % len(_DASHES)],
                 markersize=3,
                 linewidth=1.1,
                 label=name,
@@ -393,9 +285,9 @@ class _Curves:
             )
         for members in self.series.values():
             for row in members:
-                published = _published(row)
-                if published is not None and rate is None:
-                    axes.plot(self._place(row), published / one, **_DIAMOND)
+                reported = published(row)
+                if reported is not None and rate is None:
+                    axes.plot(self.place(row), reported / one, **_DIAMOND)
         name, number = (f"iteration time{f' ({unit})' if unit else ''}", _seconds) if rate is None else (rate, _number)
         self._axes(axes, name, number, log=log)
         if self._names:
@@ -410,10 +302,6 @@ class _Curves:
                 borderaxespad=0,
             )
 
-    def _place(self, row: Row) -> float:
-        settings = {**row.fabric_settings, **row.workload_settings}
-        return self.scale.numbers[as_written(settings[self.field])]
-
     def _axes(self, axes: Axes, name: str, number: Callable[[float], str], *, log: bool) -> None:
         if self.scale.log:
             axes.set_xscale("log")
@@ -424,7 +312,7 @@ class _Curves:
         axes.set_xlabel(self.field, labelpad=1)
         if log:
             axes.set_yscale("log")
-            if not _spans(axes.get_ylim(), _FEW_DECADES):
+            if not spans(axes.get_ylim(), _FEW_DECADES):
                 axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
             axes.yaxis.set_minor_formatter(NullFormatter())
@@ -434,6 +322,53 @@ class _Curves:
         if self.title:
             axes.set_title(textwrap.fill(self.title, _PANEL_LETTERS), loc="left", fontweight="bold")
         _plain(axes, axes.xaxis, axes.yaxis)
+
+
+@frozen(eq=False)
+class _HeatMap(HeatMap):
+    """Draws it."""
+
+    @property
+    def height(self) -> float:
+        return _SQUARE * len(self.rows) + self.above + self.below
+
+    @property
+    def above(self) -> float:
+        return _title_height(self.title) + _LINE
+
+    @property
+    def below(self) -> float:
+        return _AXIS
+
+    def draw(self, axes: Axes, look: _Look) -> None:
+        values, shades = self.values, self.shades
+        each = self.rate is None and spans(values.values())
+        unit, one = ("", 1.0) if each or self.rate is not None else _time_unit(max(values.values()))
+        field = np.full((len(self.rows), len(self.columns)), np.nan)
+        for (down, across), shade in shades.items():
+            at = self.rows.index(down), self.columns.index(across)
+            field[at] = shade
+            row = self.cells[down, across]
+            axes.text(
+                at[1],
+                at[0],
+                render(values[down, across], Unit.SECONDS, 3) if each else f"{values[down, across] / one:.3g}",
+                ha="center",
+                va="center",
+                fontsize=SMALL,
+                color="white" if shade < _DARK else "black",
+                fontweight="bold" if (row.workload, row.fabric) in look.best else "normal",
+            )
+        axes.imshow(np.ma.masked_invalid(field), cmap="cividis", vmin=0, vmax=1, aspect="auto")
+        axes.set_xticks(range(len(self.columns)), self.columns)
+        axes.set_yticks(range(len(self.rows)), self.rows)
+        axes.set_xlabel(self.across, labelpad=1)
+        axes.set_ylabel(self.down)
+        axes.tick_params(length=0)
+        said = f"iteration time{f' ({unit})' if unit else ''}" if self.rate is None else self.rate
+        blank = "; blank: no result" if len(values) < field.size else ""
+        title = textwrap.fill(self.title, _PANEL_LETTERS)
+        axes.set_title("\n".join(filter(None, [title, f"{said}{blank}"])), loc="left", fontweight="bold")
 
 
 @frozen(eq=False)
@@ -449,10 +384,10 @@ class _Legend:
     colours: Mapping[str, str]
 
     @classmethod
-    def of(cls, panels: Sequence[_Bars | _Curves]) -> _Legend:
+    def of(cls, panels: Sequence[_Bars | _Curves | _HeatMap]) -> _Legend:
         bars = [row for panel in panels if isinstance(panel, _Bars) for row in panel.rows]
         lines = [row for panel in panels if isinstance(panel, _Curves) for one in panel.series.values() for row in one]
-        colours = _colours(bars)
+        colours = colours_of(bars)
         handles: list[Patch | Line2D] = [
             Patch(color=colour, label=cause if cause in (COMPUTE, BUBBLE) else f"exposed {cause}")
             for cause, colour in colours.items()
@@ -461,7 +396,7 @@ class _Legend:
             handles.append(
                 Patch(facecolor="white", edgecolor="#222222", hatch=_HATCH, label="calibrated (fitted) cell")
             )
-        if any(_published(row) is not None for row in [*bars, *lines]):
+        if any(published(row) is not None for row in [*bars, *lines]):
             handles.append(Line2D([], [], label="published value", **_DIAMOND))
         return cls(handles, colours)
 
@@ -506,33 +441,12 @@ def _told(row: Row) -> str:
     return "" if row.speedup is None else f"{row.speedup:.2f}x"
 
 
-def _published(row: Row) -> float | None:
-    """Return the seconds at the published speed-up, if there is one."""
-    if row.reference_speedup is None or row.speedup is None:
-        return None
-    return row.seconds * row.speedup / row.reference_speedup
-
-
 def _seconds(value: float) -> str:
     return render(value, Unit.SECONDS)
 
 
 def _number(value: float) -> str:
     return f"{value:,.6g}"
-
-
-def _longest(rows: Sequence[Row]) -> float:
-    return max(max(row.seconds, _published(row) or 0.0) for row in rows)
-
-
-def _colours(rows: Sequence[Row]) -> dict[str, str]:
-    """Return the colour of each cause that takes time in ``rows``: what a workload declares, or one that is free."""
-    declared = {label: colour for row in reversed(rows) for label, colour in row.colours.items() if colour}
-    colours: dict[str, str] = {}
-    spare = cycle([one for one in _OTHER_COLOURS if one not in declared.values()] or _OTHER_COLOURS)
-    for cause in causes_with_time(rows):
-        colours[cause] = _COLOURS.get(cause) or declared.get(cause) or next(spare)
-    return colours
 
 
 def _plain(axes: Axes, *gridded: Axis) -> None:
