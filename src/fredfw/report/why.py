@@ -40,8 +40,10 @@ def headline(path: CriticalPath) -> str:
     parts = [(name, seconds / path.seconds) for name, seconds in path.by_limit.items()] if path.seconds else []
     if not parts:
         return "nothing limits this iteration: it takes no time"
-    said = [f"{name} {100 * share:.1f} %" for name, share in parts if share >= _LEAST][:_MOST]
-    return f"this iteration is limited by {', '.join(said)} of its critical path"
+    (first, share), *others = parts
+    said = [f"{name} {100 * part:.1f} %" for name, part in others if part >= _LEAST][: _MOST - 1]
+    then = f"; then {', '.join(said)}" if said else ""
+    return f"limited by {first}: {100 * share:.1f} % of the critical path{then}"
 
 
 def _path_report(path: CriticalPath, top: int) -> list[RenderableType]:
@@ -104,10 +106,10 @@ def _what_if_report(found: WhatIf) -> list[RenderableType]:
     table = _table(
         "better parameter",
         "on the path",
-        "per 1 %, expected",
-        "per 1 %, run",
-        f"time at {factor}, expected",
-        f"time at {factor}, run",
+        "1 %, path",
+        "1 %, run",
+        f"{factor}, path",
+        f"{factor}, run",
         "change",
         right=range(1, 7),
     )
@@ -121,7 +123,8 @@ def _what_if_report(found: WhatIf) -> list[RenderableType]:
             render(one.seconds, Unit.SECONDS, 4),
             f"{100 * (one.seconds / found.seconds - 1) if found.seconds else 0.0:+.1f} %",
         )
-    return [Text(f"what if one parameter were {factor} better", style="bold"), table]
+    meaning = "path: what the critical path lets expect, if it stays what it is; run: what another simulation says"
+    return [Text(f"what if one parameter were 1 % or {factor} better", style="bold"), table, Text(meaning)]
 
 
 def _share(seconds: float, path: CriticalPath) -> str:
