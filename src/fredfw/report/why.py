@@ -117,14 +117,19 @@ def _what_if_report(found: WhatIf) -> list[RenderableType]:
         table.add_row(
             one.parameter,
             render(one.on_path, Unit.SECONDS, 4),
-            f"{one.estimated_exponent:+.3f} %",
-            f"{one.exponent:+.3f} %",
+            _signed(one.estimated_exponent, 3),
+            _signed(one.exponent, 3),
             render(one.estimated_seconds, Unit.SECONDS, 4),
             render(one.seconds, Unit.SECONDS, 4),
-            f"{100 * (one.seconds / found.seconds - 1) if found.seconds else 0.0:+.1f} %",
+            _signed(100 * (one.seconds / found.seconds - 1) if found.seconds else 0.0, 1),
         )
     meaning = "path: what the critical path lets expect, if it stays what it is; run: what another simulation says"
     return [Text(f"what if one parameter were 1 % or {factor} better", style="bold"), table, Text(meaning)]
+
+
+def _signed(percent: float, decimals: int) -> str:
+    # Adding 0 makes a zero without a sign of one that was rounded from below.
+    return f"{round(percent, decimals) + 0.0:+.{decimals}f} %"
 
 
 def _share(seconds: float, path: CriticalPath) -> str:
