@@ -209,7 +209,7 @@ def test_the_path_says_why_each_step_began_and_what_bounds_it() -> None:
 
 
 def test_tiers_that_bound_equally_stand_together_and_other_traffic_counts() -> None:
-    topology = {"name": "torus", "dimensions": [2, 2], "link_bandwidth": 100.0, "link_latency": 0.0}
+    topology: dict[str, Any] = {"name": "torus", "dimensions": [2, 2], "link_bandwidth": 100.0, "link_latency": 0.0}
     fabric = FRAMEWORK.topology(**topology).build()
     builder = fredfw.GraphBuilder(4)
     builder.collective("a", fredfw.Pattern.ALL_TO_ALL, [[0, 1, 2, 3]], 400.0, label="a")

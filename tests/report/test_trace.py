@@ -172,7 +172,7 @@ def test_long_counters_are_coarser_and_hold_the_same(trained: RunResult, monkeyp
 
 
 def test_exposed_slices_add_up_to_the_breakdown(trained: RunResult) -> None:
-    exposed = defaultdict(float)
+    exposed: dict[str, float] = defaultdict(float)
     for event in trace_events(trained):
         if event["ph"] == "X" and event["cat"] == "exposed":
             exposed[event["name"].removeprefix("exposed ")] += event["dur"] * 1e-6
@@ -237,7 +237,9 @@ def test_messages_name_both_ends() -> None:
     assert demands is not None
     (carried,) = demands.carried(0)
     assert (carried.ranks.tolist(), carried.bytes.tolist(), demands.carried(1)) == ([0], [100.0, 100.0], ())
-    assert demands.of(1, 2).seconds == pytest.approx(result.seconds)
+    demand = demands.of(1, 2)
+    assert demand is not None
+    assert demand.seconds == pytest.approx(result.seconds)
 
 
 def test_a_compressed_trace_is_gzip(tmp_path: Path) -> None:

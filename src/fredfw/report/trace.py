@@ -242,7 +242,7 @@ def _counters(result: RunResult, start: Sequence[int], end: Sequence[int]) -> It
     for index, (_, links) in enumerate(tiers):
         number[links] = index
     moved = {
-        label: np.bincount(number, weights=loads, minlength=len(tiers))
+        label: np.bincount(number, weights=loads, minlength=len(tiers)).astype(float)
         for label, loads in result.link_bytes_by_label.items()
     }
     shares = _shares(result, number, len(tiers), moved)
