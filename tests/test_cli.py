@@ -248,8 +248,10 @@ def test_run(experiment: str) -> None:
     assert [(one["name"], one["pid"], one["dur"]) for one in spans] == [
         ("step", 0, 1e6),
         ("step", 1, 1e6),
-        ("gradients", 0, 5e5),
-        ("gradients", 1, 5e5),
+        ("dp all-reduce: gradients", 0, 5e5),
+        ("dp all-reduce: gradients", 1, 5e5),
+        ("exposed dp", 0, 5e5),
+        ("exposed dp", 1, 5e5),
     ]
 
 
