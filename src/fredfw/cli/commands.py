@@ -208,7 +208,7 @@ class _Report:
             ]
         )
         if comparison.missing:
-            done = len(comparison.rows)
+            done = len(comparison.rows) + len(comparison.failures)
             message = f"{done} of {done + len(comparison.missing)} cells are done"
             raise KeyboardInterrupt("; not written: ".join([message, *filter(None, [", ".join(unfit)])]))
 
