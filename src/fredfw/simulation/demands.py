@@ -361,16 +361,19 @@ def _seconds(time: _Time) -> float:
 
 def _longest_chain(schedule: Schedule, times: Sequence[_Time]) -> _Time:
     """Return the time of the longest chain of phases that wait for each other."""
-    before: list[int] = []
-    reached: list[float] = []
-    for phase, time in zip(schedule.phases, times, strict=True):
-        last = max(phase.waits, key=reached.__getitem__, default=-1)
-        before.append(last)
-        reached.append((reached[last] if last >= 0 else 0.0) + _seconds(time))
-    total, index = _Time(), int(np.argmax(reached)) if reached else -1
+    before: list[tuple[int, bool]] = []  # the phase that each waits for last, and whether only until that is drained
+    begun: list[float] = []
+    for phase in schedule.phases:
+        waits = [(begun[one] + _seconds(times[one]), one, False) for one in (*phase.after, *phase.room)]
+        waits += [(begun[one] + sum(times[one].draining.values()), one, True) for one in phase.behind]
+        since, last, early = max(waits, default=(0.0, -1, False))
+        before.append((last, early))
+        begun.append(since)
+    ends = [since + _seconds(time) for since, time in zip(begun, times, strict=True)]
+    total, index, early = _Time(), int(np.argmax(ends)) if ends else -1, False
     while index >= 0:
-        total = total.and_then(times[index])
-        index = before[index]
+        total = total.and_then(_Time(times[index].draining) if early else times[index])
+        index, early = before[index]
     return total
 
 
