@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures import BrokenExecutor, Executor, Future
 from functools import cache
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 from attrs import evolve, frozen
@@ -260,19 +261,21 @@ def _run(
         return
     queue = list(reversed(numbers))
     running: dict[Future[Outcome], int] = {}
+    ended: SimpleQueue[Future[Outcome]] = SimpleQueue()
     count = 0
     try:
         while queue or running:
             while queue and len(running) < jobs * _AHEAD:
                 number = queue.pop()
-                running[executor.submit(run, specs[number])] = number
+                future = executor.submit(run, specs[number])
+                running[future] = number
+                future.add_done_callback(ended.put)
             if progress:
                 progress(before + count, len(specs), str(specs[min(running.values())]))
-            ended, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in sorted(ended, key=running.__getitem__):
-                count += 1
-                number = running.pop(future)
-                yield number, _ended(specs[number], future)
+            future = ended.get()
+            number = running.pop(future)
+            count += 1
+            yield number, _ended(specs[number], future)
     finally:
         # After an interrupt: what has ended meanwhile is not lost.
         for future, number in running.items():

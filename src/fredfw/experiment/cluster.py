@@ -8,12 +8,14 @@ import logging
 import pickle
 import platform
 import socket
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future
 from functools import cache
 from importlib import metadata
 from itertools import count
+from multiprocessing import resource_tracker
 from threading import Thread
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -21,7 +23,7 @@ from uuid import uuid4
 import dask
 
 from fredfw.errors import InputError
-from fredfw.experiment.executors import answer
+from fredfw.experiment.executors import answer, block_interrupts
 
 T = TypeVar("T")
 
@@ -33,6 +35,7 @@ from distributed import Client, KilledWorker, LocalCluster, Queue  # noqa: E402
 
 # Seconds that a machine, its scheduler and a worker have to answer, each.
 _PATIENCE = 4
+_GONE = "the scheduler of Dask is gone"
 _LOCAL = {
     # A worker takes what it runs, and no more: then its end says nothing about others.
     "distributed.scheduler.worker-saturation": 1.0,
@@ -44,13 +47,17 @@ def local(workers: int) -> Executor:
     """Return an executor on so many new workers on this machine, which end with it."""
     with warnings.catch_warnings(), dask.config.set(_LOCAL):
         warnings.simplefilter("ignore")
-        cluster = LocalCluster(  # type: ignore[no-untyped-call]
-            n_workers=workers,
-            threads_per_worker=1,
-            memory_limit=0,
-            dashboard_address=":0",
-            silence_logs=logging.CRITICAL,
-        )
+        # Workers that start now or later do so on threads that this one begins, and are deaf to interrupts as it is.
+        resource_tracker.ensure_running()
+        cluster = _on_a_thread(
+            lambda: LocalCluster(  # type: ignore[no-untyped-call]
+                n_workers=workers,
+                threads_per_worker=1,
+                memory_limit=0,
+                dashboard_address=":0",
+                silence_logs=logging.CRITICAL,
+            )
+        ).result()
         client = Client(cluster, set_as_default=False)  # type: ignore[no-untyped-call]
     return _Dask(client, cluster)
 
@@ -87,17 +94,25 @@ def _client(place: str) -> Any:
     Raises:
         TimeoutError: Something else is there.
     """
-    found: Future[Any] = Future()
+    # A server of another kind that waits for a request makes Dask wait for an answer, for ever.
+    return _on_a_thread(
+        lambda: Client(f"tcp://{place}", timeout=_PATIENCE, set_as_default=False)  # type: ignore[no-untyped-call]
+    ).result(_PATIENCE)
+
+
+def _on_a_thread(make: Callable[[], T]) -> Future[T]:
+    """Return what ``make`` will return, on a thread that no interrupt reaches."""
+    found: Future[T] = Future()
 
     def start() -> None:
+        block_interrupts()
         try:
-            found.set_result(Client(f"tcp://{place}", timeout=_PATIENCE, set_as_default=False))  # type: ignore[no-untyped-call]
+            found.set_result(make())
         except BaseException as error:
             found.set_exception(error)
 
-    # A server of another kind that waits for a request makes Dask wait for an answer, for ever.
     Thread(target=start, daemon=True).start()
-    return found.result(_PATIENCE)
+    return found
 
 
 class _Dask(Executor):
@@ -113,23 +128,27 @@ class _Dask(Executor):
         self._name = f"fredfw-{uuid4().hex}"
         self._queue: Any = Queue(self._name, client=client)  # type: ignore[no-untyped-call]
         self._numbers = count()
-        self._running: dict[int, tuple[Any, Future[Any]]] = {}
+        self._running: dict[int, Future[Any]] = {}
+        self._lost = False
         client.loop.add_callback(self._receive)
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         number = next(self._numbers)
         task = pickle.dumps((function, args, kwargs))
-        local: Future[T] = Future()
-        remote = self._client.submit(
-            _answer, self._name, number, installed(), task, key=(self._name, number), pure=False
-        )
-        self._running[number] = remote, local
-        local.add_done_callback(lambda done: remote.cancel() if done.cancelled() else None)
-        self._client.loop.add_callback(self._watch, number)
-        return local
+        future: Future[T] = Future()
+        self._running[number] = future
+        if self._lost:
+            self._end(number, False, BrokenExecutor(_GONE))
+            return future
+        key = self._name, number
+        remote = self._client.submit(_answer, self._name, number, installed(), task, key=key, pure=False)
+        # What has ended here, or is not wanted any more, does not run again where a worker dies.
+        future.add_done_callback(lambda _: remote.release())
+        self._client.loop.add_callback(self._watch, number, remote)
+        return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        futures = [local for _, local in tuple(self._running.values())]
+        futures = tuple(self._running.values())
         if cancel_futures:
             for future in futures:
                 future.cancel()
@@ -143,45 +162,47 @@ class _Dask(Executor):
         self.shutdown(cancel_futures=kind is not None)
 
     async def _receive(self) -> None:
-        """Take results from the queue."""
+        """Take results from the queue, as long as there is one."""
         while True:
             try:
                 number, answered = await self._queue.get(asynchronous=True)
-            except (OSError, asyncio.CancelledError):  # the client was closed, or has lost the scheduler
-                return
-            self._end(number, *pickle.loads(answered))
+            except (OSError, asyncio.CancelledError):
+                break
+            try:
+                succeeded, value = pickle.loads(answered)
+            except Exception as error:
+                succeeded, value = False, error
+            self._end(number, succeeded, value)
+        self._lost = True
+        for number in tuple(self._running):
+            self._end(number, False, BrokenExecutor(_GONE))
 
-    async def _watch(self, number: int) -> None:
-        """Wait for the end of a task that has no result."""
-        remote, _ = self._running[number]
+    async def _watch(self, number: int, remote: Any) -> None:
+        """Wait for the end of a task; one that has a result has put it into the queue before."""
         try:
             await self._client.gather(remote, asynchronous=True)
         except KilledWorker:
             self._end(number, False, BrokenExecutor("the workers of Dask that ran it died"))
         except asyncio.CancelledError:
-            self._end(number, False, BrokenExecutor("the scheduler of Dask is gone"))
+            self._end(number, False, BrokenExecutor(_GONE))
         except Exception as error:
             self._end(number, False, error)
 
     def _end(self, number: int, succeeded: bool, value: Any) -> None:
-        found = self._running.pop(number, None)
-        if found is None:  # it has ended before
+        future = self._running.pop(number, None)
+        if future is None or not future.set_running_or_notify_cancel():  # it has ended before, or is not wanted
             return
-        remote, local = found
-        if not local.set_running_or_notify_cancel():
-            return
-        remote.release()  # so that it does not run again where its worker dies
         if succeeded:
-            local.set_result(value)
+            future.set_result(value)
         else:
-            local.set_exception(value)
+            future.set_exception(value)
 
 
 @cache
 def installed() -> Mapping[str, str]:
     """Return the versions of Python, fredfw and the plugins here; cells that others run are no different ones."""
     plugins = {entry.dist for entry in metadata.entry_points(group="fredfw") if entry.dist is not None}
-    return {"Python": platform.python_version(), **{one.name: one.version for one in sorted(plugins, key=str)}}
+    return {"Python": "{}.{}".format(*sys.version_info), **{one.name: one.version for one in sorted(plugins, key=str)}}
 
 
 def _answer(name: str, number: int, wanted: Mapping[str, str], task: bytes) -> None:

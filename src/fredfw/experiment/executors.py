@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 _ADDRESSES = "dask://HOST:PORT, dask://local or dask://local?workers=4"
 _SPAWN = multiprocessing.get_context("spawn")
+# Seconds that a process has to end by itself.
+_PATIENCE = 5.0
 # Starting processes and waiting for them is not safe on several threads at the same time.
 _PROCESSES = threading.Lock()
 
@@ -82,7 +84,7 @@ class _Processes(Executor):
     def __init__(self, jobs: int) -> None:
         # It would let interrupts through that the threads keep from their processes, were it to start later.
         resource_tracker.ensure_running()
-        self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="fredfw", initializer=_block_interrupts)
+        self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="fredfw", initializer=block_interrupts)
         self._own = threading.local()
         self._workers: set[_Worker] = set()
         self._lock = threading.Lock()
@@ -170,7 +172,10 @@ class _Worker:
         """Let it end, and return how it did."""
         self._connection.close()
         with _PROCESSES:
-            self._process.join()
+            self._process.join(_PATIENCE)
+            if self._process.exitcode is None:  # a plugin's thread keeps it
+                self._process.kill()
+                self._process.join()
         code = self._process.exitcode
         if code is None or code >= 0:
             return f"ended with exit code {code}"
@@ -206,7 +211,7 @@ def answer(task: bytes) -> bytes:
         return failed
 
 
-def _block_interrupts() -> None:
+def block_interrupts() -> None:
     """Keep interrupts from the processes that this thread starts, from their beginning."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

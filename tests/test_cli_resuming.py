@@ -1,0 +1,179 @@
+"""Sweeps that are interrupted or lose a process, and what they have stored: no completed cell runs again."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fredfw.cli import main
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+SIZES = 20
+EXPERIMENT = f"""
+title = "Many cells"
+[fabrics.mesh]
+topology = {{ name = "mesh2d", rows = 2, columns = 2 }}
+[fabrics.switch]
+topology = {{ name = "switch", npus = 4 }}
+[workloads."sum {{size}}"]
+workload = {{ name = "microbenchmark" }}
+sweep = {{ size = {[1000 * (one + 1) for one in range(SIZES)]} }}
+"""
+CELLS = 2 * SIZES
+# Takes time in each cell, and writes down which one began and ended in which process.
+SLOW = """
+import os
+import time
+from fredfw import hookimpl
+from fredfw.collectives.direct import DirectAlgorithm
+
+def note(what):
+    with open("log", "a") as file:
+        file.write(f"{what}\\t{os.getpid()}\\n")
+
+@hookimpl
+def fredfw_after_run(result):
+    note(f"begun\\t{result.workload} on {result.fabric_name}")
+    time.sleep(float(os.environ.get("PAUSE", 0)))
+    note(f"ended\\t{result.workload} on {result.fabric_name}")
+"""
+COMPARE = ("--trust-plugins", "--plugin", "slow.py", "compare", "many.toml")
+DASK = ("--executor", "dask://local?workers=4")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("many.toml").write_text(EXPERIMENT)
+    Path("slow.py").write_text(SLOW)
+    return tmp_path
+
+
+def fredfw(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def started(*arguments: str, pause: float) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", "from fredfw.cli import main; main(prog_name='fredfw')", *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PAUSE": str(pause)}
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def noted(what: str) -> list[tuple[str, int]]:
+    """Return which cells have begun or ended so far, and the process of each."""
+    lines = Path("log").read_text().splitlines() if Path("log").exists() else []
+    found = (line.split("\t") for line in lines)
+    return [(one[1], int(one[2])) for one in found if len(one) == 3 and one[0] == what]
+
+
+def until_ended(cells: int, process: subprocess.Popen[str]) -> None:
+    begun = time.monotonic()
+    while len(noted("ended")) < cells:
+        assert process.poll() is None
+        assert time.monotonic() - begun < 120
+        time.sleep(0.005)
+
+
+def stored() -> set[str]:
+    listed = fredfw("cells", "many.toml", "--store", "many.cells")
+    assert listed.exit_code == 0, listed.output
+    lines = (line.split("\t") for line in listed.stdout.splitlines())
+    return {f"{workload} on {fabric}" for workload, fabric, state in lines if state == "done"}
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    # A process that nobody waits for any more has ended all the same.
+    state = Path(f"/proc/{process}/stat")
+    return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+def expected() -> str:
+    """Return the document of one process without a store, and forget what it noted."""
+    result = fredfw(*COMPARE, "--no-store", "--json", "-")
+    assert result.exit_code == 0, result.output
+    Path("log").unlink()
+    return result.stdout
+
+
+@pytest.mark.parametrize(
+    ("signum", "options"),
+    [
+        pytest.param(signal.SIGINT, ("--jobs", "1"), marks=pytest.mark.slow, id="interrupted-1"),
+        pytest.param(signal.SIGINT, ("--jobs", "2"), id="interrupted-2"),
+        pytest.param(signal.SIGINT, DASK, marks=pytest.mark.slow, id="interrupted-dask"),
+        pytest.param(signal.SIGKILL, ("--jobs", "1"), id="killed-1"),
+        pytest.param(signal.SIGKILL, ("--jobs", "2"), marks=pytest.mark.slow, id="killed-2"),
+    ],
+)
+def test_an_interrupted_sweep_goes_on(signum: signal.Signals, options: tuple[str, str], folder: Path) -> None:
+    del folder  # is the current directory
+    dice = random.Random()
+    document = expected()
+    process = started(*COMPARE, *options, pause=0.1)
+    until_ended(dice.randrange(1, CELLS // 2), process)
+    time.sleep(dice.uniform(0, 0.1))
+    durable: set[str] = set()
+    if signum == signal.SIGKILL:
+        durable = {cell for cell, _ in noted("ended")}
+        time.sleep(1.0)
+        process.kill()
+    else:  # as a terminal does: to all processes
+        os.killpg(process.pid, signum)
+    printed, errors = process.communicate(timeout=60)
+    if signum == signal.SIGINT:
+        assert process.returncode == 130, errors
+        assert re.fullmatch(r"fredfw: interrupted.*\n", errors), errors
+        assert "Many cells" in printed
+    begun = time.monotonic()
+    while any(alive(one) for _, one in noted("begun")):  # nothing goes on without its parent
+        assert time.monotonic() - begun < 60
+        time.sleep(0.02)
+    completed = stored()
+    assert durable <= completed
+    before = Counter(cell for cell, _ in noted("begun"))
+    resumed = fredfw(*COMPARE, "--json", "-")
+    assert resumed.exit_code == 0, resumed.output
+    assert resumed.stdout == document
+    after = Counter(cell for cell, _ in noted("begun"))
+    assert len(after) == CELLS
+    assert all(after[cell] == before[cell] == 1 for cell in completed)
+    assert stored() == set(after)
+    # And once more: nothing runs.
+    again = fredfw(*COMPARE, *options, "--json", "-") if options != DASK else fredfw(*COMPARE, "--json", "-")
+    assert again.stdout == document
+    assert Counter(cell for cell, _ in noted("begun")) == after
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [("--jobs", "2"), DASK], ids=["processes", "dask"])
+def test_a_worker_that_is_killed_costs_nothing_that_is_done(options: tuple[str, str], folder: Path) -> None:
+    del folder
+    document = expected()
+    process = started(*COMPARE, *options, "--json", "-", pause=0.5)
+    until_ended(random.Random().randrange(4, CELLS // 2), process)
+    done = set(noted("ended"))
+    cell, worker = next(one for one in reversed(noted("begun")) if one not in done)
+    os.kill(worker, signal.SIGKILL)
+    printed, errors = process.communicate(timeout=120)
+    assert (process.returncode, errors) == (0, "")
+    assert printed == document
+    assert stored() == {one for one, _ in noted("ended")}
+    # The cell that it ran has begun once more, in another process; no other did.
+    assert Counter(one for one, _ in noted("begun")) == Counter({one for one, _ in noted("begun")}) + Counter([cell])
+    assert set(Counter(one for one, _ in noted("ended")).values()) == {1}
