@@ -38,9 +38,8 @@ SWEEP: dict[str, Any] = {
     },
     "workloads": {
         "model {sequence}": {
-            "sweep": {"sequence": [64 * (one + 1) for one in range(100)]},
+            "sweep": {"sequence": [8 * (one + 1) for one in range(100)]},
             "workload": {"name": "transformer", "model": "transformer-17b", "mp": 4, "dp": 4, "pp": 4},
-            "fidelity": "stepwise",
         }
     },
 }
