@@ -43,9 +43,9 @@ from fredfw.workloads.labels import BUBBLE, COMPUTE
 from fredfw.workloads.placement import placement_of
 
 _T = TypeVar("_T")
-# Of fabrics and graphs that cells share: a sweep goes through one of the two fast, and both can be large.
+# Of what cells share, fabrics, and tasks of all graphs together: a sweep comes back to them, and both can be large.
 _FABRICS_KEPT = 4
-_GRAPHS_KEPT = 4
+_TASKS_KEPT = 1_000_000
 # An iteration must be accounted for to this relative accuracy.
 _EXACT = 1e-9
 _MET = (
@@ -330,8 +330,8 @@ class Kept:
     """Fabrics and graphs that cells of several experiments share: those that were used last."""
 
     def __init__(self) -> None:
-        self._benches = _Latest[Bench](_FABRICS_KEPT)
-        self._graphs = _Latest[TaskGraph](_GRAPHS_KEPT)
+        self._benches = _Latest[Bench](_FABRICS_KEPT, lambda _: 1)
+        self._graphs = _Latest[TaskGraph](_TASKS_KEPT, len)
 
     def bench(self, environment: str, what: object, build: Callable[[], Bench]) -> Bench:
         """Return the fabric of what is written in ``what``, JSON-ready, in ``environment``."""
@@ -343,18 +343,21 @@ class Kept:
 
 
 class _Latest(Generic[_T]):
-    """The values that were asked for last, at most ``size``."""
+    """The values that were asked for last, whose sizes add up to at most ``room``; the last one always."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, room: int, size: Callable[[_T], int]) -> None:
+        self._room = room
         self._size = size
         self._values: OrderedDict[str, _T] = OrderedDict()
 
     def get(self, key: str, make: Callable[[], _T]) -> _T:
         if key not in self._values:
-            self._values[key] = make()
+            self._values[key] = made = make()
+            self._room -= self._size(made)
+            while self._room < 0 and len(self._values) > 1:
+                _, oldest = self._values.popitem(last=False)
+                self._room += self._size(oldest)
         self._values.move_to_end(key)
-        if len(self._values) > self._size:
-            self._values.popitem(last=False)
         return self._values[key]
 
 

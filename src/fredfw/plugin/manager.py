@@ -105,6 +105,7 @@ class PluginManager:
         self._switches = switches
         self._calls = Calls(strict=switches.strict, trace=switches.trace)
         self._files: dict[Path, str] = {}  # digests of those that are loaded
+        self._owners: dict[str, Plugin | None] = {}  # by module, for all plugins that there are now
         self.hook = LifecycleHooks(self._calls)
         """The hooks around a run; plugins are called in the reverse order of the names of their entry points."""
         self.topologies: Registry[Topology] = self._registry("topology", Topology, "fredfw_topologies")
@@ -291,9 +292,13 @@ class PluginManager:
 
     def _owner(self, cls: type) -> Plugin | None:
         """Return the plugin whose module is nearest to that of ``cls``; what it uses need not be registered."""
+        if cls.__module__ not in self._owners:
+            self._owners[cls.__module__] = self._nearest(cls.__module__)
+        return self._owners[cls.__module__]
 
+    def _nearest(self, module: str) -> Plugin | None:
         def shared(plugin: Plugin) -> int:
-            pairs = zip(plugin.module.split("."), cls.__module__.split("."), strict=False)
+            pairs = zip(plugin.module.split("."), module.split("."), strict=False)
             return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
         best = max(self._calls.plugins, key=shared, default=None)
@@ -343,6 +348,7 @@ class PluginManager:
 
     def _add(self, plugin: Plugin, implementation: object) -> None:
         self._calls.add(plugin, implementation)
+        self._owners.clear()
         for registry in self.registries:
             registry.forget()
         self.commands.forget()
