@@ -1,0 +1,258 @@
+"""Finds splits: by the analytic model, then by simulations that begin at the analytic optimum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from attrs import define, evolve, frozen
+from scipy.optimize import brentq
+
+from fredfw import Framework, TaskGraph
+from fredfw.errors import InputError
+from fredfw.typing import FloatArray
+from fredfw_libra.model import Demand
+from fredfw_libra.problem import Job, Network, Problem
+from fredfw_libra.search import Simulations, meets, search
+from fredfw_libra.solve import Optimum, Programme, cheapest, fastest
+
+_GROUP = "all"
+_SHORTEST, _LONGEST = 1e-9, 1e6
+
+
+@frozen
+class Published:
+    """A published split beside ours.
+
+    Args:
+        split: Shares of the budget.
+        ratio: What is minimised, at our split over that at the published one.
+        distance: The largest difference of a share.
+        source: Where it was published.
+    """
+
+    split: tuple[float, ...]
+    ratio: float
+    distance: float
+    source: str
+
+
+@frozen
+class Simulated:
+    """What simulations say; seconds of an iteration, of all workloads by their weights in a group.
+
+    Args:
+        split: The best shares of the budget that were found.
+        seconds: With these.
+        equal: With equal shares, or ``None`` where the constraints refuse them.
+        analytic: With the optimum of the analytic model.
+        gain: How many times less is minimised than with equal shares.
+        loss: How much more is minimised with the analytic optimum than with the best shares, relative to them.
+        simulations: How many splits were simulated.
+    """
+
+    split: tuple[float, ...]
+    seconds: float
+    equal: float | None
+    analytic: float
+    gain: float | None
+    loss: float
+    simulations: int
+
+
+@frozen
+class Design:
+    """The best split for one network, workload, budget and objective.
+
+    Args:
+        network: Name of the network.
+        workload: Name of the workload, or ``all`` for a group.
+        objective: ``time`` or ``time-cost``.
+        budget: Bytes per second of an NPU.
+        dimensions: Kind and size of each.
+        bandwidths: Bytes per second of an NPU in each dimension.
+        split: Shares of the budget.
+        seconds: Of an iteration by the analytic model.
+        equal: With equal shares, or ``None`` where the constraints refuse them.
+        dollars: What the network of an NPU costs, or ``None`` where a price is not known.
+        value: What is minimised: seconds, or seconds x dollars of an NPU.
+        gain: How many times less that is than with equal shares.
+        gap: How far it may be above the least one, relative to it.
+        compute: Seconds of computation in an iteration.
+        status: ``calibrated`` where ``compute`` was fitted to this network and budget, ``predicted`` where to others,
+            else ``model``.
+        published: Beside a published split, if there is one.
+        simulated: What simulations say, if that was asked for.
+        notes: What a reader must know.
+    """
+
+    network: str
+    workload: str
+    objective: str
+    budget: float
+    dimensions: tuple[str, ...]
+    bandwidths: tuple[float, ...]
+    split: tuple[float, ...]
+    seconds: float
+    equal: float | None
+    dollars: float | None
+    value: float
+    gain: float | None
+    gap: float
+    compute: float
+    status: str
+    published: Published | None = None
+    simulated: Simulated | None = None
+    notes: tuple[str, ...] = ()
+
+
+def designs(
+    problem: Problem,
+    framework: Framework,
+    *,
+    simulate: bool = False,
+    evaluations: int = 60,
+) -> Iterator[Design]:
+    """Yield the best splits, network by network.
+
+    Args:
+        problem: What is asked.
+        framework: Simulates.
+        simulate: Whether simulations go on from the analytic optimum.
+        evaluations: Splits that a search may simulate.
+
+    Raises:
+        InputError: A workload does not fit a network, constraints contradict each other, or a price is missing.
+    """
+    jobs = [_calibrated(job, problem) for job in problem.jobs]
+    groups = [(_GROUP, jobs)] if problem.group else [(job.name, [job]) for job in jobs]
+    for network in problem.networks:
+        for name, members in groups:
+            parts = [(job, *job.demand(network)) for job in members]
+            for budget in problem.budgets:
+                for objective in problem.objectives:
+                    case = _Case(problem, network, name, objective, budget, parts, framework)
+                    yield case.design(simulate, evaluations)
+
+
+def programme_of(parts: Sequence[tuple[Job, Demand]], network: Network, budget: float) -> Programme:
+    """Return the convex programme of the weighted sum of some workloads' times."""
+    return Programme(
+        messages=np.concatenate([demand.messages for _, demand in parts]),
+        weights=np.concatenate([job.weight * demand.counts for job, demand in parts]),
+        fixed=sum(job.weight * demand.compute for job, demand in parts),
+        budget=budget,
+        constraints=network.constraints,
+        prices=network.prices,
+    )
+
+
+def _calibrated(job: Job, problem: Problem) -> Job:
+    """Return the job with the compute time for which the published split is the one of least time x cost."""
+    fit = job.calibration
+    if fit is None:
+        return job
+    (network,) = (one for one in problem.networks if one.name == fit.network)
+    first, (demand, _, _) = fit.split[0], job.demand(network)
+    programme = programme_of([(job, demand)], network, fit.budget)
+
+    def off(exponent: float) -> float:
+        best = cheapest(evolve(programme, fixed=float(np.exp(exponent))))
+        return float(best.bandwidths[0]) / fit.budget - first
+
+    low, high = np.log(_SHORTEST), np.log(_LONGEST)
+    if off(low) * off(high) > 0:
+        raise InputError(
+            f"no compute time makes {first:.2%} the best share of the first dimension",
+            key=f"workloads.{job.name}.calibration.split",
+            accepted="a split that is the best of some compute time",
+        )
+    return evolve(job, compute=float(np.exp(brentq(off, low, high, xtol=1e-5, rtol=1e-9))))
+
+
+@define(eq=False)
+class _Case:
+    problem: Problem
+    network: Network
+    name: str
+    objective: str
+    budget: float
+    parts: Sequence[tuple[Job, Demand, TaskGraph | None, tuple[str, ...]]]
+    framework: Framework
+
+    def design(self, simulate: bool, evaluations: int) -> Design:
+        programme = programme_of([(job, demand) for job, demand, _, _ in self.parts], self.network, self.budget)
+        costly = self.objective != "time"
+        try:
+            best = cheapest(programme) if costly else fastest(programme)
+        except InputError as error:
+            message = f"{self.network.name}: {error.message}"
+            raise InputError(message, key=error.key, accepted=error.accepted) from None
+        value = self._value(programme, programme.seconds)
+        count = programme.dimensions
+        equal = np.full(count, self.budget / count)
+        fits = meets(self.network.constraints, equal, self.budget)
+        design = Design(
+            network=self.network.name,
+            workload=self.name,
+            objective=self.objective,
+            budget=self.budget,
+            dimensions=self.network.kinds,
+            bandwidths=tuple(best.bandwidths.tolist()),
+            split=tuple((best.bandwidths / self.budget).tolist()),
+            seconds=programme.seconds(best.bandwidths),
+            equal=programme.seconds(equal) if fits else None,
+            dollars=None if programme.prices is None else programme.dollars(best.bandwidths),
+            value=best.value,
+            gain=value(equal) / best.value if fits and best.value else None,
+            gap=best.gap,
+            compute=programme.fixed,
+            status=self._status(),
+            published=self._published(best, value),
+            notes=tuple(dict.fromkeys(note for *_, notes in self.parts for note in notes)),
+        )
+        if simulate:
+            design = evolve(design, simulated=self._simulated(programme, best, equal if fits else None, evaluations))
+        return design
+
+    def _value(self, programme: Programme, seconds: Callable[[FloatArray], float]) -> Callable[[FloatArray], float]:
+        if self.objective == "time":
+            return seconds
+        return lambda bandwidths: seconds(bandwidths) * programme.dollars(bandwidths)
+
+    def _status(self) -> str:
+        fits = [job.calibration for job, *_ in self.parts if job.calibration is not None]
+        if not fits:
+            return "model"
+        own = all((one.network, one.budget) == (self.network.name, self.budget) for one in fits)
+        return "calibrated" if own and self.objective == "time-cost" else "predicted"
+
+    def _published(self, best: Optimum, value: Callable[[FloatArray], float]) -> Published | None:
+        for one in self.problem.references:
+            if (one.network, one.workload, one.objective) == (self.network.name, self.name, self.objective):
+                theirs = np.array(one.split)
+                distance = float(np.abs(best.bandwidths / self.budget - theirs).max())
+                return Published(one.split, best.value / value(theirs * self.budget), distance, one.source)
+        return None
+
+    def _simulated(self, programme: Programme, best: Optimum, equal: FloatArray | None, evaluations: int) -> Simulated:
+        model = Simulations(self.network, self.parts, self.problem.algorithm, self.framework, self.budget)
+        value = self._value(programme, model.seconds)
+        analytic = best.bandwidths
+        found = search(
+            value,
+            [analytic] if equal is None else [analytic, equal],
+            self.network.constraints,
+            self.budget,
+            evaluations,
+        )
+        least = value(found)
+        return Simulated(
+            split=tuple((found / self.budget).tolist()),
+            seconds=model.seconds(found),
+            equal=None if equal is None else model.seconds(equal),
+            analytic=model.seconds(analytic),
+            gain=None if equal is None else value(equal) / least,
+            loss=value(analytic) / least - 1,
+            simulations=len(model.known),
+        )

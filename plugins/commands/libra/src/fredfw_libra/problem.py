@@ -1,0 +1,410 @@
+"""What a file asks: networks, a budget, constraints and workloads."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from attrs import field, frozen
+
+from fredfw import Bill, Experiment, Fabric, File, Framework, Npu, Pattern, Prices, TaskGraph, Topology, Workload, units
+from fredfw.errors import InputError, nearest
+from fredfw.typing import FloatArray
+from fredfw_libra import constraints
+from fredfw_libra.constraints import Constraint
+from fredfw_libra.model import PATTERNS, Collective, Demand, demand, demand_of_graph
+
+OBJECTIVES = "time", "time-cost"
+ALGORITHM = {"name": "hierarchical", "chunks": 64, "steps": "by-kind", "release": "drained"}
+"""What simulations use: pipelined chunks along all dimensions, by the step algorithm that fits each."""
+_TOP = (
+    "title",
+    "experiment",
+    "budget",
+    "objective",
+    "constraints",
+    "group",
+    "prices",
+    "algorithm",
+    "networks",
+    "workloads",
+    "references",
+)
+
+
+@frozen(eq=False)
+class Network:
+    """A product of dimensions whose bandwidths are to be found.
+
+    Args:
+        name: In the file.
+        topology: ``multi-dimensional``, with any bandwidths.
+        prices: ``(dimensions,)`` dollars of a byte per second of an NPU, or ``None`` where one is not known.
+        constraints: Those of the file, for these dimensions.
+    """
+
+    name: str
+    topology: Any
+    prices: FloatArray | None
+    constraints: tuple[Constraint, ...]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kind and size of each dimension."""
+        return tuple(self.topology.dimensions)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Size of each dimension."""
+        return tuple(int(one.split()[1]) for one in self.kinds)
+
+    def fabric(self, bandwidths: FloatArray) -> Fabric:
+        """Return the network with ``(dimensions,)`` bytes per second of an NPU."""
+        values = tuple(bandwidths.tolist())
+        built: Fabric = attrs.evolve(self.topology, bandwidths=values, link_bandwidths=None).build()
+        return built
+
+
+@frozen(eq=False)
+class Calibration:
+    """A published split that the compute time of a workload is fitted to.
+
+    Args:
+        network: Name of the network.
+        budget: Bytes per second of an NPU.
+        split: Shares of the budget.
+        source: Where it was published.
+    """
+
+    network: str
+    budget: float
+    split: tuple[float, ...]
+    source: str
+
+
+@frozen(eq=False)
+class Job:
+    """A workload of the file.
+
+    Args:
+        name: In the file.
+        weight: In a group.
+        compute: Seconds of computation.
+        axes: Sizes of the axes, the innermost first.
+        collectives: What it communicates.
+        workload: In place of axes and collectives: a plugin's.
+        npu: What computes it.
+        calibration: What ``compute`` is fitted to.
+    """
+
+    name: str
+    weight: float
+    compute: float
+    axes: Mapping[str, int] = field(factory=dict)
+    collectives: tuple[Collective, ...] = ()
+    workload: Workload | None = None
+    npu: Npu = field(factory=Npu)
+    calibration: Calibration | None = None
+
+    def demand(self, network: Network) -> tuple[Demand, TaskGraph | None, tuple[str, ...]]:
+        """Return what it asks of ``network``, its graph if it is a plugin's, and notes; raises ``InputError``."""
+        key = f"workloads.{self.name}"
+        try:
+            if self.workload is None:
+                return demand(self.collectives, self.axes, self.compute, network.sizes), None, ()
+            fabric = network.fabric(np.ones(len(network.sizes)))
+            return demand_of_graph(self.workload, fabric, self.npu)
+        except InputError as error:
+            raise error.at(key=key) from None
+
+
+@frozen(eq=False)
+class Reference:
+    """A published split to print beside ours.
+
+    Args:
+        network: Name of the network.
+        workload: Name of the workload.
+        objective: What it is best for.
+        split: Shares of the budget.
+        source: Where it was published.
+    """
+
+    network: str
+    workload: str
+    objective: str
+    split: tuple[float, ...]
+    source: str = ""
+
+
+@frozen(eq=False)
+class Problem:
+    """What a file asks.
+
+    Args:
+        title: For reports.
+        networks: Each gets splits of its own.
+        jobs: The workloads.
+        budgets: Bytes per second of an NPU, in all dimensions together.
+        objectives: Of ``OBJECTIVES``.
+        group: Whether all workloads share one split, for the weighted sum of their times.
+        algorithm: What simulations use, as ``collectives`` of an experiment.
+        references: Published splits.
+    """
+
+    title: str
+    networks: tuple[Network, ...]
+    jobs: tuple[Job, ...]
+    budgets: tuple[float, ...]
+    objectives: tuple[str, ...]
+    group: bool
+    algorithm: Any
+    references: tuple[Reference, ...]
+
+
+def load(path: str, framework: Framework) -> Problem:
+    """Read the file at ``path``.
+
+    Raises:
+        InputError: It cannot be read, or says what cannot be used; names file, key and value.
+    """
+    file = File.at(path)
+    try:
+        try:
+            content = tomllib.loads(file.text())
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"is not TOML: {error}", accepted="a TOML file") from None
+        return _Reader(content, file, framework).problem()
+    except InputError as error:
+        raise error.at(file=path) from None
+
+
+@frozen(eq=False)
+class _Reader:
+    content: Mapping[str, Any]
+    file: File
+    framework: Framework
+    experiments: dict[str, Experiment] = field(factory=dict)
+
+    def problem(self) -> Problem:
+        _check_keys(self.content, _TOP, "")
+        content = self.content
+        prices = Prices.read(_table(content.get("prices", {}), "prices"))
+        texts = _list(content.get("constraints", []))
+        networks = tuple(
+            self.network(name, _table(one, f"networks.{name}"), prices, texts)
+            for name, one in _named(content, "networks").items()
+        )
+        budgets = tuple(
+            _budget(one, f"budget[{number}]" if isinstance(content["budget"], list) else "budget")
+            for number, one in enumerate(_list(content.get("budget", [])))
+        )
+        if not budgets:
+            raise InputError("is missing", key="budget", accepted="a bandwidth of an NPU such as '1000 GB/s'")
+        objectives = tuple(_choice(one, OBJECTIVES, "objective") for one in _list(content.get("objective", "time")))
+        jobs = tuple(
+            self.job(name, _table(one, f"workloads.{name}"), networks)
+            for name, one in _named(content, "workloads").items()
+        )
+        references = tuple(
+            _reference(_table(one, f"references[{number}]"), f"references[{number}]", networks, jobs)
+            for number, one in enumerate(_list(content.get("references", [])))
+        )
+        group = content.get("group", False)
+        if not isinstance(group, bool):
+            raise InputError(f"{group!r} is not true or false", key="group", accepted="true or false")
+        title = str(content.get("title", self.file.path))
+        algorithm = content.get("algorithm", ALGORITHM)
+        return Problem(title, networks, jobs, budgets, objectives, group, algorithm, references)
+
+    def network(self, name: str, table: Mapping[str, Any], prices: Prices, texts: Sequence[Any]) -> Network:
+        key = f"networks.{name}"
+        _check_keys(table, ("dimensions", "names", "latencies", "scopes", "fabric"), key)
+        try:
+            if "fabric" in table:
+                topology: Any = self.experiment(key).fabric(str(table["fabric"])).topology
+            else:
+                if "dimensions" not in table:
+                    raise InputError("is missing", key="dimensions", accepted="a list such as ['ring 8', 'switch 16']")
+                given = {one: table[one] for one in ("dimensions", "names", "latencies") if one in table}
+                topology = self.framework.topology(
+                    "multi-dimensional", **{"latencies": "500 ns", **given}, bandwidths="1 GB/s"
+                )
+        except InputError as error:
+            raise error.at(key=key) from None
+        if getattr(topology, "name", None) != "multi-dimensional":
+            message = f"the topology {topology.name!r} has no dimensions whose bandwidths can be chosen"
+            raise InputError(message, key=f"{key}.fabric", accepted="a fabric with the topology multi-dimensional")
+        if "scopes" in table:
+            scopes = tuple(map(str, _list(table["scopes"])))
+            prices.check(scopes, key=f"{key}.scopes")
+            prices = attrs.evolve(prices, scopes=scopes)
+        count = len(topology.dimensions)
+        names = {f"b{number}": number for number in range(count)}
+        names |= {one: number for number, one in enumerate(topology.names or ())}
+        read = constraints.read(texts, names, count, key="constraints")
+        return Network(name, topology, _prices(topology, prices), read)
+
+    def experiment(self, key: str) -> Experiment:
+        path = self.content.get("experiment")
+        if not isinstance(path, str):
+            raise InputError("there is no experiment", key="experiment", accepted=f"the file that {key} is from")
+        if path not in self.experiments:
+            self.experiments[path] = self.framework.load_experiment(self.file.location.parent / path)
+        return self.experiments[path]
+
+    def job(self, name: str, table: Mapping[str, Any], networks: Sequence[Network]) -> Job:
+        key = f"workloads.{name}"
+        _check_keys(table, ("weight", "compute", "axes", "collectives", "workload", "calibration"), key)
+        weight = table.get("weight", 1.0)
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < 1e12:
+            raise InputError(f"{weight!r} is not a weight", key=f"{key}.weight", accepted="a number above 0")
+        if "workload" in table:
+            for other in ("axes", "collectives", "compute", "calibration"):
+                if other in table:
+                    raise InputError("the workload says this itself", key=f"{key}.{other}", accepted="one of the two")
+            experiment = self.experiment(key)
+            spec = experiment.workload(str(table["workload"]))
+            if spec.compute_scale != 1:
+                message = f"{spec.name!r} has the compute_scale {spec.compute_scale:g}, which is not used here"
+                raise InputError(message, key=f"{key}.workload", accepted="a workload without")
+            return Job(name, float(weight), 0.0, workload=spec.workload, npu=experiment.npu)
+        axes = _table(table.get("axes", {}), f"{key}.axes")
+        for axis, size in axes.items():
+            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                raise InputError(f"{size!r} is not a size", key=f"{key}.axes.{axis}", accepted="a whole number from 1")
+        listed = _list(table.get("collectives", []))
+        if not listed:
+            message = "there is no communication whose bandwidth could be chosen"
+            raise InputError(message, key=f"{key}.collectives", accepted="a list of collectives")
+        found = tuple(
+            _collective(_table(one, f"{key}.collectives[{number}]"), axes, f"{key}.collectives[{number}]")
+            for number, one in enumerate(listed)
+        )
+        compute = _quantity(table.get("compute", 0), units.Unit.SECONDS, f"{key}.compute")
+        calibration = None
+        if "calibration" in table:
+            calibration = _calibration(
+                _table(table["calibration"], f"{key}.calibration"), f"{key}.calibration", networks
+            )
+        return Job(name, float(weight), compute, dict(axes), found, calibration=calibration)
+
+
+def _prices(topology: Any, prices: Prices) -> FloatArray | None:
+    """Return what an NPU pays for a byte per second in each dimension, by bills of networks that have more of it."""
+
+    def dollars(rates: Sequence[float]) -> float | None:
+        built: Topology = attrs.evolve(topology, bandwidths=tuple(rates), link_bandwidths=None)
+        bill: Bill | None = built.cost(prices)
+        return None if bill is None else bill.dollars
+
+    count = len(topology.dimensions)
+    npus = int(np.prod([int(one.split()[1]) for one in topology.dimensions]))
+    base = dollars([1e9] * count)
+    found = []
+    for dimension in range(count):
+        more = dollars([2e9 if one == dimension else 1e9 for one in range(count)])
+        if base is None or more is None:
+            return None
+        found.append((more - base) / (npus * 1e9))
+    return np.array(found)
+
+
+def _collective(table: Mapping[str, Any], axes: Mapping[str, int], key: str) -> Collective:
+    _check_keys(table, ("pattern", "size", "axes", "count"), key)
+    pattern = _choice(table.get("pattern"), [str(one) for one in PATTERNS], f"{key}.pattern")
+    along = tuple(map(str, _list(table.get("axes", []))))
+    for one in along:
+        if one not in axes:
+            raise InputError(f"no axis {one!r}{nearest(one, axes)}", key=f"{key}.axes", accepted=", ".join(axes))
+    if not along:
+        raise InputError("is missing", key=f"{key}.axes", accepted=", ".join(axes) or "an axis of the workload")
+    count = table.get("count", 1)
+    if isinstance(count, bool) or not isinstance(count, int | float) or not 0 < count < 1e12:
+        raise InputError(f"{count!r} is not a count", key=f"{key}.count", accepted="a number above 0")
+    size = _quantity(table.get("size"), units.Unit.BYTES, f"{key}.size")
+    return Collective(Pattern(pattern), size, along, float(count))
+
+
+def _calibration(table: Mapping[str, Any], key: str, networks: Sequence[Network]) -> Calibration:
+    _check_keys(table, ("network", "budget", "split", "source"), key)
+    name = _choice(table.get("network"), [one.name for one in networks], f"{key}.network")
+    (network,) = (one for one in networks if one.name == name)
+    split = _split(table.get("split"), network, f"{key}.split")
+    return Calibration(name, _budget(table.get("budget"), f"{key}.budget"), split, str(table.get("source", "")))
+
+
+def _reference(table: Mapping[str, Any], key: str, networks: Sequence[Network], jobs: Sequence[Job]) -> Reference:
+    _check_keys(table, ("network", "workload", "objective", "split", "source"), key)
+    name = _choice(table.get("network"), [one.name for one in networks], f"{key}.network")
+    (network,) = (one for one in networks if one.name == name)
+    return Reference(
+        name,
+        _choice(table.get("workload"), [one.name for one in jobs], f"{key}.workload"),
+        _choice(table.get("objective", "time"), OBJECTIVES, f"{key}.objective"),
+        _split(table.get("split"), network, f"{key}.split"),
+        str(table.get("source", "")),
+    )
+
+
+def _split(value: object, network: Network, key: str) -> tuple[float, ...]:
+    """Return shares of the budget that are written in percent."""
+    accepted = f"{len(network.sizes)} percentages that add up to 100"
+    given = value if isinstance(value, list) else []
+    if len(given) != len(network.sizes) or not all(
+        isinstance(one, int | float) and not isinstance(one, bool) and one > 0 for one in given
+    ):
+        raise InputError(f"{value!r} is not a split", key=key, accepted=accepted)
+    if abs(sum(given) - 100) > 0.1:
+        raise InputError(f"{value!r} adds up to {sum(given):g} %", key=key, accepted=accepted)
+    return tuple(one / sum(given) for one in given)
+
+
+def _budget(value: object, key: str) -> float:
+    budget = _quantity(value, units.Unit.BYTES_PER_SECOND, key)
+    if not budget > 0:
+        raise InputError(f"{value!r} is no bandwidth to divide", key=key, accepted="more than 0 B/s")
+    return budget
+
+
+def _quantity(value: object, unit: units.Unit, key: str) -> float:
+    if value is None:
+        raise InputError("is missing", key=key, accepted=units.accepted(unit))
+    try:
+        return units.parse(value, unit)
+    except InputError as error:
+        raise error.at(key=key) from None
+
+
+def _named(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    tables = _table(content.get(key, {}), key)
+    if not tables:
+        raise InputError(f"there are no {key}", key=key, accepted=f"at least one table [{key}.NAME]")
+    return tables
+
+
+def _table(value: object, key: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{value!r} is not a table", key=key, accepted="a table")
+    return value
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _choice(value: object, accepted: Sequence[str], key: str) -> str:
+    if value not in accepted:
+        hint = nearest(value, accepted) if isinstance(value, str) else ""
+        raise InputError(f"{value!r} is not known{hint}", key=key, accepted=", ".join(accepted))
+    return str(value)
+
+
+def _check_keys(table: Mapping[str, Any], known: Sequence[str], key: str) -> None:
+    for name in table:
+        if name not in known:
+            place = f"{key}.{name}" if key else name
+            raise InputError(f"unknown key{nearest(name, known)}", key=place, accepted=", ".join(known))

@@ -1,0 +1,290 @@
+"""The best bandwidth of each dimension for the analytic model: a convex programme, solved by cutting planes.
+
+The time of a collective is the largest of ``message / bandwidth`` over the dimensions, which is convex. Tangents at the
+bandwidths that were tried so far bound it from below, and the best bandwidths for these tangents are a linear
+programme. Its value is a lower bound of the time, and the time at its solution is an upper one. Both meet.
+
+For time x cost, the least time at each cost is convex in the cost, so lines that touch it from below bound the product
+from below, too. The product of such a line and the cost is least at an end of the line or where two lines cross.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+from scipy.optimize import linprog
+
+from fredfw.errors import InputError, SimulationError
+from fredfw.typing import FloatArray
+from fredfw_libra.constraints import Constraint
+
+_GAP = 1e-7
+"""Relative distance of the bounds that is small enough."""
+_MOST = 200
+"""Linear programmes."""
+_TINY = 1e-9
+_INFEASIBLE = 2
+"""What SciPy says of a linear programme without a solution."""
+NO_PRICES = "dollars per GB/s for all scopes of the dimensions"
+
+
+@frozen(eq=False)
+class Programme:
+    """What is to be minimised.
+
+    Args:
+        messages: ``(collectives, dimensions)`` bytes that an NPU sends in each dimension.
+        weights: ``(collectives,)`` how often each collective counts.
+        fixed: Seconds that no bandwidth changes.
+        budget: Bytes per second of an NPU in all dimensions together.
+        constraints: What else must hold.
+        prices: ``(dimensions,)`` dollars of a byte per second of an NPU; not needed for the time.
+    """
+
+    messages: FloatArray
+    weights: FloatArray
+    fixed: float
+    budget: float
+    constraints: tuple[Constraint, ...] = ()
+    prices: FloatArray | None = None
+
+    @property
+    def dimensions(self) -> int:
+        """How many there are."""
+        return int(self.messages.shape[1])
+
+    def seconds(self, bandwidths: FloatArray) -> float:
+        """Return the time for ``(dimensions,)`` bytes per second of an NPU."""
+        used = self.messages > 0
+        shares = np.divide(self.messages, bandwidths, out=np.zeros_like(self.messages), where=used)
+        return self.fixed + float(self.weights @ shares.max(axis=1, initial=0.0))
+
+    def dollars(self, bandwidths: FloatArray) -> float:
+        """Return what an NPU pays for ``(dimensions,)`` bytes per second; raises ``InputError`` without prices."""
+        if self.prices is None:
+            raise InputError("a dimension has no price", key="prices", accepted=NO_PRICES)
+        return float(self.prices @ bandwidths)
+
+
+@frozen(eq=False)
+class Optimum:
+    """The best bandwidths.
+
+    Args:
+        bandwidths: ``(dimensions,)`` bytes per second of an NPU.
+        value: What was minimised, there.
+        bound: What no bandwidths can be below.
+        programmes: Linear programmes that were solved.
+    """
+
+    bandwidths: FloatArray
+    value: float
+    bound: float
+    programmes: int
+
+    @property
+    def gap(self) -> float:
+        """How far the value may be above the least one, relative to it."""
+        return (self.value - self.bound) / self.value if self.value else 0.0
+
+
+def fastest(programme: Programme) -> Optimum:
+    """Return the bandwidths of the least time, in seconds.
+
+    Raises:
+        InputError: No bandwidths meet the constraints; names those that contradict each other.
+    """
+    best = feasible(programme)
+    tangents = _Tangents.at(programme, best, 1.0)
+    value, bound = programme.seconds(best * programme.budget), programme.fixed
+    while value - bound > _GAP * value and tangents.solved < _MOST:
+        shares, lower, _ = tangents.solve()
+        bound = max(bound, lower)
+        for one in tangents.cut(shares, best):
+            seconds = programme.seconds(one * programme.budget)
+            if seconds < value:
+                best, value = one, seconds
+    return Optimum(best * programme.budget, value, min(bound, value), tangents.solved)
+
+
+def cheapest(programme: Programme) -> Optimum:
+    """Return the bandwidths of the least time x cost, in seconds x dollars of an NPU.
+
+    Raises:
+        InputError: As ``fastest`` does, or a dimension has no price.
+    """
+    best = feasible(programme)
+    if programme.prices is None or not programme.prices.max() > 0:
+        raise InputError("a dimension has no price", key="prices", accepted=NO_PRICES)
+    scale = float(programme.prices.max())
+    prices = programme.prices / scale  # linear programmes are solved to an absolute accuracy
+    cost = float(prices @ best)
+    tangents = _Tangents.at(programme, best, cost / max(_costs(programme, prices, 0 * prices)[0], _TINY))
+    low, high = _costs(programme, prices, tangents.lowest)
+    margin = _TINY * high
+    if high - low <= 2 * margin:  # each split costs the same
+        found = fastest(programme)
+        dollars = programme.dollars(found.bandwidths)
+        return Optimum(found.bandwidths, found.value * dollars, found.bound * dollars, found.programmes)
+
+    def product(shares: FloatArray) -> float:
+        return programme.seconds(shares * programme.budget) * float(prices @ shares)
+
+    value, bound = product(best), low * programme.fixed
+    lines = [(programme.fixed, 0.0)]
+    while value - bound > _GAP * value and tangents.solved < _MOST:
+        shares, lower, slope = tangents.solve((prices, cost))
+        lines.append((lower - slope * cost, slope))
+        for one in tangents.cut(shares, best):
+            if product(one) < value:
+                best, value = one, product(one)
+        bound, cost = min(_products(lines, low, high))
+        cost = min(max(cost, low + margin), high - margin)  # at an end rounding may leave no solution
+    dollars = scale * programme.budget
+    return Optimum(best * programme.budget, value * dollars, min(bound, value) * dollars, tangents.solved)
+
+
+def feasible(programme: Programme) -> FloatArray:
+    """Return ``(dimensions,)`` shares of the budget that meet the constraints, the least of them as large as can be.
+
+    Raises:
+        InputError: There are none; names the constraints that contradict each other, or that leave nothing for a
+            dimension with traffic.
+    """
+    found = _levelled(programme, programme.constraints)
+    if found is not None and found[1] > _TINY:
+        return found[0]
+    blamed = list(programme.constraints)
+    for one in programme.constraints:  # what is left cannot do without any of its members
+        fewer = [other for other in blamed if other is not one]
+        left = _levelled(programme, fewer)
+        if left is None or left[1] <= _TINY:
+            blamed = fewer
+    named = ", ".join(dict.fromkeys(repr(one.text) for one in blamed))
+    if found is None:
+        message = f"{named}: no bandwidths that add up to the budget meet this"
+    else:
+        message = f"{named}: this leaves nothing for a dimension that has traffic"
+    raise InputError(message, key="constraints", accepted="constraints that some bandwidths of this budget meet")
+
+
+@define(eq=False)
+class _Tangents:
+    """A linear programme in the shares of the budget and the times of collectives, whose cuts grow.
+
+    Args:
+        programme: What it is about.
+        lowest: ``(dimensions,)`` shares that no better solution is below.
+        scale: Seconds that times are multiples of.
+    """
+
+    programme: Programme
+    lowest: FloatArray
+    scale: float
+    cuts: list[tuple[FloatArray, str, float]] = field(factory=list)
+    solved: int = 0
+
+    @classmethod
+    def at(cls, programme: Programme, shares: FloatArray, worse: float) -> _Tangents:
+        """Return the tangents at ``shares``; what is looked for has at most ``worse`` times their time."""
+        seconds = programme.seconds(shares * programme.budget) or 1.0
+        needs = (programme.weights[:, None] * programme.messages).max(axis=0, initial=0.0)
+        found = cls(programme, np.minimum(needs / (programme.budget * seconds * worse), shares), seconds)
+        found._add(shares)
+        return found
+
+    def cut(self, shares: FloatArray, best: FloatArray) -> Sequence[FloatArray]:
+        """Add tangents at ``shares`` and half way from ``best``, which is rarely a corner; return the two."""
+        both = shares, (shares + best) / 2
+        for one in both:
+            self._add(one)
+        return both
+
+    def _add(self, shares: FloatArray) -> None:
+        messages, count = self.programme.messages / (self.programme.budget * self.scale), self.programme.dimensions
+        for number, row in enumerate(messages):
+            for dimension in np.flatnonzero(row):
+                at = float(shares[dimension])
+                cut = np.zeros(count + len(messages))
+                cut[dimension], cut[count + number] = -row[dimension] / at, -at
+                self.cuts.append((cut, "<=", -2 * row[dimension]))
+
+    def solve(self, cost: tuple[FloatArray, float] | None = None) -> tuple[FloatArray, float, float]:
+        """Return the best shares for the tangents, the time there, and how that changes with the cost."""
+        programme, count = self.programme, self.programme.dimensions
+        others = np.zeros(len(programme.messages))
+        rows = [
+            (np.append(left, others), sense, right) for left, sense, right in _rows(programme.constraints, programme)
+        ]
+        if cost is not None:
+            rows.append((np.append(cost[0], others), "=", cost[1]))
+        bounds = [(float(low), 1.0) for low in self.lowest] + [(0.0, None)] * len(others)
+        answer = _solved(np.append(np.zeros(count), programme.weights), [*self.cuts, *rows], bounds)
+        if answer is None:
+            raise SimulationError("a linear programme of the bandwidths has no solution")
+        self.solved += 1
+        slope = 0.0 if cost is None else float(answer.eqlin.marginals[-1]) * self.scale
+        shares: FloatArray = np.maximum(answer.x[:count], self.lowest)
+        return shares, float(answer.fun) * self.scale + programme.fixed, slope
+
+
+def _products(lines: Sequence[tuple[float, float]], low: float, high: float) -> Iterator[tuple[float, float]]:
+    """Yield the lower bound of time x cost, and the cost, at both ends and wherever two ``lines`` cross."""
+    heights, slopes = np.array(lines).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crossings = (heights[None] - heights[:, None]) / (slopes[:, None] - slopes[None])
+    costs = np.concatenate([[low, high], np.unique(crossings[(crossings > low) & (crossings < high)])])
+    times = (heights[:, None] + slopes[:, None] * costs).max(axis=0)
+    yield from zip((times * costs).tolist(), costs.tolist(), strict=True)
+
+
+def _costs(programme: Programme, prices: FloatArray, lowest: FloatArray) -> tuple[float, float]:
+    """Return the least and the largest cost of shares from ``lowest`` on that meet the constraints."""
+    rows, bounds = list(_rows(programme.constraints, programme)), [(float(low), 1.0) for low in lowest]
+    ends = [_solved(sign * prices, rows, bounds) for sign in (1.0, -1.0)]
+    low, high = (0.0 if one is None else float(prices @ one.x) for one in ends)
+    return low, high
+
+
+def _levelled(programme: Programme, constraints: Sequence[Constraint]) -> tuple[FloatArray, float] | None:
+    """Return the shares whose least one, of those with traffic, is the largest, and that one."""
+    count = programme.dimensions
+    used = np.flatnonzero(programme.messages.any(axis=0))
+    rows = [(np.append(left, 0.0), sense, right) for left, sense, right in _rows(constraints, programme)]
+    rows += [(np.append(-np.eye(count)[one], 1.0), "<=", 0.0) for one in (used if len(used) else range(count))]
+    answer = _solved(np.append(np.zeros(count), -1.0), rows, [(0.0, 1.0)] * (count + 1))
+    if answer is None:
+        return None
+    return answer.x[:count], float(answer.x[count]) if len(used) else 1.0
+
+
+def _rows(constraints: Sequence[Constraint], programme: Programme) -> Iterator[tuple[FloatArray, str, float]]:
+    """Yield what shares of the budget must meet; that they add up to 1 comes first."""
+    yield np.ones(programme.dimensions), "=", 1.0
+    for one in constraints:
+        yield one.row(programme.budget)
+
+
+def _solved(
+    objective: FloatArray, rows: Sequence[tuple[FloatArray, str, float]], bounds: Sequence[tuple[float, float | None]]
+) -> Any:
+    """Return what SciPy says of a linear programme, or ``None`` where it has no solution."""
+    above, equal = ([row for row in rows if row[1] == sense] for sense in ("<=", "="))
+    answer = linprog(
+        objective,
+        A_ub=np.array([row[0] for row in above]) if above else None,
+        b_ub=[row[2] for row in above] or None,
+        A_eq=np.array([row[0] for row in equal]),
+        b_eq=[row[2] for row in equal],
+        bounds=bounds,
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    if answer.status == _INFEASIBLE:
+        return None
+    if answer.status:
+        raise SimulationError(f"a linear programme of the bandwidths was not solved: {answer.message}")
+    return answer
