@@ -63,6 +63,7 @@ FIRST_PARTY = {
         "wrht",
     ),
     "transport": ("alpha-beta", "measured", "nccl"),
+    "command": ("libra",),
     "exporter": ("astra-sim-network", "node-link"),
     "workload": ("astra-sim-text", "chakra", "cnn", "kineto", "microbenchmark", "transformer"),
 }

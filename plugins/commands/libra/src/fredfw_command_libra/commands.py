@@ -28,8 +28,8 @@ from fredfw.cli import Outputs, open_framework, table
 def libra(ctx: click.Context, file: str, simulate: bool, evaluations: int, json_path: str | None) -> None:
     """Find the bandwidth of each dimension of a network, under a budget, for the workloads of FILE."""
     # Imported here: SciPy takes long to load, and the help of all commands needs none of it.
-    from fredfw_libra.design import designs
-    from fredfw_libra.problem import load
+    from fredfw_command_libra.design import designs
+    from fredfw_command_libra.problem import load
 
     outputs = Outputs({"--json": json_path}, source=[file])
     framework = open_framework(ctx)

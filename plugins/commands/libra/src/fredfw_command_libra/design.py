@@ -11,10 +11,10 @@ from scipy.optimize import brentq
 from fredfw import Framework, TaskGraph
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray
-from fredfw_libra.model import Demand
-from fredfw_libra.problem import Job, Network, Problem
-from fredfw_libra.search import Simulations, meets, search
-from fredfw_libra.solve import Optimum, Programme, cheapest, fastest
+from fredfw_command_libra.model import Demand
+from fredfw_command_libra.problem import Job, Network, Problem
+from fredfw_command_libra.search import Simulations, meets, search
+from fredfw_command_libra.solve import Optimum, Programme, cheapest, fastest
 
 _GROUP = "all"
 _SHORTEST, _LONGEST = 1e-9, 1e6

@@ -13,9 +13,9 @@ from attrs import field, frozen
 from fredfw import Bill, Experiment, Fabric, File, Framework, Npu, Pattern, Prices, TaskGraph, Topology, Workload, units
 from fredfw.errors import InputError, nearest
 from fredfw.typing import FloatArray
-from fredfw_libra import constraints
-from fredfw_libra.constraints import Constraint
-from fredfw_libra.model import PATTERNS, Collective, Demand, demand, demand_of_graph
+from fredfw_command_libra import constraints
+from fredfw_command_libra.constraints import Constraint
+from fredfw_command_libra.model import PATTERNS, Collective, Demand, demand, demand_of_graph
 
 OBJECTIVES = "time", "time-cost"
 ALGORITHM = {"name": "hierarchical", "chunks": 64, "steps": "by-kind", "release": "drained"}

@@ -11,9 +11,9 @@ from attrs import define, field
 
 from fredfw import DeviceMesh, Framework, GraphBuilder, TaskGraph
 from fredfw.typing import FloatArray
-from fredfw_libra.constraints import Constraint
-from fredfw_libra.model import Demand
-from fredfw_libra.problem import Job, Network
+from fredfw_command_libra.constraints import Constraint
+from fredfw_command_libra.model import Demand
+from fredfw_command_libra.problem import Job, Network
 
 _STEPS = 0.5, 0.2, 0.08, 0.03
 """Shares of the smaller of two bandwidths that move from one to the other, one after the other."""

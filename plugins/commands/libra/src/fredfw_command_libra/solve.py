@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 
 from fredfw.errors import InputError, SimulationError
 from fredfw.typing import FloatArray
-from fredfw_libra.constraints import Constraint
+from fredfw_command_libra.constraints import Constraint
 
 _GAP = 1e-7
 """Relative distance of the bounds that is small enough."""

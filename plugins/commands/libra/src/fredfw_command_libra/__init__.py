@@ -16,6 +16,6 @@ fredfw_contract = 2
 @hookimpl
 def fredfw_commands() -> Sequence[click.Command]:
     """Register ``libra``."""
-    from fredfw_libra.commands import libra
+    from fredfw_command_libra.commands import libra
 
     return [libra]
