@@ -45,7 +45,7 @@ def _document(title: str, found: Sequence[dict[str, Any]]) -> str:
 
 def _report(title: str, found: Sequence[Any]) -> list[Any]:
     rows = [
-        [*_case(one), _split(one.split), _time(one.seconds), _times(one.gain), _dollars(one), f"{one.gap:.0e}"]
+        [*_case(one), _split(one.split), _time(one.seconds), _times(one.gain), _dollars(one), _gap(one.gap)]
         for one in found
     ]
     columns = ["network", "workload", "least", "GB/s", "split (%)", "iteration", "over equal", "$ per NPU", "gap"]
@@ -118,6 +118,10 @@ def _times(gain: float | None) -> str:
 
 def _dollars(one: Any) -> str:
     return "-" if one.dollars is None else f"{one.dollars:,.0f}"
+
+
+def _gap(gap: float) -> str:
+    return "< 1e-06" if gap < 1e-6 else f"{gap:.0e}"
 
 
 def _lines(texts: Iterable[str]) -> list[str]:

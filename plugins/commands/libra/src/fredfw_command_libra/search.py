@@ -82,7 +82,7 @@ class Simulations:
 
 def _groups(mesh: DeviceMesh, axes: Sequence[str]) -> Any:
     """Return the ``(groups, size)`` ranks that differ in ``axes`` alone."""
-    names = list(reversed(mesh.axes))  # the outermost first, as the grid has them
+    names = list(mesh.axes)[::-1]  # the outermost first, as the grid has them
     grid = np.arange(mesh.ranks).reshape([mesh.size(name) for name in names])
     inside = [number for number, name in enumerate(names) if name in axes]
     moved = np.moveaxis(grid, inside, range(-len(inside), 0))

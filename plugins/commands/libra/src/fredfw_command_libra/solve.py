@@ -21,7 +21,7 @@ from fredfw.errors import InputError, SimulationError
 from fredfw.typing import FloatArray
 from fredfw_command_libra.constraints import Constraint
 
-_GAP = 1e-7
+_GAP = 1e-8
 """Relative distance of the bounds that is small enough."""
 _MOST = 200
 """Linear programmes."""
