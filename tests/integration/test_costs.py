@@ -171,8 +171,6 @@ def test_a_stored_run_has_its_cost(tmp_path: Path) -> None:
     content = json.loads(output.read_text())
     assert content["cost"] == pytest.approx(320.0)
     assert content["bill"]["items"][0]["name"] == "links, inter-package"
-    merged = CliRunner().invoke(main, ["merge", str(file), str(output)], catch_exceptions=False)
-    assert merged.exit_code == 0
 
 
 def test_a_plugin_that_answers_something_else_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
