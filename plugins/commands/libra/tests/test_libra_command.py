@@ -193,6 +193,7 @@ def test_bad_input_is_told(tmp_path: Path, old: str, new: str, key: str | None, 
     with pytest.raises(InputError) as refused:
         solved(tmp_path, SMALL.replace(old, new))
     assert refused.value.key == key
+    assert str(refused.value.file).endswith("x.toml")
     assert message in str(refused.value)
 
 

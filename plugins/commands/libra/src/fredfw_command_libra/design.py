@@ -124,6 +124,13 @@ def designs(
     Raises:
         InputError: A workload does not fit a network, constraints contradict each other, or a price is missing.
     """
+    try:
+        yield from _designs(problem, framework, simulate, evaluations)
+    except InputError as error:
+        raise error.at(file=problem.file) from None
+
+
+def _designs(problem: Problem, framework: Framework, simulate: bool, evaluations: int) -> Iterator[Design]:
     jobs = [_calibrated(job, problem) for job in problem.jobs]
     groups = [(_GROUP, jobs)] if problem.group else [(job.name, [job]) for job in jobs]
     for network in problem.networks:

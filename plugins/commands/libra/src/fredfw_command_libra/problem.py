@@ -153,6 +153,7 @@ class Problem:
         group: Whether all workloads share one split, for the weighted sum of their times.
         algorithm: What simulations use, as ``collectives`` of an experiment.
         references: Published splits.
+        file: Where it was read from.
     """
 
     title: str
@@ -163,6 +164,7 @@ class Problem:
     group: bool
     algorithm: Any
     references: tuple[Reference, ...]
+    file: str
 
 
 def load(path: str, framework: Framework) -> Problem:
@@ -218,7 +220,7 @@ class _Reader:
             raise InputError(f"{group!r} is not true or false", key="group", accepted="true or false")
         title = str(content.get("title", self.file.path))
         algorithm = content.get("algorithm", ALGORITHM)
-        return Problem(title, networks, jobs, budgets, objectives, group, algorithm, references)
+        return Problem(title, networks, jobs, budgets, objectives, group, algorithm, references, self.file.path)
 
     def network(self, name: str, table: Mapping[str, Any], prices: Prices, texts: Sequence[Any]) -> Network:
         key = f"networks.{name}"
