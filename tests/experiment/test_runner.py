@@ -371,6 +371,28 @@ def test_a_streaming_run_that_does_not_fit_is_noted(run: Run) -> None:
     assert run(mesh(), workload).notes == ()
 
 
+def test_a_run_that_fits_with_expanded_memory_pays_for_its_traffic(run: Run) -> None:
+    workload = {"name": "cnn", "model": "vgg-16"}
+    fitting = {"peak": 1e25, "memory_bandwidth": "1 TB/s", "memory": "1 TB"}
+    needs = sum(run(mesh(), workload, npu=fitting).memory.values())
+    npu = {**fitting, "memory": needs / 4, "expanded_memory": needs, "expanded_memory_bandwidth": "100 GB/s"}
+    fast, slow = run(mesh(), workload, npu=fitting), run(mesh(), workload, npu=npu)
+    # All compute is memory traffic: a quarter at 1 TB/s and the rest at 0.1 TB/s is 7.75 times as long.
+    assert slow.breakdown["compute"] == pytest.approx(7.75 * fast.breakdown["compute"], rel=1e-9)
+    (note,) = slow.notes
+    assert "of expanded memory" in note
+    assert "so computation moves bytes at 129 GB/s" in note
+    assert slow.provenance["npu"]["expanded_memory"] == needs
+    with pytest.raises(InputError, match="of expanded memory"):
+        run(mesh(), workload, npu={**npu, "expanded_memory": needs / 2})
+
+
+def test_expanded_memory_that_is_not_needed_changes_nothing(run: Run) -> None:
+    workload = {"name": "cnn", "model": "vgg-16"}
+    expanded = {"expanded_memory": "480 GB", "expanded_memory_bandwidth": "100 GB/s"}
+    assert run(mesh(), workload, npu=expanded).seconds == run(mesh(), workload).seconds
+
+
 # --- What cannot run, and is known not to before anything does.
 
 WRONG: list[tuple[dict[str, Any], Any, str, str]] = [

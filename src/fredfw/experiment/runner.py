@@ -128,12 +128,13 @@ class Runner:
         self._log("cell begins", **names, ranks=len(cell.places), tasks=len(cell.graph))
         begun = perf_counter()
         npu = self._experiment.npu_of(fabric)
+        computing = npu.holding(memory.total)
         key = f"fabrics.{fabric.name}"
         try:
             outcome = bench.graph(
                 cell.graph,
                 cell.places,
-                lambda *work: workload.compute_scale * npu.seconds(*work),
+                lambda *work: workload.compute_scale * computing.seconds(*work),
                 name=f"{workload.name} on {fabric.name}",
                 priorities=cell.priorities,
                 fidelity=fidelity,
@@ -286,15 +287,26 @@ class Runner:
 
     @staticmethod
     def _check_memory(memory: MemoryUse, npu: Npu) -> None:
-        if memory.must_fit and memory.total > npu.memory:
-            accepted = "a larger split, a smaller microbatch, recomputation, a higher ZeRO stage, or more npu.memory"
+        if memory.must_fit and memory.total > npu.capacity:
+            accepted = (
+                "a larger split, a smaller microbatch, recomputation, a higher ZeRO stage, or more npu.memory or "
+                "npu.expanded_memory"
+            )
             raise InputError(_memory_text(memory, npu), accepted=accepted)
 
     @staticmethod
     def _memory_notes(memory: MemoryUse, npu: Npu) -> tuple[str, ...]:
         if memory.total <= npu.memory:
             return ()
-        return (f"{_memory_text(memory, npu)}; the rest is assumed to be stored outside the NPU at no cost",)
+        expanded = npu.expanded(memory.total)
+        told = ""
+        if expanded:
+            bandwidth = render(npu.holding(memory.total).memory_bandwidth, Unit.BYTES_PER_SECOND)
+            outside = render(expanded, Unit.BYTES)
+            told = f"; {outside} are in its expanded memory, so computation moves bytes at {bandwidth}"
+        if memory.total > npu.capacity:
+            told += "; the rest is assumed to be stored outside the NPU at no cost"
+        return (f"{_memory_text(memory, npu)}{told}",)
 
     def _provenance(self, workload: WorkloadSpec, fabric: FabricSpec, cell: _Cell, fidelity: str) -> dict[str, Any]:
         experiment, bench = self._experiment, cell.bench
@@ -598,4 +610,5 @@ def _memory_text(memory: MemoryUse, npu: Npu) -> str:
         f"{part} {render(getattr(memory, part), Unit.BYTES)}" for part in _MEMORY_PARTS if getattr(memory, part)
     )
     total, capacity = render(memory.total, Unit.BYTES), render(npu.memory, Unit.BYTES)
-    return f"needs {total} of memory per NPU ({parts}), but an NPU has {capacity}"
+    more = f" and {render(npu.expanded_memory, Unit.BYTES)} of expanded memory" if npu.expanded_memory else ""
+    return f"needs {total} of memory per NPU ({parts}), but an NPU has {capacity}{more}"

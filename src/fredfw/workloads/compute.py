@@ -5,9 +5,22 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from fredfw.units import at_least, bandwidth, duration, flops, one_of, option, size, whole
+from fredfw.errors import InputError
+from fredfw.units import (
+    Unit,
+    at_least,
+    bandwidth,
+    duration,
+    flops,
+    one_of,
+    option,
+    quantity,
+    render,
+    size,
+    whole,
+)
 from fredfw.workloads import npus
 from fredfw.workloads.kernels import Gemm, Kernels
 
@@ -46,6 +59,24 @@ class Npu:
         1.0, validator=at_least(1e-6, at_most=1.0), help="kernels: share of the memory bandwidth that is reached"
     )
     launch: float = duration("0 s", help="kernels: time that the host takes to launch a kernel")
+    expanded_memory: float = quantity(
+        Unit.BYTES, 0.0, help="capacity of a second memory, such as one on CXL; needs expanded_memory_bandwidth"
+    )
+    expanded_memory_bandwidth: float | None = quantity(
+        Unit.BYTES_PER_SECOND,
+        None,
+        exclusive=True,
+        optional=True,
+        help="bandwidth of the second memory; needs expanded_memory",
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.expanded_memory and self.expanded_memory_bandwidth is None:
+            message = f"is missing, and expanded_memory is {render(self.expanded_memory, Unit.BYTES)}"
+            raise InputError(message, key="expanded_memory_bandwidth", accepted="a bandwidth such as '500 GB/s'")
+        if self.expanded_memory_bandwidth is not None and not self.expanded_memory:
+            message = "there is no memory of this bandwidth: expanded_memory is 0 B"
+            raise InputError(message, key="expanded_memory", accepted="a size above 0 B such as '480 GB'")
 
     @classmethod
     def of(cls, preset: str, precision: str = "bf16", **fields: Any) -> Self:
@@ -62,6 +93,28 @@ class Npu:
                 an impossible value.
         """
         return cls(**{**npus.values(preset, precision, fields.get("compute", npus.MODELS[0])), **fields})
+
+    @property
+    def capacity(self) -> float:
+        """Bytes of the local and the expanded memory."""
+        return self.memory + self.expanded_memory
+
+    def expanded(self, footprint: float) -> float:
+        """Return how many of ``footprint`` bytes are in the expanded memory: what the local one has no room for."""
+        return min(max(footprint - self.memory, 0.0), self.expanded_memory)
+
+    def holding(self, footprint: float) -> Self:
+        """Return the accelerator as it computes while it holds ``footprint`` bytes.
+
+        Bytes that computation moves are spread evenly over the footprint, and its two parts are moved one after the
+        other. So the memory bandwidth is that of COMET's hybrid memory (arXiv 2211.16648): all bytes, divided by the
+        sum of the times of the local and the expanded ones. What neither memory has room for is left out.
+        """
+        expanded = self.expanded(footprint)
+        if not expanded or self.expanded_memory_bandwidth is None:
+            return self
+        seconds = self.memory / self.memory_bandwidth + expanded / self.expanded_memory_bandwidth
+        return evolve(self, memory_bandwidth=(self.memory + expanded) / seconds)
 
     def seconds(self, operations: float, moved: float, kernels: Kernels | None = None) -> float:
         """Return the time of ``operations`` FLOP that move ``moved`` bytes to and from the local memory.
