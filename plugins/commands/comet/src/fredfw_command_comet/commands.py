@@ -1,0 +1,157 @@
+"""The command ``fredfw comet``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from attrs import asdict
+
+from fredfw import units
+from fredfw.cli import Outputs, open_framework, table
+from fredfw_command_comet.problem import BASE, Problem, load
+from fredfw_command_comet.workflow import Best, Case, Findings, Time, explore
+
+
+@click.command("comet", short_help="Find the best split of a model on clusters, with and without expanded memory.")
+@click.argument("file")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="How many processes run cells.")
+@click.option("--store", metavar="PATH", help="Keep cells in the store at PATH, and run none that it has.")
+@click.option("--json", "json_path", metavar="PATH", help="Write all numbers as JSON; - is standard output.")
+@click.pass_context
+def comet(ctx: click.Context, file: str, jobs: int, store: str | None, json_path: str | None) -> None:
+    """Find which split of the model in FILE trains fastest on each cluster, with and without expanded memory.
+
+    Prints the memory per NPU of each split, its iteration time and where that goes, how times change with the
+    bandwidth of expanded memory, and the best split of each cluster.
+    """
+    outputs = Outputs({"--json": json_path}, source=[file, *([] if store is None else [store])])
+    framework = open_framework(ctx)
+    problem = load(file)
+    findings = explore(problem, framework, jobs=jobs, store=store)
+    outputs.write({"--json": lambda: _document(problem, findings)})
+    outputs.show(lambda: _report(problem, findings))
+
+
+def _document(problem: Problem, findings: Findings) -> str:
+    content = {
+        "format": "fredfw-comet",
+        "version": 1,
+        "title": problem.title,
+        "cases": [{"name": one.name, "total": one.total, **_case(one)} for one in findings.cases],
+        "best": [_best(one) for one in findings.best],
+        "ratios": {"splits": findings.splits, "clusters": findings.clusters, "expansion": _gain(findings)},
+        "published": asdict(problem.published),
+        "assumed": list(problem.assumed),
+    }
+    return json.dumps(content, indent=2)
+
+
+def _case(case: Case) -> dict[str, Any]:
+    times = [{"bandwidth": bandwidth, **asdict(time)} for bandwidth, time in case.expanded.items()]
+    return {**asdict(case), "expanded": times}
+
+
+def _best(best: Best) -> dict[str, Any]:
+    expanded = [
+        {"bandwidth": bandwidth, "split": case.name, "gain": best.gain(bandwidth)}
+        for bandwidth, case in best.expanded.items()
+    ]
+    return {"cluster": best.cluster, "local": best.local and best.local.name, "expanded": expanded}
+
+
+def _gain(findings: Findings) -> float | None:
+    return None if findings.gain is None else findings.gain[0]
+
+
+def _report(problem: Problem, findings: Findings) -> list[Any]:
+    own = [one for one in findings.cases if one.cluster == BASE]
+    memory = _bytes(problem.memory)
+    fastest = problem.bandwidths[-1]
+    parts = list(dict.fromkeys(part for one in own for part in one.memory))
+    rows: list[list[str]] = [
+        [one.name, *(_bytes(one.memory.get(part)) for part in parts), _bytes(one.total or None), _fits(one)]
+        for one in own
+    ]
+    title = f"{problem.title}: memory per NPU (expanded: with {memory} more)"
+    report = table(title, ["split", *parts, "total", "fits"], rows)
+    timed = [one for one in own if one.expanded]
+    causes = list(
+        dict.fromkeys(cause for one in timed for cause, spent in one.expanded[fastest].breakdown.items() if spent)
+    )
+    rows = [[one.name, one.fits, *_spent(one.expanded[fastest], causes)] for one in timed]
+    title = f"Where the time goes, expanded memory at {_rate(fastest)}"
+    report += table(title, ["split", "memory", "moves at", *causes, "iteration"], rows)
+    rows = [
+        [one.name, _time(one.local), *(_time(one.expanded.get(bandwidth)) for bandwidth in problem.bandwidths)]
+        for one in timed
+    ]
+    columns = ["split", "without", *map(_rate, problem.bandwidths)]
+    report += table("Iteration by the bandwidth of expanded memory", columns, rows)
+    report += table(
+        "Best split of each cluster, and how much expanded memory gains",
+        ["cluster", "without", "", *(cell for one in problem.bandwidths for cell in (_rate(one), "", "gain"))],
+        [_best_row(one, problem) for one in findings.best],
+    )
+    return [*report, *_summary(problem, findings), *(f"assumed: {one}" for one in problem.assumed), *_notes(own)]
+
+
+def _best_row(best: Best, problem: Problem) -> list[str]:
+    row = [best.cluster, *(("-", "-") if best.local is None else (best.local.name, _time(best.local.local)))]
+    for bandwidth in problem.bandwidths:
+        case = best.expanded.get(bandwidth)
+        row += (
+            ["-", "-", "-"]
+            if case is None
+            else [case.name, _time(case.expanded[bandwidth]), _times(best.gain(bandwidth))]
+        )
+    return row
+
+
+def _summary(problem: Problem, findings: Findings) -> list[Any]:
+    published, gain = problem.published, findings.gain
+    where = "" if gain is None else f" ({gain[1]}, {_rate(gain[2])})"
+    rows = [
+        ["slowest / fastest split that fits the cluster", _times(findings.splits), "-"],
+        [
+            "slowest / fastest configuration, each with its best split",
+            _times(findings.clusters),
+            _times(published.clusters),
+        ],
+        [f"most that expanded memory gains{where}", _times(_gain(findings)), _times(published.expansion)],
+    ]
+    title = f"Beside {published.source}" if published.source else "Ratios"
+    return table(title, ["ratio", "ours", "published"], rows)
+
+
+def _notes(cases: list[Case]) -> list[str]:
+    return [f"note: {one.name}: {one.reason}" for one in cases if one.reason]
+
+
+def _spent(time: Time, causes: list[str]) -> list[str]:
+    return [_rate(time.memory_bandwidth), *(_seconds(time.breakdown.get(cause, 0.0)) for cause in causes), _time(time)]
+
+
+def _fits(case: Case) -> str:
+    return case.fits if case.memory else "-"
+
+
+def _bytes(value: float | None) -> str:
+    return "-" if value is None else units.render(value, units.Unit.BYTES)
+
+
+def _rate(value: float) -> str:
+    return units.render(value, units.Unit.BYTES_PER_SECOND)
+
+
+def _seconds(value: float) -> str:
+    return units.render(value, units.Unit.SECONDS, 4)
+
+
+def _time(time: Time | None) -> str:
+    return "-" if time is None else _seconds(time.seconds)
+
+
+def _times(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f} x"

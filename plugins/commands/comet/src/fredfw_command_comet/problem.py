@@ -1,0 +1,203 @@
+"""What a file asks: a model, its splits, a cluster with variations, and expanded memory."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from fredfw import File, units
+from fredfw.errors import InputError, nearest
+
+BASE = "cluster"
+_TOP = "title", "workload", "sweep", "cluster", "clusters", "expansion", "published", "assumed"
+_CLUSTER = "topology", "npu", "collectives", "router", "placement", "transport"
+_PUBLISHED = "clusters", "expansion", "source"
+
+
+@frozen
+class Published:
+    """What others report.
+
+    Args:
+        clusters: Between the fastest and the slowest configuration of the cluster, or ``None``.
+        expansion: What expanded memory gains, or ``None``.
+        source: Where it was published.
+    """
+
+    clusters: float | None = None
+    expansion: float | None = None
+    source: str = ""
+
+
+@frozen(eq=False)
+class Problem:
+    """What a file asks.
+
+    Args:
+        title: For reports.
+        path: Of the file.
+        workload: Table of a workload, without the swept fields.
+        sweep: Values by field of the workload: the splits.
+        clusters: Table of a fabric by name, that of ``cluster`` first; the others with what they change.
+        memory: Bytes of expanded memory.
+        bandwidths: Bytes per second of expanded memory, slowest first.
+        published: What stands beside our values.
+        assumed: What the file says that no source states.
+    """
+
+    title: str
+    path: str
+    workload: Mapping[str, Any]
+    sweep: Mapping[str, Any]
+    clusters: Mapping[str, Mapping[str, Any]]
+    memory: float
+    bandwidths: tuple[float, ...]
+    published: Published
+    assumed: tuple[str, ...]
+
+    def tables(self, bandwidths: Sequence[float | None]) -> dict[str, Any]:
+        """Return an experiment with all splits on all clusters.
+
+        Args:
+            bandwidths: Of expanded memory, each of which makes a fabric of each cluster; ``None`` is none.
+        """
+        fabrics = {}
+        for name, cluster in self.clusters.items():
+            for bandwidth in bandwidths:
+                npu = dict(cluster.get("npu", {}))
+                if bandwidth is not None:
+                    npu |= {"expanded_memory": self.memory, "expanded_memory_bandwidth": bandwidth}
+                fabrics[fabric_name(name, bandwidth)] = {**cluster, "npu": npu}
+        name = ", ".join(f"{{{field}}}" for field in self.sweep)
+        return {
+            "title": self.title,
+            "fabrics": fabrics,
+            "workloads": {name: {"workload": dict(self.workload), "sweep": dict(self.sweep)}},
+        }
+
+    def blamed(self, error: InputError) -> InputError:
+        """Return ``error`` of such an experiment as one of the file."""
+        key = error.key or ""
+        for name in self.clusters:
+            for bandwidth in (None, *self.bandwidths):
+                for written in (fabric_name(name, bandwidth), f'"{fabric_name(name, bandwidth)}"'):
+                    if key == f"fabrics.{written}" or key.startswith(f"fabrics.{written}."):
+                        place = BASE if name == BASE else f"clusters.{name}"
+                        key = place + key.removeprefix(f"fabrics.{written}")
+        if key.startswith("workloads."):
+            key = "sweep" if ".sweep" in key else f"workload{key[len('workloads.') :].partition('.workload')[2]}"
+        return InputError(error.message, file=self.path, key=key or None, accepted=error.accepted)
+
+
+def fabric_name(cluster: str, bandwidth: float | None) -> str:
+    """Return what ``Problem.tables`` calls a cluster with expanded memory, or without."""
+    return cluster if bandwidth is None else f"{cluster} + {units.render(bandwidth, units.Unit.BYTES_PER_SECOND)}"
+
+
+def load(path: str) -> Problem:
+    """Read the file at ``path``.
+
+    Raises:
+        InputError: It cannot be read, or says what cannot be used; names file, key and value.
+    """
+    file = File.at(path)
+    try:
+        try:
+            content = tomllib.loads(file.text())
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"is not TOML: {error}", accepted="a TOML file") from None
+        return _problem(content, path)
+    except InputError as error:
+        raise error.at(file=path) from None
+
+
+def _problem(content: Mapping[str, Any], path: str) -> Problem:
+    _check_keys(content, _TOP, "")
+    workload, cluster = _table(content, "workload"), _table(content, BASE)
+    sweep = _table(content, "sweep")
+    _check_keys(cluster, _CLUSTER, BASE)
+    clusters = {BASE: cluster}
+    for name, changes in _table(content, "clusters", required=False).items():
+        if name == BASE:
+            raise InputError("is the name of the first cluster", key=f"clusters.{name}", accepted="another name")
+        if not isinstance(changes, Mapping):
+            raise InputError(f"{changes!r} is not a table", key=f"clusters.{name}", accepted="a table of changes")
+        _check_keys(changes, _CLUSTER, f"clusters.{name}")
+        clusters[name] = _merged(cluster, changes)
+    for name, one in clusters.items():
+        npu = one.get("npu", {})
+        for key in ("expanded_memory", "expanded_memory_bandwidth"):
+            if isinstance(npu, Mapping) and key in npu:
+                place = BASE if name == BASE else f"clusters.{name}"
+                raise InputError("is given in another place", key=f"{place}.npu.{key}", accepted="[expansion]")
+    memory, bandwidths = _expansion(_table(content, "expansion"))
+    title = content.get("title", path)
+    if not isinstance(title, str):
+        raise InputError(f"{title!r} is not text", key="title", accepted="text")
+    assumed = content.get("assumed", [])
+    if not isinstance(assumed, list) or not all(isinstance(one, str) for one in assumed):
+        raise InputError(f"{assumed!r} is not a list of texts", key="assumed", accepted="a list of texts")
+    published = _published(_table(content, "published", required=False))
+    return Problem(title, path, workload, sweep, clusters, memory, bandwidths, published, tuple(assumed))
+
+
+def _expansion(table: Mapping[str, Any]) -> tuple[float, tuple[float, ...]]:
+    _check_keys(table, ("memory", "bandwidth"), "expansion")
+    memory = _quantity(table.get("memory"), units.Unit.BYTES, "expansion.memory")
+    given = table.get("bandwidth")
+    listed = given if isinstance(given, list) and given else [given]
+    read = [_quantity(one, units.Unit.BYTES_PER_SECOND, "expansion.bandwidth") for one in listed]
+    return memory, tuple(sorted(set(read)))
+
+
+def _published(table: Mapping[str, Any]) -> Published:
+    _check_keys(table, _PUBLISHED, "published")
+    for key in ("clusters", "expansion"):
+        value = table.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
+            raise InputError(f"{value!r} is not a ratio", key=f"published.{key}", accepted="a number above 0")
+    return Published(**{**table, "source": str(table.get("source", ""))})
+
+
+def _quantity(value: object, unit: units.Unit, key: str) -> float:
+    accepted = f"{units.accepted(unit)}; more than 0"
+    if value is None:
+        raise InputError("is missing", key=key, accepted=accepted)
+    try:
+        read = units.parse(value, unit)
+    except InputError as error:
+        raise error.at(key=key) from None
+    if not read > 0:
+        raise InputError(f"{value!r} is too small", key=key, accepted=accepted)
+    return read
+
+
+def _merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``table`` with ``changes``, where tables inside are merged, too."""
+    found = dict(table)
+    for key, value in changes.items():
+        inside = found.get(key)
+        both = isinstance(value, Mapping) and isinstance(inside, Mapping)
+        found[key] = _merged(inside, value) if both else value  # type: ignore[arg-type]
+    return found
+
+
+def _table(content: Mapping[str, Any], key: str, *, required: bool = True) -> Mapping[str, Any]:
+    if key not in content and not required:
+        return {}
+    value = content.get(key)
+    if value is None:
+        raise InputError("is missing", key=key, accepted="a table")
+    if not isinstance(value, Mapping) or (required and not value):
+        raise InputError(f"{value!r} is not a table with values", key=key, accepted="a table")
+    return value
+
+
+def _check_keys(table: Mapping[str, Any], known: Sequence[str], key: str) -> None:
+    for name in table:
+        if name not in known:
+            place = f"{key}.{name}" if key else name
+            raise InputError(f"unknown key{nearest(name, known)}", key=place, accepted=", ".join(known))

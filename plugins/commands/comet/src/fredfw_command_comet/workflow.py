@@ -1,0 +1,239 @@
+"""Runs every split on every cluster that has room for it, and finds what is best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+from attrs import field, frozen
+
+from fredfw import Experiment, Framework, MemoryUse, Npu, System
+from fredfw.errors import InputError
+from fredfw_command_comet.problem import BASE, Problem, fabric_name
+
+Progress = Callable[[float, int, str], None]
+
+
+@frozen(eq=False)
+class Time:
+    """An iteration.
+
+    Args:
+        seconds: Of the iteration.
+        breakdown: Seconds by cause; they add up to ``seconds``.
+        memory_bandwidth: Bytes per second at which computation moves what it holds.
+    """
+
+    seconds: float
+    breakdown: Mapping[str, float]
+    memory_bandwidth: float
+
+
+@frozen(eq=False)
+class Case:
+    """A split on a cluster.
+
+    Args:
+        cluster: Its name; that of ``[cluster]`` is ``cluster``.
+        split: Workers by axis of the workload's mesh, such as MP and DP, and swept fields that are no axes.
+        memory: Bytes that one NPU needs, by what they hold; empty where that is not known.
+        fits: ``local``: in the local memory; ``expanded``: with expanded memory; ``no``.
+        reason: Why it has no time, if it has none.
+        local: Its iteration without expanded memory.
+        expanded: Its iterations with expanded memory by that memory's bandwidth, fits it the local one or not.
+    """
+
+    cluster: str
+    split: Mapping[str, Any]
+    memory: Mapping[str, float] = field(factory=dict)
+    fits: str = "no"
+    reason: str = ""
+    local: Time | None = None
+    expanded: Mapping[float, Time] = field(factory=dict)
+
+    @property
+    def total(self) -> float:
+        """Bytes that one NPU needs."""
+        return sum(self.memory.values())
+
+    @property
+    def name(self) -> str:
+        """Its split in short, such as ``MP8-DP128``."""
+        return "-".join(f"{key.upper()}{value}" for key, value in self.split.items())
+
+
+@frozen(eq=False)
+class Best:
+    """The fastest splits on a cluster.
+
+    Args:
+        cluster: Its name.
+        local: The fastest one without expanded memory, if any fits.
+        expanded: The fastest one for each bandwidth of expanded memory, where any fits.
+    """
+
+    cluster: str
+    local: Case | None
+    expanded: Mapping[float, Case]
+
+    def gain(self, bandwidth: float) -> float | None:
+        """Return how many times shorter expanded memory makes the iteration, if there is one without."""
+        if self.local is None or self.local.local is None or bandwidth not in self.expanded:
+            return None
+        return self.local.local.seconds / self.expanded[bandwidth].expanded[bandwidth].seconds
+
+
+@frozen(eq=False)
+class Findings:
+    """What the workflow has found.
+
+    Args:
+        cases: Every split on every cluster, cluster by cluster.
+        best: Of each cluster.
+    """
+
+    cases: tuple[Case, ...]
+    best: tuple[Best, ...]
+
+    @property
+    def splits(self) -> float | None:
+        """The slowest split that fits ``[cluster]`` without expanded memory over the fastest, if any does."""
+        return _ratio(one.local.seconds for one in self.cases if one.cluster == BASE and one.local is not None)
+
+    @property
+    def clusters(self) -> float | None:
+        """The slowest configuration of a cluster over the fastest, each with its best split, if any has one."""
+        local = [one.local.local.seconds for one in self.best if one.local is not None and one.local.local is not None]
+        expanded = [case.expanded[bandwidth].seconds for one in self.best for bandwidth, case in one.expanded.items()]
+        return _ratio([*local, *expanded])
+
+    @property
+    def gain(self) -> tuple[float, str, float] | None:
+        """The most that expanded memory gains, on which cluster and with which bandwidth, if it can be said."""
+        found = [
+            (gain, one.cluster, bandwidth)
+            for one in self.best
+            for bandwidth in one.expanded
+            if (gain := one.gain(bandwidth)) is not None
+        ]
+        return max(found, default=None, key=lambda one: one[0])
+
+
+def explore(
+    problem: Problem,
+    framework: Framework,
+    *,
+    jobs: int = 1,
+    store: str | None = None,
+    progress: Progress | None = None,
+) -> Findings:
+    """Run every split of ``problem`` on every cluster: without expanded memory, and with it where it is needed.
+
+    Args:
+        problem: The file.
+        framework: With the plugins that it names.
+        jobs: How many processes run cells.
+        store: Path of a store of cells, see ``Framework.compare``.
+        progress: See ``Framework.compare``.
+
+    Raises:
+        InputError: The file says what cannot be used, or no split fits any cluster even with expanded memory.
+    """
+    try:
+        experiment = framework.load_experiment(problem.tables([None]))
+        cases = {
+            (fabric.name, workload.name): _estimated(experiment, problem, workload.name, fabric.name)
+            for fabric in experiment.fabrics
+            for workload in experiment.workloads
+        }
+        if all(one.fits == "no" for one in cases.values()):
+            raise _nothing_fits(problem, list(cases.values()))
+        times, reasons = {}, {}
+        for bandwidths, kind in (((None,), "local"), (problem.bandwidths, "expanded")):
+            chosen = list(dict.fromkeys(name for (_, name), one in cases.items() if one.fits == kind))
+            if not chosen:
+                continue
+            matrix = framework.load_experiment(problem.tables(bandwidths), workloads=chosen)
+            compared = framework.compare(matrix, jobs=jobs, store=store, progress=progress)
+            for row in compared.rows:
+                npu = matrix.npu_of(matrix.fabric(row.fabric)).holding(sum(row.memory.values()))
+                times[row.fabric, row.workload] = Time(row.seconds, row.breakdown, npu.memory_bandwidth)
+            reasons |= {(one.fabric, one.workload): one.reason for one in compared.failures}
+    except InputError as error:
+        raise (error if error.file == problem.path else problem.blamed(error)) from None
+    found = tuple(_timed(case, workload, problem, times, reasons) for (_, workload), case in cases.items())
+    return Findings(found, tuple(_best(name, problem, found) for name in problem.clusters))
+
+
+def _estimated(experiment: Experiment, problem: Problem, workload: str, fabric: str) -> Case:
+    """Return what is known of a cell before it runs: its split and its memory."""
+    spec, column = experiment.workload(workload), experiment.fabric(fabric)
+    built = column.topology.build()
+    system = System(len(built.npus), len(built.controllers))
+    try:
+        mesh = spec.workload.mesh(system)
+        use = spec.workload.memory(system)
+    except InputError as error:
+        return Case(fabric, dict(spec.settings), reason=str(error))
+    axes = {key: size for key, size in mesh.axes.items() if size > 1 or key in ("mp", "dp")}
+    split = {**axes, **{key: value for key, value in spec.settings.items() if key not in mesh.axes}}
+    npu = experiment.npu_of(column)
+    memory = attrs.asdict(use, filter=lambda attribute, _: attribute.name != "must_fit")
+    return Case(fabric, split, memory, _fits(use, npu, problem.memory))
+
+
+def _fits(use: MemoryUse, npu: Npu, expansion: float) -> str:
+    if use.total <= npu.memory or not use.must_fit:
+        return "local"
+    return "expanded" if use.total <= npu.memory + expansion else "no"
+
+
+def _timed(
+    case: Case,
+    workload: str,
+    problem: Problem,
+    times: Mapping[tuple[str, str], Time],
+    reasons: Mapping[tuple[str, str], str],
+) -> Case:
+    """Return ``case`` with the times of its cells: what fits the local memory needs no other."""
+    if case.fits == "no":
+        return case
+    local = times.get((case.cluster, workload)) if case.fits == "local" else None
+    expanded = {}
+    for bandwidth in problem.bandwidths:
+        name = fabric_name(case.cluster, bandwidth)
+        time = local if case.fits == "local" else times.get((name, workload))
+        if time is not None:
+            expanded[bandwidth] = time
+    names = [case.cluster, *(fabric_name(case.cluster, one) for one in problem.bandwidths)]
+    reason = next((reasons[name, workload] for name in names if (name, workload) in reasons), "")
+    return attrs.evolve(case, local=local, expanded=expanded, reason="" if expanded else reason)
+
+
+def _best(cluster: str, problem: Problem, cases: tuple[Case, ...]) -> Best:
+    own = [one for one in cases if one.cluster == cluster]
+    local = [(one.local.seconds, number) for number, one in enumerate(own) if one.local is not None]
+    expanded = {}
+    for bandwidth in problem.bandwidths:
+        timed = [(one.expanded[bandwidth].seconds, n) for n, one in enumerate(own) if bandwidth in one.expanded]
+        if timed:
+            expanded[bandwidth] = own[min(timed)[1]]
+    return Best(cluster, own[min(local)[1]] if local else None, expanded)
+
+
+def _nothing_fits(problem: Problem, cases: list[Case]) -> InputError:
+    needs = [one.total for one in cases if one.memory]
+    if not needs:
+        return InputError(f"no split can be used: {cases[0].reason}", file=problem.path, key="sweep")
+    from fredfw.units import Unit, render
+
+    least, expansion = render(min(needs), Unit.BYTES), render(problem.memory, Unit.BYTES)
+    message = f"no split fits, even with {expansion} of expanded memory: the least that an NPU needs is {least}"
+    accepted = "more memory, more splits, recomputation, or a higher ZeRO stage"
+    return InputError(message, file=problem.path, key="expansion.memory", accepted=accepted)
+
+
+def _ratio(seconds: Any) -> float | None:
+    listed = list(seconds)
+    return max(listed) / min(listed) if listed else None
