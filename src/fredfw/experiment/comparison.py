@@ -223,6 +223,7 @@ def assemble(
                 colours=cell.colours,
                 memory=cell.memory,
                 cost=cell.cost,
+                tiers=cell.tiers,
             )
         )
     return Comparison(

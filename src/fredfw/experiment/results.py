@@ -358,6 +358,32 @@ class RunResult:
         return float(leaving[fabric.npus[self.placement]].mean())
 
 
+@frozen
+class TierLoad:
+    """What the links of one tier carried, in short; ``fredfw.experiment.why`` says more of a run.
+
+    Args:
+        name: The ends that they join, and the dimension where NPUs are joined to each other in one of several.
+        links: How many there are.
+        bandwidth: Of each link, bytes per second.
+        mean: Mean utilisation over all of them, 0 to 1.
+        highest: That of the hottest link.
+        hottest: Its name.
+        bytes_by_label: Whose bytes that link carries.
+    """
+
+    name: str
+    links: int
+    bandwidth: float
+    mean: float
+    highest: float
+    hottest: str
+    bytes_by_label: dict[str, float]
+
+
+_MOST_TIERS = 4  # that a cell holds
+
+
 @frozen(eq=False)
 class Cell:
     """What a comparison needs to know of one run; a stored run holds it.
@@ -381,6 +407,7 @@ class Cell:
         memory: Bytes one NPU needs, by what they hold (may be empty).
         throughput: How much the iteration trains for its time.
         cost: Dollars of the network, if they are known.
+        tiers: What its busiest tiers carried, the one with the hottest link first.
     """
 
     workload: str
@@ -401,10 +428,13 @@ class Cell:
     memory: dict[str, float] = field(factory=dict)
     throughput: Throughput = Throughput()
     cost: float | None = None
+    tiers: tuple[TierLoad, ...] = ()
 
     @classmethod
     def of(cls, result: RunResult) -> Cell:
         """Return the cell that ``result`` is of, without the fabric and what happened on it."""
+        from fredfw.experiment.why import tier_shares  # which needs results
+
         return cls(
             workload=result.workload,
             fabric=result.fabric_name,
@@ -424,6 +454,18 @@ class Cell:
             memory=result.memory,
             throughput=result.throughput,
             cost=result.cost,
+            tiers=tuple(
+                TierLoad(
+                    name=tier.name,
+                    links=tier.links,
+                    bandwidth=tier.bandwidth,
+                    mean=tier.mean,
+                    highest=tier.hottest.utilization,
+                    hottest=tier.hottest.name,
+                    bytes_by_label=tier.hottest.bytes_by_label,
+                )
+                for tier in tier_shares(result)[:_MOST_TIERS]
+            ),
         )
 
 
@@ -497,6 +539,7 @@ class Row:
         colours: Of the labels that the workload declares, in their order; empty for one that is free.
         memory: Bytes one NPU needs, by what they hold (may be empty).
         cost: Dollars of the network, if they are known.
+        tiers: What its busiest tiers carried, the one with the hottest link first.
     """
 
     workload: str
@@ -526,6 +569,7 @@ class Row:
     colours: dict[str, str] = field(factory=dict)
     memory: dict[str, float] = field(factory=dict)
     cost: float | None = None
+    tiers: tuple[TierLoad, ...] = ()
 
 
 @frozen

@@ -1,0 +1,317 @@
+"""The pages of results: the tables of a terminal, with pictures, provenance and the command to make it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fredfw.experiment.metrics import METRICS, pareto, scores
+from fredfw.experiment.results import Comparison, Row, RunResult, Status
+from fredfw.report import sensitivity, tables
+from fredfw.report.charts import cause_colours
+from fredfw.report.comparison import comparison_report
+from fredfw.report.data import best_cells, ordered
+from fredfw.report.html.blocks import (
+    Block,
+    Code,
+    Details,
+    Heading,
+    Items,
+    Page,
+    Section,
+    blocks_of,
+    grid,
+    plain,
+)
+from fredfw.report.html.charts import breakdowns, figures, time_bars, trade_off
+from fredfw.report.html.svg import Bar
+from fredfw.report.ranking import Ranking
+from fredfw.report.why import why_report
+from fredfw.units import Unit, render
+from fredfw.workloads.labels import BUBBLE, COMPUTE
+
+_MOST_BARS = 60  # rows whose time is shown in parts
+_MOST_TIERS = 30  # rows of tiers
+_TOP = 30
+_OWN = (COMPUTE, BUBBLE)
+STATUSES = {
+    Status.REFERENCE: "published by another source",
+    Status.MEASURED: "timed on hardware by another source",
+    Status.SIMULATED: "nothing was fitted",
+    Status.CALIBRATED: "the cell that a scalar was fitted to",
+    Status.PREDICTED: "follows from a scalar that was fitted to another cell",
+}
+_FIDELITIES = {
+    "compressed": "repetitions of a phase are simulated as one",
+    "stepwise": "each repetition of a phase is simulated",
+    "per-rank": "each rank goes on as soon as it can",
+    "per-rank-rendezvous": "each rank goes on as soon as it can, and a transfer waits for its receivers",
+}
+_FRONTS = (("cost", "time"), ("npu-seconds", "samples/s"))
+
+
+def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> Page:
+    """Return the page of ``comparison``, whose table ``ranking`` sorts; ``command`` makes it again."""
+    _, _, *report = blocks_of(comparison_report(comparison, ranking))  # without title and introduction
+    rows = comparison.rows
+    where = " on ".join(_count(_names(comparison, kind), kind) for kind in ("workload", "fabric"))
+    over = f" Speed-ups are over {rows[0].baseline}." if len({row.baseline for row in rows}) == 1 else ""
+    failed, missing = len(comparison.failures), len(comparison.missing)
+    lead = [
+        f"{where}: {len(rows) + failed} cells.{over}",
+        *([f"{failed} cells have no result; the table says why."] if failed else []),
+        *([f"Interrupted: {missing} cells were not run."] if missing else []),
+    ]
+    return Page(
+        comparison.title,
+        tuple(lead),
+        (
+            Section("answer", "Best", tuple(_best(rows))),
+            Section("results", "Results", tuple(report)),
+            Section("pictures", "Pictures", (*figures(rows), *_trade_offs(rows))),
+            Section("time", "Where the time goes", tuple(_times(rows))),
+            Section("links", "Busiest tiers and links", tuple(_tiers(rows))),
+            Section(
+                "sensitivity", "Sensitivity", tuple(blocks_of(sensitivity.comparison_report(comparison.sensitivity)))
+            ),
+            Section("algorithms", "Algorithms", tuple(_algorithms(rows))),
+            assumptions(
+                {row.status for row in rows}
+                | ({Status.REFERENCE} if any(row.reference_speedup is not None for row in rows) else set()),
+                {row.fidelity for row in rows},
+                _notes(rows),
+            ),
+            _references(comparison),
+            provenance(
+                [(f"{row.workload} on {row.fabric}", one) for row, one in _provenances(comparison)],
+                comparison.statistics,
+            ),
+            again(command),
+        ),
+    )
+
+
+def run_page(result: RunResult, command: str) -> Page:
+    """Return the page of ``result``, which ``command`` makes again."""
+    title, lead, *report = tables.run_report(result, _TOP)
+    del title
+    causes = [cause for cause in ordered(result.breakdown, [result.colours]) if result.breakdown[cause]]
+    colours = cause_colours(causes, [result.colours])
+    bars = [
+        Bar(f"{result.workload} on {result.fabric_name}", result.breakdown, render(result.seconds, Unit.SECONDS, 4))
+    ]
+    moved = [cause for cause in ordered(result.bytes_by_cause, [result.colours]) if result.bytes_by_cause[cause]]
+    statuses = {Status.SIMULATED} if result.provenance.get("compute_scale", 1.0) == 1.0 else {Status.PREDICTED}
+    why = why_report(result, _TOP)
+    shown = [one for one in report if one not in why]
+    return Page(
+        f"{result.workload} on {result.fabric_name}",
+        (str(lead),),
+        (
+            Section("why", "What limits it", tuple(blocks_of(why))),
+            Section(
+                "time",
+                "Where the time goes",
+                (time_bars("One iteration, mean over the NPUs in use", bars, colours), *blocks_of(shown)),
+            ),
+            Section("bytes", "Bytes by cause", tuple(_bytes(result, moved))),
+            assumptions(
+                statuses if result.provenance else set(), {result.provenance.get("fidelity", "")}, result.notes
+            ),
+            provenance([(f"{result.workload} on {result.fabric_name}", result.provenance)], result.statistics),
+            again(command),
+        ),
+    )
+
+
+def assumptions(statuses: Iterable[Status], fidelities: Iterable[str], notes: Iterable[str]) -> Section:
+    """Return what numbers are, how they were simulated, and what a reader must know."""
+    found = set(statuses)
+    meanings = [(str(status), meaning) for status, meaning in STATUSES.items() if status in found]
+    how = set(fidelities)
+    meanings += [(name, meaning) for name, meaning in _FIDELITIES.items() if name in how]
+    blocks: list[Block] = []
+    if meanings:
+        blocks.append(grid(("status or fidelity", "meaning"), meanings))
+    listed = tuple(plain(note) for note in dict.fromkeys(notes))
+    if listed:
+        blocks += [Heading(plain("Notes")), Items(listed)]
+    return Section("assumptions", "Assumptions and statuses", tuple(blocks))
+
+
+def provenance(cells: Sequence[tuple[str, Mapping[str, Any]]], statistics: Mapping[str, Any] | None = None) -> Section:
+    """Return versions, files and configuration of ``cells``, by name; what several have in common is written once."""
+    blocks: list[Block] = []
+    versions = sorted({pair for _, one in cells for pair in one.get("versions", {}).items()})
+    if versions:
+        blocks += [Heading(plain("Versions")), grid(("distribution", "version"), versions)]
+    files = sorted({(str(file["path"]), str(file["sha256"])) for _, one in cells for file in one.get("files", ())})
+    if files:
+        blocks += [Heading(plain("Files")), grid(("path", "SHA-256"), files)]
+    parts: dict[str, dict[str, list[str]]] = {}
+    for name, one in cells:
+        for key, value in one.items():
+            if key not in ("versions", "files", "written"):
+                parts.setdefault(key, {}).setdefault(_json(value), []).append(name)
+    configured = [
+        Details(
+            key if len(found) == 1 else f"{key} ({len(found)} different ones)",
+            tuple(
+                block
+                for text, names in found.items()
+                for block in ([Items((plain(", ".join(names)),))] if len(found) > 1 else []) + [Code(text)]
+            ),
+        )
+        for key, found in parts.items()
+    ]
+    if configured:
+        blocks += [Heading(plain("Configuration")), *configured]
+    if statistics:
+        blocks.append(Details("Counters of the engine", (Code(_json(statistics)),)))
+    return Section("provenance", "Provenance", tuple(blocks))
+
+
+def again(command: str) -> Section:
+    """Return how to make the report again."""
+    return Section("again", "Make it again", (Code(command),) if command else ())
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1, sort_keys=True, default=str)
+
+
+def _names(comparison: Comparison, kind: str) -> list[str]:
+    cells = [*comparison.rows, *comparison.failures]
+    return list(dict.fromkeys(getattr(one, kind) for one in cells))
+
+
+def _count(names: Sequence[str], what: str) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} {what}s"
+
+
+def _best(rows: Sequence[Row]) -> list[Block]:
+    """Return the best rows in a table."""
+    best = best_cells(rows)
+    found = [
+        (
+            row.workload,
+            row.fabric,
+            render(row.seconds, Unit.SECONDS, 4),
+            "" if row.speedup is None else f"{row.speedup:.3g}x over {_baseline(row)}",
+        )
+        for row in rows
+        if (row.workload, row.fabric) in best
+    ]
+    return [grid(("workload", "fabric", "time", "speed-up"), found[:_TOP], right=(2,), keys=2)] if found else []
+
+
+def _baseline(row: Row) -> str:
+    return row.baseline if row.baseline_workload == row.workload else f"{row.baseline_workload} on {row.baseline}"
+
+
+def _trade_offs(rows: Sequence[Row]) -> list[Block]:
+    """Return pictures of two metrics that are both known and both differ."""
+    found: list[Block] = []
+    for names in _FRONTS:
+        chosen = across, up = [METRICS[name] for name in names]
+        known = [row for row in rows if all(one.of(row) is not None for one in chosen)]
+        if len(known) > 2 and all(len({one.of(row) for row in known}) > 1 for one in chosen):
+            points = scores(known, chosen, "--report")
+            found.append(trade_off(known, across, up, pareto(points)))
+    return found
+
+
+def _times(rows: Sequence[Row]) -> list[Block]:
+    shown = rows[:_MOST_BARS]
+    if not shown:
+        return []
+    workloads, fabrics = ({getattr(row, kind) for row in rows} for kind in ("workload", "fabric"))
+    names = [
+        " on ".join(
+            [
+                *([row.workload] if len(workloads) > 1 or len(fabrics) == 1 else []),
+                *([row.fabric] if len(fabrics) > 1 else []),
+            ]
+        )
+        for row in shown
+    ]
+    more = f", the first {len(shown)} of {len(rows)} cells" if len(shown) < len(rows) else ""
+    return [breakdowns(f"Mean over the NPUs in use{more}", shown, names)]
+
+
+def _tiers(rows: Sequence[Row]) -> list[Block]:
+    found = [(row, tier) for row in rows for tier in row.tiers]
+    found.sort(key=lambda one: -one[1].highest)
+    lines = [
+        (
+            row.workload,
+            row.fabric,
+            tier.name,
+            str(tier.links),
+            render(tier.bandwidth, Unit.BYTES_PER_SECOND),
+            f"{100 * tier.mean:.1f} %",
+            f"{100 * tier.highest:.1f} %",
+            tier.hottest,
+            ", ".join(
+                f"{label} {render(moved, Unit.BYTES)}"
+                for label, moved in sorted(tier.bytes_by_label.items(), key=lambda one: (-one[1], one[0]))
+            ),
+        )
+        for row, tier in found[:_MOST_TIERS]
+    ]
+    if not lines:
+        return []
+    header = ("workload", "fabric", "tier", "links", "bandwidth", "mean", "highest", "hottest link", "carries")
+    blocks: list[Block] = [grid(header, lines, right=(3, 4, 5, 6), keys=2)]
+    if len(lines) < len(found):
+        blocks.append(Items((plain(f"the busiest {len(lines)} of {len(found)}; --json has the others"),)))
+    return blocks
+
+
+def _algorithms(rows: Sequence[Row]) -> list[Block]:
+    served: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        for what, algorithm in row.algorithms.items():
+            served.setdefault((what, algorithm), {})[row.fabric] = None
+    lines = [(what, algorithm, ", ".join(fabrics)) for (what, algorithm), fabrics in served.items()]
+    return [grid(("communication (xN: among N ranks)", "served by", "on"), lines)] if lines else []
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """Return the notes, each with the cells that it is about."""
+    about: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row.notes:
+            about.setdefault(note, []).append(f"{row.workload} on {row.fabric}")
+    return [
+        f"{note} ({'all cells' if len(cells) == len(rows) else cells[0] if len(cells) == 1 else f'{len(cells)} cells'})"
+        for note, cells in about.items()
+    ]
+
+
+def _references(comparison: Comparison) -> Section:
+    rows = [
+        (row.workload, row.fabric, f"{row.reference_speedup:g}", row.reference_source or "")
+        for row in comparison.rows
+        if row.reference_speedup is not None
+    ]
+    table = [grid(("workload", "fabric", "published speed-up", "source"), rows, right=(2,), keys=2)] if rows else []
+    return Section("references", "References", tuple(table))
+
+
+def _provenances(comparison: Comparison) -> list[tuple[Row, Mapping[str, Any]]]:
+    """Return what is known of how each row was made; a comparison lists that in the order of its rows."""
+    found = comparison.provenance.get("cells", [])
+    return list(zip(comparison.rows, found, strict=True)) if len(found) == len(comparison.rows) else []
+
+
+def _bytes(result: RunResult, causes: Sequence[str]) -> list[Block]:
+    if not causes:
+        return []
+    total = sum(result.bytes_by_cause.values())
+    lines = [
+        (cause, render(result.bytes_by_cause[cause], Unit.BYTES), f"{100 * result.bytes_by_cause[cause] / total:.1f} %")
+        for cause in causes
+    ]
+    return [grid(("bytes moved, over all links", "bytes", "share"), lines, right=(1, 2))]

@@ -1,0 +1,378 @@
+"""Pictures as SVG: stacked bars, lines, maps of colours and points. Text takes the colour of the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from xml.etree import ElementTree
+
+from attrs import field, frozen
+
+from fredfw.report.charts import LINES, spans
+from fredfw.report.pictures import Scale
+
+_WIDTH = 640.0
+_LABEL = 190.0  # of bars
+_LETTERS = 27  # that fit there
+_RIGHT = 96.0  # for what stands behind a bar
+_BAR = 20.0
+_LINE = 16.0
+_AXIS = 40.0
+_LEFT = 74.0
+_HEIGHT = 260.0
+_TICKS = 5
+_SMALL = 11
+_BLACK = "#000000"
+_INK = "currentColor"
+_DECADES = 2.0  # from here on, ticks are powers of ten alone
+# Of a map: from the worst to the best; both ends carry text in one colour each.
+_WORST, _BEST = (20, 40, 90), (250, 220, 90)
+_DARK = 0.5
+
+
+@frozen
+class Bar:
+    """One of several stacked bars.
+
+    Args:
+        name: Stands before it.
+        parts: Lengths by cause.
+        note: Stands behind it.
+        strong: Whether it is one of the best.
+        fitted: Whether a number was fitted to it.
+        mark: Where a published value is.
+    """
+
+    name: str
+    parts: Mapping[str, float]
+    note: str = ""
+    strong: bool = False
+    fitted: bool = False
+    mark: float | None = None
+
+
+@frozen
+class Line:
+    """One of several lines.
+
+    Args:
+        name: For the legend.
+        points: Places along the axis and values; one point is a mark, and a value that holds everywhere has no place.
+    """
+
+    name: str
+    points: Sequence[tuple[float, float]] = ()
+    level: float | None = None
+
+
+@frozen
+class Dot:
+    """A point of a scatter.
+
+    Args:
+        x: Place.
+        y: Value.
+        name: Shown by a pointing device.
+        colour: Of it.
+        strong: Whether it is one that others do not beat.
+    """
+
+    x: float
+    y: float
+    name: str
+    colour: str = LINES[0]
+    strong: bool = False
+
+
+@frozen
+class Axis:
+    """What an axis of numbers shows.
+
+    Args:
+        name: With the unit.
+        text: Writes a number.
+        log: Whether it is logarithmic.
+        ticks: Texts by place, where these are known; otherwise they are round numbers.
+    """
+
+    name: str
+    text: Callable[[float], str] = field(default="{:,.3g}".format)
+    log: bool = False
+    ticks: Mapping[float, str] = field(factory=dict)
+
+    @classmethod
+    def of(cls, name: str, scale: Scale) -> Axis:
+        """Return the axis of a swept field."""
+        return cls(name, log=scale.log, ticks={place: text for text, place in scale.numbers.items()})
+
+
+def bars(found: Sequence[Bar], colours: Mapping[str, str], axis: Axis, end: float) -> str:
+    """Return stacked bars, one below the other, on an axis from 0 to ``end``."""
+    height = _BAR * len(found) + _AXIS
+    room = _WIDTH - _LABEL - _RIGHT
+    picture = _Picture(height, f"{axis.name}, as bars")
+    place = _placed([0.0, end], _LABEL, _LABEL + room, log=False)
+    for tick in _ticks(0.0, end, log=False):
+        picture.rule(place(tick), 0, place(tick), height - _AXIS + 4)
+        picture.write(place(tick), height - _AXIS + 18, axis.text(tick), anchor="middle")
+    picture.write(_LABEL + room / 2, height - 6, axis.name, anchor="middle")
+    for number, bar in enumerate(found):
+        top = _BAR * number
+        group = picture.group(f"{bar.name}: {bar.note}".removesuffix(": "))
+        weight = "bold" if bar.strong else "normal"
+        picture.write(_LABEL - 8, top + 14, _cut(bar.name), anchor="end", into=group, weight=weight)
+        left = 0.0
+        for cause, colour in colours.items():
+            length = bar.parts.get(cause, 0.0)
+            if length > 0:
+                at = place(left)
+                picture.box(at, top + 3, place(left + length) - at, _BAR - 6, colour, into=group)
+                left += length
+        if bar.fitted:
+            picture.outline(_LABEL, top + 3, place(left) - _LABEL, _BAR - 6, into=group)
+        if bar.mark is not None:
+            picture.diamond(place(bar.mark), top + _BAR / 2)
+        last = place(max(left, bar.mark or 0.0))
+        picture.write(last + 8, top + 14, bar.note, into=group, weight=weight)
+    return picture.text()
+
+
+def lines(found: Sequence[Line], across: Axis, up: Axis, marks: Iterable[tuple[float, float]] = ()) -> str:
+    """Return lines over an axis; ``marks`` are published values."""
+    marked = list(marks)
+    values = [value for line in found for _, value in line.points]
+    values += [line.level for line in found if line.level is not None] + [value for _, value in marked]
+    places = [*across.ticks] or [place for line in found for place, _ in line.points]
+    frame = _Frame(places, values if up.log else [0.0, *values], across, up)
+    for number, line in enumerate(found):
+        colour = colour_of(number)
+        if line.level is not None:
+            y = frame.y(line.level)
+            frame.picture.rule(_LEFT, y, _WIDTH - 12, y, colour=colour, width=1.5, dashed=True)
+            continue
+        points = sorted((frame.x(place), frame.y(value)) for place, value in line.points)
+        frame.picture.path(points, colour, dashed=number >= len(LINES))
+        for x, y in points:
+            frame.picture.dot(x, y, 3.2, colour)
+    for place, value in marked:
+        frame.picture.diamond(frame.x(place), frame.y(value))
+    return frame.picture.text()
+
+
+def dots(found: Sequence[Dot], across: Axis, up: Axis, *, diagonal: bool = False) -> str:
+    """Return points; with a line where both numbers are equal, if ``diagonal``."""
+    xs, ys = [dot.x for dot in found], [dot.y for dot in found]
+    if diagonal:
+        xs = ys = [*xs, *ys]
+    frame = _Frame(xs if across.log else [0.0, *xs], ys if up.log else [0.0, *ys], across, up)
+    if diagonal:
+        low, high = min(xs), max(xs)
+        frame.picture.rule(frame.x(low), frame.y(low), frame.x(high), frame.y(high), dashed=True)
+    front = sorted((frame.x(dot.x), frame.y(dot.y)) for dot in found if dot.strong)
+    if front:
+        frame.picture.path(front, _INK, dashed=True)
+    for dot in found:
+        group = frame.picture.group(dot.name)
+        frame.picture.dot(frame.x(dot.x), frame.y(dot.y), 5.0 if dot.strong else 3.2, dot.colour, into=group)
+    return frame.picture.text()
+
+
+def heat(
+    down: tuple[str, Sequence[str]],
+    across: tuple[str, Sequence[str]],
+    cells: Mapping[tuple[str, str], tuple[str, float]],
+) -> str:
+    """Return a map: of each axis the name and the values, and texts and shades (0 worst, 1 best) by both values."""
+    rows, columns = down[1], across[1]
+    square = 26.0
+    height = square * len(rows) + _AXIS
+    left = 30.0 + min(7.0 * max(map(len, rows)), _LABEL)
+    wide = (_WIDTH - left - 8) / len(columns)
+    picture = _Picture(height, f"{down[0]} by {across[0]}, as a map of colours")
+    picture.write(12, square * len(rows) / 2, down[0], anchor="middle", turned=True)
+    for number, row in enumerate(rows):
+        picture.write(left - 6, square * (number + 0.5) + 4, row, anchor="end")
+        for index, column in enumerate(columns):
+            text, shade = cells.get((row, column), ("", None))
+            if shade is None:
+                continue
+            colour = "#{:02x}{:02x}{:02x}".format(
+                *(round(low + (high - low) * shade) for low, high in zip(_WORST, _BEST, strict=True))
+            )
+            at = left + wide * index
+            group = picture.group(f"{down[0]} {row}, {across[0]} {column}: {text}")
+            picture.box(at, square * number, wide, square, colour, into=group)
+            ink = "#ffffff" if shade < _DARK else _BLACK
+            picture.write(at + wide / 2, square * (number + 0.5) + 4, text, anchor="middle", into=group, ink=ink)
+    for index, column in enumerate(columns):
+        picture.write(left + wide * (index + 0.5), height - _AXIS + 16, column, anchor="middle")
+    picture.write(left + (_WIDTH - left) / 2, height - 6, across[0], anchor="middle")
+    return picture.text()
+
+
+def colour_of(number: int) -> str:
+    """Return the colour of a line; black is what the page writes with."""
+    colour = LINES[number % len(LINES)]
+    return _INK if colour == _BLACK else colour
+
+
+def needs_log(values: Iterable[float]) -> bool:
+    """Return whether ``values`` need a logarithmic axis."""
+    found = list(values)
+    return bool(found) and min(found) > 0 and spans(found)
+
+
+class _Frame:
+    """A picture with two axes."""
+
+    def __init__(self, xs: Sequence[float], ys: Sequence[float], across: Axis, up: Axis) -> None:
+        self.picture = picture = _Picture(_HEIGHT + _AXIS, f"{up.name} over {across.name}")
+        right, bottom = _WIDTH - 12, _HEIGHT
+        self.x = _placed(xs, _LEFT, right, log=across.log, margin=0.04)
+        self.y = _placed(ys, bottom, 12, log=up.log, margin=0.06)
+        across_ticks = across.ticks or {one: across.text(one) for one in _ticks(min(xs), max(xs), log=across.log)}
+        step = math.ceil(len(across_ticks) / 8)
+        for place, text in sorted(across_ticks.items())[::step]:
+            picture.rule(self.x(place), 12, self.x(place), bottom)
+            picture.write(self.x(place), bottom + 16, text, anchor="middle")
+        for value in _ticks(min(ys), max(ys), log=up.log):
+            picture.rule(_LEFT, self.y(value), right, self.y(value))
+            picture.write(_LEFT - 6, self.y(value) + 4, up.text(value), anchor="end")
+        picture.write((_LEFT + right) / 2, bottom + 34, across.name, anchor="middle")
+        picture.write(12, (12 + bottom) / 2, up.name, anchor="middle", turned=True)
+
+
+class _Picture:
+    """An SVG element that grows."""
+
+    def __init__(self, height: float, label: str) -> None:
+        self._root = ElementTree.Element(
+            "svg",
+            {
+                "xmlns": "http://www.w3.org/2000/svg",
+                "viewBox": f"0 0 {_number(_WIDTH)} {_number(height)}",
+                "role": "img",
+                "aria-label": label,
+                "font-size": "12",
+            },
+        )
+
+    def group(self, title: str) -> ElementTree.Element:
+        """Return a group that says ``title`` where it is pointed at."""
+        group = self._add("g")
+        ElementTree.SubElement(group, "title").text = _printable(title)
+        return group
+
+    def box(
+        self, x: float, y: float, width: float, height: float, colour: str, *, into: ElementTree.Element | None = None
+    ) -> None:
+        """Draw a rectangle."""
+        colour = _INK if colour == _BLACK else colour
+        self._add("rect", into, x=x, y=y, width=max(width, 0.0), height=height, fill=colour)
+
+    def outline(self, x: float, y: float, width: float, height: float, *, into: ElementTree.Element) -> None:
+        """Draw a rectangle around something."""
+        dashes = _dashes(dashed=True)
+        self._add(
+            "rect", into, x=x, y=y, width=width, height=height, fill="none", stroke=_INK, stroke_width=2, **dashes
+        )
+
+    def write(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        *,
+        anchor: str = "start",
+        weight: str = "normal",
+        turned: bool = False,
+        ink: str = _INK,
+        into: ElementTree.Element | None = None,
+    ) -> None:
+        """Write a line of text."""
+        more = {"transform": f"rotate(-90 {_number(x)} {_number(y)})"} if turned else {}
+        if weight != "normal":
+            more["font-weight"] = weight
+        self._add("text", into, x=x, y=y, text_anchor=anchor, fill=ink, **more).text = _printable(text)
+
+    def rule(
+        self, x: float, y: float, to_x: float, to_y: float, *, colour: str = "", width: float = 1, dashed: bool = False
+    ) -> None:
+        """Draw a straight line; without a colour, as faint as a grid."""
+        more = {"stroke": colour} if colour else {"stroke": _INK, "stroke-opacity": "0.5" if dashed else "0.15"}
+        self._add("line", None, more, x1=x, y1=y, x2=to_x, y2=to_y, stroke_width=width, **_dashes(dashed=dashed))
+
+    def path(self, points: Sequence[tuple[float, float]], colour: str, *, dashed: bool = False) -> None:
+        """Draw a line through ``points``."""
+        joined = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
+        self._add("polyline", points=joined, fill="none", stroke=colour, stroke_width="1.8", **_dashes(dashed=dashed))
+
+    def dot(self, x: float, y: float, radius: float, colour: str, *, into: ElementTree.Element | None = None) -> None:
+        """Draw a point."""
+        self._add("circle", into, cx=x, cy=y, r=radius, fill=colour)
+
+    def diamond(self, x: float, y: float) -> None:
+        """Draw the mark of a published value."""
+        joined = " ".join(f"{_number(x + a)},{_number(y + b)}" for a, b in ((0, -5), (5, 0), (0, 5), (-5, 0)))
+        self._add("polygon", points=joined, fill="#ffffff", stroke="#000000")
+
+    def text(self) -> str:
+        """Return the element; all text in it is escaped."""
+        return ElementTree.tostring(self._root, encoding="unicode")
+
+    def _add(
+        self,
+        tag: str,
+        into: ElementTree.Element | None = None,
+        more: Mapping[str, str] | None = None,
+        /,
+        **attributes: float | str,
+    ) -> ElementTree.Element:
+        written = {
+            name.replace("_", "-"): one if isinstance(one, str) else _number(one) for name, one in attributes.items()
+        }
+        return ElementTree.SubElement(self._root if into is None else into, tag, {**written, **(more or {})})
+
+
+def _dashes(*, dashed: bool) -> dict[str, float | str]:
+    return {"stroke_dasharray": "5 3"} if dashed else {}
+
+
+def _placed(
+    values: Sequence[float], start: float, end: float, *, log: bool, margin: float = 0.0
+) -> Callable[[float], float]:
+    """Return what turns a value into a place from ``start`` to ``end``."""
+    form = math.log10 if log else float
+    low, high = form(min(values)), form(max(values))
+    wide = (high - low) or 1.0
+    low, wide = low - wide * margin * (low != 0 or log), wide * (1 + margin * (1 + (low != 0 or log)))
+    return lambda value: start + (form(value) - low) / wide * (end - start)
+
+
+def _ticks(low: float, high: float, *, log: bool) -> list[float]:
+    """Return round numbers from ``low`` to ``high``."""
+    if log:
+        first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+        digits = (1,) if math.log10(high / low) > _DECADES else (1, 2, 5)
+        step = max(1, (last - first) // 6)
+        found = [digit * 10.0**power for power in range(first, last + 1, step) for digit in digits]
+        return [one for one in found if low * 0.999 <= one <= high * 1.001] or [low, high]
+    if high <= low:
+        return [low]
+    raw = (high - low) / _TICKS
+    power = 10.0 ** math.floor(math.log10(raw))
+    width = next(one for one in (1, 2, 5, 10) if raw <= one * power * (1 + 1e-9)) * power
+    return [number * width for number in range(math.ceil(low / width - 1e-9), math.floor(high / width + 1e-9) + 1)]
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 3].rstrip()}..."
+
+
+def _printable(text: str) -> str:
+    """Return ``text`` without the control characters that XML does not allow."""
+    return "".join(one if one.isprintable() else " " for one in text)
