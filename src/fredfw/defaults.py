@@ -65,11 +65,11 @@ def fredfw_transports() -> Sequence[type[Transport]]:
 
 @hookimpl
 def fredfw_exporters() -> Sequence[type[Exporter]]:
-    """Register what --json, --csv and --trace write through."""
+    """Register what --json, --csv, --trace and --report write through."""
     # The reports cost more to import than most commands need.
-    from fredfw.report.exporters import CsvExporter, JsonExporter, TraceExporter
+    from fredfw.report.exporters import CsvExporter, HtmlExporter, JsonExporter, TraceExporter
 
-    return [CsvExporter, JsonExporter, TraceExporter]
+    return [CsvExporter, HtmlExporter, JsonExporter, TraceExporter]
 
 
 @hookimpl

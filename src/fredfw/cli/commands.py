@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fredfw.cli import completion, exports
+from fredfw.cli.called import called
 from fredfw.cli.exports import Exports
 from fredfw.cli.output import Outputs, log, picture_format, progress_bar
 from fredfw.cli.parsing import (
@@ -137,7 +138,7 @@ def _comparing(command: Command) -> Command:
         shell_complete=completion.metrics,
         help="Print only the rows that no other row beats in these metrics, such as time,cost.",
     )
-    for option in (exports.option, maps, plot, _csv, _json, pareto, best, sort):
+    for option in (exports.option, maps, plot, _csv, _json, exports.report, pareto, best, sort):
         command = option(command)
     return command
 
@@ -147,11 +148,13 @@ class _Report:
 
     def __init__(
         self,
+        ctx: click.Context,
         framework: Framework,
         source: Sequence[str],
         *,
         json_path: str | None,
         csv_path: str | None,
+        report_path: str | None,
         plot_path: str | None,
         map_path: str | None,
         sort: str | None,
@@ -161,8 +164,11 @@ class _Report:
     ) -> None:
         from fredfw.report.ranking import Ranking
 
-        self._ranking = Ranking(sort, best, tuple(one.strip() for one in pareto.split(",")) if pareto else ())
-        self._exports = Exports(framework, exports, ("comparison",), json=json_path, csv=csv_path)
+        self._ranking = Ranking.parse(sort or "", best or 0, pareto or "")
+        fields = {"report": {"command": called(ctx), "sort": sort or "", "best": best or 0, "pareto": pareto or ""}}
+        self._exports = Exports(
+            framework, exports, ("comparison",), fields, report=report_path, json=json_path, csv=csv_path
+        )
         paths = {option: path for option, path in (("--plot", plot_path), ("--map", map_path)) if path is not None}
         self._pictures = {option: _painter(option, path) for option, path in paths.items()}
         self._outputs = self._exports.outputs(paths, source)
@@ -284,7 +290,7 @@ def compare(
     values = parse_values(assignments)
     framework = open_framework(ctx)
     store = store_of(file, store_path, not no_store)
-    report = _Report(framework, [file, *([] if store is None else [store])], **outputs)
+    report = _Report(ctx, framework, [file, *([] if store is None else [store])], **outputs)
     with progress_bar(progress) as step, blamed_on_options(values):
         experiment = framework.load_experiment(
             file, fabrics=fabrics or None, workloads=workloads or None, baselines=True, values=values
@@ -344,7 +350,7 @@ def merge(
 
     values = parse_values(assignments)
     framework = open_framework(ctx)
-    report = _Report(framework, [file, *stores], **outputs)
+    report = _Report(ctx, framework, [file, *stores], **outputs)
     with blamed_on_options(values):
         comparison = framework.merge(file, stores, values=values)
     report.check(comparison.savings, fields_of(items(comparison)))
@@ -392,6 +398,7 @@ def cells(ctx: click.Context, file: str, assignments: tuple[str, ...], store_pat
 @click.option("--trace", "trace_path", metavar="PATH", type=_PATH, help="Write a Chrome trace (opens in Perfetto).")
 @click.option("--ranks", metavar="RANKS", help="The ranks that --trace shows, such as 0-7,64.  [default: all]")
 @_json
+@exports.report
 @exports.option
 @click.option(
     "--top",
@@ -423,6 +430,7 @@ def run(
     trace_path: str | None,
     ranks: str | None,
     json_path: str | None,
+    report_path: str | None,
     exports: tuple[tuple[str, str], ...],
     top: int,
     why: bool,
@@ -444,8 +452,8 @@ def run(
     framework = open_framework(ctx)
     if ranks is not None and trace_path is None:
         raise InputError("there is no trace whose ranks they are", key="--ranks", accepted="with --trace PATH")
-    fields = {} if ranks is None else {"trace": {"ranks": ranks}}
-    exporting = Exports(framework, exports, ("run",), fields, json=json_path, trace=trace_path)
+    fields = {"report": {"command": called(ctx)}, **({} if ranks is None else {"trace": {"ranks": ranks}})}
+    exporting = Exports(framework, exports, ("run",), fields, report=report_path, json=json_path, trace=trace_path)
     outputs = exporting.outputs({}, [file, *([] if store_path is None else [store_path])])
     chosen_fabrics = None if fabric is None else [fabric]
     chosen_workloads = None if workload is None else [workload]

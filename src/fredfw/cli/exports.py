@@ -32,6 +32,17 @@ option = click.option(
 )
 
 
+_EXPORTERS = {"report": "html"}  # of options that have another name than their exporter
+
+report = click.option(
+    "--report",
+    "report_path",
+    metavar="PATH",
+    type=completion.PathText(),
+    help="Write one HTML file with tables, pictures and all that is needed to make it again.",
+)
+
+
 class Exports:
     """What one command writes through exporters; checked when made, before anything runs.
 
@@ -40,7 +51,7 @@ class Exports:
         exports: The name, or a table of the name and fields, and the path of each ``--export``.
         takes: What the command has to export, the kind to prefer first; see ``Exporter.takes``.
         fields: By such an option, the fields of its exporter that other options give.
-        short: Path of each option that is called as its exporter, such as ``--json``; ``None`` where it was not given.
+        short: Path of each option that is short for an exporter, such as ``--json``; ``None`` where it was not given.
 
     Raises:
         InputError: No such exporter, or it has no form for what the command makes.
@@ -58,7 +69,7 @@ class Exports:
 
         plugins = framework.plugins
         asked: list[tuple[str, Any, str]] = [
-            (f"--{name}", {"name": name, **fields.get(name, {})}, path)
+            (f"--{name}", {"name": _EXPORTERS.get(name, name), **fields.get(name, {})}, path)
             for name, path in short.items()
             if path is not None
         ]

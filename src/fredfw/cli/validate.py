@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fredfw.cli import exports
+from fredfw.cli.called import called
 from fredfw.cli.completion import PathText, slot
+from fredfw.cli.exports import Exports, Maker
 from fredfw.cli.output import Outputs, log, picture_format, progress_bar
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError, UnknownNameError, nearest
@@ -64,6 +67,7 @@ _PATH = PathText()
     help="Draw measured against predicted times, and busbw over size, into a .png, .svg or .pdf; - is a PNG on "
     "standard output.",
 )
+@exports.report
 @click.option(
     "--progress/--no-progress", default=True, help="Show how much is done, where standard error is a terminal."
 )
@@ -78,6 +82,7 @@ def validate(
     whole: bool,
     json_path: str | None,
     plot_path: str | None,
+    report_path: str | None,
     progress: bool,
 ) -> None:
     """Compare predicted with measured times of collectives and of iterations of training.
@@ -85,9 +90,11 @@ def validate(
     The measured times are public ones that come with fredfw, or yours. Prints the error by system, operation and class
     of sizes; points that a model was fitted to are apart from those that were held out.
     """
-    outputs = Outputs({"--json": json_path, "--plot": plot_path}, source=files)
+    framework = open_framework(ctx)
+    exporting = Exports(framework, (), ("validation",), {"report": {"command": called(ctx)}}, report=report_path)
+    outputs = Outputs({"--json": json_path, "--plot": plot_path, **exporting.paths}, source=files)
     paint = None if plot_path is None else _painter(plot_path)
-    plugins = open_framework(ctx).plugins
+    plugins = framework.plugins
     points = _points(files, system, pattern, in_place, whole, plugins)
     from fredfw.plugin import configure
     from fredfw.validation import report
@@ -97,7 +104,7 @@ def validate(
         given = None if transport is None else configure.from_toml(transport)
         validation = predict(points, plugins, transport=given, progress=step)
     log("validated", points=len(points), transport=validation.transport)
-    contents: dict[str, Callable[[], str | bytes]] = {"--json": validation.to_json}
+    contents: dict[str, Maker] = {"--json": validation.to_json, **exporting.contents({"validation": validation})}
     if paint is not None:
         contents["--plot"] = partial(paint, validation)
     outputs.write(contents)

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 if TYPE_CHECKING:
     from fredfw.experiment.results import CollectiveResult, CollectiveSweep, Comparison, RunResult
+    from fredfw.report.html import Paged
     from fredfw.workloads import TaskGraph
 
-    Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph
+    Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph | Paged
 
 Content: TypeAlias = str | bytes
 """What a file holds; text is written as UTF-8."""
-KINDS = ("run", "comparison", "collective", "sweep", "graph")
-"""What can be exported: a ``RunResult``, a ``Comparison``, a ``CollectiveResult``, a ``CollectiveSweep``, or a
-``TaskGraph`` that was not simulated."""
+KINDS = ("run", "comparison", "collective", "sweep", "graph", "study", "validation")
+"""What can be exported: a ``RunResult``, a ``Comparison``, a ``CollectiveResult``, a ``CollectiveSweep``, a
+``TaskGraph`` that was not simulated, a ``StudyResult``, or a ``Validation``."""
 
 
 class Exporter(ABC):
@@ -24,7 +25,8 @@ class Exporter(ABC):
 
     name: ClassVar[str]
     takes: ClassVar[tuple[str, ...]] = ("run", "comparison")
-    """What the format has a form for: ``run``, ``comparison``, ``collective`` (of one size), ``sweep``, ``graph``."""
+    """What the format has a form for: ``run``, ``comparison``, ``collective`` (of one size), ``sweep``, ``graph``,
+    ``study``, ``validation``."""
     suffixes: ClassVar[tuple[str, ...]] = ()
     """Endings of files in this format, with the dot, for example ``(".json",)``."""
     directory: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""The exporters of the core: its own JSON and CSV, and traces for Perfetto."""
+"""The exporters of the core: its own JSON and CSV, traces for Perfetto, and reports as HTML."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from fredfw.errors import UnsupportedError
 from fredfw.experiment.results import CollectiveSweep, Comparison, RunResult
 from fredfw.plugin.exporter import Exporter
 from fredfw.report import data
+from fredfw.report.cells import fields_of, items
+from fredfw.report.html import Paged
+from fredfw.report.pictures import importing
+from fredfw.report.ranking import Ranking
 from fredfw.report.trace import trace_to_json
 from fredfw.units import option
 
@@ -66,6 +70,41 @@ class TraceExporter(Exporter):
         """See ``Exporter.export``."""
         if isinstance(result, RunResult):
             return trace_to_json(result, self.ranks)
+        raise _unsupported(self, result)
+
+
+@frozen
+class HtmlExporter(Exporter):
+    """A report to hand on: one HTML file with tables and pictures, which needs no network and holds no script."""
+
+    name: ClassVar[str] = "html"
+    takes: ClassVar[tuple[str, ...]] = ("comparison", "run", "study", "validation")
+    suffixes: ClassVar[tuple[str, ...]] = (".html",)
+    incomplete: ClassVar[bool] = True
+
+    command: str = option("", help="What makes the report again.")
+    sort: str = option("", help="Of a comparison: by what its rows are sorted, as the option --sort.")
+    best: int = option(0, help="Of a comparison: how many rows to show, as the option --best; 0 for all.")
+    pareto: str = option("", help="Of a comparison: show the rows that no other beats in these metrics, as --pareto.")
+
+    def __attrs_post_init__(self) -> None:
+        # Before anything runs, so that a missing jinja2 is reported before the simulation.
+        with importing("--report", "a report", "jinja2", "report"):
+            import jinja2  # noqa: F401, what is rendered imports it again
+
+    def export(self, result: object) -> str:
+        """See ``Exporter.export``."""
+        from fredfw.report.html import pages
+        from fredfw.report.html.page import rendered
+
+        if isinstance(result, RunResult):
+            return rendered(pages.run_page(result, self.command))
+        if isinstance(result, Comparison):
+            ranking = Ranking.parse(self.sort, self.best, self.pareto)
+            ranking.check(fields_of(items(result)))
+            return rendered(pages.comparison_page(result, ranking, self.command))
+        if isinstance(result, Paged):
+            return rendered(result.page(self.command))
         raise _unsupported(self, result)
 
 

@@ -72,13 +72,20 @@ def _number(value: Any) -> tuple[float, Unit | None] | None:
 
 
 @contextmanager
-def importing(option: str) -> Iterator[None]:
-    """Turn a missing matplotlib into an ``InputError`` that says how to get it, with ``option`` as its key."""
+def importing(option: str, what: str = "a picture", package: str = "matplotlib", extra: str = "plot") -> Iterator[None]:
+    """Turn a missing ``package`` into an ``InputError`` that says how to get it.
+
+    Args:
+        option: Key of the error.
+        what: Needs it.
+        package: What may be missing.
+        extra: Of fredfw, that has it.
+    """
     try:
         yield
     except ImportError as error:
         raise InputError(
-            f"a picture needs matplotlib ({error})", key=option, accepted="pip install 'fredfw[plot]'"
+            f"{what} needs {package} ({error})", key=option, accepted=f"pip install 'fredfw[{extra}]'"
         ) from error
 
 

@@ -35,6 +35,11 @@ class Ranking:
     def __bool__(self) -> bool:
         return self != Ranking()
 
+    @classmethod
+    def parse(cls, sort: str = "", best: int = 0, pareto: str = "") -> Ranking:
+        """Return what options say: what was not given is empty or 0, metrics have commas between them."""
+        return cls(sort or None, best or None, tuple(one.strip() for one in pareto.split(",")) if pareto else ())
+
     def check(self, fields: Iterable[Field]) -> None:
         """Make sure that all names are known.
 

@@ -15,7 +15,7 @@ from fredfw.validation.results import STATUS, Group, Validation
 
 _KEYS = "system", "operation", "sizes", "status"
 _ERRORS = "points", "ratio", "error %", "P90 %", "worst %", "mean %", "pooled %", "ideal %"
-_MEANINGS = {
+MEANINGS = {
     Status.SIMULATED: "nothing was fitted",
     Status.CALIBRATED: "constants were fitted to these points",
     Status.PREDICTED: "held out: follows from constants fitted to other points",
@@ -51,7 +51,7 @@ def validation_report(validation: Validation) -> list[RenderableType]:
     return [
         *report,
         Text(),
-        *(Text(f"{status}: {meaning}") for status, meaning in _MEANINGS.items() if status in found),
+        *(Text(f"{status}: {meaning}") for status, meaning in MEANINGS.items() if status in found),
         *map(Text, _EXPLANATIONS),
         *([] if only_ideal else [Text(_IDEAL)]),
         *([Text(f"no validation data: {', '.join(validation.unvalidated)}")] if validation.unvalidated else []),

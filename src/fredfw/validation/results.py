@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import asdict, frozen
 
@@ -13,6 +13,9 @@ from fredfw.validation.points import Point, size_classes
 from fredfw.validation.scores import Score, pooled
 from fredfw.validation.splits import Part
 from fredfw.validation.systems import known
+
+if TYPE_CHECKING:
+    from fredfw.report.html.blocks import Page
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -124,6 +127,12 @@ class Validation:
     @property
     def _medians(self) -> Mapping[tuple[Any, ...], float]:
         return pooled(one.point for one in self.predictions)
+
+    def page(self, command: str = "") -> Page:
+        """Return its page of a report; ``command`` makes it again."""
+        from fredfw.validation.page import validation_page  # which needs what is here
+
+        return validation_page(self, command)
 
     def to_json(self) -> str:
         """Return points and scores as a JSON document; times are seconds, errors are shares."""

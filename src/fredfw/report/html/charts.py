@@ -39,7 +39,7 @@ def time_bars(title: str, found: Sequence[Bar], colours: Mapping[str, str], *, m
     return Figure(svg.bars(found, colours, Axis("time", _seconds), end or 1.0), caption, legend)
 
 
-def trade_off(rows: Sequence[Row], across: Metric, up: Metric, front: Collection[int]) -> Figure:
+def trade_off(title: str, rows: Sequence[Row], across: Metric, up: Metric, front: Collection[int]) -> Figure:
     """Return a point for each of ``rows`` by two metrics; those with the numbers ``front`` are joined."""
     fabrics = list(dict.fromkeys(row.fabric_template for row in rows))
     points = []
@@ -56,12 +56,16 @@ def trade_off(rows: Sequence[Row], across: Metric, up: Metric, front: Collection
     ]
     legend = tuple((name, svg.colour_of(number)) for number, name in enumerate(fabrics)) if len(fabrics) > 1 else ()
     return Figure(
-        svg.dots(points, *axes), f"{up.name} over {across.name}; joined: no other cell beats these in both", legend
+        svg.dots(points, *axes),
+        f"{title}: {up.name} over {across.name}; joined: no other cell beats these in both",
+        legend,
     )
 
 
 def metric_axis(one: Metric, *, log: bool = False) -> Axis:
     """Return the axis of a metric."""
+    if one.unit == "$":
+        return Axis(one.name, lambda value: f"${_number(value)}", log)
     unit = _UNITS.get(one.unit)
     return Axis(one.name, _number if unit is None else lambda value: render(value, unit, 3), log)
 

@@ -6,12 +6,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from fredfw.experiment.metrics import METRICS, pareto, scores
 from fredfw.experiment.results import Comparison, Row, RunResult, Status
+from fredfw.experiment.why import critical_path
 from fredfw.report import sensitivity, tables
+from fredfw.report.cells import items, key_columns
 from fredfw.report.charts import cause_colours
 from fredfw.report.comparison import comparison_report
-from fredfw.report.data import best_cells, ordered
+from fredfw.report.data import best_cells, ordered, row_groups
 from fredfw.report.html.blocks import (
     Block,
     Code,
@@ -29,12 +33,11 @@ from fredfw.report.html.svg import Bar
 from fredfw.report.ranking import Ranking
 from fredfw.report.why import why_report
 from fredfw.units import Unit, render
-from fredfw.workloads.labels import BUBBLE, COMPUTE
 
 _MOST_BARS = 60  # rows whose time is shown in parts
 _MOST_TIERS = 30  # rows of tiers
 _TOP = 30
-_OWN = (COMPUTE, BUBBLE)
+_FEW = 3  # points that are worth a picture
 STATUSES = {
     Status.REFERENCE: "published by another source",
     Status.MEASURED: "timed on hardware by another source",
@@ -62,6 +65,7 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
         f"{where}: {len(rows) + failed} cells.{over}",
         *([f"{failed} cells have no result; the table says why."] if failed else []),
         *([f"Interrupted: {missing} cells were not run."] if missing else []),
+        *([f"The table: {one}." for one in ranking.ranked(items(comparison)).said]),
     ]
     return Page(
         comparison.title,
@@ -93,33 +97,24 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
 
 
 def run_page(result: RunResult, command: str) -> Page:
-    """Return the page of ``result``, which ``command`` makes again."""
-    title, lead, *report = tables.run_report(result, _TOP)
-    del title
+    """Return the page of ``result``, which ``command`` makes again; it says what limits the iteration in any case."""
+    plain_result = evolve(result, critical_path=None, what_if=None, notes=())
+    _, *report = blocks_of(tables.run_report(plain_result, _TOP))  # without the title
+    found = evolve(result, critical_path=result.critical_path or critical_path(result))
     causes = [cause for cause in ordered(result.breakdown, [result.colours]) if result.breakdown[cause]]
-    colours = cause_colours(causes, [result.colours])
-    bars = [
-        Bar(f"{result.workload} on {result.fabric_name}", result.breakdown, render(result.seconds, Unit.SECONDS, 4))
-    ]
-    moved = [cause for cause in ordered(result.bytes_by_cause, [result.colours]) if result.bytes_by_cause[cause]]
-    statuses = {Status.SIMULATED} if result.provenance.get("compute_scale", 1.0) == 1.0 else {Status.PREDICTED}
-    why = why_report(result, _TOP)
-    shown = [one for one in report if one not in why]
+    name = f"{result.workload} on {result.fabric_name}"
+    bar = Bar(result.workload, result.breakdown, render(result.seconds, Unit.SECONDS, 4))
+    picture = time_bars("One iteration, mean over the NPUs in use", [bar], cause_colours(causes, [result.colours]))
+    scale = result.provenance.get("compute_scale", 1.0)
+    notes = [*result.notes, *([] if scale == 1.0 else [f"compute time is {scale:.4g} of the roofline's"])]
     return Page(
-        f"{result.workload} on {result.fabric_name}",
-        (str(lead),),
+        name,
+        (f"One iteration takes {render(result.seconds, Unit.SECONDS, 4)} on {len(result.placement)} NPUs.",),
         (
-            Section("why", "What limits it", tuple(blocks_of(why))),
-            Section(
-                "time",
-                "Where the time goes",
-                (time_bars("One iteration, mean over the NPUs in use", bars, colours), *blocks_of(shown)),
-            ),
-            Section("bytes", "Bytes by cause", tuple(_bytes(result, moved))),
-            assumptions(
-                statuses if result.provenance else set(), {result.provenance.get("fidelity", "")}, result.notes
-            ),
-            provenance([(f"{result.workload} on {result.fabric_name}", result.provenance)], result.statistics),
+            Section("why", "What limits it", tuple(blocks_of(why_report(found, _TOP)))),
+            Section("time", "Where the time goes", (picture, *report)),
+            assumptions({Status.SIMULATED}, {str(result.provenance.get("fidelity", ""))}, notes),
+            provenance([(name, result.provenance)], result.statistics),
             again(command),
         ),
     )
@@ -211,33 +206,28 @@ def _baseline(row: Row) -> str:
 
 
 def _trade_offs(rows: Sequence[Row]) -> list[Block]:
-    """Return pictures of two metrics that are both known and both differ."""
+    """Return pictures of two metrics that are both known and both differ, one for each workload or its sweep."""
     found: list[Block] = []
     for names in _FRONTS:
-        chosen = across, up = [METRICS[name] for name in names]
-        known = [row for row in rows if all(one.of(row) is not None for one in chosen)]
-        if len(known) > 2 and all(len({one.of(row) for row in known}) > 1 for one in chosen):
-            points = scores(known, chosen, "--report")
-            found.append(trade_off(known, across, up, pareto(points)))
+        across, up = chosen = [METRICS[name] for name in names]
+        for group in row_groups(rows):
+            known = [row for row in group.rows if all(one.of(row) is not None for one in chosen)]
+            if len(known) >= _FEW and all(len({one.of(row) for row in known}) > 1 for one in chosen):
+                front = pareto(scores(known, chosen, "--report"))
+                found.append(trade_off(group.name, known, across, up, front))
     return found
 
 
 def _times(rows: Sequence[Row]) -> list[Block]:
-    shown = rows[:_MOST_BARS]
-    if not shown:
-        return []
-    workloads, fabrics = ({getattr(row, kind) for row in rows} for kind in ("workload", "fabric"))
-    names = [
-        " on ".join(
-            [
-                *([row.workload] if len(workloads) > 1 or len(fabrics) == 1 else []),
-                *([row.fabric] if len(fabrics) > 1 else []),
-            ]
-        )
-        for row in shown
-    ]
-    more = f", the first {len(shown)} of {len(rows)} cells" if len(shown) < len(rows) else ""
-    return [breakdowns(f"Mean over the NPUs in use{more}", shown, names)]
+    found: list[Block] = []
+    for group in row_groups(rows):
+        shown = group.rows[:_MOST_BARS]
+        columns = [one for one in key_columns(group.rows) if len({one.text(row) for row in group.rows}) > 1]
+        names = [", ".join(text for one in columns if (text := one.text(row)) != "-") or row.fabric for row in shown]
+        by = f" by {', '.join(one.title for one in columns)}" if columns else ""
+        more = f"; the first {len(shown)} of {len(group.rows)} cells" if len(shown) < len(group.rows) else ""
+        found.append(breakdowns(f"{group.name}{by}{more}", shown, names))
+    return found
 
 
 def _tiers(rows: Sequence[Row]) -> list[Block]:
@@ -304,14 +294,3 @@ def _provenances(comparison: Comparison) -> list[tuple[Row, Mapping[str, Any]]]:
     """Return what is known of how each row was made; a comparison lists that in the order of its rows."""
     found = comparison.provenance.get("cells", [])
     return list(zip(comparison.rows, found, strict=True)) if len(found) == len(comparison.rows) else []
-
-
-def _bytes(result: RunResult, causes: Sequence[str]) -> list[Block]:
-    if not causes:
-        return []
-    total = sum(result.bytes_by_cause.values())
-    lines = [
-        (cause, render(result.bytes_by_cause[cause], Unit.BYTES), f"{100 * result.bytes_by_cause[cause] / total:.1f} %")
-        for cause in causes
-    ]
-    return [grid(("bytes moved, over all links", "bytes", "share"), lines, right=(1, 2))]

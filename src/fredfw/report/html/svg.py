@@ -14,7 +14,7 @@ from fredfw.report.pictures import Scale
 _WIDTH = 640.0
 _LABEL = 190.0  # of bars
 _LETTERS = 27  # that fit there
-_RIGHT = 96.0  # for what stands behind a bar
+_RIGHT = 112.0  # for what stands behind a bar
 _BAR = 20.0
 _LINE = 16.0
 _AXIS = 40.0
@@ -354,7 +354,7 @@ def _ticks(low: float, high: float, *, log: bool) -> list[float]:
     if log:
         first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
         digits = (1,) if math.log10(high / low) > _DECADES else (1, 2, 5)
-        step = max(1, (last - first) // 6)
+        step = max(1, -((first - last) // 6))
         found = [digit * 10.0**power for power in range(first, last + 1, step) for digit in digits]
         return [one for one in found if low * 0.999 <= one <= high * 1.001] or [low, high]
     if high <= low:

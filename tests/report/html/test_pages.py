@@ -1,0 +1,365 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve
+from rich.console import RenderableType
+from rich.text import Text
+
+import fredfw
+from fredfw.errors import InputError, UnknownNameError
+from fredfw.experiment.results import Comparison, Failure, Row, RunResult, TierLoad
+from fredfw.report.exporters import HtmlExporter
+from fredfw.report.html import svg
+from fredfw.report.html.blocks import Grid, Heading, Items, Paragraph, Span, blocks_of
+from fredfw.report.html.charts import figures
+from fredfw.report.html.pages import provenance
+from fredfw.report.layout import plain_table
+
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+HOSTILE = "<script>alert('x')</script><img src=http://example.com/x onerror=alert(1)>\"&\x1b"
+
+
+class Checked(HTMLParser):
+    """Parses a page, and makes sure that elements are nested and closed; keeps ids, references and texts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.tags: dict[str, int] = {}
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Open an element."""
+        self.tags[tag] = self.tags.get(tag, 0) + 1
+        for name, value in attrs:
+            assert not name.startswith("on"), f"{tag} has {name}"
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("href", "src", "action", "data", "xlink:href", "srcset", "poster"):
+                self.references.append(value or "")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Open and close an element."""
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close the element that was opened last."""
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Keep text."""
+        self.texts.append(data)
+
+
+def check(page: str) -> Checked:
+    """Return the parsed ``page``, which needs no other file and holds no script."""
+    assert page.startswith("<!DOCTYPE html>")
+    parsed = Checked(page)
+    assert len(parsed.ids) == len(set(parsed.ids))
+    assert all(one.startswith("#") and one[1:] in parsed.ids for one in parsed.references)
+    assert not {"script", "link", "iframe", "object", "img", "base", "form"} & set(parsed.tags)
+    style = re.findall(r"<style>(.*?)</style>", page, re.S)
+    assert not re.search(r"url\(|@import", "".join(style))
+    assert "default-src 'none'" in page
+    return parsed
+
+
+def swept(comparison: Comparison) -> Comparison:
+    """Return a comparison of six rows of a numeric sweep on two fabrics, with tiers and costs, and a failure."""
+    first = comparison.rows[0]
+    tier = TierLoad("npu -> switch", 4, 1e9, 0.25, 0.5, "npu0->switch0", {"dp": 3e6, "mp": 1e6})
+    rows = [
+        evolve(
+            first,
+            workload=f"net {size}",
+            workload_template="net {size}",
+            workload_settings={"size": size},
+            fabric=fabric,
+            fabric_template=fabric,
+            seconds=seconds,
+            breakdown={"compute": seconds / 2, "dp": seconds / 2},
+            cost=cost,
+            tiers=(tier,),
+            algorithms={"dp all-reduce x4": "ring"},
+        )
+        for fabric, factor, cost in (("mesh", 1.0, 1e3), ("tree", 0.5, 5e3))
+        for size, seconds in (("1 kB", 1e-6 * factor), ("1 MB", 1e-4 * factor), ("1 GB", 1e-1 * factor))
+    ]
+    failure = Failure("net 1 TB", "mesh", "needs too much", True, workload_template="net {size}", place=3)
+    found = {"versions": {"fredfw": "0.1.0"}, "files": [{"path": "a.toml", "sha256": "ab" * 32}], "npu": {"peak": 1.0}}
+    return evolve(
+        comparison,
+        rows=tuple(rows),
+        failures=(failure,),
+        provenance={"cells": [{**found, "topology": {"name": row.fabric}} for row in rows]},
+    )
+
+
+def test_a_page_of_a_comparison_says_all_that_is_needed(comparison: Comparison) -> None:
+    page = HtmlExporter(command="fredfw compare two.toml").export(swept(comparison))
+    parsed = check(page)
+    assert parsed.ids == [
+        "results",
+        "pictures",
+        "time",
+        "links",
+        "algorithms",
+        "assumptions",
+        "provenance",
+        "again",
+    ]
+    text = " ".join(" ".join(parsed.texts).split())
+    for part in (
+        "Two on [three]",
+        "7 cells",
+        "1 cells have no result",
+        "infeasible: needs too much",
+        "npu0->switch0",
+        "dp 3 MB, mp 1 MB",
+        "dp all-reduce x4",
+        "follows from a scalar that was fitted to another cell",
+        "ab" * 32,
+        "fredfw compare two.toml",
+        "repetitions of a phase are simulated as one",
+    ):
+        assert part in text
+    assert parsed.tags["svg"] >= 3
+    # Light and dark, a phone, and paper.
+    assert "prefers-color-scheme: dark" in page
+    assert "@media print" in page
+    assert 'name="viewport"' in page
+
+
+def test_a_page_of_a_plain_comparison(comparison: Comparison) -> None:
+    parsed = check(HtmlExporter().export(comparison))
+    assert "references" in parsed.ids
+    assert "again" not in parsed.ids
+    assert "a paper, table 1" in " ".join(parsed.texts)
+
+
+def test_nothing_but_cells_without_a_result_is_a_page_too(comparison: Comparison) -> None:
+    failure = Failure("net", "mesh", "broke", False)
+    parsed = check(HtmlExporter().export(evolve(comparison, rows=(), failures=(failure,), provenance={})))
+    assert "failed: broke" in " ".join(parsed.texts)
+
+
+def test_a_page_of_a_run_says_what_limits_it(run: RunResult) -> None:
+    parsed = check(HtmlExporter(command="fredfw run two.toml").export(run))
+    assert parsed.ids == ["why", "time", "assumptions", "provenance", "again"]
+    text = " ".join(parsed.texts)
+    assert "critical path" in text
+    assert "switch0->npu1" in text
+    assert "a note" in text
+    assert "What limits it" in text
+
+
+def test_equal_results_give_equal_bytes(comparison: Comparison, run: RunResult) -> None:
+    for result in (swept(comparison), run):
+        assert HtmlExporter(command="x").export(result) == HtmlExporter(command="x").export(result)
+
+
+def test_a_hostile_name_is_text(comparison: Comparison) -> None:
+    rows = tuple(
+        evolve(
+            row,
+            workload=HOSTILE,
+            workload_template=HOSTILE,
+            fabric=f"{row.fabric}{HOSTILE}",
+            fabric_template=f"{row.fabric}{HOSTILE}",
+            notes=(HOSTILE,),
+            reference_source=HOSTILE,
+            breakdown={HOSTILE: row.seconds},
+            colours={HOSTILE: '"><script>alert(1)</script>'},
+            algorithms={HOSTILE: HOSTILE},
+            tiers=(TierLoad(HOSTILE, 1, 1.0, 0.1, 0.2, HOSTILE, {HOSTILE: 1.0}),),
+        )
+        for row in swept(comparison).rows
+    )
+    found = {"versions": {HOSTILE: HOSTILE}, "files": [], "npu": HOSTILE}
+    failures = (Failure(HOSTILE, HOSTILE, HOSTILE, False),)
+    hostile = evolve(
+        comparison, title=HOSTILE, rows=rows, failures=failures, provenance={"cells": [found for _ in rows]}
+    )
+    page = HtmlExporter(command=HOSTILE).export(hostile)
+    parsed = check(page)
+    assert "\x1b" not in page
+    assert "alert" in "".join(parsed.texts)
+
+
+def test_what_is_shown_is_ranked(comparison: Comparison) -> None:
+    page = HtmlExporter(sort="-time", best=2).export(swept(comparison))
+    text = " ".join(check(page).texts)
+    assert "the 2 best of 7 cells by time" in text
+    with pytest.raises(UnknownNameError, match="no metric and no swept field 'siez'"):
+        HtmlExporter(sort="siez").export(swept(comparison))
+
+
+def test_without_jinja2_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(InputError, match=r"pip install 'fredfw\[report\]'"):
+        HtmlExporter()
+
+
+def test_fifty_cells_are_less_than_two_megabytes() -> None:
+    framework = fredfw.Framework()
+    tables: dict[str, Any] = {
+        "fabrics": {
+            "ring {npus} {link_bandwidth}": {
+                "topology": {"name": "switch"},
+                "sweep": {"npus": [4, 8], "link_bandwidth": ["1 GB/s", "2 GB/s", "4 GB/s", "8 GB/s", "16 GB/s"]},
+                "collectives": {"default": "ring"},
+            }
+        },
+        "workloads": {"{size}": {"workload": "microbenchmark", "sweep": {"size": [f"{n} MB" for n in range(1, 6)]}}},
+    }
+    comparison = framework.compare(framework.load_experiment(tables))
+    assert len(comparison.rows) == 50
+    page = HtmlExporter(command="fredfw compare x.toml").export(comparison)
+    check(page)
+    assert len(page.encode()) < 2e6
+    assert all(row.tiers for row in comparison.rows)
+
+
+def test_a_report_for_a_terminal_becomes_blocks() -> None:
+    table = plain_table("name", "value", "", right=(1,))
+    table.add_row("a", Text("1.5", style="bold green"), "")
+    table.add_row("b", "-", "no")
+    report: list[RenderableType] = [
+        Text("Title", style="bold"),
+        Text("one line"),
+        Text(),
+        Text("first"),
+        Text("second"),
+        table,
+    ]
+    heading, line, lines, grid = blocks_of(report)
+    assert heading == Heading((Span("Title", "bold"),))
+    assert line == Paragraph((Span("one line"),))
+    assert lines == Items(((Span("first"),), (Span("second"),)))
+    assert isinstance(grid, Grid)
+    assert (grid.header, grid.right, grid.keys) == (("name", "value", ""), (False, True, False), 1)
+    assert grid.rows[0] == ((Span("a"),), (Span("1.5", "bold good"),), ())
+
+
+def test_what_cells_have_in_common_is_written_once() -> None:
+    section = provenance([(name, {"npu": {"peak": 1}, "topology": {"name": name}}) for name in ("a", "b")])
+    summaries = [block.summary for block in section.blocks if hasattr(block, "summary")]
+    assert summaries == ["npu", "topology (2 different ones)"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "log", "expected"),
+    [
+        (0.0, 10.0, False, [0, 2, 4, 6, 8, 10]),
+        (0.0, 0.07, False, [0, 0.02, 0.04, 0.06]),
+        (3.0, 3.0, False, [3]),
+        (1.0, 100.0, True, [1, 2, 5, 10, 20, 50, 100]),
+        (1e-9, 1.0, True, [1e-9, 1e-7, 1e-5, 1e-3, 1e-1]),
+        (3.0, 4.0, True, [3, 4]),
+    ],
+)
+def test_ticks_are_round(low: float, high: float, *, log: bool, expected: list[float]) -> None:
+    assert svg._ticks(low, high, log=log) == pytest.approx(expected)
+
+
+def test_lengths_of_bars_are_proportional() -> None:
+    bars = [svg.Bar("a", {"x": 1.0, "y": 3.0}), svg.Bar("b", {"x": 2.0})]
+    text = svg.bars(bars, {"x": "#111111", "y": "#222222"}, svg.Axis("time"), 4.0)
+    widths = [float(one) for one in re.findall(r'<rect [^>]*width="([\d.]+)"', text)]
+    assert widths[1] == pytest.approx(3 * widths[0], abs=0.02)
+    assert widths[2] == pytest.approx(2 * widths[0], abs=0.02)
+
+
+def test_points_of_equal_numbers_are_on_the_diagonal() -> None:
+    axis = svg.Axis("s", log=True)
+    text = svg.dots(
+        [svg.Dot(1.0, 1.0, "a"), svg.Dot(100.0, 100.0, "b"), svg.Dot(10.0, 1.0, "c")], axis, axis, diagonal=True
+    )
+    places = np.array([[float(x), float(y)] for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', text)])
+    (line,) = re.findall(
+        r'<line x1="([\d.]+)" y1="([\d.]+)" x2="([\d.]+)" y2="([\d.]+)" stroke-width="1" stroke-dash', text
+    )
+    assert [float(one) for one in line] == pytest.approx([*places[0], *places[1]], abs=0.02)
+
+
+def test_pictures_of_two_fields_are_maps(comparison: Comparison) -> None:
+    first = comparison.rows[0]
+    rows: list[Row] = [
+        evolve(
+            first,
+            workload=f"{mp} {pp}",
+            workload_template="{mp} {pp}",
+            workload_settings={"mp": mp, "pp": pp},
+            seconds=mp * pp,
+        )
+        for mp in (1, 2, 4, 8)
+        for pp in (1, 2, 4, 8)
+    ]
+    (figure,) = figures(rows)
+    assert figure.svg.count("<rect") == 16
+    assert figure.caption.startswith("iteration time; the lighter the better")
+
+
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="neither chromium nor google-chrome is installed")
+def test_a_browser_opens_it_without_an_error_or_a_request(
+    comparison: Comparison, run: RunResult, tmp_path: Path
+) -> None:
+    # That errors and requests are found is shown by a page that has both.
+    (tmp_path / "bad.html").write_text("<script>nothing()</script><img src=http://127.0.0.1:9/x>")
+    errors, requests = opened(tmp_path / "bad.html")
+    assert errors
+    assert requests == {"http://127.0.0.1:9/x"}
+    for number, result in enumerate((swept(comparison), run)):
+        path = tmp_path / f"{number}.html"
+        path.write_text(HtmlExporter(command="fredfw").export(result))
+        assert opened(path) == ([], set())
+
+
+def opened(path: Path) -> tuple[list[str], set[str]]:
+    """Return what a browser writes on its console when it opens ``path``, and what the page asks a network for."""
+    log = path.with_suffix(".log")
+    command = [
+        str(CHROMIUM),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--enable-logging=stderr",
+        "--disable-background-networking",
+        "--no-first-run",
+        f"--user-data-dir={path.with_suffix('.profile')}",
+        f"--log-net-log={log}",
+        "--dump-dom",
+        path.as_uri(),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "<html" in done.stdout
+    found = (event.get("params", {}) for event in json.loads(log.read_text())["events"])
+    # What the browser asks for by itself, such as updates, has an initiator that is not an origin.
+    asked = [one for one in found if one.get("initiator", "not an origin") != "not an origin"]
+    urls = {one["url"] for one in asked if not one["url"].startswith("file:")}
+    return [line for line in done.stderr.splitlines() if "CONSOLE" in line], urls
