@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import csv
 import gzip
+import html
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -227,6 +230,22 @@ def test_compare_writes_files(experiment: str) -> None:
     assert [row["fabric"] for row in csv.DictReader(Path("out.csv").read_text().splitlines())] == ["slow", "fast"]
     assert Path("out.png").read_bytes().startswith(b"\x89PNG")
     assert sorted(os.listdir()) == ["out.csv", "out.json", "out.png", "two.cells", "two.toml"]
+
+
+def test_a_report_says_how_to_make_it_again(experiment: str) -> None:
+    succeeds("--log-level", "error", "compare", experiment, "--set", "title=a 'b'", "--best=1", "--report", "out.html")
+    page = html.unescape(Path("out.html").read_text())
+    command = """fredfw --log-level=error compare two.toml '--set=title=a '"'"'b'"'"'' --report=out.html --best=1"""
+    assert sorted(shlex.split(command)) == sorted(shlex.split(re.findall(r"<code>(fredfw .*)</code>", page)[0]))
+    assert "the 1 best of 2 cells by time" in page
+    succeeds(
+        "run", experiment, "--fabric", "fast", "--no-progress", "--export", "json", "a.json", "--report", "out.html"
+    )
+    page = html.unescape(Path("out.html").read_text())
+    command = "fredfw run two.toml --fabric=fast --report=out.html --export json a.json --no-progress"
+    assert sorted(shlex.split(command)) == sorted(re.findall(r"<code>(fredfw .*)</code>", page)[0].split())
+    assert "critical path" in page
+    assert succeeds("merge", experiment, "two.cells", "--report", "-").startswith("<!DOCTYPE html>")
 
 
 def test_a_dash_is_standard_output_in_place_of_the_table(experiment: str) -> None:

@@ -125,6 +125,14 @@ def test_a_table_of_the_user_is_compared_with(table: Path) -> None:
     assert alone["score"]["error"] == pytest.approx(gather["measured"] / gather["predicted"] - 1)
 
 
+def test_a_report_has_errors_and_pictures(table: Path) -> None:
+    result = validate("--data", "mine.csv", "--transport", "ideal", "--report", "out.html")
+    assert result.exit_code == 0, result.output
+    page = Path("out.html").read_text()
+    for part in ("Predicted against measured times", "H100 node", "<svg", "--report=out.html", "3 measured times"):
+        assert part in page
+
+
 def test_only_one_operation(table: Path) -> None:
     del table
     result = validate("--data", "mine.csv", "--pattern", "all-gather", "--json", "-")

@@ -8,18 +8,19 @@ from fredfw.errors import UnsupportedError
 from fredfw.experiment.results import CollectiveSweep, Comparison, RunResult
 from fredfw.plugin.manager import PluginManager
 from fredfw.report import data
-from fredfw.report.exporters import CsvExporter, JsonExporter, TraceExporter
+from fredfw.report.exporters import CsvExporter, HtmlExporter, JsonExporter, TraceExporter
 from fredfw.report.trace import trace_to_json
 from fredfw.testing import ExporterTests
 
 
 class TestConformance(ExporterTests):
-    exporters = (CsvExporter(), JsonExporter(), TraceExporter())
+    exporters = (CsvExporter(), HtmlExporter(), JsonExporter(), TraceExporter())
 
 
 def test_they_are_registered() -> None:
     exporters = PluginManager.discover().exporters
-    assert [exporters.get(name) for name in ("csv", "json", "trace")] == [CsvExporter, JsonExporter, TraceExporter]
+    registered = {"csv": CsvExporter, "html": HtmlExporter, "json": JsonExporter, "trace": TraceExporter}
+    assert {name: exporters.get(name) for name in registered} == registered
 
 
 def test_they_write_what_the_options_write(run: RunResult, comparison: Comparison, sweep: CollectiveSweep) -> None:
@@ -32,6 +33,6 @@ def test_they_write_what_the_options_write(run: RunResult, comparison: Compariso
 
 
 def test_what_they_do_not_take(run: RunResult, sweep: CollectiveSweep) -> None:
-    for exporter, result in ((CsvExporter(), run), (TraceExporter(), sweep), (JsonExporter(), sweep.results[0])):
+    for exporter, result in ((CsvExporter(), run), (HtmlExporter(), sweep), (JsonExporter(), sweep.results[0])):
         with pytest.raises(UnsupportedError, match=f"exporter '{exporter.name}' has no form for a .*accepted: "):
             exporter.export(result)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import click
 from click.core import ParameterSource
 
+from fredfw.cli.session import session
+
 
 def called(ctx: click.Context) -> str:
     """Return the command of ``ctx`` as a shell takes it, with what was given on the line and no more."""
@@ -22,7 +24,9 @@ def called(ctx: click.Context) -> str:
         options = [param for param in one.command.params if isinstance(param, click.Option)]
         for param in (*arguments, *options):
             if one.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
-                words += _words(param, one.params.get(param.name))
+                # The session has what is given before the command.
+                value = one.params[param.name] if param.name in one.params else getattr(session(ctx), param.name)
+                words += _words(param, value)
     return shlex.join(words)
 
 

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+
+
+@runtime_checkable
+class Paged(Protocol):
+    """A result that says itself what its page of a report is."""
+
+    def page(self, command: str = "") -> Any:
+        """Return its ``fredfw.report.html.blocks.Page``; ``command`` makes it again."""
+
 
 if TYPE_CHECKING:
     from fredfw.experiment.results import CollectiveResult, CollectiveSweep, Comparison, RunResult
-    from fredfw.report.html import Paged
     from fredfw.workloads import TaskGraph
 
     Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph | Paged
 
 Content: TypeAlias = str | bytes
 """What a file holds; text is written as UTF-8."""
-KINDS = ("run", "comparison", "collective", "sweep", "graph", "study", "validation")
+KINDS = ("run", "comparison", "collective", "sweep", "graph", "validation")
 """What can be exported: a ``RunResult``, a ``Comparison``, a ``CollectiveResult``, a ``CollectiveSweep``, a
-``TaskGraph`` that was not simulated, a ``StudyResult``, or a ``Validation``."""
+``TaskGraph`` that was not simulated, or a ``Validation``."""
 
 
 class Exporter(ABC):
@@ -26,7 +34,7 @@ class Exporter(ABC):
     name: ClassVar[str]
     takes: ClassVar[tuple[str, ...]] = ("run", "comparison")
     """What the format has a form for: ``run``, ``comparison``, ``collective`` (of one size), ``sweep``, ``graph``,
-    ``study``, ``validation``."""
+    ``validation``."""
     suffixes: ClassVar[tuple[str, ...]] = ()
     """Endings of files in this format, with the dot, for example ``(".json",)``."""
     directory: ClassVar[bool] = False

@@ -8,10 +8,9 @@ from attrs import frozen
 
 from fredfw.errors import UnsupportedError
 from fredfw.experiment.results import CollectiveSweep, Comparison, RunResult
-from fredfw.plugin.exporter import Exporter
+from fredfw.plugin.exporter import Exporter, Paged
 from fredfw.report import data
 from fredfw.report.cells import fields_of, items
-from fredfw.report.html import Paged
 from fredfw.report.pictures import importing
 from fredfw.report.ranking import Ranking
 from fredfw.report.trace import trace_to_json
@@ -78,7 +77,7 @@ class HtmlExporter(Exporter):
     """A report to hand on: one HTML file with tables and pictures, which needs no network and holds no script."""
 
     name: ClassVar[str] = "html"
-    takes: ClassVar[tuple[str, ...]] = ("comparison", "run", "study", "validation")
+    takes: ClassVar[tuple[str, ...]] = ("comparison", "run", "validation")
     suffixes: ClassVar[tuple[str, ...]] = (".html",)
     incomplete: ClassVar[bool] = True
 

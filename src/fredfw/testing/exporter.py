@@ -24,10 +24,13 @@ from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_a
 from fredfw.testing.fabrics import grid, star
 from fredfw.testing.process import digest, same_elsewhere
 from fredfw.units import option
+from fredfw.validation.results import Validation
 from fredfw.workloads import DeviceMesh, GraphBuilder, System, TaskGraph, Work, Workload
 
 Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph
-_CLASSES = dict(zip(KINDS, (RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph), strict=True))
+_CLASSES = dict(
+    zip(KINDS, (RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph, Validation), strict=True)
+)
 REFUSED = object()
 
 
