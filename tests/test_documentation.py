@@ -104,6 +104,7 @@ def test_readme_is_covered() -> None:
 
 FABRICS: dict[str, Any] = {"mesh": {"topology": "mesh2d"}}
 WORKLOADS: dict[str, Any] = {"gradients": {"workload": {"name": "microbenchmark", "size": "1 MB"}}}
+SPACE: dict[str, Any] = {"space": {"fabrics.mesh.topology.rows": [1, 2]}, "objective": {"minimise": "time"}}
 WRONG = {"?": 1}
 
 
@@ -115,6 +116,9 @@ def test_experiments_run(text: str, files: dict[str, str]) -> None:
         return
     complete = {"fabrics", "workloads"} <= set(content)
     framework = Framework()
+    if {"space", "objective", "sampler", "rungs"} & set(content):
+        assert framework.study({"fabrics": FABRICS, "workloads": WORKLOADS, **SPACE, **content}).points
+        return
     experiment = framework.load_experiment({"fabrics": FABRICS, "workloads": WORKLOADS, **content})
     if complete:
         assert framework.compare(experiment).rows

@@ -1,9 +1,10 @@
 """Flow-level simulation of collective communication in distributed DNN training, on pluggable interconnects.
 
 This is the public API. Programs start with ``Framework``. Plugins derive from the interfaces (``Topology``,
-``Router``, ``CollectiveAlgorithm``, ``Workload``, ``Placement``, ``SharingPolicy``, ``Exporter``) and register their
-classes with ``hookimpl``. The modules ``errors``, ``limits``, ``units``, ``typing``, ``testing`` (the conformance kit),
-``cli`` (what commands of plugins need) and ``embed`` (the network for other simulators) are public as well.
+``Router``, ``CollectiveAlgorithm``, ``Workload``, ``Placement``, ``SharingPolicy``, ``Exporter``, ``Sampler``) and
+register their classes with ``hookimpl``. The modules ``errors``, ``limits``, ``units``, ``typing``, ``testing`` (the
+conformance kit), ``cli`` (what commands of plugins need) and ``embed`` (the network for other simulators) are public as
+well.
 """
 
 from fredfw import errors, limits, typing, units
@@ -82,6 +83,7 @@ from fredfw.framework import Framework
 from fredfw.plugin import CONTRACT_VERSION, hookimpl
 from fredfw.plugin.exporter import Exporter
 from fredfw.plugin.manager import PluginManager, Switches
+from fredfw.plugin.sampler import Sampler, Search, SearchSpace, Told, Trial
 from fredfw.simulation import (
     Bound,
     CircuitPreempt,
@@ -94,6 +96,7 @@ from fredfw.simulation import (
     lower_bound,
     max_min,
 )
+from fredfw.studies.results import Objective, RungCount, StudyPoint, StudyResult
 from fredfw.workloads import (
     DeviceMesh,
     Gemm,
@@ -173,6 +176,7 @@ __all__ = [
     "NestedPlacement",
     "NodeKind",
     "Npu",
+    "Objective",
     "OpenAdmission",
     "Operation",
     "PathStep",
@@ -187,7 +191,11 @@ __all__ = [
     "Routes",
     "Row",
     "RunResult",
+    "RungCount",
+    "Sampler",
     "Schedule",
+    "Search",
+    "SearchSpace",
     "SharingPolicy",
     "ShortestPathRouter",
     "SnakePlacement",
@@ -195,17 +203,21 @@ __all__ = [
     "Start",
     "Status",
     "StrictLinks",
+    "StudyPoint",
+    "StudyResult",
     "Switches",
     "System",
     "TaskGraph",
     "TaskKind",
     "TierShare",
     "Timeline",
+    "Told",
     "Topology",
     "TraceCalls",
     "TraceInfo",
     "TraceWorkload",
     "Transport",
+    "Trial",
     "ValiantRouter",
     "Wait",
     "WhatIf",

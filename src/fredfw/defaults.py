@@ -20,6 +20,7 @@ from fredfw.fabric import (
 )
 from fredfw.plugin import hookimpl
 from fredfw.plugin.exporter import Exporter
+from fredfw.plugin.sampler import Sampler
 from fredfw.simulation.sharing import CircuitPreempt, MaxMin, SharingPolicy, StrictLinks
 from fredfw.workloads import LinearPlacement, MegatronPlacement, NestedPlacement, Placement, SnakePlacement
 
@@ -70,6 +71,14 @@ def fredfw_exporters() -> Sequence[type[Exporter]]:
     from fredfw.report.exporters import CsvExporter, HtmlExporter, JsonExporter, TraceExporter
 
     return [CsvExporter, HtmlExporter, JsonExporter, TraceExporter]
+
+
+@hookimpl
+def fredfw_samplers() -> Sequence[type[Sampler]]:
+    """Register the samplers that need no other library."""
+    from fredfw.studies.samplers import GridSampler, HalvingSampler, RandomSampler
+
+    return [GridSampler, HalvingSampler, RandomSampler]
 
 
 @hookimpl

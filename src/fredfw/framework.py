@@ -28,6 +28,10 @@ from fredfw.fabric import Fabric, Topology
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation.fidelity import FIDELITIES
+from fredfw.studies import reading as studies
+from fredfw.studies.reading import Study
+from fredfw.studies.results import StudyResult
+from fredfw.studies.search import search
 from fredfw.terminal import quoted
 from fredfw.typing import IntArray
 from fredfw.units import Unit, parse
@@ -409,6 +413,57 @@ class Framework:
                 return times
 
             return evolve(found, sensitivity=variations.of_comparison(matrix, found, share, run, progress=progress))
+
+    def load_study(self, source: str | Path | Mapping[str, Any], *, values: Mapping[str, Any] | None = None) -> Study:
+        """Read a study; ``study`` runs it.
+
+        Args:
+            source: The path of its file, or its tables.
+            values: Used in place of what the study or its experiment says, by the path of the key as TOML writes it.
+
+        Raises:
+            InputError: Something cannot be used; names file, key and value.
+        """
+        study = studies.load(source, self.plugins, values, trust_plugins=self._trust_plugins)
+        self._log(
+            "study read",
+            file=study.file,
+            title=study.title,
+            sampler=study.sampler.name,
+            combinations=study.space.combinations,
+        )
+        return study
+
+    def study(
+        self,
+        study: Study | str | Path | Mapping[str, Any],
+        *,
+        values: Mapping[str, Any] | None = None,
+        store: Store | str | Path | None = None,
+        jobs: int = 1,
+        executor: Executor | str | None = None,
+        progress: Progress | None = None,
+    ) -> StudyResult:
+        """Search the space of a study for its best points; see ``fredfw.studies.search.search``.
+
+        Args:
+            study: What ``load_study`` returned, the path of its file, or its tables.
+            values: As in ``load_study``; not with its result, which has them.
+            store: Has cells of earlier runs, which are not run again, and takes those of this one; or its path.
+            jobs: As in ``compare``.
+            executor: Likewise.
+            progress: Called with (cells done, cells asked for so far, a cell that runs).
+
+        Raises:
+            Interrupted: A ``KeyboardInterrupt`` came after the first cell; has the result so far.
+            InputError: Something cannot be used, the space is empty or too large, or a cell lacks the objective.
+            PluginError: The sampler misbehaved.
+        """
+        if isinstance(study, Study) and values:
+            raise InputError("the study is read already", key="values", accepted="the values of load_study")
+        loaded = study if isinstance(study, Study) else self.load_study(study, values=values)
+        with opened(store) as cells, workers(jobs, executor, self.plugins) as others:
+            return search(loaded, self.plugins, store=cells, workers=others, progress=progress, log=self._log)
 
     def collective_sensitivity(
         self, fabric: Fabric, pattern: str, *, size: float | str, share: float = 0.2, **given: Any

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fredfw import ShortestPathRouter, defaults
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.simulation import CircuitPreempt, MaxMin, StrictLinks
-from fredfw.testing import CollectiveTests, PlacementTests, RouterTests, SharingPolicyTests
+from fredfw.studies.samplers import GridSampler, HalvingSampler, RandomSampler
+from fredfw.testing import CollectiveTests, PlacementTests, RouterTests, SamplerTests, SharingPolicyTests
 from fredfw.testing.fabrics import StarRouter, grid, standard, star
 from fredfw.workloads import LinearPlacement, SnakePlacement
 
@@ -30,6 +31,11 @@ class TestPlacements(PlacementTests):
 class TestSharing(SharingPolicyTests):
     plugin = defaults
     policies = (MaxMin(), StrictLinks(), CircuitPreempt())
+
+
+class TestSamplers(SamplerTests):
+    plugin = defaults
+    samplers = (GridSampler(), RandomSampler(trials=4, seed=2), HalvingSampler(eta=2.0, trials=6))
 
 
 class TestStar(RouterTests):

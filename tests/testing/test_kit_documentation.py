@@ -13,6 +13,7 @@ from fredfw.testing import (
     ExporterTests,
     PlacementTests,
     RouterTests,
+    SamplerTests,
     SharingPolicyTests,
     TopologyTests,
     WorkloadTests,
@@ -37,6 +38,7 @@ def rows(text: str) -> dict[str, str]:
         ("Placements", PlacementTests),
         ("Sharing policies", SharingPolicyTests),
         ("Exporters", ExporterTests),
+        ("Samplers", SamplerTests),
         ("Admissions", AdmissionTests),
     ],
 )

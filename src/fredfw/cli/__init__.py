@@ -1,7 +1,8 @@
 """The command line: ``fredfw``; and what the commands of plugins need of it.
 
-Exit codes: 0 done, 2 bad input, 1 failure, 130 interrupted. Each but the first comes with one message on standard error
-and no traceback. An exception that fredfw did not raise on purpose is a defect and keeps its traceback.
+Exit codes: 0 done, 1 failure, 2 bad input, 3 done but for cells without a result, 130 interrupted. A failure comes with
+one message on standard error and no traceback. An exception that fredfw did not raise on purpose is a defect and keeps
+its traceback.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from fredfw.cli.output import Outputs, log_traceback, print_report, table
 from fredfw.cli.parsing import configured, limits_of
 from fredfw.cli.plugins import plugins
 from fredfw.cli.session import open_framework, session
+from fredfw.cli.study import study
 from fredfw.cli.trace import trace
 from fredfw.cli.validate import validate
 from fredfw.errors import FredfwError, InputError, PluginWarning
@@ -194,5 +196,5 @@ def main() -> None:
     """How long does a training iteration take on this fabric, with these collective algorithms, and why?"""
 
 
-for command in (compare, run, cells, merge, collective, calibrate, validate, trace, plugins, new):
+for command in (compare, run, study, cells, merge, collective, calibrate, validate, trace, plugins, new):
     main.add_command(command)

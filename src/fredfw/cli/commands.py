@@ -89,6 +89,17 @@ _executor = click.option(
     "--executor", metavar="ADDRESS", help="Run cells on a Dask scheduler instead: dask://HOST:PORT, or dask://local."
 )
 
+# Of other commands, too.
+FILE, JSON, CSV, PROGRESS = _file, _json, _csv, _progress
+
+
+def running(command: Command) -> Command:
+    """Add the options of a command that runs many cells."""
+    no_store = click.option("--no-store", is_flag=True, help="Keep no cells, and run all of them.")
+    for option in (_executor, _jobs, no_store, _store):
+        command = option(command)
+    return command
+
 
 def store_of(file: str, path: str | None, wanted: bool) -> str | None:
     """Return where the cells of ``file`` are kept: at ``path``, or beside it if that can be written, or nowhere."""
@@ -250,10 +261,7 @@ def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
 @_set
 @_fidelity
 @_sensitivity
-@_store
-@click.option("--no-store", is_flag=True, help="Keep no cells, and run all of them.")
-@_jobs
-@_executor
+@running
 @click.option("--strict", is_flag=True, help="Make a cell that cannot be run an error, before anything runs.")
 @_comparing
 @_progress

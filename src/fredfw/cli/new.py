@@ -20,8 +20,8 @@ from fredfw.errors import InputError
 def new(ctx: click.Context, kind: str, name: str, into: str) -> None:
     """Write a package with a plugin of KIND called NAME.
 
-    KIND is topology, router, collective, workload, placement, sharing, transport, exporter or command. The plugin is a
-    small one that works, with the conformance kit as its tests where there is one; change it step by step.
+    KIND is topology, router, collective, workload, placement, sharing, transport, exporter, sampler or command. The
+    plugin is a small one that works, with the conformance kit as its tests where there is one; change it step by step.
     """
     from fredfw import scaffold
     from fredfw.plugin.registry import FIRST_PARTY, Catalog

@@ -28,6 +28,7 @@ KINDS = (
     "admission",
     "transport",
     "exporter",
+    "sampler",
     "command",
 )
 

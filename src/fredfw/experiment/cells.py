@@ -133,18 +133,23 @@ def run_cell(spec: CellSpec, setup: Setup) -> Outcome:
 
 
 @cache
-def _worker(setup: Setup) -> _Worker:
-    return _Worker(setup.manager())
+def _worker(setup: Setup) -> CellRunner:
+    return CellRunner(setup.manager())
 
 
-class _Worker:
-    """Runs cells that come as plain data."""
+class CellRunner:
+    """Runs cells that come as plain data in this process; what cells share is kept.
+
+    Args:
+        plugins: Those that they name.
+    """
 
     def __init__(self, plugins: PluginManager) -> None:
         self._plugins = plugins
         self._kept = Kept()
 
     def run(self, spec: CellSpec) -> Outcome:
+        """Return the outcome of one cell."""
         hook = self._plugins.hook
 
         def simulate() -> Cell:

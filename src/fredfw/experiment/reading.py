@@ -51,6 +51,15 @@ def load(path: str | Path, values: Mapping[str, Any] | None = None) -> AnyOutlin
     Raises:
         InputError: It cannot be read, is not TOML, or says something that cannot be used; names file, key and value.
     """
+    return parse(read_tables(path), values, file=str(path))
+
+
+def read_tables(path: str | Path) -> dict[str, Any]:
+    """Return what the TOML file at ``path`` says.
+
+    Raises:
+        InputError: It cannot be read, or is not TOML.
+    """
     file = str(path)
     try:
         text = read_bounded(path).decode("utf-8-sig")  # some editors begin with a mark
@@ -58,10 +67,9 @@ def load(path: str | Path, values: Mapping[str, Any] | None = None) -> AnyOutlin
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError(f"cannot be read: {reason}", file=file, accepted="a TOML file") from None
     try:
-        content = tomllib.loads(text)
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # more than TOMLDecodeError: integers of many digits, deep nesting
         raise InputError(f"is not TOML: {error}", file=file, accepted="a TOML file") from None
-    return parse(content, values, file=file)
 
 
 def parse(
@@ -99,9 +107,7 @@ def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bo
             file, key and value.
         PluginError: A plugin cannot be used.
     """
-    if not trust_plugins:
-        _check_trust(outline, plugins)
-    _load_files(outline, plugins)
+    load_plugins(outline, plugins, trust_plugins=trust_plugins)
     reader = _Reader(plugins, folder_of(outline))
     try:
         fabrics = _swept(outline.fabrics, reader.fabric, reader.unfit_fabric)
@@ -109,6 +115,13 @@ def configured(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bo
     except InputError as error:
         raise error.at(file=outline.file) from None
     return Experiment(**{**_fields(outline), "fabrics": fabrics, "workloads": workloads})
+
+
+def load_plugins(outline: AnyOutline, plugins: PluginManager, *, trust_plugins: bool = False) -> None:
+    """Add the plugin files that ``outline`` names to ``plugins``; raises as ``configured`` does."""
+    if not trust_plugins:
+        _check_trust(outline, plugins)
+    _load_files(outline, plugins)
 
 
 def _swept(
@@ -507,7 +520,7 @@ def _check_keys(table: Mapping[str, Any], known: Sequence[str], key: str, *, plu
             where = f"{key}.{name}" if key else name
             typo = plugin is None or difflib.get_close_matches(name, known, cutoff=_TYPO)
             hint = nearest(name, known) if typo else f"; did you mean {key}.{plugin}.{name}?"
-            raise InputError(f"unknown key{hint}", key=where, accepted=", ".join(known))
+            raise UnknownNameError(f"unknown key{hint}", key=where, accepted=", ".join(known))
 
 
 def _table(value: object, key: str) -> Mapping[str, Any]:

@@ -224,7 +224,7 @@ def _build(cls: type[T], mapping: Any, surroundings: _Surroundings) -> T:
         raise InputError(f"{mapping!r} is not a table", accepted=f"a table of {keys}")
     for key in mapping:
         if key not in settings:
-            raise InputError(f"unknown key{nearest(str(key), settings)}", key=str(key), accepted=keys)
+            raise UnknownNameError(f"unknown key{nearest(str(key), settings)}", key=str(key), accepted=keys)
     for key, setting in settings.items():
         if setting.attribute.default is attrs.NOTHING and key not in mapping:
             raise InputError("is missing", key=key, accepted=setting.accepted)

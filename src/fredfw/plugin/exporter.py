@@ -17,15 +17,16 @@ class Paged(Protocol):
 
 if TYPE_CHECKING:
     from fredfw.experiment.results import CollectiveResult, CollectiveSweep, Comparison, RunResult
+    from fredfw.studies.results import StudyResult
     from fredfw.workloads import TaskGraph
 
-    Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph | Paged
+    Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph | StudyResult | Paged
 
 Content: TypeAlias = str | bytes
 """What a file holds; text is written as UTF-8."""
-KINDS = ("run", "comparison", "collective", "sweep", "graph", "validation")
+KINDS = ("run", "comparison", "collective", "sweep", "graph", "study", "validation")
 """What can be exported: a ``RunResult``, a ``Comparison``, a ``CollectiveResult``, a ``CollectiveSweep``, a
-``TaskGraph`` that was not simulated, or a ``Validation``."""
+``TaskGraph`` that was not simulated, a ``StudyResult``, or a ``Validation``."""
 
 
 class Exporter(ABC):
@@ -34,7 +35,7 @@ class Exporter(ABC):
     name: ClassVar[str]
     takes: ClassVar[tuple[str, ...]] = ("run", "comparison")
     """What the format has a form for: ``run``, ``comparison``, ``collective`` (of one size), ``sweep``, ``graph``,
-    ``validation``."""
+    ``study``, ``validation``."""
     suffixes: ClassVar[tuple[str, ...]] = ()
     """Endings of files in this format, with the dot, for example ``(".json",)``."""
     directory: ClassVar[bool] = False

@@ -30,6 +30,7 @@ from fredfw.plugin.exporter import Exporter
 from fredfw.plugin.lifecycle import LifecycleHooks
 from fredfw.plugin.origin import CORE, LeftOut, Plugin, canonical
 from fredfw.plugin.registry import Commands, PluginInfo, Registry
+from fredfw.plugin.sampler import Sampler
 from fredfw.simulation.sharing import SharingPolicy
 from fredfw.workloads import Placement, Workload
 
@@ -121,6 +122,7 @@ class PluginManager:
         self.admissions: Registry[AdmissionPolicy] = self._registry("admission", AdmissionPolicy, "fredfw_admissions")
         self.transports: Registry[Transport] = self._registry("transport", Transport, "fredfw_transports")
         self.exporters: Registry[Exporter] = self._registry("exporter", Exporter, "fredfw_exporters", optional=True)
+        self.samplers: Registry[Sampler] = self._registry("sampler", Sampler, "fredfw_samplers", optional=True)
         self.commands = Commands("command", "fredfw_commands", self._calls)
 
     @classmethod
@@ -159,6 +161,7 @@ class PluginManager:
             self.admissions,
             self.transports,
             self.exporters,
+            self.samplers,
         )
 
     @property
@@ -256,7 +259,7 @@ class PluginManager:
         from elsewhere its module with ``"no plugin"``.
         """
         found: dict[str, set[str]] = {}
-        for cls in used:
+        for cls in dict.fromkeys(used):  # of algorithms there are many variants
             plugin = self._owner(cls)
             if plugin is None:
                 name, version = cls.__module__, "no plugin"

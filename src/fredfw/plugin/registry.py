@@ -65,6 +65,7 @@ FIRST_PARTY = {
     "transport": ("alpha-beta", "measured", "nccl"),
     "command": ("libra",),
     "exporter": ("astra-sim-network", "node-link"),
+    "sampler": ("optuna",),
     "workload": ("astra-sim-text", "chakra", "cnn", "kineto", "microbenchmark", "transformer"),
 }
 

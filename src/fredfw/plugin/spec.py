@@ -1,7 +1,7 @@
 """The hooks that fredfw calls. A plugin implements any of them with ``@fredfw.hookimpl``.
 
-The first nine *register classes*: each returns classes of one interface, which are then selected by their ``name``.
-The tenth registers commands of the command line. The last three are called around a run. No result depends on the
+The first ten *register classes*: each returns classes of one interface, which are then selected by their ``name``.
+The eleventh registers commands of the command line. The last three are called around a run. No result depends on the
 order in which plugins are called.
 
 A plugin that raises an exception in a hook is left out of it with a ``PluginWarning``; what it registers through others
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fredfw.experiment.spec import Experiment
     from fredfw.fabric import AdmissionPolicy, Router, Topology, Transport
     from fredfw.plugin.exporter import Exporter
+    from fredfw.plugin.sampler import Sampler
     from fredfw.simulation.sharing import SharingPolicy
     from fredfw.workloads import Placement, Workload
 
@@ -169,6 +170,22 @@ def fredfw_exporters() -> Sequence[type[Exporter]]:  # type: ignore[empty-body] 
     Returns:
         Attrs classes derived from ``fredfw.Exporter``, each with a ``name`` of its own; their fields are their
         options. ``None`` or an empty sequence registers nothing.
+
+    Called once per plugin manager, and again only after a plugin was registered by hand.
+
+    Determinism and cost: always return the same classes; no input or output, and no imports beyond the plugin's own.
+    """
+
+
+@hookspec
+def fredfw_samplers() -> Sequence[type[Sampler]]:  # type: ignore[empty-body]  # as above
+    """Register samplers: choices of the points of a study's space that are run.
+
+    Called when a sampler is first looked up by name, or the samplers are listed.
+
+    Returns:
+        Attrs classes derived from ``fredfw.Sampler``, each with a ``name`` of its own; their fields are their
+        options, all with defaults. ``None`` or an empty sequence registers nothing.
 
     Called once per plugin manager, and again only after a plugin was registered by hand.
 

@@ -193,7 +193,7 @@ def comparison_to_csv(comparison: Comparison) -> str:
         "cost",
         *(field.path for field in swept),
     )
-    return _csv(header, map(values, cells))
+    return to_csv(header, map(values, cells))
 
 
 def run_to_json(result: RunResult) -> str:
@@ -265,7 +265,7 @@ def sweep_to_csv(sweep: CollectiveSweep) -> str:
     """Return one row per size: bytes, seconds, bytes per second, joules; the lower bound in seconds, with its parts."""
     columns = ("pattern", "ranks", "size", "duration", "algbw", "busbw", "algorithm", "steps", "energy", "bound_ratio")
     bounds = ("seconds", *PARTS, "binding")
-    return _csv(
+    return to_csv(
         (*columns, *(f"bound_{column}" for column in bounds)),
         (
             (*(getattr(result, column) for column in columns), *(getattr(result.bound, column) for column in bounds))
@@ -288,7 +288,8 @@ def _names(cls: type[Any]) -> list[str]:
     return [one.name for one in fields(cls)]
 
 
-def _csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+def to_csv(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return ``rows`` below ``header`` as CSV; ``None`` is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)

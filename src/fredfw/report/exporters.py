@@ -13,7 +13,9 @@ from fredfw.report import data
 from fredfw.report.cells import fields_of, items
 from fredfw.report.pictures import importing
 from fredfw.report.ranking import Ranking
+from fredfw.report.studies import study_to_csv
 from fredfw.report.trace import trace_to_json
+from fredfw.studies.results import StudyResult
 from fredfw.units import option
 
 
@@ -22,7 +24,7 @@ class JsonExporter(Exporter):
     """Everything, with provenance; numbers in SI units."""
 
     name: ClassVar[str] = "json"
-    takes: ClassVar[tuple[str, ...]] = ("run", "comparison", "sweep")
+    takes: ClassVar[tuple[str, ...]] = ("run", "comparison", "sweep", "study")
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
     incomplete: ClassVar[bool] = True
 
@@ -30,7 +32,7 @@ class JsonExporter(Exporter):
         """See ``Exporter.export``."""
         if isinstance(result, RunResult):
             return data.run_to_json(result)
-        if isinstance(result, Comparison):
+        if isinstance(result, Comparison | StudyResult):
             return result.to_json()
         if isinstance(result, CollectiveSweep):
             return data.sweep_to_json(result)
@@ -39,10 +41,10 @@ class JsonExporter(Exporter):
 
 @frozen
 class CsvExporter(Exporter):
-    """A table with a row for each cell or each size; numbers in SI units."""
+    """A table with a row for each cell, size or point; numbers in SI units."""
 
     name: ClassVar[str] = "csv"
-    takes: ClassVar[tuple[str, ...]] = ("comparison", "sweep")
+    takes: ClassVar[tuple[str, ...]] = ("comparison", "sweep", "study")
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     incomplete: ClassVar[bool] = True
 
@@ -52,6 +54,8 @@ class CsvExporter(Exporter):
             return data.comparison_to_csv(result)
         if isinstance(result, CollectiveSweep):
             return data.sweep_to_csv(result)
+        if isinstance(result, StudyResult):
+            return study_to_csv(result)
         raise _unsupported(self, result)
 
 

@@ -14,7 +14,18 @@ from string import Template
 
 from fredfw.errors import InputError, UnknownNameError, nearest
 
-KINDS = ("topology", "router", "collective", "workload", "placement", "sharing", "transport", "exporter", "command")
+KINDS = (
+    "topology",
+    "router",
+    "collective",
+    "workload",
+    "placement",
+    "sharing",
+    "transport",
+    "exporter",
+    "sampler",
+    "command",
+)
 """Kinds of plugins that there are templates for."""
 
 REGISTERED_AS = {"sharing": "sharing policy"}

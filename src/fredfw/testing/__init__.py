@@ -28,6 +28,7 @@ from fredfw.testing.conformance import ConformanceError
 from fredfw.testing.exporter import check_exporter
 from fredfw.testing.placement import check_placement
 from fredfw.testing.routes import check_router
+from fredfw.testing.sampler import check_sampler
 from fredfw.testing.sharing import check_sharing_policy
 from fredfw.testing.topology import check_topology
 from fredfw.testing.transport import check_transport
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         ExporterTests,
         PlacementTests,
         RouterTests,
+        SamplerTests,
         SharingPolicyTests,
         TopologyTests,
         TransportTests,
@@ -53,6 +55,7 @@ __all__ = [
     "ExporterTests",
     "PlacementTests",
     "RouterTests",
+    "SamplerTests",
     "SharingPolicyTests",
     "TopologyTests",
     "TransportTests",
@@ -62,6 +65,7 @@ __all__ = [
     "check_exporter",
     "check_placement",
     "check_router",
+    "check_sampler",
     "check_sharing_policy",
     "check_topology",
     "check_transport",

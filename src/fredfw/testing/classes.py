@@ -11,6 +11,7 @@ import pytest
 from fredfw.collectives import CollectiveAlgorithm
 from fredfw.fabric import Fabric, Router, Topology, Transport
 from fredfw.plugin.exporter import Exporter
+from fredfw.plugin.sampler import Sampler, SearchSpace
 from fredfw.simulation import SharingPolicy
 from fredfw.testing.admission import ADMISSION, AdmissionCase
 from fredfw.testing.collective import COLLECTIVE, RANKS, CollectiveCase
@@ -20,6 +21,8 @@ from fredfw.testing.exporter import EXPORTER, ExporterCase, Result, results
 from fredfw.testing.fabrics import standard
 from fredfw.testing.placement import PARALLELISMS, PLACEMENT, PlacementCase
 from fredfw.testing.routes import ROUTER, RouterCase
+from fredfw.testing.sampler import SAMPLER, SamplerCase
+from fredfw.testing.sampler import standard as standard_spaces
 from fredfw.testing.sharing import SHARING, SharingCase
 from fredfw.testing.topology import TOPOLOGY, TopologyCase
 from fredfw.testing.transport import TRANSPORT, TransportCase
@@ -283,3 +286,22 @@ class ExporterTests(_Tests):
         """See ``_Tests.cases``."""
         given = cls.results or (results() if cls.exporters else ())
         return (ExporterCase(subject=one, plugin=cls.plugin, results=given) for one in cls.exporters)
+
+
+@_one_test_per_check(SAMPLER)
+class SamplerTests(_Tests):
+    """Tests of configured samplers, each on searches of every space.
+
+    Attributes:
+        samplers: What to test.
+        spaces: What is searched; the kit's own where none are given.
+    """
+
+    samplers: ClassVar[Sequence[Sampler]] = ()
+    spaces: ClassVar[Sequence[SearchSpace]] = ()
+
+    @classmethod
+    def cases(cls) -> Iterator[SamplerCase]:
+        """See ``_Tests.cases``."""
+        spaces = cls.spaces or standard_spaces()
+        return (SamplerCase(subject=one, plugin=cls.plugin, spaces=spaces) for one in cls.samplers)

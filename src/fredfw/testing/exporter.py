@@ -19,6 +19,7 @@ from fredfw.framework import Framework
 from fredfw.plugin import hookimpl
 from fredfw.plugin.exporter import KINDS, Exporter
 from fredfw.plugin.manager import PluginManager, Switches
+from fredfw.studies.results import StudyResult
 from fredfw.testing.common import COMMON, Case, twin
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
 from fredfw.testing.fabrics import grid, star
@@ -27,9 +28,13 @@ from fredfw.units import option
 from fredfw.validation.results import Validation
 from fredfw.workloads import DeviceMesh, GraphBuilder, System, TaskGraph, Work, Workload
 
-Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph
+Result: TypeAlias = RunResult | Comparison | CollectiveResult | CollectiveSweep | TaskGraph | StudyResult
 _CLASSES = dict(
-    zip(KINDS, (RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph, Validation), strict=True)
+    zip(
+        KINDS,
+        (RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph, StudyResult, Validation),
+        strict=True,
+    )
 )
 REFUSED = object()
 
@@ -165,7 +170,7 @@ def check_exporter(
     plugin: object = None,
     expected_failures: Mapping[str, str] = NOTHING,
 ) -> None:
-    """Check a configured exporter on ``results``, or else on a small run, comparison, collective and graph of the kit.
+    """Check a configured exporter on ``results``, or else on small ones of the kit: one of each kind.
 
     See ``check_topology`` for the other arguments.
 
@@ -225,7 +230,7 @@ class _Plugin:
         return [_Step]
 
 
-def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph]:
+def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep, TaskGraph, StudyResult]:
     """Return a result of each kind that needs no plugin but the core's: the kit's own."""
     plugins = PluginManager.discover(Switches(allow=frozenset()))
     plugins.register(_Plugin(), "fredfw.testing")
@@ -249,6 +254,15 @@ def results() -> tuple[RunResult, Comparison, CollectiveResult, CollectiveSweep,
         alone,
         CollectiveSweep((alone,), fabric, {"algorithm": {"name": "direct"}}),
         _Step().graph(System(npus=4)),
+        framework.study(
+            {
+                "title": "one <star> or ring",
+                "fabrics": {"it": {"topology": "kit-small", "collectives": {"default": "direct"}}},
+                "workloads": {"a step": {"workload": "kit-step"}},
+                "space": {"ring": {"path": "fabrics.it.topology.ring", "values": [False, True]}},
+                "objective": {"minimise": "time"},
+            }
+        ),
     )
 
 

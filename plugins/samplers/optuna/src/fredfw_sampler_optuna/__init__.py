@@ -1,0 +1,122 @@
+"""The sampler ``optuna``."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from attrs import define, field, frozen
+
+from fredfw import Sampler, Search, SearchSpace, Told, Trial, hookimpl, units
+
+if TYPE_CHECKING:
+    import optuna
+
+fredfw_contract = 2
+
+_REFUSED = 100
+"""How many suggestions in a row may be outside of the space."""
+
+
+@frozen
+class OptunaSampler(Sampler):
+    """Asks Optuna, which learns from the results so far, for the next points."""
+
+    name: ClassVar[str] = "optuna"
+
+    trials: int = units.option(100, validator=units.whole(1), help="points to run")
+    seed: int = units.option(0, validator=units.whole(0), help="of the random numbers: the same seed, the same points")
+    algorithm: str = units.option(
+        "tpe",
+        validator=units.one_of("tpe", "nsgaii", "random"),
+        help="tpe: tree-structured Parzen estimator; nsgaii: evolution, for several objectives; random",
+    )
+    batch: int = units.option(
+        4, validator=units.whole(1), help="points that are asked for before their results are told"
+    )
+
+    def start(self, space: SearchSpace) -> Search:
+        """See ``Sampler.start``."""
+        # It takes a second to import, which no other sampler should cost.
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        samplers: dict[str, Any] = {
+            "tpe": optuna.samplers.TPESampler,
+            "nsgaii": optuna.samplers.NSGAIISampler,
+            "random": optuna.samplers.RandomSampler,
+        }
+        study = optuna.create_study(
+            sampler=samplers[self.algorithm](seed=self.seed), directions=["minimize"] * space.objectives
+        )
+        return _Search(self, space, study, random.Random(self.seed))
+
+
+@define
+class _Search(Search):
+    """One study of Optuna."""
+
+    sampler: OptunaSampler
+    space: SearchSpace
+    study: optuna.Study
+    random: random.Random
+    asked: dict[int, optuna.Trial] = field(factory=dict)
+    """Of the points that were asked for and not told yet."""
+    known: set[int] = field(factory=set)
+    """Points that were asked for."""
+
+    def ask(self) -> Sequence[Trial]:
+        """See ``Search.ask``."""
+        wanted = min(self.sampler.trials, len(self.space)) - len(self.known)
+        for _ in range(min(wanted, self.sampler.batch)):
+            point, trial = self._next()
+            self.asked[point] = trial
+            self.known.add(point)
+        return [Trial(point) for point in self.asked]
+
+    def tell(self, told: Sequence[Told]) -> None:
+        """See ``Search.tell``."""
+        for one in told:
+            trial = self.asked.pop(one.trial.point)
+            if one.feasible and one.losses is not None:
+                self.study.tell(trial, one.losses)
+            else:
+                self._refuse(trial)
+
+    def _next(self) -> tuple[int, optuna.Trial]:
+        """Return a point that was not asked for yet, and Optuna's trial of it."""
+        for _ in range(_REFUSED):
+            trial = self.study.ask()
+            point = self.space.find(self._suggested(trial))
+            if point is not None and point not in self.known:
+                return point, trial
+            self._refuse(trial)
+        point = self.random.choice([one for one in range(len(self.space)) if one not in self.known])
+        # A dimension that the point does not have has no part in it, whatever its value.
+        chosen = [number or 0 for number in self.space.points[point]]
+        self.study.enqueue_trial(dict(zip(self.space.names, chosen, strict=True)))
+        trial = self.study.ask()
+        self._suggested(trial)
+        return point, trial
+
+    def _suggested(self, trial: optuna.Trial) -> list[int]:
+        """Return the number of the value that Optuna suggests in each dimension."""
+        found = []
+        for name, values in zip(self.space.names, self.space.values, strict=True):
+            if all(isinstance(one, int | float) and not isinstance(one, bool) for one in values):
+                found.append(trial.suggest_int(name, 0, len(values) - 1))
+            else:
+                found.append(int(trial.suggest_categorical(name, range(len(values)))))
+        return found
+
+    def _refuse(self, trial: optuna.Trial) -> None:
+        from optuna.trial import TrialState
+
+        self.study.tell(trial, state=TrialState.FAIL)
+
+
+@hookimpl
+def fredfw_samplers() -> Sequence[type[Sampler]]:
+    """Register the sampler."""
+    return [OptunaSampler]

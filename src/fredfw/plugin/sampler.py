@@ -1,0 +1,111 @@
+"""The interface of a sampler: which points of a study's space are run, at which rung, and in which order."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+from attrs import frozen
+
+
+@frozen
+class Trial:
+    """A point to run.
+
+    Args:
+        point: Its number in the space.
+        rung: How closely: a fidelity, or the name of a rung of the study; ``None`` for what the experiment says.
+    """
+
+    point: int
+    rung: str | None = None
+
+
+@frozen
+class Told:
+    """What has come of a trial.
+
+    Args:
+        trial: What was asked for.
+        losses: One for each objective, of which less is better whatever the objective; ``None`` where there is no
+            result: the point does not fit, or its run failed.
+        feasible: Whether there is a result that keeps the limits of the study.
+    """
+
+    trial: Trial
+    losses: tuple[float, ...] | None
+    feasible: bool
+
+
+@frozen(eq=False)
+class SearchSpace:
+    """What a sampler chooses from.
+
+    Args:
+        names: Of the dimensions, in order; the cells of the experiment are dimensions like any other.
+        values: Of each dimension, in order.
+        points: Of each point, the number of its value in each dimension; ``None`` in a dimension that the point does
+            not have. They keep the constraints of the study.
+        objectives: How many there are.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[tuple[Any, ...], ...]
+    points: tuple[tuple[int | None, ...], ...]
+    objectives: int = 1
+
+    def __len__(self) -> int:
+        """Return how many points there are."""
+        return len(self.points)
+
+    def find(self, choice: Sequence[int]) -> int | None:
+        """Return the point with these values, as far as it has the dimensions; ``None`` where there is none.
+
+        Args:
+            choice: For each dimension the number of its value.
+        """
+        for absent in self._shapes:
+            wanted = tuple(None if one in absent else number for one, number in enumerate(choice))
+            if wanted in self._numbers:
+                return self._numbers[wanted]
+        return None
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[int | None, ...], int]:
+        return {point: number for number, point in enumerate(self.points)}
+
+    @cached_property
+    def _shapes(self) -> tuple[frozenset[int], ...]:
+        """Which dimensions points do not have, each set once."""
+        found = {frozenset(one for one, number in enumerate(point) if number is None): None for point in self.points}
+        return tuple(found)
+
+
+class Search(ABC):
+    """One search, which remembers what it was told."""
+
+    @abstractmethod
+    def ask(self) -> Sequence[Trial]:
+        """Return what to run next, all of it at once if possible; nothing where the search is over.
+
+        A trial that was asked for before is not run again.
+        """
+
+    @abstractmethod
+    def tell(self, told: Sequence[Told]) -> None:
+        """Take note of what has come of all that was asked for, in the order in which it was asked for."""
+
+
+class Sampler(ABC):
+    """Chooses which points of a space are run; plugins derive attrs classes from it, whose fields are its options."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def start(self, space: SearchSpace) -> Search:
+        """Return a new search of ``space``.
+
+        Equal samplers ask for the same of an equal space, if they are told the same.
+        """

@@ -1,0 +1,188 @@
+"""Studies for people and as CSV."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from fredfw.experiment.metrics import METRICS
+from fredfw.experiment.naming import as_written
+from fredfw.report.data import to_csv
+from fredfw.report.layout import StackedTable
+from fredfw.studies.results import StudyPoint, StudyResult
+from fredfw.studies.search import shown
+
+_DIGITS = 4
+_NUMBER = re.compile(r"\d[\d.,]*")
+_BESIDE = ("time", "tokens/s", "samples/s", "mfu", "memory")
+"""What a table shows beside what is looked for, where it is known; of tokens and samples the first that is."""
+_SCALES: Mapping[str, Sequence[tuple[str, float]]] = {
+    "s": (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)),
+    "B": (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
+    "J": (("J", 1.0), ("mJ", 1e-3), ("uJ", 1e-6)),
+}
+
+
+def study_report(study: StudyResult, top: int) -> list[RenderableType]:
+    """Return the ``top`` best points as a table, those without a result with their reasons, and what was run."""
+    report: list[RenderableType] = [Text(study.title, style="bold"), Text(_counted(study))]
+    if not study.complete:
+        report.append(Text("interrupted: the sampler has not come to its end", style="bold"))
+    best = study.best[:top]
+    report += [Text(), Text(_heading(study, len(best)))]
+    if best:
+        report.append(_table(study, best))
+    others = [point for point in study.points if point.reason]
+    if others:
+        heading = f"without a result, or beyond a limit: {_points(len(others))}"
+        report += [Text(), Text(heading), _reasons(study, others, top)]
+    runs = [
+        f"{one.rung}: {_points(one.cells)}, {_numbered(one.results, 'result')}, {_numbered(one.events, 'event')}"
+        for one in study.rungs
+    ]
+    return [*report, Text(), *map(Text, runs), Text(f"from the store: {_numbered(study.stored, 'cell')}")]
+
+
+def _counted(study: StudyResult) -> str:
+    fits = sum(point.seconds is not None for point in study.points)
+    unfit = len(study.without_result) - len(study.failed)
+    parts = [
+        f"{_numbered(study.combinations, 'combination')}, {_points(study.size)} in the space",
+        f"tried: {len(study.points):,}, with a result: {fits:,}, that do not fit: {unfit:,}",
+    ]
+    return "; ".join(parts) + (f", failed: {len(study.failed):,}" if study.failed else "")
+
+
+def _numbered(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _points(count: int) -> str:
+    return _numbered(count, "point")
+
+
+def _heading(study: StudyResult, count: int) -> str:
+    goals = " and ".join(f"{'least' if one.least else 'most'} {one.metric}" for one in study.objectives)
+    ranked = len(study.best)
+    limits = "".join(
+        f", {name} {'at most' if METRICS[name].least else 'at least'} {shown(limit, METRICS[name].unit)}"
+        for name, limit in study.limits.items()
+    )
+    if not count:
+        return f"no point has a result ({goals}{limits})"
+    of = f"the best {count} of {ranked}" if count < ranked else f"all {ranked}" if ranked > 1 else "the only one"
+    fronts = "; rank 1 is the Pareto front" if len(study.objectives) > 1 else ""
+    return f"{of} by {goals}{limits}{fronts}"
+
+
+def _table(study: StudyResult, points: Sequence[StudyPoint]) -> StackedTable:
+    names = _cell_names(study)
+    table = StackedTable(keys=1)
+    table.add_column("rank", justify="right")
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    for name in study.names:
+        table.add_column(name, no_wrap=True, justify="right" if name in study.numeric else "left")
+    columns = []
+    for metric in _shown_metrics(study):
+        values = [point.metrics.get(metric) for point in points]
+        header, texts = _column(metric, values)
+        table.add_column(header, no_wrap=True, justify="right")
+        columns.append(texts)
+    for place, point in enumerate(points):
+        table.add_row(
+            str(point.rank),
+            *(str(getattr(point, name)) for name in names),
+            *(as_written(point.values[name]) if name in point.values else "-" for name in study.names),
+            *(column[place] for column in columns),
+            style="bold" if point.rank == 1 else None,
+        )
+    return table
+
+
+def _cell_names(study: StudyResult) -> list[str]:
+    """Return which names of a cell differ among the points."""
+    return [name for name in ("workload", "fabric") if len({getattr(point, name) for point in study.points}) > 1]
+
+
+def _shown_metrics(study: StudyResult) -> list[str]:
+    known = {name for point in study.points for name, value in point.metrics.items() if value}
+    wanted = dict.fromkeys([*(one.metric for one in study.objectives), *study.limits, *_BESIDE])
+    rates = [name for name in ("tokens/s", "samples/s") if name in known]
+    asked = {one.metric for one in study.objectives}.union(study.limits)
+    return [name for name in wanted if name in known and (name in asked or name not in rates[1:])]
+
+
+def _column(metric: str, values: Sequence[float | None]) -> tuple[str, list[str]]:
+    """Return the header and the texts of a column; of quantities in one unit for all."""
+    unit = METRICS[metric].unit
+    known = [value for value in values if value is not None]
+    header, factor = metric, 1.0
+    if metric == "mfu":
+        header, factor = "MFU %", 0.01
+    elif unit in _SCALES:
+        largest = max(map(abs, known), default=0.0)
+        scales = _SCALES[unit]
+        name, factor = next((one for one in scales if largest >= one[1]), scales[-1])
+        header = f"{metric} ({name})"
+    elif unit not in ("", metric):
+        header = f"{metric} ({unit})"
+    largest = max((abs(value) / factor for value in known), default=0.0)
+    decimals = min(max(_DIGITS - 1 - (math.floor(math.log10(largest)) if largest > 0 else 0), 0), 6)
+    return header, ["-" if value is None else f"{value / factor:,.{decimals}f}" for value in values]
+
+
+def _reasons(study: StudyResult, points: Sequence[StudyPoint], top: int) -> StackedTable:
+    """Return how many points have which kind of reason, and the first point of each."""
+    groups: dict[str, list[StudyPoint]] = {}
+    for point in points:
+        groups.setdefault(_kind(point.reason), []).append(point)
+    ordered = sorted(groups.values(), key=len, reverse=True)
+    table = StackedTable(keys=1)
+    table.add_column("points", justify="right")
+    table.add_column("the first one", no_wrap=True)
+    table.add_column("its reason")
+    for group in ordered[:top]:
+        first = group[0]
+        names = [str(getattr(first, name)) for name in _cell_names(study)]
+        values = [f"{name} = {as_written(value)}" for name, value in first.values.items()]
+        table.add_row(f"{len(group):,}", ", ".join([*names, *values]), first.reason)
+    return table
+
+
+def _kind(reason: str) -> str:
+    """Return ``reason`` without its numbers."""
+    return _NUMBER.sub("", reason)
+
+
+def study_to_csv(study: StudyResult) -> str:
+    """Return a row for each point that was tried; numbers are in SI units, and what does not exist is empty."""
+    metrics = [name for name in METRICS if any(name in point.metrics for point in study.points)]
+    return to_csv(
+        ("number", "rank", "workload", "fabric", *study.names, "rung", "final", *metrics, "status", "reason"),
+        (
+            (
+                point.number,
+                point.rank,
+                point.workload,
+                point.fabric,
+                *(as_written(point.values[name]) if name in point.values else "" for name in study.names),
+                point.rung,
+                point.final,
+                *(point.metrics.get(name) for name in metrics),
+                _status(point),
+                point.reason,
+            )
+            for point in study.points
+        ),
+    )
+
+
+def _status(point: StudyPoint) -> str:
+    if point.seconds is not None:
+        return "beyond a limit" if point.reason else "simulated"
+    return "failed" if point.failed else "infeasible"

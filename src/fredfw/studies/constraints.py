@@ -1,0 +1,183 @@
+"""Conditions on the points of a space: arithmetic and comparisons of names, never executed as Python."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeAlias
+
+from attrs import field, frozen
+
+from fredfw.errors import InputError, UnknownNameError, nearest
+
+FORM = "arithmetic (+ - * / // % **), comparisons, and, or, not, in, min, max, over names of the space and of constants"
+_LONGEST = 1000
+_LARGEST = 10**30  # of a whole number
+_LARGEST_POWER = 64
+
+Term: TypeAlias = Callable[[Mapping[str, Any]], Any]
+
+
+class _UndefinedError(Exception):
+    """A constraint has no value at a point, such as a division by zero; the text says why."""
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if abs(exponent) > _LARGEST_POWER:
+        raise _UndefinedError(f"the power {exponent} is above {_LARGEST_POWER}")
+    return base**exponent
+
+
+_ARITHMETIC: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
+}
+_COMPARISONS: Mapping[type[ast.AST], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda one, many: one in many,
+    ast.NotIn: lambda one, many: one not in many,
+}
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs}
+
+
+@frozen
+class Constraint:
+    """A condition that every point of a space keeps.
+
+    Args:
+        text: As written.
+        names: The names of the space and of the constants in it, in the order of their first use.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    _term: Term = field(eq=False, repr=False)
+
+    @classmethod
+    def parse(cls, text: object, known: Collection[str]) -> Constraint:
+        """Return the constraint that ``text`` says.
+
+        Args:
+            text: One expression.
+            known: Names of the space and of the constants.
+
+        Raises:
+            UnknownNameError: A name in it is not known.
+            InputError: It is not such an expression.
+        """
+        if not isinstance(text, str) or not text.strip():
+            raise InputError(f"{text!r} is not a constraint", accepted=FORM)
+        if len(text) > _LONGEST:
+            raise InputError(f"a constraint of {len(text)} characters is too long", accepted=f"at most {_LONGEST}")
+        try:
+            tree = ast.parse(text.strip(), mode="eval")
+            found: dict[str, None] = {}
+            term = _term(tree.body, frozenset(known), found)
+        except InputError as error:
+            error.message = f"{text!r}: {error.message}"
+            raise
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            said = error.msg if isinstance(error, SyntaxError) else str(error)
+            raise InputError(f"{text!r} is not a constraint: {said}", accepted=FORM) from None
+        return cls(text.strip(), tuple(found), term)
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Return whether it holds at ``values``, which have all of its names.
+
+        Raises:
+            InputError: It has no value there, such as a comparison of a number with a text.
+        """
+        try:
+            value = self._term(values)
+        except (_UndefinedError, ArithmeticError, TypeError, ValueError) as error:
+            at = ", ".join(f"{name} = {values[name]!r}" for name in self.names)
+            raise InputError(f"{self.text!r} has no value at {at}: {error}", accepted=FORM) from None
+        if not isinstance(value, bool):
+            raise InputError(f"{self.text!r} is {value!r}, not true or false", accepted="a comparison")
+        return value
+
+
+def _term(node: ast.AST, known: frozenset[str], found: dict[str, None]) -> Term:
+    """Return what computes ``node``; notes the names in it as ``found``."""
+
+    def inner(one: ast.AST) -> Term:
+        return _term(one, known, found)
+
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() as value):
+            return lambda _: value
+        case ast.Name(id=name):
+            if name not in known:
+                raise UnknownNameError(
+                    f"there is no {name!r}{nearest(name, known)}", accepted=", ".join(sorted(known)) or "no names"
+                )
+            found[name] = None
+            return lambda values: _number(values[name])
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            term = inner(operand)
+            return lambda values: -term(values)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return inner(operand)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            term = inner(operand)
+            return lambda values: not term(values)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            return _binary(_ARITHMETIC[type(op)], inner(left), inner(right))
+        case ast.BoolOp(op=op, values=parts):
+            terms = [inner(part) for part in parts]
+            every = all if isinstance(op, ast.And) else any
+            return lambda values: every(term(values) for term in terms)
+        case ast.Compare(left=left, ops=ops, comparators=comparators) if all(type(op) in _COMPARISONS for op in ops):
+            return _chain(inner(left), [_COMPARISONS[type(op)] for op in ops], [inner(one) for one in comparators])
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            terms = [inner(part) for part in parts]
+            return lambda values: [term(values) for term in terms]
+        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in _FUNCTIONS and parts:
+            terms, function = [inner(part) for part in parts], _FUNCTIONS[name]
+            return lambda values: function(*(term(values) for term in terms))
+    what = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else type(node).__name__
+    raise InputError(f"{what} is not allowed", accepted=FORM)
+
+
+def _binary(operation: Callable[[Any, Any], Any], left: Term, right: Term) -> Term:
+    return lambda values: _number(operation(_operand(left(values)), _operand(right(values))))
+
+
+def _operand(value: Any) -> Any:
+    if isinstance(value, str | list):
+        raise _UndefinedError(f"{value!r} is not a number")
+    return value
+
+
+def _number(value: Any) -> Any:
+    """Return ``value``, unless it is a number that is beyond all reason, so that no power takes for ever."""
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        raise _UndefinedError("a number has more than 30 digits")
+    if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
+        raise _UndefinedError("a number is not finite")
+    return value
+
+
+def _chain(first: Term, comparisons: list[Callable[[Any, Any], bool]], terms: list[Term]) -> Term:
+    def holds(values: Mapping[str, Any]) -> bool:
+        left = first(values)
+        for compare, term in zip(comparisons, terms, strict=True):
+            right = term(values)
+            if not compare(left, right):
+                return False
+            left = right
+        return True
+
+    return holds

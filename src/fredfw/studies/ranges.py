@@ -1,0 +1,186 @@
+"""What the values of a dimension may be written as: a list, a range, or divisors."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from attrs import frozen
+
+from fredfw import limits
+from fredfw.errors import InputError, UnknownNameError, nearest
+
+FORM = (
+    "a list of values, { from = 1, to = 8, step = 1 }, with factor = 2 or count = 4 in place of step, "
+    "or { divisors_of = 1024 }"
+)
+_RANGE = ("from", "to", "step", "factor", "count", "scale")
+_DIVISORS = ("divisors_of", "at_least", "at_most")
+KEYS = ("values", *_RANGE, *_DIVISORS)
+"""Of a table that says which values there are."""
+
+_WRITTEN = re.compile(r"\s*([+-]?[\d.]+(?:[eE][+-]?\d+)?)\s*(\D.*?)?\s*")
+_MOST_DIVIDED = 10**12  # so that all of its divisors are found in a second
+_DIGITS = 12
+
+
+def values_of(given: object) -> tuple[Any, ...]:
+    """Return the values that ``given`` says, in order; of a table, by its keys of ``KEYS``.
+
+    Raises:
+        InputError: It is none of these forms, a value occurs twice, or there are none.
+        LimitError: There are more of them than cells are allowed.
+    """
+    if isinstance(given, Mapping):
+        given = _of_table(given)
+    if not isinstance(given, list) or not given:
+        raise InputError(f"{given!r} has no values", accepted=FORM)
+    limits.check("cells", len(given))
+    known = set()
+    for one in given:
+        written = type(one), repr(one)  # 1, 1.0 and true are equal, and so not the same value of a field
+        if written in known:
+            raise InputError(f"{one!r} is repeated", accepted="different values")
+        known.add(written)
+    return tuple(given)
+
+
+def _of_table(table: Mapping[str, Any]) -> list[Any]:
+    for key in table:
+        if key not in KEYS:
+            raise UnknownNameError(f"unknown key{nearest(key, KEYS)}", key=key, accepted=", ".join(KEYS))
+    for kind, keys in (("values", ("values",)), ("divisors_of", _DIVISORS)):
+        if kind in table:
+            for key in table:
+                if key not in keys:
+                    raise InputError(f"has no part in {kind}", key=key, accepted=", ".join(keys))
+            return _listed(table["values"]) if kind == "values" else _divisors(table)
+    return _range(table)
+
+
+def _listed(values: object) -> list[Any]:
+    if not isinstance(values, list) or not values:
+        raise InputError(f"{values!r} is not a list of values", key="values", accepted="a list of one or more values")
+    return values
+
+
+def _whole(table: Mapping[str, Any], key: str, least: int = 1) -> int:
+    value = table[key]
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{value!r} is not a whole number", key=key, accepted=f"a whole number of at least {least}")
+    return value
+
+
+def _divisors(table: Mapping[str, Any]) -> list[int]:
+    number = _whole(table, "divisors_of")
+    if number > _MOST_DIVIDED:
+        raise InputError(f"{number} is too large", key="divisors_of", accepted=f"at most {_MOST_DIVIDED}")
+    least = _whole(table, "at_least") if "at_least" in table else 1
+    most = _whole(table, "at_most") if "at_most" in table else number
+    small = [one for one in range(1, math.isqrt(number) + 1) if number % one == 0]
+    divisors = sorted({*small, *(number // one for one in small)})
+    kept = [one for one in divisors if least <= one <= most]
+    if not kept:
+        raise InputError(f"{number} has no divisor from {least} to {most}", accepted="a wider range")
+    return kept
+
+
+@frozen
+class _Amount:
+    """A number as it was written.
+
+    Args:
+        number: Exactly.
+        unit: What is behind it; empty for a number alone.
+        whole: Whether it was written as a whole number.
+    """
+
+    number: Fraction
+    unit: str
+    whole: bool
+
+    @classmethod
+    def read(cls, value: object, key: str) -> _Amount:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return cls(Fraction(value), "", True)
+        if isinstance(value, float) and math.isfinite(value):
+            return cls(Fraction(repr(value)), "", False)
+        written = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
+        if written is not None and written[2]:
+            try:
+                return cls(Fraction(written[1]), written[2], False)
+            except ValueError:  # such as two points
+                pass
+        raise InputError(f"{value!r} is not a number", key=key, accepted="a number, or one with a unit: '100 GB/s'")
+
+
+def _range(table: Mapping[str, Any]) -> list[Any]:
+    for key in ("from", "to"):
+        if key not in table:
+            raise InputError("is missing", key=key, accepted=FORM)
+    first, last = _Amount.read(table["from"], "from"), _Amount.read(table["to"], "to")
+    if first.unit != last.unit:
+        message = f"{table['to']!r} has another unit than {table['from']!r}"
+        raise InputError(message, key="to", accepted=f"the unit {first.unit!r}" if first.unit else "a number alone")
+    if last.number < first.number:
+        raise InputError(f"{table['to']!r} is below {table['from']!r}", key="to", accepted="the larger of the two")
+    scale = table.get("scale", "linear")
+    if scale not in ("linear", "log"):
+        hint = nearest(scale, ("linear", "log")) if isinstance(scale, str) else ""
+        raise InputError(f"{scale!r} is not known{hint}", key="scale", accepted="linear, log")
+    ways = [key for key in ("step", "factor", "count") if key in table]
+    if len(ways) != 1:
+        raise InputError(f"has {' and '.join(ways) or 'no step'}", accepted="one of step, factor, count")
+    if scale == "log" and ways[0] == "step":
+        raise InputError("a logarithmic range has no step", key="scale", accepted="factor or count in place of step")
+    if (scale == "log" or ways[0] == "factor") and first.number <= 0:
+        raise InputError(f"{table['from']!r} is not above 0", key="from", accepted="a number above 0")
+    if ways[0] == "count":
+        return _counted(table, first, last, logarithmic=scale == "log")
+    by = _Amount.read(table[ways[0]], ways[0])
+    if by.unit not in ("", first.unit) or (by.unit and ways[0] == "factor"):
+        accepted = f"the unit {first.unit!r}, or a number alone" if ways[0] == "step" else "a number alone"
+        raise InputError(f"{table[ways[0]]!r} has another unit", key=ways[0], accepted=accepted)
+    if ways[0] == "step":
+        if by.number <= 0:
+            raise InputError(f"{table['step']!r} is not a step", key="step", accepted="a number above 0")
+        steps = math.floor((last.number - first.number) / by.number)
+        limits.check("cells", steps + 1)
+        return [_written(first, first.number + by.number * one, whole=by.whole) for one in range(steps + 1)]
+    if by.number <= 1:
+        raise InputError(f"{table['factor']!r} is not a factor", key="factor", accepted="a number above 1")
+    # A factor just above 1 asks for as many as a small step does.
+    limits.check("cells", math.floor(math.log(last.number / first.number) / math.log(by.number)) + 1)
+    found, value = [], first.number
+    while value <= last.number:
+        found.append(_written(first, value, whole=True))
+        value *= by.number
+    return found
+
+
+def _counted(table: Mapping[str, Any], first: _Amount, last: _Amount, *, logarithmic: bool) -> list[Any]:
+    count = _whole(table, "count", 2)
+    limits.check("cells", count)
+    found = []
+    for one in range(count):
+        share = Fraction(one, count - 1)
+        if one in (0, count - 1):
+            number = last.number if one else first.number
+        elif logarithmic:
+            number = Fraction(float(first.number) * float(last.number / first.number) ** float(share))
+        else:
+            number = first.number + (last.number - first.number) * share
+        found.append(_written(first, number, whole=last.whole))
+    return found
+
+
+def _written(first: _Amount, number: Fraction, *, whole: bool) -> Any:
+    """Return ``number`` in the form of ``first``: a text with its unit, a whole number where all are, or a float."""
+    rounded = float(f"{float(number):.{_DIGITS}g}")
+    if not first.unit and not (whole and first.whole and rounded.is_integer()):
+        return rounded
+    plain = int(rounded) if rounded.is_integer() and abs(rounded) < 10**_DIGITS else rounded
+    return f"{plain} {first.unit}" if first.unit else plain

@@ -1,0 +1,138 @@
+"""The result of a study: plain data for reports, JSON and embedding programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import asdict, field, fields, frozen
+
+from fredfw.experiment.document import document
+
+
+@frozen
+class Objective:
+    """What a study looks for.
+
+    Args:
+        metric: Name of the metric.
+        unit: Of its values.
+        least: Whether the least value is the best one; otherwise the largest is.
+    """
+
+    metric: str
+    unit: str
+    least: bool
+
+
+@frozen
+class StudyPoint:
+    """One configuration of one cell, as far as the study got with it.
+
+    Args:
+        number: In the space, from 0.
+        workload: Name in the experiment.
+        fabric: Name in the experiment.
+        values: What it sets, by the name of the dimension, as written.
+        rung: How it was run last: a fidelity, or a rung of the study.
+        final: Whether that is the rung at which results are compared with each other.
+        seconds: Iteration time; ``None`` where there is no result.
+        metrics: All that are known, by name.
+        breakdown: Seconds by cause; they add up to ``seconds``.
+        memory: Bytes that one NPU needs, by what they hold.
+        rank: 1 for the best of those at the final rung that keep the limits; with several objectives, 1 for all that no
+            other one beats, 2 for those that only these beat. ``None`` for all others.
+        reason: Why there is no result, or which limit it breaks; empty otherwise.
+        failed: Whether a model or a plugin failed, where there is no result; otherwise it does not fit.
+    """
+
+    number: int
+    workload: str
+    fabric: str
+    values: dict[str, Any]
+    rung: str
+    final: bool = True
+    seconds: float | None = None
+    metrics: dict[str, float] = field(factory=dict)
+    breakdown: dict[str, float] = field(factory=dict)
+    memory: dict[str, float] = field(factory=dict)
+    rank: int | None = None
+    reason: str = ""
+    failed: bool = False
+
+
+@frozen
+class RungCount:
+    """What was run at one rung.
+
+    Args:
+        rung: A fidelity, or a rung of the study.
+        cells: How many points were asked for.
+        results: Of how many there is a result.
+        events: Of the engine, over all results: what they cost, whatever the machine.
+    """
+
+    rung: str
+    cells: int
+    results: int
+    events: int
+
+
+@frozen(eq=False, kw_only=True)
+class StudyResult:
+    """What a study found.
+
+    Args:
+        title: From the study.
+        names: The dimensions of the space, in order.
+        numeric: Those of them whose values are all numbers.
+        objectives: One; or several, for a Pareto front.
+        limits: The most, or for a metric where more is better the least, that is allowed of a metric.
+        combinations: How many points there are without the constraints.
+        size: How many points keep the constraints.
+        points: Those that were run, in the order of the space; each once, as it was run last.
+        rungs: What was run, in the order of the first cells.
+        sampler: The sampler and its fields.
+        provenance: The resolved study, and the versions of all that took part; JSON-ready.
+        complete: Whether the sampler came to its end; an interrupt ends a study before.
+        stored: How many results came from a store. It differs between runs, so it is not part of the JSON.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    numeric: tuple[str, ...]
+    objectives: tuple[Objective, ...]
+    limits: dict[str, float]
+    combinations: int
+    size: int
+    points: tuple[StudyPoint, ...]
+    rungs: tuple[RungCount, ...]
+    sampler: dict[str, Any]
+    provenance: dict[str, Any] = field(factory=dict)
+    complete: bool = True
+    stored: int = field(default=0, metadata={"document": False})
+
+    @property
+    def best(self) -> tuple[StudyPoint, ...]:
+        """The points with a rank, the best first; equal ones in the order of the space."""
+        ranked = [(point.rank, point) for point in self.points if point.rank is not None]
+        return tuple(point for _, point in sorted(ranked, key=lambda one: one[0]))
+
+    @property
+    def front(self) -> tuple[StudyPoint, ...]:
+        """The points of rank 1: the best one, or with several objectives those that no other one beats."""
+        return tuple(point for point in self.points if point.rank == 1)
+
+    @property
+    def without_result(self) -> tuple[StudyPoint, ...]:
+        """The points that do not fit, or whose run failed; each has its reason."""
+        return tuple(point for point in self.points if point.seconds is None)
+
+    @property
+    def failed(self) -> tuple[StudyPoint, ...]:
+        """The points whose run failed."""
+        return tuple(point for point in self.points if point.failed)
+
+    def to_json(self) -> str:
+        """Return the whole study as JSON text: all points, counts and provenance."""
+        left_out = {one.name for one in fields(StudyResult) if not one.metadata.get("document", True)}
+        return document("study", {key: value for key, value in asdict(self).items() if key not in left_out})

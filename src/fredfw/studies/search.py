@@ -1,0 +1,312 @@
+"""Runs a study: asks the sampler for points, evaluates them as cells, and ranks what comes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import define, evolve, field
+
+from fredfw.errors import InputError, Interrupted, UnknownNameError
+from fredfw.experiment import reading
+from fredfw.experiment.cells import CellRunner, CellSpec, CellStore, Outcome, SpecWriter, evaluate, refused
+from fredfw.experiment.metrics import METRICS
+from fredfw.experiment.overrides import with_values
+from fredfw.experiment.progress import Log, Progress, silent
+from fredfw.experiment.results import Cell, Failure
+from fredfw.experiment.workers import Workers
+from fredfw.plugin import configure
+from fredfw.plugin.manager import PluginManager
+from fredfw.plugin.sampler import SearchSpace, Told, Trial
+from fredfw.studies import answers
+from fredfw.studies.reading import Study
+from fredfw.studies.results import Objective, RungCount, StudyPoint, StudyResult
+from fredfw.studies.samplers import fronts
+from fredfw.studies.space import FABRIC, WORKLOAD, Space
+from fredfw.units import Unit, render
+
+
+def search(
+    study: Study,
+    plugins: PluginManager,
+    *,
+    store: CellStore | None = None,
+    workers: Workers | None = None,
+    progress: Progress | None = None,
+    log: Log = silent,
+) -> StudyResult:
+    """Run ``study``; a point that cannot be run costs no other.
+
+    Args:
+        study: What to look for, and where.
+        plugins: Where those are looked up that its experiment names.
+        store: Has cells of earlier runs, and takes those of this one.
+        workers: Other processes that run cells; this one by default.
+        progress: Called with (cells done, cells asked for so far, a cell that runs).
+        log: Told of what the sampler asks for.
+
+    Raises:
+        Interrupted: A ``KeyboardInterrupt`` came after the first cell; has the result so far.
+        InputError: The space is empty or too large, a path of it leads nowhere, or a cell lacks the objective.
+        PluginError: The sampler misbehaved.
+    """
+    study.space.check()
+    space = search_space(study.space, study.objectives)
+    running = answers.start(study.sampler, space)
+    run = CellRunner(plugins).run if workers is None else workers.run
+    counted = None if store is None else _Counted(store)
+    writer = _Writer(study, plugins)
+    found = _Found(study)
+    try:
+        while asked := answers.ask(running, space):
+            wanted = [one for one in dict.fromkeys(asked) if one not in found.outcomes]
+            log("points asked for", points=len(asked), new=len(wanted), rungs=sorted({str(one.rung) for one in asked}))
+            cells: list[tuple[Trial, CellSpec]] = []
+            for one in wanted:
+                spec = writer.spec(one)
+                if isinstance(spec, Failure):
+                    found.add(one, spec)
+                else:
+                    cells.append((one, spec))
+            step = progress and _after(progress, len(found.outcomes))
+            outcomes = evaluate(
+                [spec for _, spec in cells],
+                run,
+                store=counted,
+                executor=None if workers is None else workers.executor,
+                jobs=1 if workers is None else workers.jobs,
+                progress=step,
+            )
+            try:
+                for number, outcome in outcomes:
+                    found.add(cells[number][0], outcome)
+            finally:
+                outcomes.close()
+            answers.tell(running, [found.told(one) for one in asked])
+    except KeyboardInterrupt:
+        if not found.outcomes:
+            raise
+        raise Interrupted(found.result(complete=False, stored=counted.hits if counted else 0)) from None
+    return found.result(complete=True, stored=counted.hits if counted else 0)
+
+
+def search_space(space: Space, objectives: Sequence[Objective]) -> SearchSpace:
+    """Return what a sampler sees of ``space``: where there are several cells, they are its first dimensions."""
+    workloads = tuple(dict.fromkeys(cell.workload for cell in space.cells))
+    fabrics = tuple(dict.fromkeys(cell.fabric for cell in space.cells))
+    several = [(name, known) for name, known in ((WORKLOAD, workloads), (FABRIC, fabrics)) if len(known) > 1]
+    return SearchSpace(
+        names=(*(name for name, _ in several), *(one.name for one in space.dimensions)),
+        values=(*(known for _, known in several), *(one.values for one in space.dimensions)),
+        points=tuple(
+            (*(known.index(getattr(point, name)) for name, known in several), *point.choice) for point in space.points
+        ),
+        objectives=len(objectives),
+    )
+
+
+def _after(progress: Progress, before: int) -> Progress:
+    return lambda done, total, what: progress(before + done, before + total, what)
+
+
+@define
+class _Counted:
+    """A store that counts what it had."""
+
+    store: CellStore
+    hits: int = 0
+
+    def get(self, key: str, environment: str) -> Outcome | None:
+        found = self.store.get(key, environment)
+        self.hits += found is not None
+        return found
+
+    def put(self, spec: CellSpec, outcome: Outcome) -> None:
+        self.store.put(spec, outcome)
+
+
+class _Writer:
+    """Writes the cells of the points of a study."""
+
+    def __init__(self, study: Study, plugins: PluginManager) -> None:
+        self._study = study
+        self._plugins = plugins
+        self._writer = SpecWriter(plugins)
+
+    def spec(self, trial: Trial) -> CellSpec | Failure:
+        """Return what to run, or why the point is impossible.
+
+        Raises:
+            UnknownNameError: A path of the space leads nowhere, or a value of it names something that there is not.
+        """
+        study = self._study
+        point = study.space.points[trial.point]
+        rung = None if trial.rung is None else study.rung(trial.rung)
+        settings = study.space.settings(point) | (dict(rung.values) if rung else {})
+        try:
+            outline = reading.parse(with_values(study.content, settings), file=study.experiment)
+            outline = outline.select(fabrics=[point.fabric], workloads=[point.workload])
+            experiment = reading.configured(outline, self._plugins, trust_plugins=True)
+            workload, fabric = experiment.cells[0]
+            fidelity = (rung and rung.fidelity) or experiment.fidelity_of(workload, fabric)
+            return self._writer.spec(experiment, workload, fabric, fidelity)
+        except UnknownNameError as error:
+            raise self._blamed(error) from None
+        except InputError as error:
+            return refused(point.workload, point.fabric, error)
+
+    def _blamed(self, error: UnknownNameError) -> UnknownNameError:
+        """Name the dimension that set what is unknown."""
+        for dimension in self._study.space.dimensions:
+            # The name of a plugin is blamed on its table.
+            paths = {one for path in dimension.paths for one in (path, path.removesuffix(".name"))}
+            if error.key and any(error.key == path or error.key.startswith(f"{path}.") for path in paths):
+                file, key = self._study.file, f"space.{dimension.name}: {error.key}"
+                return UnknownNameError(error.message, file=file, key=key, accepted=error.accepted)
+        return error
+
+
+@define
+class _Found:
+    """What is known of the points so far."""
+
+    study: Study
+    outcomes: dict[Trial, Outcome] = field(factory=dict)
+    order: dict[str | None, None] = field(factory=dict)
+    """The rungs, in the order in which they were asked for first."""
+
+    def add(self, trial: Trial, outcome: Outcome) -> None:
+        """Take note of an outcome; raises ``InputError`` where it lacks an objective."""
+        self.order.setdefault(trial.rung)
+        self.outcomes[trial] = outcome
+        if isinstance(outcome, Cell):
+            for key, names in (
+                ("objective", [one.metric for one in self.study.objectives]),
+                ("objective.limits", list(self.study.limits)),
+            ):
+                for name in names:
+                    if METRICS[name].of(outcome) is None:
+                        raise InputError(
+                            f"{name} is not known of {outcome.workload} on {outcome.fabric}",
+                            file=self.study.file,
+                            key=key,
+                            accepted=", ".join(_metrics(outcome)),
+                        )
+
+    def told(self, trial: Trial) -> Told:
+        """Return what the sampler is told of ``trial``."""
+        outcome = self.outcomes[trial]
+        if isinstance(outcome, Failure):
+            return Told(trial, None, False)
+        return Told(trial, _losses(outcome, self.study.objectives), not self._broken(outcome))
+
+    def _broken(self, cell: Cell) -> str:
+        """Return which limit ``cell`` breaks, in words; empty for none."""
+        for name, limit in self.study.limits.items():
+            metric = METRICS[name]
+            value = metric.of(cell)
+            if value is not None and (value > limit if metric.least else value < limit):
+                side = "above" if metric.least else "below"
+                return f"{name} {shown(value, metric.unit)} is {side} the limit of {shown(limit, metric.unit)}"
+        return ""
+
+    def result(self, *, complete: bool, stored: int) -> StudyResult:
+        study = self.study
+        latest: dict[int, Trial] = {}
+        for trial in self.outcomes:
+            latest[trial.point] = trial
+        with_result = {trial.rung for trial, one in self.outcomes.items() if isinstance(one, Cell)}
+        final = next((rung for rung in reversed(self.order) if rung in with_result), None)
+        points = [self._point(trial, final) for _, trial in sorted(latest.items())]
+        ranked = [one for one in points if one.final and one.seconds is not None and not one.reason]
+        signs = [1.0 if one.least else -1.0 for one in study.objectives]
+        losses = [
+            tuple(sign * one.metrics[objective.metric] for sign, objective in zip(signs, study.objectives, strict=True))
+            for one in ranked
+        ]
+        ranks = dict(zip((one.number for one in ranked), fronts(losses), strict=True))
+        cells = [one for one in self.outcomes.values() if isinstance(one, Cell)]
+        return StudyResult(
+            title=study.title,
+            names=tuple(one.name for one in study.space.dimensions),
+            numeric=tuple(one.name for one in study.space.dimensions if one.numeric),
+            objectives=study.objectives,
+            limits=dict(study.limits),
+            combinations=study.space.combinations,
+            size=study.space.count,
+            points=tuple(evolve(one, rank=ranks.get(one.number)) for one in points),
+            rungs=tuple(self._counts()),
+            sampler={"name": study.sampler.name, **configure.unstructure(study.sampler)},
+            provenance={
+                "study": _plain(study.tables),
+                "experiment": _plain(study.content),
+                "versions": dict(
+                    sorted({name: one for cell in cells for name, one in cell.provenance["versions"].items()}.items())
+                ),
+            },
+            complete=complete,
+            stored=stored,
+        )
+
+    def _point(self, trial: Trial, final: str | None) -> StudyPoint:
+        point, outcome = self.study.space.points[trial.point], self.outcomes[trial]
+        common: dict[str, Any] = {
+            "number": point.number,
+            "workload": point.workload,
+            "fabric": point.fabric,
+            "values": self.study.space.values(point),
+            "rung": self._label(trial),
+            "final": trial.rung == final,
+        }
+        if isinstance(outcome, Failure):
+            return StudyPoint(**common, reason=outcome.reason, failed=not outcome.infeasible)
+        return StudyPoint(
+            **common,
+            seconds=outcome.seconds,
+            metrics=_metrics(outcome),
+            breakdown=outcome.breakdown,
+            memory=outcome.memory,
+            reason=self._broken(outcome),
+        )
+
+    def _label(self, trial: Trial) -> str:
+        if trial.rung is not None:
+            return trial.rung
+        point, outline = self.study.space.points[trial.point], self.study.outline
+        return outline.fidelity_of(outline.workload(point.workload), outline.fabric(point.fabric))
+
+    def _counts(self) -> Iterator[RungCount]:
+        for rung in self.order:
+            mine = [one for trial, one in self.outcomes.items() if trial.rung == rung]
+            cells = [one for one in mine if isinstance(one, Cell)]
+            label = self._label(next(trial for trial in self.outcomes if trial.rung == rung))
+            yield RungCount(label, len(mine), len(cells), sum(one.statistics.get("events", 0) for one in cells))
+
+
+def _metrics(cell: Cell) -> dict[str, float]:
+    values = {name: one.of(cell) for name, one in METRICS.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _losses(cell: Cell, objectives: Sequence[Objective]) -> tuple[float, ...]:
+    values = _metrics(cell)
+    return tuple(values[one.metric] if one.least else -values[one.metric] for one in objectives)
+
+
+_UNITS = {unit.value: unit for unit in (Unit.BYTES, Unit.SECONDS, Unit.JOULES)}
+
+
+def shown(value: float, unit: str) -> str:
+    """Return ``value`` for people."""
+    if unit in _UNITS:
+        return render(value, _UNITS[unit])
+    return f"{value:,.6g} {unit}".rstrip()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of TOML as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,145 @@
+"""What is checked of a sampler: its searches of small spaces, in which the best point is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import product
+
+from attrs import frozen
+
+from fredfw.errors import PluginError
+from fredfw.plugin.sampler import Sampler, SearchSpace, Told, Trial
+from fredfw.studies import answers
+from fredfw.testing.common import COMMON, Case, twin
+from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
+from fredfw.testing.process import digest, same_elsewhere
+
+_MOST = 1000
+_Asked = list[Trial]
+
+
+@frozen(eq=False, kw_only=True)
+class SamplerCase(Case[Sampler]):
+    """A sampler, and the spaces that it searches.
+
+    Args:
+        spaces: Small ones.
+    """
+
+    spaces: Sequence[SearchSpace]
+
+    @cached_property
+    def searches(self) -> tuple[tuple[SearchSpace, _Asked], ...]:
+        """What is asked for in each space."""
+        return tuple((space, search(self.subject, space)) for space in self.spaces)
+
+
+def standard() -> tuple[SearchSpace, ...]:
+    """Return the kit's own spaces: a single point, a line, a plane with a constraint, two cells, two objectives."""
+    numbers = tuple(range(6))
+    plane = tuple(one for one in product(numbers, numbers) if sum(one) <= len(numbers))
+    cells = tuple((0, number, None) for number in numbers) + tuple((1, None, number) for number in numbers)
+    return (
+        SearchSpace(("x",), (("alone",),), ((0,),)),
+        SearchSpace(("x",), (numbers,), tuple((number,) for number in numbers)),
+        SearchSpace(("x", "y"), (numbers, tuple(f"{one} GB/s" for one in numbers)), plane),
+        SearchSpace(("fabric", "x", "y"), (("mesh", "ring"), numbers, numbers), cells),
+        SearchSpace(("x", "y"), (numbers, numbers), plane, objectives=2),
+    )
+
+
+def losses(space: SearchSpace, point: int) -> tuple[float, ...]:
+    """Return what a point of a space of the kit costs: a bowl with one lowest point; a second objective is a plane."""
+    choice = [number or 0 for number in space.points[point]]
+    bowl = sum((number - 2.2 - place) ** 2 for place, number in enumerate(choice))
+    return (bowl, float(sum(choice)))[: space.objectives]
+
+
+def search(sampler: Sampler, space: SearchSpace, *, feasible: bool = True) -> _Asked:
+    """Return all that a search of ``space`` asks for; where not ``feasible``, no point has a result.
+
+    Raises:
+        ConformanceError: It does not end.
+        PluginError: It asks for what there is not.
+    """
+    running = answers.start(sampler, space)
+    found: _Asked = []
+    for _ in range(_MOST):
+        asked = answers.ask(running, space)
+        if not asked:
+            return found
+        found += asked
+        told = [Told(one, losses(space, one.point) if feasible else None, feasible) for one in asked]
+        answers.tell(running, told)
+    raise ConformanceError(f"a search of {len(space)} points asks {_MOST} times; it must end and return nothing then")
+
+
+def asks_for_points(case: SamplerCase) -> None:
+    """Searches ask for points of the space, one at least, and end."""
+    for space, asked in _searched(case, feasible=True):
+        if not asked:
+            raise ConformanceError(f"a search of {len(space)} points asks for none of them")
+
+
+def ends_where_nothing_fits(case: SamplerCase) -> None:
+    """A search ends where no point has a result."""
+    _searched(case, feasible=False)
+
+
+def _searched(case: SamplerCase, *, feasible: bool) -> list[tuple[SearchSpace, _Asked]]:
+    try:
+        return [(space, search(case.subject, space, feasible=feasible)) for space in case.spaces]
+    except PluginError as error:
+        raise ConformanceError(str(error)) from None
+
+
+def is_deterministic(case: SamplerCase) -> None:
+    """It asks for the same when it is started again, with other random numbers, and so does an equal instance."""
+    for seed, (space, asked) in enumerate(case.searches):
+        for sampler in (case.subject, twin(case.subject)):
+            with seeded(seed):
+                again = search(sampler, space)
+            if again != asked:
+                raise ConformanceError(
+                    f"started twice, it asks for other points of {len(space)}; random numbers come from a generator of "
+                    "its own with a seed among the fields, and what was told is kept in the Search, not in the Sampler"
+                )
+
+
+def is_the_same_in_another_process(case: SamplerCase) -> None:
+    """It asks for the same in another process, with another hash seed; for the kit's own spaces."""
+    same_elsewhere(case.subject, observed, "what it asks for")
+
+
+def observed(sampler: Sampler) -> str:
+    """Return a digest of what a sampler asks for in the kit's own spaces."""
+    asked = (one for space in standard() for one in search(sampler, space))
+    return digest(f"{one.point} {one.rung}" for one in asked)
+
+
+SAMPLER: Sequence[Check[SamplerCase]] = (
+    *COMMON,
+    asks_for_points,
+    ends_where_nothing_fits,
+    is_deterministic,
+    is_the_same_in_another_process,
+)
+
+
+def check_sampler(
+    sampler: Sampler,
+    *,
+    spaces: Sequence[SearchSpace] = (),
+    plugin: object = None,
+    expected_failures: Mapping[str, str] = NOTHING,
+) -> None:
+    """Check a configured sampler on searches of ``spaces``, or else of the kit's own.
+
+    See ``check_topology`` for the other arguments.
+
+    Raises:
+        ConformanceError: It breaks the contract.
+    """
+    case = SamplerCase(subject=sampler, plugin=plugin, spaces=spaces or standard())
+    check_all(f"sampler {case}", case, SAMPLER, expected_failures)

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+from rich.console import Console
+
+from fredfw import Objective, RungCount, StudyPoint, StudyResult
+from fredfw.report.studies import study_report, study_to_csv
+
+
+def point(number: int, seconds: float | None, rank: int | None, **more: Any) -> StudyPoint:
+    metrics = {} if seconds is None else {"time": seconds, "memory": 2e9 * seconds, "mfu": 0.5}
+    values = {"tp": 2**number, "size": f"{number} GB"}
+    common = {"number": number, "workload": "net", "fabric": "mesh", "values": values, "rung": "compressed"}
+    return StudyPoint(**{**common, **more}, seconds=seconds, rank=rank, metrics=metrics)
+
+
+@pytest.fixture
+def study() -> StudyResult:
+    return StudyResult(
+        title="Three [of] four",
+        names=("tp", "size"),
+        numeric=("tp",),
+        objectives=(Objective("time", "s", True),),
+        limits={"memory": 5e9},
+        combinations=1234,
+        size=6,
+        points=(
+            point(0, 2.0, 2),
+            point(1, 1.5, 1),
+            point(2, 4.0, None, reason="memory 8 GB is above the limit of 5 GB"),
+            point(3, None, None, reason="needs 90 GB"),
+            point(4, None, None, reason="needs 123 GB"),
+            point(5, None, None, reason="it went wrong", failed=True),
+        ),
+        rungs=(RungCount("compressed", 6, 3, 4321),),
+        sampler={"name": "grid"},
+        stored=1,
+    )
+
+
+def printed(study: StudyResult, top: int) -> list[str]:
+    console = Console(width=100, markup=False, highlight=False, emoji=False)
+    with console.capture() as capture:
+        for part in study_report(study, top):
+            console.print(part)
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def test_the_report_counts_ranks_and_gives_reasons(study: StudyResult) -> None:
+    assert printed(study, 10) == [
+        "Three [of] four",
+        "1,234 combinations, 6 points in the space; tried: 6, with a result: 3, that do not fit: 2, failed: 1",
+        "",
+        "all 2 by least time, memory at most 5 GB",
+        "rank  tp  size  time (s)  memory (GB)  MFU %",
+        "--------------------------------------------",
+        "   1   2  1 GB     1.500        3.000  50.00",
+        "   2   1  0 GB     2.000        4.000  50.00",
+        "",
+        "without a result, or beyond a limit: 4 points",
+        "points  the first one         its reason",
+        "--------------------------------------------------------------------",
+        "     2  tp = 8, size = 3 GB   needs 90 GB",
+        "     1  tp = 4, size = 2 GB   memory 8 GB is above the limit of 5 GB",
+        "     1  tp = 32, size = 5 GB  it went wrong",
+        "",
+        "compressed: 6 points, 3 results, 4,321 events",
+        "from the store: 1 cell",
+    ]
+
+
+def test_only_the_best_are_listed(study: StudyResult) -> None:
+    lines = printed(study, 1)
+    assert "the best 1 of 2 by least time, memory at most 5 GB" in lines
+    assert sum(line.startswith("   1   2  1 GB") for line in lines) == 1
+    assert not any(line.startswith("   2   1") for line in lines)
+
+
+def test_an_interrupted_study_says_so(study: StudyResult) -> None:
+    assert "interrupted: the sampler has not come to its end" in printed(evolve(study, complete=False), 3)
+
+
+def test_a_study_without_a_result_has_no_table(study: StudyResult) -> None:
+    lines = printed(evolve(study, points=study.points[3:]), 3)
+    assert "no point has a result (least time, memory at most 5 GB)" in lines
+    assert not any(line.startswith("rank") for line in lines)
+
+
+def test_several_objectives_are_a_front_and_cells_that_differ_are_columns(study: StudyResult) -> None:
+    points = (study.points[0], evolve(study.points[1], fabric="ring", values={"tp": 2}))
+    objectives = (*study.objectives, Objective("mfu", "", False))
+    lines = printed(evolve(study, points=points, objectives=objectives, limits={}), 3)
+    assert "all 2 by least time and most mfu; rank 1 is the Pareto front" in lines
+    assert "rank  fabric  tp  size  time (s)  MFU %  memory (GB)" in lines
+    assert "   1  ring     2  -        1.500  50.00        3.000" in lines
+
+
+def test_csv_has_a_row_for_each_point(study: StudyResult) -> None:
+    assert study_to_csv(study).splitlines() == [
+        "number,rank,workload,fabric,tp,size,rung,final,time,mfu,memory,status,reason",
+        "0,2,net,mesh,1,0 GB,compressed,True,2.0,0.5,4000000000.0,simulated,",
+        "1,1,net,mesh,2,1 GB,compressed,True,1.5,0.5,3000000000.0,simulated,",
+        "2,,net,mesh,4,2 GB,compressed,True,4.0,0.5,8000000000.0,beyond a limit,memory 8 GB is above the limit of 5 GB",
+        "3,,net,mesh,8,3 GB,compressed,True,,,,infeasible,needs 90 GB",
+        "4,,net,mesh,16,4 GB,compressed,True,,,,infeasible,needs 123 GB",
+        "5,,net,mesh,32,5 GB,compressed,True,,,,failed,it went wrong",
+    ]

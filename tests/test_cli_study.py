@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fredfw.cli import main
+from fredfw.experiment import cells
+from fredfw.experiment.cells import CellRunner, CellSpec, Outcome
+
+STUDY = """
+title = "meshes of [16]"
+constraints = ["rows * columns == 16"]
+objective = { minimise = "time" }
+
+[fabrics.mesh]
+topology = "mesh2d"
+collectives = { default = "direct" }
+
+[workloads.reduce]
+workload = { name = "microbenchmark", size = "1 MB" }
+
+[space]
+rows = { path = "fabrics.mesh.topology.rows", divisors_of = 16 }
+columns = { path = "fabrics.mesh.topology.columns", divisors_of = 16 }
+"""
+
+PLUGIN = '''
+from typing import ClassVar
+from attrs import frozen
+from fredfw import DeviceMesh, GraphBuilder, Workload, hookimpl, units
+from fredfw.errors import InputError, SimulationError
+
+@frozen
+class Step(Workload):
+    """Computes; 2 does not fit, and 3 fails."""
+    name: ClassVar[str] = "step"
+    load: int = units.option(1, help="PFLOP")
+    def mesh(self, system):
+        if self.load == 2:
+            raise InputError("two does not fit")
+        return DeviceMesh({"dp": 1})
+    def graph(self, system):
+        if self.load == 3:
+            raise SimulationError("it went wrong")
+        builder = GraphBuilder(1)
+        builder.compute("step", [0], flops=self.load * 1e15)
+        return builder.build()
+
+@hookimpl
+def fredfw_workloads():
+    return [Step]
+'''
+STEPS = """
+objective = { minimise = "time" }
+space = { load = { path = "workloads.train.workload.load", values = VALUES } }
+
+[fabrics.mesh]
+topology = { name = "mesh2d", rows = 1, columns = 2 }
+
+[workloads.train]
+workload = "step"
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(STUDY)
+    Path("plugin.py").write_text(PLUGIN)
+    return tmp_path
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def steps(*values: int) -> Result:
+    Path("steps.toml").write_text(STEPS.replace("VALUES", str(list(values))))
+    return call("--plugin", "plugin.py", "study", "steps.toml")
+
+
+def test_the_table_has_the_best_points_and_says_what_was_run() -> None:
+    result = call("study", "study.toml", "--top", "2")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0] == "meshes of [16]"
+    assert lines[1] == "25 combinations, 5 points in the space; tried: 5, with a result: 5, that do not fit: 0"
+    assert "the best 2 of 5 by least time" in lines
+    (head,) = (line for line in lines if line.startswith("rank"))
+    first, second = lines[lines.index(head) + 2 : lines.index(head) + 4]
+    assert first.split()[:3] == ["1", "4", "4"]
+    assert second.split()[:1] == ["2"]
+    assert lines[-1] == "from the store: 0 cells"
+
+
+def test_the_same_command_runs_no_cell_again() -> None:
+    first, second = call("study", "study.toml", "--json", "1.json"), call("study", "study.toml", "--json", "2.json")
+    assert Path("study.cells").exists()
+    assert first.stdout.splitlines()[-1] == "from the store: 0 cells"
+    assert second.stdout.splitlines()[-1] == "from the store: 5 cells"
+    assert Path("1.json").read_bytes() == Path("2.json").read_bytes()
+    assert call("study", "study.toml", "--no-store").stdout == first.stdout
+
+
+def test_a_store_may_be_elsewhere_or_nowhere() -> None:
+    assert call("study", "study.toml", "--store", "other").exit_code == 0
+    assert call("study", "study.toml", "--no-store").exit_code == 0
+    assert Path("other").exists()
+    assert not Path("study.cells").exists()
+
+
+def test_json_and_csv_have_all_points() -> None:
+    assert call("study", "study.toml", "--json", "out.json", "--csv", "out.csv", "--top", "1").exit_code == 0
+    content = json.loads(Path("out.json").read_text())
+    rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
+    assert len(content["points"]) == len(rows) == 5
+    assert [row["rows"] for row in rows] == ["1", "2", "4", "8", "16"]
+    assert [float(row["time"]) for row in rows] == [one["seconds"] for one in content["points"]]
+    assert sorted(int(row["rank"]) for row in rows) == sorted(one["rank"] for one in content["points"])
+    assert {row["status"] for row in rows} == {"simulated"}
+
+
+def test_values_of_the_study_and_of_its_experiment_can_be_set() -> None:
+    result = call(
+        "study",
+        "study.toml",
+        *("--set", "sampler.name=random", "--set", "sampler.trials=2", "--set", "workloads.reduce.workload.size=2MB"),
+        *("--json", "-"),
+    )
+    content = json.loads(result.stdout)
+    assert content["sampler"] == {"name": "random", "trials": 2, "seed": 0}
+    assert content["provenance"]["experiment"]["workloads"]["reduce"]["workload"]["size"] == "2MB"
+    assert len(content["points"]) == 2
+
+
+def test_points_that_do_not_fit_are_part_of_the_answer() -> None:
+    result = steps(1, 2)
+    assert result.exit_code == 0
+    assert "tried: 2, with a result: 1, that do not fit: 1" in result.stdout
+    assert "two does not fit" in result.stdout
+
+
+@pytest.mark.parametrize("values", [(1, 3), (2,)])
+def test_the_exit_code_says_that_a_point_failed_or_that_there_is_no_result(values: tuple[int, ...]) -> None:
+    result = steps(*values)
+    assert result.exit_code == 3
+    assert ("it went wrong" in result.stdout) == (3 in values)
+    assert ("no point has a result" in result.stdout) == (values == (2,))
+
+
+def test_an_interrupt_prints_the_table_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = CellRunner.run
+    done = 0
+
+    def interrupted(self: CellRunner, spec: CellSpec) -> Outcome:
+        nonlocal done
+        if done == 2:
+            raise KeyboardInterrupt
+        done += 1
+        return run(self, spec)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cells.CellRunner, "run", interrupted)
+        result = call("study", "study.toml", "--json", "partial.json")
+    assert result.exit_code == 130
+    assert "interrupted: the sampler has not come to its end" in result.stdout
+    assert "all 2 by least time" in result.stdout
+    assert "fredfw: interrupted: 2 points are done" in result.stderr
+    assert json.loads(Path("partial.json").read_text())["complete"] is False
+    assert call("study", "study.toml").stdout.splitlines()[-1] == "from the store: 2 cells"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("rows * columns == 16", "rows * colums == 16", "constraints[0]: 'rows * colums == 16': there is no"),
+        ("rows * columns == 16", "rows * columns == 15", "'rows * columns == 15' removes all 25 points"),
+        ('minimise = "time"', 'minimise = "tim"', "objective.minimise: no metric 'tim'; did you mean 'time'?"),
+        ("topology.rows", "topology.row", "space.rows: fabrics.mesh.topology.row: unknown key; did you mean 'rows'?"),
+        ("fabrics.mesh.topology.rows", "fabrics.mish.topology.rows", "space.rows: there is no fabric 'mish'; did you"),
+        ("divisors_of = 16", "divisor_of = 16", "space.rows.divisor_of: unknown key; did you mean 'divisors_of'?"),
+        ("[space]", "[spice]", "space: is missing"),
+        ("[fabrics.mesh]", "sampler = 'gird'\n[fabrics.mesh]", "sampler: no sampler 'gird'; did you"),
+    ],
+)
+def test_bad_input_is_one_message(old: str, new: str, message: str) -> None:
+    Path("study.toml").write_text(STUDY.replace(old, new, 1))
+    result = call("study", "study.toml")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_space_above_the_limit_is_refused_with_the_option_that_raises_it() -> None:
+    Path("study.toml").write_text(STUDY.replace("columns == 16", "columns <= 4"))
+    result = call("--limit", "cells=5", "study", "study.toml")
+    assert result.exit_code == 2
+    assert "space: 6 cells are too many (accepted: at most 5; fredfw --limit cells=6 raises the limit)" in result.stderr
+    assert call("--limit", "cells=6", "study", "study.toml").exit_code == 0
+
+
+def test_an_exporter_that_has_no_form_for_a_study_is_refused() -> None:
+    result = call("study", "study.toml", "--export", "trace", "out")
+    assert result.exit_code == 2
+    assert "no form for a study" in result.stderr
+
+
+def test_no_output_replaces_an_input() -> None:
+    Path("inner.toml").write_text(STUDY[STUDY.index("[fabrics.mesh]") : STUDY.index("[space]")])
+    rest = STUDY[: STUDY.index("[fabrics.mesh]")] + STUDY[STUDY.index("[space]") :]
+    Path("outer.toml").write_text(f'experiment = "inner.toml"\n{rest}')
+    for path in ("outer.toml", "inner.toml"):
+        result = call("study", "outer.toml", "--json", path)
+        assert result.exit_code == 2
+        assert "is also the input" in result.stderr
+    assert call("study", "outer.toml").exit_code == 0
