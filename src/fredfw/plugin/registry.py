@@ -63,7 +63,7 @@ FIRST_PARTY = {
         "wrht",
     ),
     "transport": ("alpha-beta", "measured", "nccl"),
-    "command": ("libra",),
+    "command": ("comet", "libra"),
     "exporter": ("astra-sim-network", "node-link"),
     "sampler": ("optuna",),
     "workload": ("astra-sim-text", "chakra", "cnn", "kineto", "microbenchmark", "transformer"),

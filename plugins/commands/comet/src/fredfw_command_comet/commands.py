@@ -82,19 +82,22 @@ def _report(problem: Problem, findings: Findings) -> list[Any]:
     )
     rows = [[one.name, one.fits, *_spent(one.expanded[fastest], causes)] for one in timed]
     title = f"Where the time goes, expanded memory at {_rate(fastest)}"
-    report += table(title, ["split", "memory", "moves at", *causes, "iteration"], rows)
+    report += ["", *table(title, ["split", "memory", "moves at", *causes, "iteration"], rows)]
     rows = [
         [one.name, _time(one.local), *(_time(one.expanded.get(bandwidth)) for bandwidth in problem.bandwidths)]
         for one in timed
     ]
     columns = ["split", "without", *map(_rate, problem.bandwidths)]
-    report += table("Iteration by the bandwidth of expanded memory", columns, rows)
-    report += table(
-        "Best split of each cluster, and how much expanded memory gains",
-        ["cluster", "without", "", *(cell for one in problem.bandwidths for cell in (_rate(one), "", "gain"))],
-        [_best_row(one, problem) for one in findings.best],
-    )
-    return [*report, *_summary(problem, findings), *(f"assumed: {one}" for one in problem.assumed), *_notes(own)]
+    report += ["", *table("Iteration by the bandwidth of expanded memory", columns, rows)]
+    report += [
+        "",
+        *table(
+            "Best split of each cluster, and how much expanded memory gains",
+            ["cluster", "without", "", *(cell for one in problem.bandwidths for cell in (_rate(one), "", "gain"))],
+            [_best_row(one, problem) for one in findings.best],
+        ),
+    ]
+    return [*report, "", *_summary(problem, findings), *(f"assumed: {one}" for one in problem.assumed), *_notes(own)]
 
 
 def _best_row(best: Best, problem: Problem) -> list[str]:
