@@ -149,7 +149,7 @@ def _rate(value: float) -> str:
 
 
 def _seconds(value: float) -> str:
-    return units.render(value, units.Unit.SECONDS, 4)
+    return f"{value:.1f} s" if value >= 1000 else units.render(value, units.Unit.SECONDS)
 
 
 def _time(time: Time | None) -> str:

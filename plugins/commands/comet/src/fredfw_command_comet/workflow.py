@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 from attrs import field, frozen
 
-from fredfw import Experiment, Framework, MemoryUse, Npu, System
+from fredfw import Experiment, Framework, MemoryUse, Npu, System, units
 from fredfw.errors import InputError
 from fredfw_command_comet.problem import BASE, Problem, fabric_name
 
@@ -149,7 +149,8 @@ def explore(
         }
         if all(one.fits == "no" for one in cases.values()):
             raise _nothing_fits(problem, list(cases.values()))
-        times, reasons = {}, {}
+        times: dict[tuple[str, str], Time] = {}
+        reasons: dict[tuple[str, str], str] = {}
         for bandwidths, kind in (((None,), "local"), (problem.bandwidths, "expanded")):
             chosen = list(dict.fromkeys(name for (_, name), one in cases.items() if one.fits == kind))
             if not chosen:
@@ -226,9 +227,7 @@ def _nothing_fits(problem: Problem, cases: list[Case]) -> InputError:
     needs = [one.total for one in cases if one.memory]
     if not needs:
         return InputError(f"no split can be used: {cases[0].reason}", file=problem.path, key="sweep")
-    from fredfw.units import Unit, render
-
-    least, expansion = render(min(needs), Unit.BYTES), render(problem.memory, Unit.BYTES)
+    least, expansion = units.render(min(needs), units.Unit.BYTES), units.render(problem.memory, units.Unit.BYTES)
     message = f"no split fits, even with {expansion} of expanded memory: the least that an NPU needs is {least}"
     accepted = "more memory, more splits, recomputation, or a higher ZeRO stage"
     return InputError(message, file=problem.path, key="expansion.memory", accepted=accepted)
