@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fredfw import Framework, Npu
+from fredfw import Framework, Npu, System
 from fredfw.cli import main
 from fredfw.errors import InputError
 from fredfw_command_comet.problem import load
@@ -201,3 +201,20 @@ def test_a_missing_table_is_named(tmp_path: Path, table: str, key: str) -> None:
     with pytest.raises(InputError) as caught:
         found(tmp_path, text)
     assert (caught.value.key, caught.value.message) == (key, "is missing")
+
+
+def test_the_case_of_1024_npus_fits_as_its_page_says() -> None:
+    path = Path(__file__).parents[4] / "experiments" / "comet.toml"
+    problem = load(str(path))
+    experiment = Framework().load_experiment(problem.tables([None]), fabrics=["cluster"])
+    column = experiment.fabric("cluster")
+    total = {
+        one.workload.mesh(System(1024)).size("mp"): one.workload.memory(System(1024)).total
+        for one in experiment.workloads
+    }
+    # 2 P / MP + 14 P / N bytes, P of about 1.008e12, and the inputs of 128 layers for one sample: 13.4 GB.
+    for mp, needs in total.items():
+        assert needs == pytest.approx(1.008e12 * (2 / mp + 14 / 1024) + 128 * 2048 * 25600 * 2, rel=0.03)
+    capacity = experiment.npu_of(column).memory
+    assert [mp for mp, needs in total.items() if needs <= capacity] == [64, 128, 256, 512, 1024]
+    assert [mp for mp, needs in total.items() if capacity < needs <= capacity + problem.memory] == [4, 8, 16, 32]
