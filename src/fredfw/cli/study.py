@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fredfw.cli import completion, exports
+from fredfw.cli.called import called
 from fredfw.cli.commands import CSV, FILE, INCOMPLETE, JSON, PROGRESS, running, store_of
 from fredfw.cli.exports import Exports
 from fredfw.cli.output import log, progress_bar
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 @running
 @JSON
 @CSV
+@exports.report
 @exports.option
 @PROGRESS
 @click.pass_context
@@ -46,6 +48,7 @@ def study(
     executor: str | None,
     json_path: str | None,
     csv_path: str | None,
+    report_path: str | None,
     exports: tuple[tuple[str, str], ...],
     progress: bool,
 ) -> None:
@@ -59,7 +62,8 @@ def study(
     values = parse_values(assignments)
     framework = open_framework(ctx)
     store = store_of(file, store_path, not no_store)
-    exporting = Exports(framework, exports, ("study",), json=json_path, csv=csv_path)
+    fields = {"report": {"command": called(ctx)}}
+    exporting = Exports(framework, exports, ("study",), fields, report=report_path, json=json_path, csv=csv_path)
     outputs = exporting.outputs({}, [file, *([] if store is None else [store])])
     with progress_bar(progress) as step, blamed_on_options(values):
         loaded = framework.load_study(file, values=values)

@@ -81,7 +81,7 @@ class HtmlExporter(Exporter):
     """A report to hand on: one HTML file with tables and pictures, which needs no network and holds no script."""
 
     name: ClassVar[str] = "html"
-    takes: ClassVar[tuple[str, ...]] = ("comparison", "run", "validation")
+    takes: ClassVar[tuple[str, ...]] = ("comparison", "run", "study", "validation")
     suffixes: ClassVar[tuple[str, ...]] = (".html",)
     incomplete: ClassVar[bool] = True
 
@@ -97,7 +97,7 @@ class HtmlExporter(Exporter):
 
     def export(self, result: object) -> str:
         """See ``Exporter.export``."""
-        from fredfw.report.html import pages
+        from fredfw.report.html import pages, studies
         from fredfw.report.html.page import rendered
 
         if isinstance(result, RunResult):
@@ -106,6 +106,8 @@ class HtmlExporter(Exporter):
             ranking = Ranking.parse(self.sort, self.best, self.pareto)
             ranking.check(fields_of(items(result)))
             return rendered(pages.comparison_page(result, ranking, self.command))
+        if isinstance(result, StudyResult):
+            return rendered(studies.study_page(result, self.command))
         if isinstance(result, Paged):
             return rendered(result.page(self.command))
         raise _unsupported(self, result)

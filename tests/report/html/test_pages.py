@@ -24,6 +24,7 @@ from fredfw.report.html.blocks import Grid, Heading, Items, Paragraph, Span, blo
 from fredfw.report.html.charts import figures
 from fredfw.report.html.pages import provenance
 from fredfw.report.layout import plain_table
+from fredfw.studies.results import Objective, RungCount, StudyPoint, StudyResult
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 HOSTILE = "<script>alert('x')</script><img src=http://example.com/x onerror=alert(1)>\"&\x1b"
@@ -170,6 +171,54 @@ def test_a_page_of_a_run_says_what_limits_it(run: RunResult) -> None:
     assert "switch0->npu1" in text
     assert "a note" in text
     assert "What limits it" in text
+
+
+def study(*metrics: str) -> StudyResult:
+    """Return a study of four points by one or more objectives: more replicas take less time and cost more."""
+    points = tuple(
+        StudyPoint(
+            number,
+            "net",
+            "ring",
+            {"dp": dp},
+            "compressed",
+            seconds=8.0 / dp,
+            metrics={"time": 8.0 / dp, "cost": 100.0 * dp},
+            breakdown={"compute": 6.0 / dp, "dp": 2.0 / dp},
+            rank=rank,
+        )
+        for number, (dp, rank) in enumerate(((1, 4), (2, 3), (4, 2), (8, 1)))
+    )
+    return StudyResult(
+        title="How many replicas?",
+        names=("dp",),
+        numeric=("dp",),
+        objectives=tuple(Objective(name, "", least=True) for name in metrics),
+        limits={},
+        combinations=4,
+        size=4,
+        points=points,
+        rungs=(RungCount("compressed", 4, 4, 100),),
+        sampler={"name": "grid"},
+        provenance={"versions": {"fredfw": "0.1.0"}},
+        stored=3,
+    )
+
+
+def test_a_page_of_a_study_has_its_best_points_and_a_picture_of_each_dimension() -> None:
+    page = HtmlExporter(command="fredfw study two.toml").export(study("time"))
+    parsed = check(page)
+    assert parsed.ids == ["results", "pictures", "time", "assumptions", "provenance", "again"]
+    text = " ".join(parsed.texts)
+    for part in ("How many replicas?", "all 4 by least time", "time over dp; best: 8", "fredfw study two.toml"):
+        assert part in text
+    # What came from a store is not a result.
+    assert HtmlExporter(command="fredfw study two.toml").export(evolve(study("time"), stored=0)) == page
+
+
+def test_a_page_of_a_study_by_two_metrics_has_their_front() -> None:
+    text = " ".join(check(HtmlExporter().export(study("time", "cost"))).texts)
+    assert "cost over time; joined: no other point beats these" in text
 
 
 def test_equal_results_give_equal_bytes(comparison: Comparison, run: RunResult) -> None:

@@ -164,7 +164,7 @@ def dots(found: Sequence[Dot], across: Axis, up: Axis, *, diagonal: bool = False
     xs, ys = [dot.x for dot in found], [dot.y for dot in found]
     if diagonal:
         xs = ys = [*xs, *ys]
-    frame = _Frame(xs if across.log else [0.0, *xs], ys if up.log else [0.0, *ys], across, up)
+    frame = _Frame(xs if across.log or across.ticks else [0.0, *xs], ys if up.log else [0.0, *ys], across, up)
     if diagonal:
         low, high = min(xs), max(xs)
         frame.picture.rule(frame.x(low), frame.y(low), frame.x(high), frame.y(high), dashed=True)
