@@ -809,6 +809,7 @@ def test_help_lists_the_commands_of_plugins_apart() -> None:
         "new",
         "plugins",
         "run",
+        "study",
         "trace",
         "validate",
     ]

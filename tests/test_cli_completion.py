@@ -50,7 +50,7 @@ def offered(line: str) -> list[str]:
         ("collective all-reduce --algorithm h-ring --option m", ["m="]),
         ("plugins show mesh", ["mesh2d"]),
         ("plugins show compa", ["compare"]),
-        ("plugins list --kind s", ["sharing-policy"]),
+        ("plugins list --kind s", ["sharing-policy", "sampler"]),
         ("compare two.toml --fabric ", ["mesh", "switch of {npus}", "switch of 4", "switch of 8"]),
         ("run two.toml --workload g", ["gradients"]),
         ("run two.toml --set fabrics.mesh.topology.r", ["fabrics.mesh.topology.rows="]),
