@@ -183,7 +183,7 @@ def test_an_interrupt_prints_the_table_so_far(monkeypatch: pytest.MonkeyPatch) -
         ("topology.rows", "topology.row", "space.rows: fabrics.mesh.topology.row: unknown key; did you mean 'rows'?"),
         ("fabrics.mesh.topology.rows", "fabrics.mish.topology.rows", "space.rows: there is no fabric 'mish'; did you"),
         ("divisors_of = 16", "divisor_of = 16", "space.rows.divisor_of: unknown key; did you mean 'divisors_of'?"),
-        ("[space]", "[spice]", "space: is missing"),
+        ("[space]", "[spice]", "spice: unknown key; did you mean 'space'? (accepted: experiment, title, space, "),
         ("[fabrics.mesh]", "sampler = 'gird'\n[fabrics.mesh]", "sampler: no sampler 'gird'; did you"),
     ],
 )

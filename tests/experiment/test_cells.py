@@ -219,6 +219,21 @@ def test_a_model_that_fails_costs_no_other_cell(framework: Framework, tmp_path: 
         framework.compare(framework.load_experiment(CONTENT, workloads=["sum"]), strict=True)
 
 
+def test_each_tier_has_a_scope_or_none(framework: Framework) -> None:
+    star = {"topology": {"name": "switch", "npus": 4}}
+    for scopes, fits in ((["inter-node"], True), (["inter-node", "inter-pod"], False), ([], False)):
+        content = {
+            "fabrics": {"star": {**star, "scopes": scopes}},
+            "workloads": {"sum": {"workload": "microbenchmark"}},
+        }
+        experiment = framework.load_experiment(content)
+        if fits:
+            assert framework.run(experiment).cost is not None
+            continue
+        with pytest.raises(InputError, match=rf"fabrics\.star\.scopes: {len(scopes)} scopes for 1 tiers of links"):
+            framework.run(experiment)
+
+
 def test_values_are_replaced_in_an_experiment_that_is_read(framework: Framework) -> None:
     experiment = framework.load_experiment(CONTENT, values={"npu.peak": "4 TFLOP/s"})
     changed = experiment.with_values({"fabrics.star.topology.npus": 8, "workloads.sum.workload.size": "2 MB"})

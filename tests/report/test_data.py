@@ -154,6 +154,12 @@ def test_cells_without_a_result_are_rows_of_the_csv_in_their_place(comparison: C
     assert document["failures"][0]["fabric_settings"] == {"npus": 8}
 
 
+def test_the_memory_of_an_npu_is_in_the_csv(comparison: Comparison) -> None:
+    rows = (evolve(comparison.rows[0], memory={"weights": 1e9, "activations": 5e8}), *comparison.rows[1:])
+    first, second, *_ = csv.DictReader(data.comparison_to_csv(evolve(comparison, rows=rows)).splitlines())
+    assert (float(first["memory"]), second["memory"]) == (1.5e9, "")
+
+
 def test_a_row_without_speedup_has_an_empty_value(comparison: Comparison) -> None:
     rows = (evolve(comparison.rows[0], speedup=None), *comparison.rows[1:])
     first, *_ = csv.DictReader(data.comparison_to_csv(evolve(comparison, rows=rows)).splitlines())

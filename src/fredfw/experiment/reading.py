@@ -42,6 +42,20 @@ from fredfw.workloads import Npu, npus
 
 _T = TypeVar("_T")
 _Section = TypeVar("_Section", bound=Section)
+KEYS = (
+    "title",
+    "baseline",
+    "npu",
+    "priorities",
+    "fidelity",
+    "fabrics",
+    "workloads",
+    "references",
+    "savings",
+    "prices",
+    "plugins",
+)
+"""Of the tables of an experiment."""
 _TYPO = 0.75  # how alike a key and a known one are that differ by a slip of the keyboard
 
 
@@ -193,20 +207,7 @@ def _fields(instance: Any) -> dict[str, Any]:
 
 
 def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
-    known = (
-        "title",
-        "baseline",
-        "npu",
-        "priorities",
-        "fidelity",
-        "fabrics",
-        "workloads",
-        "references",
-        "savings",
-        "prices",
-        "plugins",
-    )
-    _check_keys(content, known, "")
+    _check_keys(content, KEYS, "")
     sections = {
         kind: list(expand(_tables(content.get(kind, {}), kind), kind, plugin))
         for kind, plugin in (("fabrics", "topology"), ("workloads", "workload"))

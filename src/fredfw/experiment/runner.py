@@ -196,6 +196,8 @@ class Runner:
             bench = self._bench_of(fabric)
             placement = placement_of(bench.fabric)
         npus = bench.fabric.npus
+        with self._placed(f"fabrics.{fabric.name}.scopes"):
+            _check_scopes(fabric, bench.fabric)
         with self._placed(f"fabrics.{fabric.name}.router"):
             fabric_answers.route(bench.simulator.lowering.router, bench.fabric, npus[:1], npus[-1:])
         system = System(len(npus), len(bench.fabric.controllers))
@@ -582,6 +584,14 @@ class Bench:
             group=group,
             schedule=plan.schedule,
         )
+
+
+def _check_scopes(spec: FabricSpec, fabric: Fabric) -> None:
+    """Make sure that the experiment says of each tier of ``fabric`` what its links join, if it does of any."""
+    tiers = int(fabric.tiers.max(initial=-1)) + 1
+    if spec.scopes is not None and len(spec.scopes) != tiers:
+        message = f"{len(spec.scopes)} scopes for {tiers} tiers of links"
+        raise InputError(message, accepted="a scope for each tier, the innermost first")
 
 
 def _check_account(name: str, parts: Mapping[str, FloatArray], duration: float) -> None:

@@ -217,7 +217,8 @@ class Bill:
             own = [tier for tier, name in zip(tiers, named, strict=True) if name == scope]
             links = np.flatnonzero(np.isin(fabric.tiers, own) & paid)
             items += _items(fabric, links, switch, computes, prices.table.get(scope, Price()), scope)
-        notes = [f"the ports are those of {count} switches"] if (count := int(switch.sum())) else []
+        count = int(switch.sum())
+        notes = [f"the ports are those of {count} switch{'es' if count > 1 else ''}"] if count else []
         if not paid.all():
             notes.append("links inside of servers, such as PCIe, are not in the bill")
         if len(fabric.controllers):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict, fields, frozen
 
 from fredfw.experiment.document import document
+from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.naming import as_written
 from fredfw.experiment.results import CollectiveSweep, Comparison, Failure, Row, RunResult, Throughput
 from fredfw.experiment.why import link_loads, tier_shares
@@ -171,7 +172,7 @@ def comparison_to_csv(comparison: Comparison) -> str:
         own = (settings(cell, field.kind).get(field.name, "") for field in swept)
         if isinstance(cell, Failure):
             between = [None] * (len(columns) - 3 + len(work) + len(throughput) + len(parts))
-            return (cell.workload, cell.fabric, cell.status, *between, cell.reason, None, None, *map(as_written, own))
+            return (cell.workload, cell.fabric, cell.status, *between, cell.reason, *[None] * 3, *map(as_written, own))
         return (
             *(getattr(cell, column) for column in columns),
             *(getattr(cell.work, column, None) for column in work),
@@ -180,6 +181,7 @@ def comparison_to_csv(comparison: Comparison) -> str:
             "; ".join(cell.notes),
             cell.baseline_workload,
             cell.cost,
+            METRICS["memory"].of(cell),
             *map(as_written, own),
         )
 
@@ -191,6 +193,7 @@ def comparison_to_csv(comparison: Comparison) -> str:
         "notes",
         "baseline_workload",
         "cost",
+        "memory",
         *(field.path for field in swept),
     )
     return to_csv(header, map(values, cells))

@@ -151,6 +151,8 @@ def _reasons(study: StudyResult, points: Sequence[StudyPoint], top: int) -> Stac
         names = [str(getattr(first, name)) for name in _cell_names(study)]
         values = [f"{name} = {as_written(value)}" for name, value in first.values.items()]
         table.add_row(f"{len(group):,}", ", ".join([*names, *values]), first.reason)
+    if others := ordered[top:]:
+        table.add_row(f"{sum(map(len, others)):,}", f"... of {len(others)} other reasons", "")
     return table
 
 

@@ -110,9 +110,9 @@ def load(
     own = {path: value for path, value in given.items() if key_parts(path)[0] in _STUDY}
     try:
         tables = with_values(tables, own)
+        content, experiment = _experiment(tables, file)
         for key in ("space", "objective"):
             _table(tables.get(key), key)
-        content, experiment = _experiment(tables, file)
     except InputError as error:
         raise error.at(file=file) from None
     content = with_values(content, {path: value for path, value in given.items() if path not in own})
@@ -146,6 +146,11 @@ def load(
 def _experiment(tables: Mapping[str, Any], file: str | None) -> tuple[Mapping[str, Any], str | None]:
     """Return the tables of the experiment, and its file."""
     rest = {key: value for key, value in tables.items() if key not in _STUDY}
+    known = (*_STUDY, *(() if "experiment" in tables else reading.KEYS))
+    for key in rest:
+        if key not in known:
+            message = f"unknown key{nearest(key, known)}"
+            raise UnknownNameError(message, key=key, accepted=", ".join(dict.fromkeys(known)))
     if "experiment" not in tables:
         if "fabrics" not in rest and "workloads" not in rest:
             raise InputError(
@@ -157,10 +162,6 @@ def _experiment(tables: Mapping[str, Any], file: str | None) -> tuple[Mapping[st
     path = tables["experiment"]
     if not isinstance(path, str):
         raise InputError(f"{path!r} is not a path", key="experiment", accepted="the path of an experiment")
-    for key in rest:
-        hint = nearest(key, _STUDY)
-        accepted = ", ".join(_STUDY)
-        raise UnknownNameError(f"unknown key beside an experiment file{hint}", key=key, accepted=accepted)
     found = Path(path) if file is None else Path(file).parent / path
     return reading.read_tables(found), str(found)
 

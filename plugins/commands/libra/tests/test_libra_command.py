@@ -114,7 +114,7 @@ def test_the_search_finds_the_bottom_of_a_bowl() -> None:
         tried.append(one)
         return float(np.square(np.log(one / bottom)).sum())
 
-    rules = constraints.read(["b0 >= b1", "b1 + b2 = 40"], {"b0": 0, "b1": 1, "b2": 2}, 3, key="c")
+    rules = constraints.read(["b0 >= b1", "b1 + b2 = 40 B/s"], {"b0": 0, "b1": 1, "b2": 2}, 3, key="c")
     start = np.array([60.0, 20.0, 20.0])
     found = search(bowl, [start], rules, 100.0, 200)
     assert found == pytest.approx(bottom, rel=0.05)
@@ -184,6 +184,8 @@ def test_workloads_and_networks_of_an_experiment(tmp_path: Path) -> None:
             "broadcast",
         ),
         ('"1 ms"', '"1 GB"', "workloads.gradients.compute", "1 GB"),
+        ('"1 ms"', '"-1 ms"', "workloads.gradients.compute", "'-1 ms' is below 0"),
+        ('size = "40', 'size = "-40', "workloads.gradients.collectives[0].size", "is below 0"),
         ("collectives = [", "collectives = []\nothers = [", "workloads.gradients.others", "unknown key"),
         ('budget = "100 GB/s"', "budget = ", None, "is not TOML"),
     ],

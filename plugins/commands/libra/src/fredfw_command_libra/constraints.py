@@ -79,7 +79,7 @@ def _read(text: object, names: Mapping[str, int], count: int) -> Iterator[Constr
         raise InputError(f"{text!r} is not a constraint", accepted=FORM)
     sides = _SENSE.split(text)
     if len(sides) < 3:
-        raise InputError(f"{text!r} compares nothing", accepted=FORM)
+        raise InputError(f"{text!r} has none of <=, >= and =", accepted=FORM)
     values = [_expression(side, text, names, count) for side in sides[::2]]
     for (left, right), written in zip(pairwise(values), sides[1::2], strict=True):
         sense = _PLAIN.get(written, written)
@@ -125,7 +125,9 @@ def _term(term: str, text: str, names: Mapping[str, int], count: int) -> tuple[i
         raise InputError(f"{term!r} in {text!r} is not linear", accepted=FORM)
     if quantity[2] == "%":
         return count + 1, float(quantity[1]) / 100
+    if not quantity[2] and float(quantity[1]):
+        raise InputError(f"{term!r} in {text!r} has no unit", accepted=f"{term} GB/s, {term} %, or 0")
     try:
-        return count, units.parse(term, units.Unit.BYTES_PER_SECOND) if quantity[2] else float(quantity[1])
+        return count, units.parse(term, units.Unit.BYTES_PER_SECOND) if quantity[2] else 0.0
     except InputError as error:
         raise InputError(f"{text!r}: {error.message}", accepted=FORM) from None

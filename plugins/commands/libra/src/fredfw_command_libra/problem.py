@@ -376,9 +376,12 @@ def _quantity(value: object, unit: units.Unit, key: str) -> float:
     if value is None:
         raise InputError("is missing", key=key, accepted=units.accepted(unit))
     try:
-        return units.parse(value, unit)
+        amount = units.parse(value, unit)
     except InputError as error:
         raise error.at(key=key) from None
+    if amount < 0:
+        raise InputError(f"{value!r} is below 0", key=key, accepted="0 or more")
+    return amount
 
 
 def _named(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
