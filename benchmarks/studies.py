@@ -39,7 +39,15 @@ SWEEP: dict[str, Any] = {
     "workloads": {
         "model {sequence}": {
             "sweep": {"sequence": [8 * (one + 1) for one in range(100)]},
-            "workload": {"name": "transformer", "model": "transformer-17b", "mp": 4, "dp": 4, "pp": 4},
+            "workload": {
+                "name": "transformer",
+                "model": "transformer-17b",
+                "mp": 4,
+                "dp": 4,
+                "pp": 4,
+                "minibatch": 16,
+                "microbatches": 16,
+            },
         }
     },
 }
