@@ -15,6 +15,15 @@ with suppress(ImportError):  # the tests of third-party packages run without it
 
 # Each of the first starts another Python; the second is about the class.
 _ONCE = "test_is_the_same_in_another_process", "test_variants_are_valid"
+# Blocks of commands that take many seconds each; what they show is tested elsewhere, too.
+_LONG = (
+    "docs/libra.md:2",
+    "docs/how-to/stores.md:0",
+    "docs/how-to/gpu-cluster.md:5",
+    "docs/how-to/gpu-cluster.md:6",
+    "docs/how-to/gpu-cluster.md:7",
+    "docs/studies.md:0",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,6 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     seen: set[tuple[object, ...]] = set()
     for item in items:
         name = getattr(item, "originalname", None)
+        if name == "test_commands_run" and item.name.partition("[")[2].rstrip("]") in _LONG:
+            item.add_marker(pytest.mark.slow)
         if name in _ONCE:
             where = name, item.path, getattr(item, "cls", None)
             if where in seen:

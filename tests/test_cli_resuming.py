@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from fredfw.cli import main
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")]
 SIZES = 20
 EXPERIMENT = f"""
 title = "Many cells"

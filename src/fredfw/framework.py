@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import evolve
@@ -28,14 +28,14 @@ from fredfw.fabric import Fabric, Topology
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation.fidelity import FIDELITIES
-from fredfw.studies import reading as studies
-from fredfw.studies.reading import Study
-from fredfw.studies.results import StudyResult
-from fredfw.studies.search import search
 from fredfw.terminal import quoted
 from fredfw.typing import IntArray
 from fredfw.units import Unit, parse
 from fredfw.workloads import Npu, TaskGraph
+
+if TYPE_CHECKING:
+    from fredfw.studies.reading import Study
+    from fredfw.studies.results import StudyResult
 
 
 class Framework:
@@ -424,6 +424,8 @@ class Framework:
         Raises:
             InputError: Something cannot be used; names file, key and value.
         """
+        from fredfw.studies import reading as studies
+
         study = studies.load(source, self.plugins, values, trust_plugins=self._trust_plugins)
         self._log(
             "study read",
@@ -459,6 +461,10 @@ class Framework:
             InputError: Something cannot be used, the space is empty or too large, or a cell lacks the objective.
             PluginError: The sampler misbehaved.
         """
+        # Only a study pays for what only studies need.
+        from fredfw.studies.reading import Study
+        from fredfw.studies.search import search
+
         if isinstance(study, Study) and values:
             raise InputError("the study is read already", key="values", accepted="the values of load_study")
         loaded = study if isinstance(study, Study) else self.load_study(study, values=values)

@@ -191,6 +191,7 @@ def test_dask_that_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         connect("dask://local")
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_not_there_is_said_at_once() -> None:
     pytest.importorskip("distributed")
     with pytest.raises(InputError, match=r"no scheduler of Dask answers at dask://127.0.0.1:1: .*refused"):

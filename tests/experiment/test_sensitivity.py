@@ -166,6 +166,7 @@ def test_what_if_says_what_the_path_lets_expect_and_what_a_run_says() -> None:
     assert FRAMEWORK.what_if(matrix, factor=4, result=known) == found
 
 
+@pytest.mark.slow
 def test_what_if_of_all_links_counts_every_tier() -> None:
     workload = {"name": "microbenchmark", "pattern": "all-reduce", "size": 1e9}
     fabric = {"topology": {"name": "torus", "dimensions": [4, 2], "link_latency": 0.0}}

@@ -306,6 +306,7 @@ def test_what_cannot_be_run_is_stored_too_unless_it_failed(framework: Framework,
     assert first.to_json() == second.to_json()
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_bytes() -> None:
     parallel = Framework().study(study(sampler={"name": "halving"}), jobs=2)
     assert parallel.to_json() == ran(sampler={"name": "halving"}).to_json()

@@ -85,6 +85,7 @@ def test_constraints_of_a_file_use_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("objective", ["time", "time-cost"])
+@pytest.mark.slow
 def test_simulations_are_never_worse_than_equal_shares(tmp_path: Path, objective: str) -> None:
     (found,) = solved(tmp_path, f'objective = "{objective}"\n' + SMALL, simulate=True, evaluations=12)
     simulated = found.simulated
@@ -99,6 +100,7 @@ def test_simulations_are_never_worse_than_equal_shares(tmp_path: Path, objective
     assert simulated.analytic > found.seconds
 
 
+@pytest.mark.slow
 def test_equal_shares_win_where_latency_is_all(tmp_path: Path) -> None:
     text = SMALL.replace('latencies = "1 us"', 'latencies = "10 s"')
     (found,) = solved(tmp_path, text, simulate=True, evaluations=6)
@@ -222,6 +224,7 @@ def test_workloads_without_collectives_are_refused(tmp_path: Path) -> None:
         solved(tmp_path, text)
 
 
+@pytest.mark.slow
 def test_a_compute_time_is_fitted(tmp_path: Path) -> None:
     calibrated = 'calibration = { network = "small", budget = "100 GB/s", split = [95, 5] }\n'
     text = 'objective = "time-cost"\n' + SMALL.replace('compute = "1 ms"\n', "") + calibrated

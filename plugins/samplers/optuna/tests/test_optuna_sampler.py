@@ -28,6 +28,7 @@ def searched(sampler: OptunaSampler, space: SearchSpace, *, refused: int = -1) -
     return found
 
 
+@pytest.mark.slow
 def test_each_point_is_asked_for_once_and_all_of_them_where_there_are_few() -> None:
     space = SearchSpace(("x", "y"), (NUMBERS, NUMBERS), BOARD[:20])
     assert sorted(searched(OptunaSampler(trials=100), space)) == list(range(20))
