@@ -13,8 +13,10 @@ with suppress(ImportError):  # the tests of third-party packages run without it
     settings.register_profile("untimed", deadline=None)
     settings.load_profile("untimed")
 
-# Each of the first starts another Python; the second is about the class.
-_ONCE = "test_is_the_same_in_another_process", "test_variants_are_valid"
+# Starts another Python for each class: the default tests do that for the plugins of the core.
+_PROCESS = "test_is_the_same_in_another_process"
+# About the class, and not its configuration.
+_ONCE = _PROCESS, "test_variants_are_valid"
 # Blocks of commands that take many seconds each; what they show is tested elsewhere, too.
 _LONG = (
     "docs/libra.md:2",
@@ -23,6 +25,8 @@ _LONG = (
     "docs/how-to/gpu-cluster.md:6",
     "docs/how-to/gpu-cluster.md:7",
     "docs/studies.md:0",
+    "docs/testing.md:1",
+    "docs/tutorials/plugin-author.md:2",
 )
 
 
@@ -35,6 +39,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if name in _ONCE:
             where = name, item.path, getattr(item, "cls", None)
-            if where in seen:
+            if where in seen or (name == _PROCESS and "plugins" in item.path.parts):
                 item.add_marker(pytest.mark.slow)
             seen.add(where)
