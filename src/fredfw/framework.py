@@ -15,7 +15,7 @@ from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
 from fredfw.experiment import calibration, comparison, labels, merge, reading
 from fredfw.experiment import sensitivity as variations
-from fredfw.experiment.cells import SpecWriter, refused
+from fredfw.experiment.cells import SpecWriter, keep, refused
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, CollectiveResult, Comparison, Effect, GraphResult, RunResult, WhatIf
@@ -305,7 +305,7 @@ class Framework:
         try:
             result = run()
         except InputError as error:
-            store.put(spec, refused(workload.name, fabric.name, error))
+            keep(store, spec, refused(workload.name, fabric.name, error))
             raise
         store.put(spec, Cell.of(result))
         return result

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from attrs import asdict, evolve
 
-from fredfw import Framework, hookimpl
-from fredfw.errors import InputError, SimulationError
+from fredfw import Framework, hookimpl, limits
+from fredfw.errors import InputError, LimitError, SimulationError
 from fredfw.experiment.cells import CellSpec, Outcome, SpecWriter, evaluate, key_of, run_cell, tables
 from fredfw.experiment.results import Cell, Comparison, Failure
 from fredfw.plugin.manager import PluginManager, Switches
@@ -217,6 +217,18 @@ def test_a_model_that_fails_costs_no_other_cell(framework: Framework, tmp_path: 
         )
     with pytest.raises(SimulationError, match="flows cannot move"):
         framework.compare(framework.load_experiment(CONTENT, workloads=["sum"]), strict=True)
+
+
+def test_a_limit_that_is_raised_lets_a_cell_run_that_it_refused(framework: Framework, tmp_path: Path) -> None:
+    experiment = framework.load_experiment({**CONTENT, "baseline": "star"}, fabrics=["star"], workloads=["sum"])
+    with limits.allowed({"nodes": 3}):
+        for _ in range(2):
+            with pytest.raises(LimitError, match="5 nodes are too many"):
+                framework.compare(experiment, store=tmp_path / "cells")
+        with pytest.raises(LimitError, match="5 nodes are too many"):
+            framework.run(experiment, store=tmp_path / "cells")
+    (row,) = framework.compare(experiment, store=tmp_path / "cells").rows
+    assert row.seconds > 0
 
 
 def test_each_tier_has_a_scope_or_none(framework: Framework) -> None:

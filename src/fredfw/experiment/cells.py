@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from attrs import evolve, frozen
 
 from fredfw import limits
-from fredfw.errors import FredfwError, InputError
+from fredfw.errors import FredfwError, InputError, LimitError
 from fredfw.experiment import reading
 from fredfw.experiment.document import digest
 from fredfw.experiment.progress import Progress
@@ -181,7 +181,9 @@ def outcome(workload: str, fabric: str, simulate: Callable[[], Cell]) -> Outcome
 
 def refused(workload: str, fabric: str, error: InputError) -> Failure:
     """Return the cell that ``error`` says cannot be run."""
-    return Failure(workload, fabric, error.message, infeasible=True, key=error.key, accepted=error.accepted)
+    # A limit is the caller's: the next one may raise it, so that a store must not know of it.
+    infeasible = not isinstance(error, LimitError)
+    return Failure(workload, fabric, error.message, infeasible, key=error.key, accepted=error.accepted)
 
 
 class CellStore(Protocol):
@@ -226,7 +228,7 @@ def evaluate(
             yield number, found
     different = [numbers[0] for numbers in waiting.values()]
     for first, result in _run(specs, different, run, store, executor, jobs, progress, done):
-        _keep(store, specs[first], result)
+        keep(store, specs[first], result)
         for number in waiting[specs[first].identity]:
             done += 1
             yield number, result
@@ -234,7 +236,7 @@ def evaluate(
         progress(len(specs), len(specs), "")
 
 
-def _keep(store: CellStore | None, spec: CellSpec, result: Outcome) -> None:
+def keep(store: CellStore | None, spec: CellSpec, result: Outcome) -> None:
     """Store ``result``, unless it may be another one next time."""
     if store is not None and (isinstance(result, Cell) or result.infeasible):
         store.put(spec, result)
@@ -285,4 +287,4 @@ def _run(
         # After an interrupt: what has ended meanwhile is not lost.
         for future, number in running.items():
             if not future.cancel() and future.done() and future.exception() is None:
-                _keep(store, specs[number], future.result())
+                keep(store, specs[number], future.result())
