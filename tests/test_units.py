@@ -262,14 +262,15 @@ def test_importing_units_does_not_import_quantiphy() -> None:
 @frozen
 class Grid:
     dimensions: tuple[int, ...] = units.sizes((4, 5))
+    sizes: tuple[int, ...] | None = units.sizes(None)
     links: tuple[float, ...] = units.bandwidths("1 GB/s")
     delays: tuple[float, ...] | None = units.durations(None)
 
 
 def test_fields_with_one_value_per_dimension() -> None:
-    grid = Grid([2, 3], ["1 GB/s", 2e9], "20 ns")  # type: ignore[arg-type]  # what a file has
-    assert (grid.dimensions, grid.links, grid.delays) == ((2, 3), (1e9, 2e9), (20e-9,))
-    assert (Grid().links, Grid().delays) == ((1e9,), None)
+    grid = Grid([2, 3], [6], ["1 GB/s", 2e9], "20 ns")  # type: ignore[arg-type]  # what a file has
+    assert (grid.dimensions, grid.sizes, grid.links, grid.delays) == ((2, 3), (6,), (1e9, 2e9), (20e-9,))
+    assert (Grid().sizes, Grid().links, Grid().delays) == (None, (1e9,), None)
 
 
 @pytest.mark.parametrize(
@@ -279,6 +280,8 @@ def test_fields_with_one_value_per_dimension() -> None:
         ({"dimensions": [4, 0]}, "dimensions"),
         ({"dimensions": [True]}, "dimensions"),
         ({"dimensions": 4}, "dimensions"),
+        ({"dimensions": None}, "dimensions"),
+        ({"sizes": []}, "sizes"),
         ({"links": []}, "links"),
         ({"links": ["1 GB/s", "0 GB/s"]}, "links[1]"),
         ({"links": "1 GB"}, "links"),

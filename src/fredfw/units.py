@@ -321,10 +321,15 @@ def _located(at: Callable[..., object], accepted: str, default: object, help: st
 
 
 def sizes(default: object = attrs.NOTHING, *, minimum: int = 1, help: str = "") -> Any:  # noqa: A002  (as above)
-    """Declare a field with a tuple of one or more whole numbers, such as the dimensions of a torus."""
+    """Declare a field with a tuple of one or more whole numbers, such as the dimensions of a torus.
+
+    ``None`` passes where it is the default.
+    """
     form = f"a list of whole numbers of at least {minimum}, such as [4, 5]"
 
     def check(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is None and default is None:
+            return
         if not isinstance(value, tuple) or not value:
             raise InputError(f"{value!r} is not a list of sizes", key=attribute.name, accepted=form)
         for one in value:

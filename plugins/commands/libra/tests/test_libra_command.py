@@ -251,3 +251,11 @@ def test_the_command_prints_and_writes(tmp_path: Path) -> None:
     assert design["split"] == pytest.approx([6 / 7, 1 / 7], abs=1e-6)
     refused = CliRunner().invoke(main, ["libra", str(tmp_path / "none.toml")])
     assert refused.exit_code == 2
+
+
+def test_evaluations_without_simulations_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "x.toml"
+    file.write_text(SMALL, encoding="utf-8")
+    result = CliRunner().invoke(main, ["libra", str(file), "--evaluations", "3"])
+    assert result.exit_code == 2
+    assert result.stderr == ("fredfw: error: --evaluations: there is nothing to simulate (accepted: with --simulate)\n")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 
 from fredfw import File, units
-from fredfw.errors import InputError, nearest
+from fredfw.errors import InputError
+from fredfw.tables import as_table, check_keys, parse_toml
 
 BASE = "cluster"
 _TOP = "title", "workload", "sweep", "cluster", "clusters", "expansion", "published", "assumed"
@@ -105,27 +105,22 @@ def load(path: str) -> Problem:
     """
     file = File.at(path)
     try:
-        try:
-            content = tomllib.loads(file.text())
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"is not TOML: {error}", accepted="a TOML file") from None
-        return _problem(content, path)
+        return _problem(parse_toml(file.text()), path)
     except InputError as error:
         raise error.at(file=path) from None
 
 
 def _problem(content: Mapping[str, Any], path: str) -> Problem:
-    _check_keys(content, _TOP, "")
+    check_keys(content, _TOP, "")
     workload, cluster = _table(content, "workload"), _table(content, BASE)
     sweep = _table(content, "sweep")
-    _check_keys(cluster, _CLUSTER, BASE)
+    check_keys(cluster, _CLUSTER, BASE)
     clusters = {BASE: cluster}
     for name, changes in _table(content, "clusters", required=False).items():
         if name == BASE:
             raise InputError("is the name of the first cluster", key=f"clusters.{name}", accepted="another name")
-        if not isinstance(changes, Mapping):
-            raise InputError(f"{changes!r} is not a table", key=f"clusters.{name}", accepted="a table of changes")
-        _check_keys(changes, _CLUSTER, f"clusters.{name}")
+        as_table(changes, f"clusters.{name}", accepted="a table of changes")
+        check_keys(changes, _CLUSTER, f"clusters.{name}")
         clusters[name] = _merged(cluster, changes)
     for name, one in clusters.items():
         npu = one.get("npu", {})
@@ -145,7 +140,7 @@ def _problem(content: Mapping[str, Any], path: str) -> Problem:
 
 
 def _expansion(table: Mapping[str, Any]) -> tuple[float, tuple[float, ...]]:
-    _check_keys(table, ("memory", "bandwidth"), "expansion")
+    check_keys(table, ("memory", "bandwidth"), "expansion")
     memory = _quantity(table.get("memory"), units.Unit.BYTES, "expansion.memory")
     given = table.get("bandwidth")
     listed = given if isinstance(given, list) and given else [given]
@@ -154,7 +149,7 @@ def _expansion(table: Mapping[str, Any]) -> tuple[float, tuple[float, ...]]:
 
 
 def _published(table: Mapping[str, Any]) -> Published:
-    _check_keys(table, _PUBLISHED, "published")
+    check_keys(table, _PUBLISHED, "published")
     for key in ("clusters", "expansion"):
         value = table.get(key)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
@@ -194,10 +189,3 @@ def _table(content: Mapping[str, Any], key: str, *, required: bool = True) -> Ma
     if not isinstance(value, Mapping) or (required and not value):
         raise InputError(f"{value!r} is not a table with values", key=key, accepted="a table")
     return value
-
-
-def _check_keys(table: Mapping[str, Any], known: Sequence[str], key: str) -> None:
-    for name in table:
-        if name not in known:
-            place = f"{key}.{name}" if key else name
-            raise InputError(f"unknown key{nearest(name, known)}", key=place, accepted=", ".join(known))

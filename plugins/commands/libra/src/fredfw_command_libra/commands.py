@@ -11,6 +11,9 @@ from attrs import asdict
 
 from fredfw import units
 from fredfw.cli import Outputs, open_framework, table
+from fredfw.errors import InputError
+
+_EVALUATIONS = 60
 
 
 @click.command("libra", short_help="Find the best bandwidth of each dimension.")
@@ -19,22 +22,22 @@ from fredfw.cli import Outputs, open_framework, table
 @click.option(
     "--evaluations",
     type=click.IntRange(2),
-    default=60,
-    show_default=True,
-    help="How many splits a search may simulate.",
+    help=f"How many splits a search may simulate, with --simulate.  [default: {_EVALUATIONS}]",
 )
 @click.option("--json", "json_path", metavar="PATH", help="Write all numbers as JSON; - is standard output.")
 @click.pass_context
-def libra(ctx: click.Context, file: str, simulate: bool, evaluations: int, json_path: str | None) -> None:
+def libra(ctx: click.Context, file: str, simulate: bool, evaluations: int | None, json_path: str | None) -> None:
     """Find the bandwidth of each dimension of a network, under a budget, for the workloads of FILE."""
     # Imported here: SciPy takes long to load, and the help of all commands needs none of it.
     from fredfw_command_libra.design import designs
     from fredfw_command_libra.problem import load
 
+    if evaluations is not None and not simulate:
+        raise InputError("there is nothing to simulate", key="--evaluations", accepted="with --simulate")
     outputs = Outputs({"--json": json_path}, source=[file])
     framework = open_framework(ctx)
     problem = load(file, framework)
-    found = list(designs(problem, framework, simulate=simulate, evaluations=evaluations))
+    found = list(designs(problem, framework, simulate=simulate, evaluations=evaluations or _EVALUATIONS))
     outputs.write({"--json": lambda: _document(problem.title, [asdict(one) for one in found])})
     outputs.show(lambda: _report(problem.title, found))
 

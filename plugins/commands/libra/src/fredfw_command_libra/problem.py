@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from attrs import field, frozen
 
 from fredfw import Bill, Experiment, Fabric, File, Framework, Npu, Pattern, Prices, TaskGraph, Topology, Workload, units
 from fredfw.errors import InputError, nearest
+from fredfw.tables import as_choice, as_table, check_keys, parse_toml
 from fredfw.typing import FloatArray
 from fredfw_command_libra import constraints
 from fredfw_command_libra.constraints import Constraint
@@ -175,11 +175,7 @@ def load(path: str, framework: Framework) -> Problem:
     """
     file = File.at(path)
     try:
-        try:
-            content = tomllib.loads(file.text())
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"is not TOML: {error}", accepted="a TOML file") from None
-        return _Reader(content, file, framework).problem()
+        return _Reader(parse_toml(file.text()), file, framework).problem()
     except InputError as error:
         raise error.at(file=path) from None
 
@@ -192,12 +188,12 @@ class _Reader:
     experiments: dict[str, Experiment] = field(factory=dict)
 
     def problem(self) -> Problem:
-        _check_keys(self.content, _TOP, "")
+        check_keys(self.content, _TOP, "")
         content = self.content
-        prices = Prices.read(_table(content.get("prices", {}), "prices"))
+        prices = Prices.read(as_table(content.get("prices", {}), "prices"))
         texts = _list(content.get("constraints", []))
         networks = tuple(
-            self.network(name, _table(one, f"networks.{name}"), prices, texts)
+            self.network(name, as_table(one, f"networks.{name}"), prices, texts)
             for name, one in _named(content, "networks").items()
         )
         budgets = tuple(
@@ -206,13 +202,13 @@ class _Reader:
         )
         if not budgets:
             raise InputError("is missing", key="budget", accepted="a bandwidth of an NPU such as '1000 GB/s'")
-        objectives = tuple(_choice(one, OBJECTIVES, "objective") for one in _list(content.get("objective", "time")))
+        objectives = tuple(as_choice(one, OBJECTIVES, "objective") for one in _list(content.get("objective", "time")))
         jobs = tuple(
-            self.job(name, _table(one, f"workloads.{name}"), networks)
+            self.job(name, as_table(one, f"workloads.{name}"), networks)
             for name, one in _named(content, "workloads").items()
         )
         references = tuple(
-            _reference(_table(one, f"references[{number}]"), f"references[{number}]", networks, jobs)
+            _reference(as_table(one, f"references[{number}]"), f"references[{number}]", networks, jobs)
             for number, one in enumerate(_list(content.get("references", [])))
         )
         group = content.get("group", False)
@@ -224,7 +220,7 @@ class _Reader:
 
     def network(self, name: str, table: Mapping[str, Any], prices: Prices, texts: Sequence[Any]) -> Network:
         key = f"networks.{name}"
-        _check_keys(table, ("dimensions", "names", "latencies", "scopes", "fabric"), key)
+        check_keys(table, ("dimensions", "names", "latencies", "scopes", "fabric"), key)
         try:
             if "fabric" in table:
                 topology: Any = self.experiment(key).fabric(str(table["fabric"])).topology
@@ -260,7 +256,7 @@ class _Reader:
 
     def job(self, name: str, table: Mapping[str, Any], networks: Sequence[Network]) -> Job:
         key = f"workloads.{name}"
-        _check_keys(table, ("weight", "compute", "axes", "collectives", "workload", "calibration"), key)
+        check_keys(table, ("weight", "compute", "axes", "collectives", "workload", "calibration"), key)
         weight = table.get("weight", 1.0)
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < 1e12:
             raise InputError(f"{weight!r} is not a weight", key=f"{key}.weight", accepted="a number above 0")
@@ -274,7 +270,7 @@ class _Reader:
                 message = f"{spec.name!r} has the compute_scale {spec.compute_scale:g}, which is not used here"
                 raise InputError(message, key=f"{key}.workload", accepted="a workload without")
             return Job(name, float(weight), 0.0, workload=spec.workload, npu=experiment.npu)
-        axes = _table(table.get("axes", {}), f"{key}.axes")
+        axes = as_table(table.get("axes", {}), f"{key}.axes")
         for axis, size in axes.items():
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
                 raise InputError(f"{size!r} is not a size", key=f"{key}.axes.{axis}", accepted="a whole number from 1")
@@ -283,14 +279,14 @@ class _Reader:
             message = "there is no communication whose bandwidth could be chosen"
             raise InputError(message, key=f"{key}.collectives", accepted="a list of collectives")
         found = tuple(
-            _collective(_table(one, f"{key}.collectives[{number}]"), axes, f"{key}.collectives[{number}]")
+            _collective(as_table(one, f"{key}.collectives[{number}]"), axes, f"{key}.collectives[{number}]")
             for number, one in enumerate(listed)
         )
         compute = _quantity(table.get("compute", 0), units.Unit.SECONDS, f"{key}.compute")
         calibration = None
         if "calibration" in table:
             calibration = _calibration(
-                _table(table["calibration"], f"{key}.calibration"), f"{key}.calibration", networks
+                as_table(table["calibration"], f"{key}.calibration"), f"{key}.calibration", networks
             )
         return Job(name, float(weight), compute, dict(axes), found, calibration=calibration)
 
@@ -316,8 +312,8 @@ def _prices(topology: Any, prices: Prices) -> FloatArray | None:
 
 
 def _collective(table: Mapping[str, Any], axes: Mapping[str, int], key: str) -> Collective:
-    _check_keys(table, ("pattern", "size", "axes", "count"), key)
-    pattern = _choice(table.get("pattern"), [str(one) for one in PATTERNS], f"{key}.pattern")
+    check_keys(table, ("pattern", "size", "axes", "count"), key)
+    pattern = as_choice(table.get("pattern"), [str(one) for one in PATTERNS], f"{key}.pattern")
     along = tuple(map(str, _list(table.get("axes", []))))
     for one in along:
         if one not in axes:
@@ -332,21 +328,21 @@ def _collective(table: Mapping[str, Any], axes: Mapping[str, int], key: str) -> 
 
 
 def _calibration(table: Mapping[str, Any], key: str, networks: Sequence[Network]) -> Calibration:
-    _check_keys(table, ("network", "budget", "split", "source"), key)
-    name = _choice(table.get("network"), [one.name for one in networks], f"{key}.network")
+    check_keys(table, ("network", "budget", "split", "source"), key)
+    name = as_choice(table.get("network"), [one.name for one in networks], f"{key}.network")
     (network,) = (one for one in networks if one.name == name)
     split = _split(table.get("split"), network, f"{key}.split")
     return Calibration(name, _budget(table.get("budget"), f"{key}.budget"), split, str(table.get("source", "")))
 
 
 def _reference(table: Mapping[str, Any], key: str, networks: Sequence[Network], jobs: Sequence[Job]) -> Reference:
-    _check_keys(table, ("network", "workload", "objective", "split", "source"), key)
-    name = _choice(table.get("network"), [one.name for one in networks], f"{key}.network")
+    check_keys(table, ("network", "workload", "objective", "split", "source"), key)
+    name = as_choice(table.get("network"), [one.name for one in networks], f"{key}.network")
     (network,) = (one for one in networks if one.name == name)
     return Reference(
         name,
-        _choice(table.get("workload"), [one.name for one in jobs], f"{key}.workload"),
-        _choice(table.get("objective", "time"), OBJECTIVES, f"{key}.objective"),
+        as_choice(table.get("workload"), [one.name for one in jobs], f"{key}.workload"),
+        as_choice(table.get("objective", "time"), OBJECTIVES, f"{key}.objective"),
         _split(table.get("split"), network, f"{key}.split"),
         str(table.get("source", "")),
     )
@@ -385,31 +381,11 @@ def _quantity(value: object, unit: units.Unit, key: str) -> float:
 
 
 def _named(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    tables = _table(content.get(key, {}), key)
+    tables = as_table(content.get(key, {}), key)
     if not tables:
         raise InputError(f"there are no {key}", key=key, accepted=f"at least one table [{key}.NAME]")
     return tables
 
 
-def _table(value: object, key: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InputError(f"{value!r} is not a table", key=key, accepted="a table")
-    return value
-
-
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-def _choice(value: object, accepted: Sequence[str], key: str) -> str:
-    if value not in accepted:
-        hint = nearest(value, accepted) if isinstance(value, str) else ""
-        raise InputError(f"{value!r} is not known{hint}", key=key, accepted=", ".join(accepted))
-    return str(value)
-
-
-def _check_keys(table: Mapping[str, Any], known: Sequence[str], key: str) -> None:
-    for name in table:
-        if name not in known:
-            place = f"{key}.{name}" if key else name
-            raise InputError(f"unknown key{nearest(name, known)}", key=place, accepted=", ".join(known))

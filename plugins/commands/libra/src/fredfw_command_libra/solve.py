@@ -23,6 +23,8 @@ from fredfw_command_libra.constraints import Constraint
 
 _GAP = 1e-8
 """Relative distance of the bounds that is small enough."""
+_TOLERANCES = 1e-10, 1e-9, 1e-8
+"""Of a linear programme: the next one where the solver ends without a verdict, as that of SciPy 1.18 does at times."""
 _MOST = 200
 """Linear programmes."""
 _TINY = 1e-9
@@ -273,18 +275,19 @@ def _solved(
 ) -> Any:
     """Return what SciPy says of a linear programme, or ``None`` where it has no solution."""
     above, equal = ([row for row in rows if row[1] == sense] for sense in ("<=", "="))
-    answer = linprog(
-        objective,
-        A_ub=np.array([row[0] for row in above]) if above else None,
-        b_ub=[row[2] for row in above] or None,
-        A_eq=np.array([row[0] for row in equal]),
-        b_eq=[row[2] for row in equal],
-        bounds=bounds,
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    if answer.status == _INFEASIBLE:
-        return None
-    if answer.status:
-        raise SimulationError(f"a linear programme of the bandwidths was not solved: {answer.message}")
-    return answer
+    for tolerance in _TOLERANCES:
+        answer = linprog(
+            objective,
+            A_ub=np.array([row[0] for row in above]) if above else None,
+            b_ub=[row[2] for row in above] or None,
+            A_eq=np.array([row[0] for row in equal]),
+            b_eq=[row[2] for row in equal],
+            bounds=bounds,
+            method="highs",
+            options={"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance},
+        )
+        if not answer.status:
+            return answer
+        if answer.status == _INFEASIBLE:
+            return None
+    raise SimulationError(f"a linear programme of the bandwidths was not solved: {answer.message}")

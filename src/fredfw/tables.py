@@ -1,0 +1,83 @@
+"""Reading tables that a user wrote: what is not a table, a key that is not known and a wrong choice are refused.
+
+All messages name key and value, what is accepted, and the nearest known name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fredfw.errors import InputError, UnknownNameError, nearest
+
+_TYPO = 0.75  # how alike a key and a known one are that differ by a slip of the keyboard
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the tables of a TOML document.
+
+    Raises:
+        InputError: It is not TOML.
+    """
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # more than TOMLDecodeError: integers of many digits, deep nesting
+        raise InputError(f"is not TOML: {error}", accepted="a TOML file") from None
+
+
+def as_table(value: object, key: str, *, accepted: str = "a table") -> Mapping[str, Any]:
+    """Return ``value``, which is to be a table.
+
+    Args:
+        value: What was written.
+        key: Its dotted path, for the message; empty for the value itself.
+        accepted: What the message says that the table has.
+
+    Raises:
+        InputError: It is not a table.
+    """
+    if not isinstance(value, Mapping):
+        raise InputError(f"{value!r} is not a table", key=key or None, accepted=accepted)
+    return value
+
+
+def check_keys(table: Mapping[str, Any], known: Iterable[str], key: str, *, inside: str | None = None) -> None:
+    """Make sure that ``table`` has only ``known`` keys.
+
+    Args:
+        table: What was written.
+        known: The keys that it may have.
+        key: Its dotted path, for the message; empty for the outermost table.
+        inside: The known key whose table has keys of its own: one of those is meant by a key like no known one.
+
+    Raises:
+        UnknownNameError: It has another key; gives the nearest known one.
+    """
+    accepted = tuple(known)
+    for given in table:
+        if given not in accepted:
+            name = str(given)
+            typo = inside is None or difflib.get_close_matches(name, accepted, cutoff=_TYPO)
+            hint = nearest(name, accepted) if typo else f"; did you mean {key}.{inside}.{name}?"
+            where = f"{key}.{name}" if key else name
+            raise UnknownNameError(f"unknown key{hint}", key=where, accepted=", ".join(accepted) or "no keys")
+
+
+def as_choice(value: object, choices: Iterable[str], key: str) -> str:
+    """Return ``value``, which is to be one of ``choices``.
+
+    Args:
+        value: What was written.
+        choices: The texts that it may be.
+        key: Its dotted path, for the message.
+
+    Raises:
+        InputError: It is none of them; gives the nearest.
+    """
+    accepted = tuple(choices)
+    if value not in accepted:
+        hint = nearest(value, accepted) if isinstance(value, str) else ""
+        raise InputError(f"{value!r} is not known{hint}", key=key, accepted=", ".join(accepted))
+    return str(value)
