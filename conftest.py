@@ -19,12 +19,20 @@ _PROCESS = "test_is_the_same_in_another_process"
 _ONCE = _PROCESS, "test_variants_are_valid"
 # Blocks of commands that take many seconds each; what they show is tested elsewhere, too.
 _LONG = (
-    "docs/libra.md:2",
-    "docs/how-to/stores.md:0",
+    "docs/experiments.md:4",
+    "docs/experts.md:1",
+    "docs/experts.md:2",
+    "docs/fred.md:3",
+    "docs/how-to/astra-sim.md:2",
+    "docs/how-to/gpu-cluster.md:4",
     "docs/how-to/gpu-cluster.md:5",
     "docs/how-to/gpu-cluster.md:6",
     "docs/how-to/gpu-cluster.md:7",
+    "docs/how-to/stores.md:0",
+    "docs/jobs.md:1",
+    "docs/libra.md:2",
     "docs/studies.md:0",
+    "docs/testing.md:0",
     "docs/testing.md:1",
     "docs/tutorials/plugin-author.md:2",
 )
@@ -35,7 +43,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     seen: set[tuple[object, ...]] = set()
     for item in items:
         name = getattr(item, "originalname", None)
-        if name == "test_commands_run" and item.name.partition("[")[2].rstrip("]") in _LONG:
+        if (
+            name in ("test_commands_run", "test_python_snippets_run")
+            and item.name.partition("[")[2].rstrip("]") in _LONG
+        ):
             item.add_marker(pytest.mark.slow)
         if name in _ONCE:
             where = name, item.path, getattr(item, "cls", None)

@@ -36,7 +36,7 @@ def test_public_names_can_be_imported() -> None:
     assert len(set(fredfw.__all__)) == len(fredfw.__all__)
     for name in fredfw.__all__:
         assert getattr(fredfw, name) is not None
-    for name in ("errors", "typing", "units"):
+    for name in ("errors", "tables", "typing", "units"):
         assert importlib.import_module(f"fredfw.{name}") is getattr(fredfw, name)
 
 

@@ -38,6 +38,7 @@ MODULES = (
     "fredfw.embed.simpy",
     "fredfw.errors",
     "fredfw.limits",
+    "fredfw.tables",
     "fredfw.testing",
     "fredfw.typing",
     "fredfw.units",

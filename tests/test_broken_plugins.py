@@ -18,6 +18,8 @@ from attrs import frozen
 
 import fredfw
 
+# Makes an environment with wheels of its own.
+pytestmark = pytest.mark.slow
 HEAD = """
 from typing import ClassVar
 import click

@@ -545,7 +545,9 @@ def test_plugins_list_long() -> None:
 
 def test_plugins_list_of_one_kind() -> None:
     rows = words(succeeds("plugins", "list", "--kind", "sharing-policy"))[2:]
-    assert [row[2] for row in rows] == ["circuit-preempt", "max-min", "strict-links"]
+    assert [row[2] for row in rows] == [
+        *("circuit-preempt", "dcqcn", "hpcc", "max-min", "pfc", "strict-links", "timely", "weighted-max-min"),
+    ]
     manager = PluginManager.discover()
     assert [kind.replace("-", " ") for kind in KINDS] == [*(one.kind for one in manager.registries), "command"]
 
@@ -1112,7 +1114,14 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["compare", "two.toml"], ["compare", "two.toml", "--json", "-"], ["speed"], ["chat"], ["--help"]]
+    "arguments",
+    [
+        ["compare", "two.toml"],
+        *(
+            pytest.param(arguments, marks=pytest.mark.slow)
+            for arguments in (["compare", "two.toml", "--json", "-"], ["speed"], ["chat"], ["--help"])
+        ),
+    ],
 )
 def test_a_reader_that_goes_away_is_no_error(experiment: str, arguments: list[str]) -> None:
     del experiment  # is in the current directory

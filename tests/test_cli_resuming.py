@@ -64,10 +64,17 @@ def fredfw(*arguments: str) -> Result:
 
 
 def started(*arguments: str, pause: float) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", "from fredfw.cli import main; main(prog_name='fredfw')", *arguments]
+    # In the background of a shell a process ignores interrupts, and so would its children.
+    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    command = [sys.executable, "-c", f"{heeding}; from fredfw.cli import main; main(prog_name='fredfw')", *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PAUSE": str(pause)}
     return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
 
 

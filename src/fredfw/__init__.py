@@ -2,12 +2,12 @@
 
 This is the public API. Programs start with ``Framework``. Plugins derive from the interfaces (``Topology``,
 ``Router``, ``CollectiveAlgorithm``, ``Workload``, ``Placement``, ``SharingPolicy``, ``Exporter``, ``Sampler``) and
-register their classes with ``hookimpl``. The modules ``errors``, ``limits``, ``units``, ``typing``, ``testing`` (the
-conformance kit), ``cli`` (what commands of plugins need) and ``embed`` (the network for other simulators) are public as
-well.
+register their classes with ``hookimpl``. The modules ``errors``, ``limits``, ``tables``, ``units``, ``typing``,
+``testing`` (the conformance kit), ``cli`` (what commands of plugins need) and ``embed`` (the network for other
+simulators) are public as well.
 """
 
-from fredfw import errors, limits, typing, units
+from fredfw import errors, limits, tables, typing, units
 from fredfw.collectives import (
     CollectiveAlgorithm,
     CollectiveRequest,
@@ -33,6 +33,7 @@ from fredfw.experiment.results import (
     PathStep,
     Row,
     RunResult,
+    Spread,
     Status,
     WhatIf,
 )
@@ -58,6 +59,7 @@ from fredfw.fabric import (
     GroupView,
     IdealTransport,
     Level,
+    MemoryTier,
     MultipathRouter,
     NodeKind,
     OpenAdmission,
@@ -76,6 +78,7 @@ from fredfw.fabric import (
     Wait,
     product_fabric,
     scopes_of_dimensions,
+    with_memories,
     with_servers,
 )
 from fredfw.files import File, Files
@@ -85,18 +88,26 @@ from fredfw.plugin.exporter import Exporter
 from fredfw.plugin.manager import PluginManager, Switches
 from fredfw.plugin.sampler import Sampler, Search, SearchSpace, Told, Trial
 from fredfw.simulation import (
+    ActiveFlows,
     Bound,
     CircuitPreempt,
+    Dynamics,
     FlowNetwork,
+    HeldRates,
     Incidence,
     MaxMin,
+    Samples,
     SharingPolicy,
+    StatefulSharing,
     StrictLinks,
     Timeline,
+    WeightedMaxMin,
     lower_bound,
     max_min,
 )
-from fredfw.studies.results import Objective, RungCount, StudyPoint, StudyResult
+from fredfw.simulation.events import LinkEvent
+from fredfw.simulation.variation import Jitter, Stragglers, Variation
+from fredfw.studies.results import Objective, RungCount, RungError, StudyPoint, StudyResult
 from fredfw.workloads import (
     DeviceMesh,
     Gemm,
@@ -125,6 +136,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CONTRACT_VERSION",
+    "ActiveFlows",
     "Admission",
     "AdmissionPolicy",
     "AlwaysStart",
@@ -147,6 +159,7 @@ __all__ = [
     "DeviceMesh",
     "Dimension",
     "DimensionOrderRouter",
+    "Dynamics",
     "Experiment",
     "Exporter",
     "Fabric",
@@ -160,17 +173,21 @@ __all__ = [
     "GraphResult",
     "GroupLinks",
     "GroupView",
+    "HeldRates",
     "IdealTransport",
     "Improvement",
     "Incidence",
+    "Jitter",
     "Kernels",
     "Label",
     "Level",
     "LevelSteps",
     "LinearPlacement",
+    "LinkEvent",
     "LinkLoad",
     "MaxMin",
     "MegatronPlacement",
+    "MemoryTier",
     "MemoryUse",
     "MultipathRouter",
     "NestedPlacement",
@@ -192,7 +209,9 @@ __all__ = [
     "Row",
     "RunResult",
     "RungCount",
+    "RungError",
     "Sampler",
+    "Samples",
     "Schedule",
     "Search",
     "SearchSpace",
@@ -200,8 +219,11 @@ __all__ = [
     "ShortestPathRouter",
     "SnakePlacement",
     "Split",
+    "Spread",
     "Start",
+    "StatefulSharing",
     "Status",
+    "Stragglers",
     "StrictLinks",
     "StudyPoint",
     "StudyResult",
@@ -219,7 +241,9 @@ __all__ = [
     "Transport",
     "Trial",
     "ValiantRouter",
+    "Variation",
     "Wait",
+    "WeightedMaxMin",
     "WhatIf",
     "Work",
     "Workload",
@@ -240,8 +264,10 @@ __all__ = [
     "samples_per_replica",
     "scopes_of_dimensions",
     "sequence",
+    "tables",
     "tier_shares",
     "typing",
     "units",
+    "with_memories",
     "with_servers",
 ]

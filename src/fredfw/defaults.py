@@ -21,7 +21,7 @@ from fredfw.fabric import (
 from fredfw.plugin import hookimpl
 from fredfw.plugin.exporter import Exporter
 from fredfw.plugin.sampler import Sampler
-from fredfw.simulation.sharing import CircuitPreempt, MaxMin, SharingPolicy, StrictLinks
+from fredfw.simulation.sharing import CircuitPreempt, MaxMin, SharingPolicy, StrictLinks, WeightedMaxMin
 from fredfw.workloads import LinearPlacement, MegatronPlacement, NestedPlacement, Placement, SnakePlacement
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def fredfw_placements() -> Sequence[type[Placement]]:
 @hookimpl
 def fredfw_sharing_policies() -> Sequence[type[SharingPolicy]]:
     """Register the sharing policies."""
-    return [CircuitPreempt, MaxMin, StrictLinks]
+    return [CircuitPreempt, MaxMin, StrictLinks, WeightedMaxMin]
 
 
 @hookimpl

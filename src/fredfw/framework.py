@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +15,24 @@ from attrs import evolve
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
 from fredfw.experiment import calibration, comparison, labels, merge, reading
-from fredfw.experiment import sensitivity as variations
+from fredfw.experiment import sensitivity as sensitivities
+from fredfw.experiment.bench import Bench
 from fredfw.experiment.cells import SpecWriter, keep, refused
 from fredfw.experiment.naming import listed
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, CollectiveResult, Comparison, Effect, GraphResult, RunResult, WhatIf
-from fredfw.experiment.runner import Bench, Runner
+from fredfw.experiment.runner import Runner
 from fredfw.experiment.spec import AnyOutline, Experiment, FabricSpec, Outline, WorkloadSpec
 from fredfw.experiment.store import Store, opened
+from fredfw.experiment.variations import simulate
 from fredfw.experiment.why import critical_path
 from fredfw.experiment.workers import workers
 from fredfw.fabric import Fabric, Topology
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
+from fredfw.simulation.events import LinkEvent
 from fredfw.simulation.fidelity import FIDELITIES
+from fredfw.simulation.variation import Variation
 from fredfw.terminal import quoted
 from fredfw.typing import IntArray
 from fredfw.units import Unit, parse
@@ -133,6 +138,8 @@ class Framework:
         fidelity: str = "compressed",
         attribution: bool = True,
         progress: Callable[[float], None] | None = None,
+        variation: Variation | None = None,
+        events: Sequence[LinkEvent] = (),
     ) -> GraphResult:
         """Simulate the tasks of ``graph`` on the otherwise idle ``fabric``.
 
@@ -146,6 +153,8 @@ class Framework:
             fidelity: As in ``simulate_collective``.
             attribution: Whether to find out what the ranks have waited for, ``breakdown``.
             progress: Called now and then with the share of the tasks that has ended.
+            variation: Stragglers, jitter and repeated runs; by default nothing varies.
+            events: What happens to links meanwhile.
 
         Raises:
             InputError: Something given cannot be used; ``UnsupportedError`` if no algorithm can serve a collective.
@@ -177,6 +186,8 @@ class Framework:
                 fidelity=fidelity,
                 attribution=attribution,
                 progress=progress,
+                variation=variation,
+                events=events,
             )
         except UnsupportedError as error:  # of an algorithm, unless it names another slot
             raise (error if error.key else error.at(key="collectives")) from None
@@ -319,6 +330,9 @@ class Framework:
         fidelity: str | None = None,
         factor: float = 2.0,
         result: RunResult | None = None,
+        store: Store | str | Path | None = None,
+        jobs: int = 1,
+        executor: Executor | str | None = None,
         progress: Progress | None = None,
     ) -> WhatIf:
         """Return what would make one cell of an experiment faster, the most helpful parameter first.
@@ -333,25 +347,39 @@ class Framework:
             fidelity: As in ``run``.
             factor: How many times better, above 1.
             result: What ``run`` returned for the same cell, where that is known.
-            progress: Called with (runs done, all of them, the run) before each, and at the end.
+            store: Has runs of earlier calls, which are not made again, and takes those of this one; or its path.
+            jobs: As in ``compare``.
+            executor: Likewise.
+            progress: Called with (runs done, all of them, a run that is made), and at the end.
 
         Raises:
             InputError: As ``run`` does, or the factor is not above 1.
             SimulationError: The model misbehaved.
         """
-        variations.check_factor(factor)
+        sensitivities.check_factor(factor)
         matrix = self._cell_of(experiment, workload, fabric)
         if result is None:
             result = self.run(matrix, workload=workload, fabric=fabric, fidelity=fidelity)
         matrix = matrix.select(fabrics=[result.fabric_name], workloads=[result.workload])
 
-        def run(changed: Experiment) -> float:
-            (row,), (column,) = changed.workloads, changed.fabrics
-            runner = Runner(changed, self.plugins, self._log)
-            return runner.run(row, column, fidelity or changed.fidelity_of(row, column)).seconds
-
-        with self._hooked(matrix):
-            return variations.of_run(matrix, critical_path(result), factor, run, progress=progress)
+        cells = [(result.workload, result.fabric_name)]
+        with (
+            self._hooked(matrix),
+            opened(store) as kept,
+            workers(jobs, executor, self.plugins) as others,
+        ):
+            run = partial(
+                simulate,
+                matrix,
+                self.plugins,
+                cells=cells,
+                fidelity=fidelity,
+                store=kept,
+                workers=others,
+                progress=progress,
+                log=self._log,
+            )
+            return sensitivities.of_run(matrix, critical_path(result), factor, run)
 
     def compare(
         self,
@@ -377,10 +405,10 @@ class Framework:
             jobs: How many processes run cells; with one it is this process.
             executor: What runs cells instead: one of ``concurrent.futures``, or the address of a Dask scheduler, such
                 as ``dask://HOST:PORT``. Plugins must be installed or in files then, as with ``jobs``.
-            progress: Called with (cells done, cells in all, the cell that runs), then for each variation.
+            progress: Called with (cells done, cells in all, the cell that runs), then so for all variations.
         """
         _check_fidelity(fidelity)
-        share = None if sensitivity is None else variations.check_share(sensitivity)
+        share = None if sensitivity is None else sensitivities.check_share(sensitivity)
         matrix = self._experiment(experiment)
         with (
             self._hooked(matrix),
@@ -401,18 +429,18 @@ class Framework:
                 return found
 
             known = {(row.workload, row.fabric) for row in found.rows}
-
-            def run(changed: Experiment) -> dict[tuple[str, str], float]:
-                runner = Runner(changed, self.plugins, self._log)
-                times = {}
-                for column in changed.fabrics:
-                    for row in (one for one in changed.workloads if (one.name, column.name) in known):
-                        result = runner.run(row, column, fidelity or changed.fidelity_of(row, column))
-                        times[row.name, column.name] = result.seconds
-                    runner.forget(column)
-                return times
-
-            return evolve(found, sensitivity=variations.of_comparison(matrix, found, share, run, progress=progress))
+            run = partial(
+                simulate,
+                matrix,
+                self.plugins,
+                cells=known,
+                fidelity=fidelity,
+                store=cells,
+                workers=others,
+                progress=progress,
+                log=self._log,
+            )
+            return evolve(found, sensitivity=sensitivities.of_comparison(matrix, found, share, run))
 
     def load_study(self, source: str | Path | Mapping[str, Any], *, values: Mapping[str, Any] | None = None) -> Study:
         """Read a study; ``study`` runs it.
@@ -486,12 +514,12 @@ class Framework:
         Raises:
             InputError: As ``simulate_collective`` does, or the share is not between 0 and 1.
         """
-        variations.check_share(share)
+        sensitivities.check_share(share)
 
         def run(on: Fabric) -> CollectiveResult:
             return self.simulate_collective(on, pattern, size=size, **given)
 
-        return variations.of_collective(fabric, run(fabric), share, run)
+        return sensitivities.of_collective(fabric, run(fabric), share, run)
 
     def merge(
         self,

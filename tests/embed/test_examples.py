@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from fredfw import Framework
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -50,3 +52,24 @@ def test_training_exposes_what_the_backward_pass_does_not_hide(capsys: pytest.Ca
         ["3.0", "8.500", "7.500", "1.000"],
         ["6.0", "11.750", "7.500", "4.250"],
     ]
+
+
+def test_a_request_alone_waits_for_its_cache_and_for_its_tokens() -> None:
+    serving = example("simpy_serving")
+    bandwidth, tokens = 5e9, 31
+    ((ttft,), (tpot,)) = serving["serve"](1, 1.0, "5 GB/s")
+    framework = Framework()
+    fabric = framework.topology("switch", npus=8, link_bandwidth="5 GB/s").build()
+    latency = 2 * float(fabric.latencies[0])
+    # 2 x 32 layers x 8 heads of 128 x 2,048 tokens x 2 B, a fourth of it from each NPU.
+    cache = 2 * 32 * 8 * 128 * 2048 * 2 / 4 / bandwidth + latency
+    # Two all-reduces of 4096 x 2 B in each of 32 layers; direct: three fourths of the buffer there and back.
+    reduced = 2 * (3 / 4 * 2 * 32 * 4096 * 2 / bandwidth + latency)
+    assert ttft == pytest.approx(30e-3)
+    assert tpot == pytest.approx((cache + tokens * (4e-3 + reduced)) / tokens, rel=1e-9)
+
+
+def test_a_cache_under_way_makes_tokens_slower() -> None:
+    serving = example("simpy_serving")
+    medians = [sorted(serving["serve"](12, 25.0, bandwidth)[1])[6] for bandwidth in ("50 GB/s", "5 GB/s")]
+    assert 4e-3 < medians[0] < medians[1]

@@ -162,7 +162,7 @@ def test_c_and_python_give_the_same_bits(case: Case) -> None:
     assert program.network.statistics() == expected.network.statistics()
 
 
-@pytest.mark.parametrize("kind", ["c", "python"])
+@pytest.mark.parametrize("kind", ["c", pytest.param("python", marks=pytest.mark.slow)])
 def test_thousands_of_messages_are_not_made_flow_sets(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind == "python":
         monkeypatch.setattr(compiled, "library", lambda: None)

@@ -562,6 +562,7 @@ def test_json_makes_the_numbers_again(comparison: Comparison) -> None:
     assert document["format"] == "fredfw.comparison"
     cells = [(cell["workload"]["name"], cell["topology"]["name"]) for cell in document["provenance"]["cells"]]
     assert len(cells) == 4
+    assert all(set(cell["cell"]) == {"workload", "fabric"} for cell in document["provenance"]["cells"])
     assert all(cell["fidelity"] == "compressed" and cell["versions"] for cell in document["provenance"]["cells"])
 
 

@@ -14,6 +14,8 @@ from fredfw.simulation import Lowering, MaxMin
 
 FILE = Path(__file__).resolve().parents[2] / "experiments" / "fred-isca25.toml"
 WORKLOADS = ("ResNet-152", "Transformer-17B", "GPT-3", "Transformer-1T")
+# The command of the README runs these cells in the default tests.
+pytestmark = pytest.mark.slow
 # Effective bandwidth 2(n - 1)/n x size / time of the 20 NPUs.
 FACTOR = 2 * 19 / 20
 

@@ -393,6 +393,75 @@ def test_expanded_memory_that_is_not_needed_changes_nothing(run: Run) -> None:
     assert run(mesh(), workload, npu=expanded).seconds == run(mesh(), workload).seconds
 
 
+CXL = {"name": "cxl", "scope": "npu", "bandwidth": "64 GB/s", "latency": "200 ns", "capacity": "512 GB"}
+
+
+def test_what_does_not_fit_is_moved_at_the_cost_of_the_next_tier(run: Run) -> None:
+    workload = {"name": "cnn", "model": "vgg-16"}
+    needs = sum(run(mesh(), workload).memory.values())
+    npu = {"memory": needs - 1e9}  # of the optimizer state
+    result = run({**mesh(), "memories": [CXL]}, workload, npu=npu)
+    assert result.breakdown["spill"] == pytest.approx(2 * (200e-9 + 1e9 / 64e9), rel=1e-9)
+    assert result.seconds == pytest.approx(run(mesh(), workload).seconds + result.breakdown["spill"], rel=1e-9)
+    assert result.bytes_by_cause["spill"] == pytest.approx(4 * 2 * 1e9)
+    (note,) = result.notes
+    assert "optimizer 1 GB are in memory tier 'cxl'" in note
+    assert "at no cost" not in note
+    assert result.provenance["memories"][0]["capacity"] == 512e9
+
+
+def test_memories_that_are_not_needed_change_nothing(run: Run) -> None:
+    workload = {"name": "cnn", "model": "vgg-16"}
+    found, plain = run({**mesh(), "memories": [CXL]}, workload), run(mesh(), workload)
+    assert (found.seconds, found.breakdown, found.notes) == (plain.seconds, plain.breakdown, plain.notes)
+    assert found.bill == plain.bill
+
+
+def test_a_streaming_run_spills_too(run: Run) -> None:
+    workload = {**TINY, "execution": "streaming"}
+    result = run({**mesh(), "memories": [CXL]}, workload, npu={"memory": "1 kB"})
+    assert result.breakdown["spill"] > 0
+    assert "at no cost" not in result.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("memories", "workload", "key", "message"),
+    [
+        ({"name": "cxl"}, "microbenchmark", "fabrics.f.memories", "is not a list of tables"),
+        ([{"name": "cxl"}], "microbenchmark", "fabrics.f.memories[0].bandwidth", "is missing"),
+        ([{**CXL, "latency": "-1 ns"}], "microbenchmark", "fabrics.f.memories[0].latency", "too small"),
+        ([{**CXL, "size": 1}], "microbenchmark", "fabrics.f.memories[0].size", "unknown"),
+        ([CXL, CXL], "microbenchmark", "fabrics.f.memories[1].name", "the name of another tier"),
+        (
+            [{**CXL, "scope": "node", "npus": 3}],
+            "microbenchmark",
+            "fabrics.f.memories[0].npus",
+            "3 does not divide the 4 NPUs",
+        ),
+        (
+            [CXL],
+            {**TINY, "execution": "streaming", "memory_tier": "cxi"},
+            "workloads.w.workload.memory_tier",
+            "no memory tier 'cxi'; did you mean 'cxl'?",
+        ),
+        ([{**CXL, "capacity": "1 kB"}], {**TINY, "mp": 1}, "workloads.w.workload", "have no room for"),
+        (
+            [{**CXL, "capacity": "1 kB"}],
+            {**TINY, "execution": "streaming", "memory_tier": "cxl"},
+            "workloads.w.workload",
+            "per NPU in memory tier 'cxl', which has room for 1 kB",
+        ),
+    ],
+)
+def test_memories_that_cannot_be_are_refused_before_anything_runs(
+    run: Run, memories: Any, workload: Any, key: str, message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        run({**mesh(), "memories": memories}, workload, npu={"memory": "1 kB"})
+    assert (caught.value.key, message in str(caught.value)) == (key, True), caught.value
+    assert caught.value.accepted
+
+
 # --- What cannot run, and is known not to before anything does.
 
 WRONG: list[tuple[dict[str, Any], Any, str, str]] = [
@@ -489,7 +558,7 @@ def test_check_simulates_nothing(framework: Framework, monkeypatch: pytest.Monke
     monkeypatch.setattr(fredfw.FlowNetwork, "advance", advance)
     # Nor builds what would.
     monkeypatch.setattr("fredfw.simulation.simulator.FlowNetwork", advance)
-    monkeypatch.setattr("fredfw.experiment.runner.Executor", advance)
+    monkeypatch.setattr("fredfw.experiment.bench.Executor", advance)
     experiment: Experiment = framework.load_experiment(content({"topology": "fred"}, {"name": "cnn"}))
     Runner(experiment, framework.plugins).check(experiment.workloads[0], experiment.fabrics[0])
 

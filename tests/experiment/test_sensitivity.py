@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,8 +15,11 @@ from click.testing import CliRunner
 
 from fredfw import Call, Costs, Fabric, Framework, NodeKind, Transport
 from fredfw.cli import main
-from fredfw.errors import InputError
-from fredfw.experiment.variation import ALPHAS, LATENCY, ScaledTransport, parameters, varied
+from fredfw.errors import InputError, SimulationError
+from fredfw.experiment.results import Cell, Failure
+from fredfw.experiment.store import Store
+from fredfw.experiment.variation import ALPHAS, LATENCY, ScaledTransport, Variation, parameters, varied
+from fredfw.experiment.variations import simulate
 
 FRAMEWORK = Framework()
 RING: dict[str, Any] = {"name": "multi-dimensional", "dimensions": ["ring 4"], "latencies": [0.0]}
@@ -164,6 +169,79 @@ def test_what_if_says_what_the_path_lets_expect_and_what_a_run_says() -> None:
         assert one.exponent == pytest.approx(one.estimated_exponent, abs=0.01)
     known = FRAMEWORK.run(matrix)
     assert FRAMEWORK.what_if(matrix, factor=4, result=known) == found
+
+
+class Counting(Store):
+    """Counts what it has, and what it is given."""
+
+    hits = puts = 0
+
+    def get(self, key: str, environment: str) -> Cell | Failure | None:
+        found = super().get(key, environment)
+        self.hits += found is not None
+        return found
+
+    def put(self, spec: Any, outcome: Cell | Failure) -> None:
+        self.puts += 1
+        super().put(spec, outcome)
+
+
+def test_runs_of_what_if_come_from_a_store_and_from_other_processes(tmp_path: Path) -> None:
+    matrix = FRAMEWORK.load_experiment(experiment({"one": 1e9}))
+    alone = FRAMEWORK.what_if(matrix, factor=4)
+    with Counting.open(tmp_path / "cells") as store:
+        first = FRAMEWORK.what_if(matrix, factor=4, store=store)
+        again = FRAMEWORK.what_if(matrix, factor=4, store=store)
+        # Bandwidth and compute, each slightly and four times better. The cell itself is run, not kept.
+        assert (store.hits, store.puts) == (4, 4)
+        other = FRAMEWORK.what_if(matrix, factor=3, store=store)
+        assert (store.hits, store.puts) == (6, 6)
+    with ThreadPoolExecutor(2) as executor:
+        parallel = FRAMEWORK.what_if(matrix, factor=4, executor=executor)
+    assert alone == first == again == parallel != other
+
+
+def test_cells_of_sensitivities_come_from_a_store_and_from_other_processes(tmp_path: Path) -> None:
+    matrix = FRAMEWORK.load_experiment({**experiment({"slow": 1e9, "fast": 2e9}), "baseline": "slow"})
+    alone = FRAMEWORK.compare(matrix, sensitivity=0.2).sensitivity
+    assert alone is not None
+    with Counting.open(tmp_path / "cells") as store:
+        first = FRAMEWORK.compare(matrix, sensitivity=0.2, store=store).sensitivity
+        # Two cells, less and more bandwidth of each, and less and more compute of both.
+        assert (store.hits, store.puts) == (0, 2 + 4 + 4)
+        again = FRAMEWORK.compare(matrix, sensitivity=0.2, store=store).sensitivity
+        assert (store.hits, store.puts) == (10, 10)
+    with ThreadPoolExecutor(2) as executor:
+        parallel = FRAMEWORK.compare(matrix, sensitivity=0.2, executor=executor).sensitivity
+    assert alone == first == again == parallel
+
+
+def test_a_variation_that_cannot_be_run_is_named() -> None:
+    matrix = FRAMEWORK.load_experiment(experiment({"one": 1e9}))
+    cells = {("work", "one")}
+    gone = Variation("one", "bandwidth of nothing", 2.0)
+    with pytest.raises(SimulationError, match=r"^work on one, bandwidth of nothing of one"):
+        simulate(matrix, FRAMEWORK.plugins, [gone], cells=cells)
+
+
+@pytest.mark.slow
+def test_the_command_line_keeps_runs_of_what_if(tmp_path: Path) -> None:
+    (tmp_path / "one.toml").write_text(
+        """
+        [fabrics.one]
+        topology = { name = "mesh2d", rows = 2, columns = 2 }
+        [workloads.work]
+        workload = { name = "microbenchmark", pattern = "all-reduce", size = "1 MB" }
+        """,
+        encoding="utf-8",
+    )
+    command = ["run", str(tmp_path / "one.toml"), "--what-if", "--store", str(tmp_path / "cells")]
+    first, again = (CliRunner().invoke(main, command) for _ in range(2))
+    assert (first.exit_code, again.exit_code) == (0, 0)
+    assert first.stdout == again.stdout
+    refused = CliRunner().invoke(main, ["run", str(tmp_path / "one.toml"), "--jobs", "2"])
+    assert refused.exit_code == 2
+    assert "--what-if" in refused.stderr
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from fredfw import CollectiveRequest, Fabric, Framework, Pattern
 from fredfw.errors import UnsupportedError
+from fredfw.experiment.bench import Bench
 from fredfw.experiment.results import CollectiveResult
-from fredfw.experiment.runner import Bench
 from fredfw.simulation import Bound, lower_bound
 from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.typing import IntArray

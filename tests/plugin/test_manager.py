@@ -497,7 +497,7 @@ def test_an_unknown_name_gives_the_nearest_and_all() -> None:
     manager.register(fredfw.defaults, "core")
     with pytest.raises(UnknownNameError) as error:
         manager.sharing_policies.get("maxmin")
-    assert error.value.accepted == "circuit-preempt, max-min, strict-links"
+    assert error.value.accepted == "circuit-preempt, max-min, strict-links, weighted-max-min"
     assert "no sharing policy 'maxmin'; did you mean 'max-min'?" in str(error.value)
 
 
@@ -786,7 +786,7 @@ def test_the_core_is_a_plugin_like_others() -> None:
     assert manager.routers.names() == ("dimension-order", "multipath", "shortest-path", "valiant")
     assert manager.collectives.names() == ("direct",)
     assert manager.placements.names() == ("linear", "megatron", "nested", "snake")
-    assert manager.sharing_policies.names() == ("circuit-preempt", "max-min", "strict-links")
+    assert manager.sharing_policies.names() == ("circuit-preempt", "max-min", "strict-links", "weighted-max-min")
 
 
 def test_importing_the_manager_imports_nothing_heavy() -> None:

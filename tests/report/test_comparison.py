@@ -473,3 +473,11 @@ def test_a_sweep_says_how_much_is_trained_in_all_terms(printed: Printed, compari
     assert re.split(r"\s{2,}", head)[-6:-1] == ["samples/s", "tokens/s", "MFU %", "NPU-seconds", "compute"]
     # 8 samples of 100 tokens in 80 ms, on 4 NPUs.
     assert ["100.0", "10,000", "31.2", "0.3200"] in [line.split()[-6:-2] for line in text.splitlines()]
+
+
+def test_the_key_and_what_is_accepted_stand_below_the_table(printed: Printed, comparison: Comparison) -> None:
+    key, accepted = "workloads.net.workload.zero_stage", "0 to 3"
+    failure = Failure("net", "mesh", "4 is not a ZeRO stage", True, key=key, accepted=accepted)
+    text = printed(comparison_report(evolve(comparison, rows=(), failures=(failure,))))
+    assert "infeasible: 4 is not a ZeRO stage (a)" in text
+    assert f"(a) infeasible: {key}: 4 is not a ZeRO stage (accepted: {accepted})" in text.replace("\n", "")

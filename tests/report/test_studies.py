@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 from rich.console import Console
 
-from fredfw import Objective, RungCount, StudyPoint, StudyResult
+from fredfw import Objective, RungCount, RungError, StudyPoint, StudyResult
 from fredfw.report.studies import study_report, study_to_csv
 
 
@@ -107,4 +107,17 @@ def test_csv_has_a_row_for_each_point(study: StudyResult) -> None:
         "3,,net,mesh,8,3 GB,compressed,True,,,,infeasible,needs 90 GB",
         "4,,net,mesh,16,4 GB,compressed,True,,,,infeasible,needs 123 GB",
         "5,,net,mesh,32,5 GB,compressed,True,,,,failed,it went wrong",
+    ]
+
+
+def test_estimates_are_called_so_and_their_error_is_told(study: StudyResult) -> None:
+    errors = {"compressed": RungError(3, 0.00042, -0.0213)}
+    rungs = (RungCount("estimate", 6, 4, 21, errors), RungCount("compressed", 3, 3, 4321))
+    points = tuple(evolve(one, estimated=True) for one in study.points)
+    lines = printed(evolve(study, points=points, rungs=rungs), 10)
+    assert lines[4] == "times are estimates: no communication hinders another, and nothing was simulated"
+    assert lines[-4:-1] == [
+        "estimate: 6 points, 4 results, 21 events",
+        "  its times are off those of compressed by 0.042 % (median), at most -2.1 %, at 3 points",
+        "compressed: 3 points, 3 results, 4,321 events",
     ]

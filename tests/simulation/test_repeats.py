@@ -30,6 +30,9 @@ MESH = fabric("mesh2d", rows=3, columns=4)
 SWITCH = fabric("switch", npus=12)
 TREE = fabric("fat-tree", npus=12, levels=2, radix=8)
 FRED = fabric("fred", variant="C")
+# Here the switches reduce.
+IN_NETWORK = fabric("fred", variant="D")
+NARROW = fabric("fred", variant="B")
 # Each rank of a stage sends to one of the other, so that those of a stage stay in step even without barriers.
 PAIRS = [[3, 8], [0, 11], [1, 9], [2, 10]]
 
@@ -37,10 +40,13 @@ PAIRS = [[3, 8], [0, 11], [1, 9], [2, 10]]
 def simulate(
     graph: TaskGraph, on: Fabric, fidelity: str = "stepwise", *, skip: bool = True, sharing: SharingPolicy | None = None
 ) -> Result:
-    """Simulate with a ring for every collective; ``mp`` goes before the others."""
+    """Simulate with a ring for every all-reduce, or with the switches; ``mp`` goes before the others."""
     lowering = Lowering(on)
     sharing = sharing or sharing_of(on)
-    algorithms = {Pattern.ALL_REDUCE: ("ring",), None: ("direct",)}
+    algorithms = {
+        Pattern.ALL_REDUCE: ("in-network" if on.name in (IN_NETWORK.name, NARROW.name) else "ring",),
+        None: ("direct",),
+    }
     candidates = {
         pattern: tuple(FRAMEWORK.plugins.collectives.get(name)() for name in names)
         for pattern, names in algorithms.items()
@@ -102,7 +108,7 @@ def check_same(graph: TaskGraph, on: Fabric, fidelity: str) -> int:
 
 
 @pytest.mark.parametrize("fidelity", ["stepwise", "per-rank"])
-@pytest.mark.parametrize("on", [MESH, SWITCH, TREE, FRED], ids=lambda one: one.name)
+@pytest.mark.parametrize("on", [MESH, SWITCH, TREE, FRED, IN_NETWORK], ids=lambda one: one.name)
 def test_two_stages_skip_what_the_other_does_not_disturb(on: Fabric, fidelity: str) -> None:
     """Stages on nodes of their own, with layers of different length, and a transfer now and then."""
     builder = GraphBuilder(12)
@@ -117,6 +123,16 @@ def test_two_stages_skip_what_the_other_does_not_disturb(on: Fabric, fidelity: s
     layers(builder, one, 25, 0.9e-6, 1e6, [])
     skipped = check_same(builder.build(), on, fidelity)
     assert skipped > 100 or (on is MESH and fidelity == "per-rank")  # of 175; hops of a mesh's ring differ
+
+
+def test_streams_that_meet_at_a_switch_are_simulated() -> None:
+    """Five pairs that two middle switches cannot carry together, so that one of them has to wait."""
+    builder = GraphBuilder(20)
+    for pair in range(5):
+        layers(builder, [[pair, pair + 5]], 20, 1e-6, 3e9, [])
+    graph = builder.build()
+    assert check_same(graph, fabric("fred", variant="D", middle_switches=2, on_conflict="block"), "stepwise") == 0
+    assert check_same(graph, fabric("fred", variant="D", middle_switches=3), "stepwise") > 50
 
 
 def test_ranks_that_are_not_in_step_do_not_skip() -> None:
@@ -167,7 +183,7 @@ def test_what_others_decide_is_simulated() -> None:
         max_min_in_class = False
 
     class Asked(AlwaysStart):
-        def indifferent(self, flows: FlowSet) -> bool:
+        def compatible(self, together: Sequence[FlowSet]) -> bool:
             return False
 
     class Overridden(MaxMin):
@@ -265,7 +281,11 @@ def pipelines(draw: st.DrawFn) -> TaskGraph:
 
 
 @settings(max_examples=40, deadline=None)
-@given(pipelines(), st.sampled_from([MESH, SWITCH, TREE, FRED]), st.sampled_from(["stepwise", "per-rank"]))
+@given(
+    pipelines(),
+    st.sampled_from([MESH, SWITCH, TREE, FRED, IN_NETWORK, NARROW]),
+    st.sampled_from(["stepwise", "per-rank"]),
+)
 def test_what_is_skipped_is_as_if_it_were_not(graph: TaskGraph, on: Fabric, fidelity: str) -> None:
     if len(graph):
         check_same(graph, on, fidelity)

@@ -277,6 +277,74 @@ def test_halving_goes_from_rung_to_rung() -> None:
     assert result.front[0].values == {"rows": 4, "columns": 4}
 
 
+def test_points_have_the_links_that_they_use_most() -> None:
+    result = ran()
+    assert all(one.tiers[0].highest > 0 for one in result.points)
+    assert all(set(one.tiers[0].bytes_by_label) == set(one.breakdown) - {"compute", "bubble"} for one in result.points)
+
+
+def test_what_is_wrong_with_the_space_or_a_rung_names_the_file(tmp_path: Path) -> None:
+    def refusal(**changes: Any) -> InputError:
+        dimensions = ("rows", "columns")
+        space = "\n".join(f'{one} = {{ path = "fabrics.mesh.topology.{one}", divisors_of = 16 }}' for one in dimensions)
+        rungs = json.dumps(changes.get("rungs", ["compressed"]))
+        (tmp_path / "study.toml").write_text(
+            "\n".join(
+                (
+                    f"constraints = {json.dumps(changes.get('constraints', MESHES['constraints']))}",
+                    "[fabrics.mesh]",
+                    'topology = { name = "mesh2d" }',
+                    "[workloads.reduce]",
+                    'workload = { name = "microbenchmark", pattern = "all-reduce", size = "1 MB" }',
+                    f"[space]\n{space}",
+                    '[objective]\nminimise = "time"',
+                    f'[sampler]\nname = "halving"\nrungs = {rungs}',
+                )
+            ),
+            encoding="utf-8",
+        )
+        with pytest.raises(InputError) as caught:
+            Framework().study(tmp_path / "study.toml")
+        return caught.value
+
+    empty = refusal(constraints=["rows > 99"])
+    assert (empty.file, empty.key) == (str(tmp_path / "study.toml"), "constraints[0]")
+    unknown = refusal(rungs=["rough"])
+    assert unknown.message == "there is no rung 'rough'"
+    assert (unknown.file, unknown.key) == (str(tmp_path / "study.toml"), "sampler")
+
+
+def test_halving_may_begin_with_an_estimate_whose_error_is_told(tmp_path: Path) -> None:
+    changed = study(sampler={"name": "halving", "rungs": ["estimate", "compressed", "per-rank"], "eta": 2.0})
+    with Store.open(tmp_path / "cells") as store:
+        result = Framework().study(changed, store=store)
+        again = Framework().study(changed, store=store)
+    assert again.stored == 10
+    assert again.to_json() == result.to_json()
+    rungs = [(one.rung, one.cells, one.results) for one in result.rungs]
+    assert rungs == [("estimate", 5, 5), ("compressed", 3, 3), ("per-rank", 2, 2)]
+    assert [one.rung for one in result.points if one.estimated] == ["estimate"] * 2
+    # One collective alone takes exactly that.
+    estimate = result.rungs[0].errors
+    assert (estimate["compressed"].points, estimate["compressed"].largest) == (3, 0.0)
+    assert estimate["per-rank"].points == 2
+    assert result.rungs[1].errors == {"per-rank": estimate["per-rank"]}
+    assert result.rungs[2].errors == {}
+
+
+def test_an_estimate_is_no_fidelity_of_an_experiment() -> None:
+    with pytest.raises(InputError, match="'estimate' is not known"):
+        ran(fidelity="estimate")
+
+
+def test_a_rung_of_the_study_may_be_an_estimate() -> None:
+    result = ran(
+        sampler={"name": "halving", "rungs": ["rough"], "eta": 2.0},
+        rungs={"rough": {"fidelity": "estimate"}},
+    )
+    assert {(one.rung, one.estimated, one.final) for one in result.points} == {("rough", True, True)}
+
+
 def test_a_rung_of_the_study_sets_values() -> None:
     result = ran(
         sampler={"name": "halving", "rungs": ["small", "compressed"], "eta": 5.0},

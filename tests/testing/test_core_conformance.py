@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fredfw import ShortestPathRouter, defaults
 from fredfw.collectives.direct import DirectAlgorithm
-from fredfw.simulation import CircuitPreempt, MaxMin, StrictLinks
+from fredfw.simulation import CircuitPreempt, MaxMin, StrictLinks, WeightedMaxMin
 from fredfw.studies.samplers import GridSampler, HalvingSampler, RandomSampler
 from fredfw.testing import CollectiveTests, PlacementTests, RouterTests, SamplerTests, SharingPolicyTests
 from fredfw.testing.fabrics import StarRouter, grid, standard, star
@@ -30,7 +30,7 @@ class TestPlacements(PlacementTests):
 
 class TestSharing(SharingPolicyTests):
     plugin = defaults
-    policies = (MaxMin(), StrictLinks(), CircuitPreempt())
+    policies = (MaxMin(), StrictLinks(), CircuitPreempt(), WeightedMaxMin(), WeightedMaxMin({"a": 2.0, "b": 0.5}))
 
 
 class TestSamplers(SamplerTests):

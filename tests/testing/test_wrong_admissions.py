@@ -83,7 +83,7 @@ class Gate(Admission):
         if self._fault != "leaks":
             self._running -= 1
 
-    def indifferent(self, flows: FlowSet) -> bool:
+    def compatible(self, together: Sequence[FlowSet]) -> bool:
         return self._fault == "same"
 
     def figures(self) -> Mapping[str, float]:
@@ -115,7 +115,7 @@ def test_a_fault_is_told_with_the_topology() -> None:
             "caps_keep_to_those_of_the_flows",
             " B/s and gets one of 1e+15 B/s; return the smaller of the two",
         ),
-        ("same", "indifferent_flows_start_at_once", "although indifferent() says that they start "),
+        ("same", "compatible_flows_start_at_once", "although compatible() says that they start "),
         (
             "apart",
             "only_streams_are_decomposed",

@@ -191,6 +191,7 @@ class Choosy(Rings):
         return super().refusal(request, view)
 
 
+@pytest.mark.slow
 def test_configurations_may_serve_fewer_patterns_than_the_class() -> None:
     check_collective(Choosy())
     check_collective(Choosy(gathers=True))
@@ -333,6 +334,7 @@ class Drifting(CollectiveAlgorithm):
         return parallel([one, Schedule(request.pattern, n, request.size * 0.1, 1, in_series([*up, down]))])
 
 
+@pytest.mark.slow
 def test_phases_that_drift_apart() -> None:
     message = failures(Drifting())
     assert "fails 1 of 18 checks" in message

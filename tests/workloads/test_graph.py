@@ -184,3 +184,12 @@ def test_communication_is_not_charged_to_computation(label: str) -> None:
 def test_a_computation_has_a_label() -> None:
     with pytest.raises(InputError, match=r"^label: task 'c' has the label ''"):
         GraphBuilder(1).compute("c", [0], label="")
+
+
+def test_equal_sizes_of_all_to_alls_are_kept_once() -> None:
+    builder = GraphBuilder(2)
+    for name, size in (("a", 1.0), ("b", 2.0), ("c", 1.0)):
+        builder.all_to_all_v(name, [[0, 1]], [[[0, size], [size, 0]]], label="ep")
+    graph = builder.build()
+    assert graph.splits.tolist() == [0, 1, 0]
+    assert len(graph.split_tables) == 2

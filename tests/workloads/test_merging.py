@@ -172,7 +172,12 @@ RING = [call(0), call(1, 0)]
     ("nodes", "given", "message"),
     [
         ([Node(2)], {}, "rank: node 0 has rank 2 (accepted: 0 to 1)"),
-        ([Node(0, TaskKind.LOAD)], {}, "kind: node 0 of rank 0 has kind 3 (accepted: 0 (compute), 1 (collective), "),
+        (
+            [Node(0, TaskKind.TRANSFER)],
+            {},
+            "kind: node 0 of rank 0 has kind 2 (accepted: 0 (compute), 1 (collective), ",
+        ),
+        ([Node(0, TaskKind.LOAD)], {}, "memory: node 0 has memory 0 (accepted: nothing, since there are none)"),
         ([Node(0)], {"label": [0]}, "label: node 0 has label 0 (accepted: nothing, since there are none)"),
         (
             [Node(0)],
@@ -304,3 +309,12 @@ def test_communication_is_not_charged_to_computation(label: str) -> None:
 def test_labels_are_not_empty() -> None:
     with pytest.raises(InputError, match=r"^label_names: label 1 is empty \(accepted: a word"):
         graph(1, Node(0), label=[1], label_names=["compute", ""])
+
+
+def test_loads_and_stores_name_their_memory_tier() -> None:
+    nodes = Node(1, TaskKind.STORE, (1,)), Node(1, TaskKind.LOAD), Node(0)
+    built = graph(2, *nodes, memory=[1, 0, -1], memory_names=["cxl", "pool"])
+    assert built.kinds.tolist() == [TaskKind.LOAD, TaskKind.STORE, TaskKind.COMPUTE]
+    assert [built.memory_names[one] if one >= 0 else "" for one in built.memories] == ["cxl", "pool", ""]
+    assert [built.participants(task).tolist() for task in range(3)] == [[1], [1], [0]]
+    assert built.controllers.tolist() == [-1, -1, -1]

@@ -90,7 +90,7 @@ _executor = click.option(
 )
 
 # Of other commands, too.
-FILE, JSON, CSV, PROGRESS = _file, _json, _csv, _progress
+FILE, JSON, CSV, PROGRESS, JOBS, EXECUTOR = _file, _json, _csv, _progress, _jobs, _executor
 
 
 def running(command: Command) -> Command:
@@ -425,6 +425,7 @@ def cells(ctx: click.Context, file: str, assignments: tuple[str, ...], store_pat
     flag_value=2.0,
     help="Also make each parameter of the machine so many times better, one at a time.  [without FACTOR: 2]",
 )
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes that make the runs of --what-if.  [default: 1]")
 @_progress
 @click.pass_context
 def run(
@@ -443,6 +444,7 @@ def run(
     top: int,
     why: bool,
     factor: float | None,
+    jobs: int | None,
     progress: bool,
 ) -> None:
     """Run one workload on one fabric of the experiment FILE.
@@ -451,7 +453,10 @@ def run(
     energy, memory and algorithms. With --why it begins with what limits the iteration: what its critical path goes
     through, and how much of each tier each label uses. With --what-if it runs the iteration twice more for each
     parameter of the machine, a little better and much better, and prints the times beside what the path lets expect.
+    With --store these runs are kept, too, and none that is there is made again.
     """
+    if jobs is not None and factor is None:
+        raise InputError("there is one run to make", key="--jobs", accepted="with --what-if")
     if factor is not None:
         from fredfw.experiment.sensitivity import check_factor
 
@@ -479,7 +484,15 @@ def run(
 
             result = evolve(result, critical_path=critical_path(result))
         if factor is not None:
-            found = framework.what_if(experiment, fidelity=fidelity, factor=factor, result=result, progress=step)
+            found = framework.what_if(
+                experiment,
+                fidelity=fidelity,
+                factor=factor,
+                result=result,
+                store=store_path,
+                jobs=jobs or 1,
+                progress=step,
+            )
             result = evolve(result, what_if=found)
     log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
     from fredfw.report import tables

@@ -66,6 +66,7 @@ class Exports:
         **short: str | None,
     ) -> None:
         from fredfw.plugin import configure
+        from fredfw.plugin.contract import checked
 
         plugins = framework.plugins
         asked: list[tuple[str, Any, str]] = [
@@ -90,6 +91,7 @@ class Exports:
                     key=key,
                     accepted=f"a {' or '.join(exporter.takes)}",
                 )
+            checked(exporter)
             if exporter.directory and path == STDOUT:
                 raise InputError("several files cannot go to standard output", key=key, accepted="a new directory")
             self._chosen[key] = exporter, kind

@@ -9,6 +9,7 @@ import click
 
 from fredfw.cli import exports
 from fredfw.cli.called import called
+from fredfw.cli.commands import EXECUTOR, JOBS
 from fredfw.cli.completion import PathText, slot
 from fredfw.cli.exports import Exports, Maker
 from fredfw.cli.output import Outputs, log, picture_format, progress_bar
@@ -58,6 +59,15 @@ _PATH = PathText()
     is_flag=True,
     help="Compare with all iterations of training that come with fredfw, not with the few that are fast to simulate.",
 )
+@click.option(
+    "--store",
+    "store_path",
+    metavar="PATH",
+    type=_PATH,
+    help="Keep the iterations of training at PATH, and simulate none that is there.",
+)
+@JOBS
+@EXECUTOR
 @click.option("--json", "json_path", metavar="PATH", type=_PATH, help="Write points and scores; - is standard output.")
 @click.option(
     "--plot",
@@ -80,6 +90,9 @@ def validate(
     transport: str | None,
     in_place: bool,
     whole: bool,
+    store_path: str | None,
+    jobs: int,
+    executor: str | None,
     json_path: str | None,
     plot_path: str | None,
     report_path: str | None,
@@ -92,17 +105,20 @@ def validate(
     """
     framework = open_framework(ctx)
     exporting = Exports(framework, (), ("validation",), {"report": {"command": called(ctx)}}, report=report_path)
-    outputs = Outputs({"--json": json_path, "--plot": plot_path, **exporting.paths}, source=files)
+    source = [*files, *([] if store_path is None else [store_path])]
+    outputs = Outputs({"--json": json_path, "--plot": plot_path, **exporting.paths}, source=source)
     paint = None if plot_path is None else _painter(plot_path)
     plugins = framework.plugins
     points = _points(files, system, pattern, in_place, whole, plugins)
+    from fredfw.experiment.store import opened
+    from fredfw.experiment.workers import workers
     from fredfw.plugin import configure
     from fredfw.validation import report
     from fredfw.validation.prediction import validate as predict
 
-    with progress_bar(progress) as step:
-        given = None if transport is None else configure.from_toml(transport)
-        validation = predict(points, plugins, transport=given, progress=step)
+    given = None if transport is None else configure.from_toml(transport)
+    with progress_bar(progress) as step, opened(store_path) as store, workers(jobs, executor, plugins) as others:
+        validation = predict(points, plugins, transport=given, store=store, workers=others, progress=step)
     log("validated", points=len(points), transport=validation.transport)
     contents: dict[str, Maker] = {"--json": validation.to_json, **exporting.contents({"validation": validation})}
     if paint is not None:

@@ -10,19 +10,22 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from attrs import evolve, frozen
+from attrs import asdict, evolve, frozen
 
 from fredfw import limits
 from fredfw.errors import FredfwError, InputError, LimitError
 from fredfw.experiment import reading
 from fredfw.experiment.document import digest
+from fredfw.experiment.kept import Kept
 from fredfw.experiment.progress import Progress
 from fredfw.experiment.results import Cell, Failure
-from fredfw.experiment.runner import Kept, Runner
+from fredfw.experiment.runner import Runner
 from fredfw.experiment.spec import AnyOutline, Experiment, FabricSection, FabricSpec, WorkloadSection, WorkloadSpec
+from fredfw.experiment.variation import Variation, changed
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.setup import Setup
+from fredfw.simulation.fidelity import ESTIMATE
 
 Outcome = Cell | Failure
 """What is known of a cell once it was run."""
@@ -39,11 +42,12 @@ class CellSpec:
         content: Tables of an experiment that has this fabric and this workload alone, with swept fields in their place.
         workload: Name of the workload.
         fabric: Name of the fabric.
-        fidelity: How closely it is simulated.
+        fidelity: How closely it is simulated; ``ESTIMATE`` for not at all.
         folder: What paths in ``content`` are relative to.
         file: The experiment's file, for messages.
         key: SHA-256 of all that is written about the cell.
         environment: SHA-256 of the code and the files that decide the result beside that.
+        variation: What of the machine is changed, if something is.
     """
 
     content: Mapping[str, Any]
@@ -54,6 +58,7 @@ class CellSpec:
     file: str | None
     key: str
     environment: str
+    variation: Variation | None = None
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -61,7 +66,12 @@ class CellSpec:
         return self.key, self.environment
 
     def __str__(self) -> str:
-        return f"{self.workload} on {self.fabric}"
+        changed = "" if self.variation is None else f", {self.variation}"
+        return f"{self.workload} on {self.fabric}{changed}"
+
+    def with_variation(self, variation: Variation) -> CellSpec:
+        """Return the same cell of a machine that is changed."""
+        return evolve(self, variation=variation, key=digest({"key": self.key, "variation": asdict(variation)}))
 
 
 def key_of(content: Mapping[str, Any], fidelity: str) -> str:
@@ -75,6 +85,7 @@ def tables(outline: AnyOutline, workload: WorkloadSection, fabric: FabricSection
         "npu": configure.unstructure(outline.npu_of(fabric)),
         **({} if outline.priorities is None else {"priorities": list(outline.priorities)}),
         **({"prices": dict(outline.prices.written)} if outline.prices.written else {}),
+        **outline.varied(fabric),
         "fabrics": {fabric.name: {**fabric.written, **({} if fabric.scopes is None else {"scopes": [*fabric.scopes]})}},
         "workloads": {workload.name: {**workload.written, "compute_scale": workload.compute_scale}},
     }
@@ -149,15 +160,22 @@ class CellRunner:
         self._kept = Kept()
 
     def run(self, spec: CellSpec) -> Outcome:
-        """Return the outcome of one cell."""
+        """Return the outcome of one cell; hooks are not told of estimates and variations."""
         hook = self._plugins.hook
 
         def simulate() -> Cell:
             outline = evolve(reading.parse(spec.content, file=spec.file), folder=Path(spec.folder))
             experiment = reading.configured(outline, self._plugins)
+            if spec.variation is not None:
+                # Nothing of it is kept for others: what is written of it is what is written of the machine itself.
+                experiment = changed(experiment, spec.variation)
+                runner = Runner(experiment, self._plugins)
+                return Cell.of(runner.run(experiment.workloads[0], experiment.fabrics[0], spec.fidelity))
+            runner = Runner(experiment, self._plugins, kept=self._kept, environment=spec.environment)
+            if spec.fidelity == ESTIMATE:
+                return runner.estimate(experiment.workloads[0], experiment.fabrics[0])
             hook.fredfw_before_run(experiment=experiment)
             try:
-                runner = Runner(experiment, self._plugins, kept=self._kept, environment=spec.environment)
                 result = runner.run(experiment.workloads[0], experiment.fabrics[0], spec.fidelity)
             except Exception as error:
                 hook.fredfw_on_run_error(experiment=experiment, error=error)

@@ -224,6 +224,8 @@ def assemble(
                 memory=cell.memory,
                 cost=cell.cost,
                 tiers=cell.tiers,
+                jobs=cell.jobs,
+                spread=cell.spread,
             )
         )
     return Comparison(
@@ -233,7 +235,11 @@ def assemble(
         savings=savings(evolve(outline, savings=covered(outline, cells)), cells),
         provenance={
             "cells": [
-                {"workload": row.workload, "fabric": row.fabric, **cells[row.workload, row.fabric].provenance}
+                # Of a provenance, "workload" is how it is configured.
+                {
+                    "cell": {"workload": row.workload, "fabric": row.fabric},
+                    **cells[row.workload, row.fabric].provenance,
+                }
                 for row in rows
             ],
         },

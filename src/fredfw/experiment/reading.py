@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-import tomllib
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +13,8 @@ from attrs import evolve, frozen
 from fredfw import limits, units
 from fredfw.collectives import CollectiveAlgorithm, Pattern
 from fredfw.errors import InputError, PluginError, UnknownNameError, UnsupportedError, nearest
+from fredfw.experiment import jobs
+from fredfw.experiment.jobs import Jobs
 from fredfw.experiment.naming import fill, listed
 from fredfw.experiment.overrides import with_values
 from fredfw.experiment.spec import (
@@ -31,14 +32,17 @@ from fredfw.experiment.spec import (
 )
 from fredfw.experiment.sweep import expand
 from fredfw.experiment.unfit import UnfitTopology, UnfitWorkload
-from fredfw.fabric import SLOTS, Prices
+from fredfw.fabric import SLOTS, MemoryTier, Prices
 from fredfw.files import read_bounded
 from fredfw.paths import resolved
 from fredfw.plugin import configure, schema
 from fredfw.plugin.manager import PluginManager, Registry
+from fredfw.simulation.events import LinkEvent
 from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES
+from fredfw.simulation.variation import Variation
+from fredfw.tables import as_choice, as_table, check_keys, parse_toml
 from fredfw.terminal import has_controls, printable, quoted
-from fredfw.workloads import Npu, npus
+from fredfw.workloads import Npu, Workload, npus
 
 _T = TypeVar("_T")
 _Section = TypeVar("_Section", bound=Section)
@@ -53,10 +57,10 @@ KEYS = (
     "references",
     "savings",
     "prices",
+    "variation",
     "plugins",
 )
 """Of the tables of an experiment."""
-_TYPO = 0.75  # how alike a key and a known one are that differ by a slip of the keyboard
 
 
 def load(path: str | Path, values: Mapping[str, Any] | None = None) -> AnyOutline:
@@ -81,9 +85,9 @@ def read_tables(path: str | Path) -> dict[str, Any]:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError(f"cannot be read: {reason}", file=file, accepted="a TOML file") from None
     try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # more than TOMLDecodeError: integers of many digits, deep nesting
-        raise InputError(f"is not TOML: {error}", file=file, accepted="a TOML file") from None
+        return parse_toml(text)
+    except InputError as error:
+        raise error.at(file=file) from None
 
 
 def parse(
@@ -181,11 +185,12 @@ def _check_trust(outline: AnyOutline, plugins: PluginManager) -> None:
             message = f"the plugin file {str(file)!r} {error.message}"
             raise InputError(message, file=outline.file, key=f"plugins[{index}]", accepted=error.accepted) from None
         if found not in plugins.files:
+            named = f"fredfw --plugin {shlex.quote(str(file))}"
             raise InputError(
                 f"the plugin file {str(file)!r} is not trusted: its code would run",
                 file=outline.file,
                 key=f"plugins[{index}]",
-                accepted=f"fredfw --trust-plugins, fredfw --plugin {file}, or in Python Framework(trust_plugins=True)",
+                accepted=f"fredfw --trust-plugins, {named}, or in Python Framework(trust_plugins=True)",
             )
 
 
@@ -207,7 +212,7 @@ def _fields(instance: Any) -> dict[str, Any]:
 
 
 def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
-    _check_keys(content, KEYS, "")
+    check_keys(content, KEYS, "")
     sections = {
         kind: list(expand(_tables(content.get(kind, {}), kind), kind, plugin))
         for kind, plugin in (("fabrics", "topology"), ("workloads", "workload"))
@@ -222,12 +227,13 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         fabrics=tuple(_fabric(*section, baseline) for section in sections["fabrics"]),
         workloads=_scaled([_workload(*section) for section in sections["workloads"]]),
         baseline=baseline,
-        npu=_npu(_table(content.get("npu", {}), "npu"), "npu"),
+        npu=_npu(as_table(content.get("npu", {}), "npu"), "npu"),
         priorities=_texts(content["priorities"], "priorities") if "priorities" in content else None,
-        fidelity=_choice(content.get("fidelity", COMPRESSED), FIDELITIES, "fidelity"),
+        fidelity=as_choice(content.get("fidelity", COMPRESSED), FIDELITIES, "fidelity"),
         references=_listed(content, "references", Reference),
         savings=_listed(content, "savings", SavingSpec),
-        prices=Prices.read(_table(content.get("prices", {}), "prices")),
+        prices=Prices.read(as_table(content.get("prices", {}), "prices")),
+        variation=_variation(content, "variation"),
         plugins=_texts(content.get("plugins", []), "plugins"),
         file=file,
     )
@@ -236,13 +242,13 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
 def _npu(table: Mapping[str, Any], key: str) -> Npu:
     """Return what computes: an accelerator by name, with what is given in place of its values."""
     own = ("preset", "precision")
-    _check_keys(table, (*own, *schema.settings(Npu)), key)
+    check_keys(table, (*own, *schema.settings(Npu)), key)
     given = {key: value for key, value in table.items() if key not in own}
     if "preset" in table:
         preset = _text(table["preset"], f"{key}.preset")
-        precision = _choice(table.get("precision", npus.PRECISIONS[0]), npus.PRECISIONS, f"{key}.precision")
+        precision = as_choice(table.get("precision", npus.PRECISIONS[0]), npus.PRECISIONS, f"{key}.precision")
         try:
-            model = _choice(table.get("compute", npus.MODELS[0]), npus.MODELS, f"{key}.compute")
+            model = as_choice(table.get("compute", npus.MODELS[0]), npus.MODELS, f"{key}.compute")
             given = {**npus.values(preset, precision, model), **given}
         except InputError as error:
             raise error.at(key=key) from None
@@ -253,12 +259,27 @@ def _npu(table: Mapping[str, Any], key: str) -> Npu:
     return configure.build(Npu, given, key_prefix=key)
 
 
+def _variation(table: Mapping[str, Any], key: str) -> Variation | None:
+    """Return what ``table`` says of variation, in the table ``key``; one kind of stragglers need not be a list."""
+    if "variation" not in table:
+        return None
+    given = dict(as_table(table["variation"], key))
+    stragglers = given.get("stragglers")
+    if isinstance(stragglers, Mapping):
+        given["stragglers"] = [stragglers]
+    # A table that was written out says what is not there, too.
+    return configure.build(Variation, {name: one for name, one in given.items() if one is not None}, key_prefix=key)
+
+
 def _fabric(
     name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any], baseline: str
 ) -> FabricSection:
     key = f"fabrics.{name}"
-    _check_keys(
-        table, (*FabricSection.PLUGINS, "baseline", "fidelity", "npu", "scopes", "sweep"), key, plugin="topology"
+    check_keys(
+        table,
+        (*FabricSection.PLUGINS, "baseline", "fidelity", "npu", "scopes", "variation", "sweep"),
+        key,
+        inside="topology",
     )
     if "topology" not in table:
         raise InputError("the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }")
@@ -269,17 +290,26 @@ def _fabric(
         settings=settings,
         table=table,
         baseline=fill(own, settings),
-        fidelity=_choice(table["fidelity"], FIDELITIES, f"{key}.fidelity") if "fidelity" in table else None,
-        npu=_npu(_table(table["npu"], f"{key}.npu"), f"{key}.npu") if "npu" in table else None,
+        fidelity=as_choice(table["fidelity"], FIDELITIES, f"{key}.fidelity") if "fidelity" in table else None,
+        npu=_npu(as_table(table["npu"], f"{key}.npu"), f"{key}.npu") if "npu" in table else None,
         scopes=_texts(table["scopes"], f"{key}.scopes") if "scopes" in table else None,
+        memories=_listed(table, "memories", MemoryTier, key),
+        variation=_variation(table, f"{key}.variation"),
+        events=_listed(table, "events", LinkEvent, key),
     )
 
 
 def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any]) -> WorkloadSection:
     key = f"workloads.{name}"
     own = ("baseline", "compute_scale", "calibration", "scaled_like", "stepwise", "sweep")
-    _check_keys(table, (*WorkloadSection.PLUGINS, *own), key, plugin="workload")
-    if "workload" not in table:
+    check_keys(table, (*WorkloadSection.PLUGINS, *own), key, inside="workload")
+    if "jobs" in table:
+        if "workload" in table:
+            message = "there is a workload, too"
+            raise InputError(message, key=f"{key}.jobs", accepted="one of the two: a workload, or jobs")
+    elif others := [name for name in jobs.KEYS if name in table]:
+        raise InputError("there are no jobs", key=f"{key}.{others[0]}", accepted=f"with {key}.jobs")
+    elif "workload" not in table:
         raise InputError("the workload is missing", key=f"{key}.workload", accepted="a name, or { name = ..., ... }")
     if "scaled_like" in table and ("compute_scale" in table or "calibration" in table):
         raise InputError("also has a compute_scale", key=f"{key}.scaled_like", accepted="one of the two")
@@ -290,7 +320,7 @@ def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapp
     calibration = None
     if "calibration" in table:
         where = f"{key}.calibration"
-        calibration = configure.build(Calibration, _table(table["calibration"], where), key_prefix=where)
+        calibration = configure.build(Calibration, as_table(table["calibration"], where), key_prefix=where)
     return WorkloadSection(
         name=name,
         template=template,
@@ -434,7 +464,7 @@ def collectives(
     """
     selection = value.get("selection", "first") if isinstance(value, Mapping) else "fastest"
     algorithms = _Reader(plugins, folder).collectives(value, key)
-    return algorithms, _choice(selection, ("first", "fastest"), f"{key}.selection") == "fastest"
+    return algorithms, as_choice(selection, ("first", "fastest"), f"{key}.selection") == "fastest"
 
 
 @frozen
@@ -460,10 +490,15 @@ class _Reader:
         )
 
     def workload(self, section: WorkloadSection) -> WorkloadSpec:
-        key = f"workloads.{section.name}.workload"
-        return WorkloadSpec(
-            **_fields(section), workload=self.choice(section.table["workload"], self.plugins.workloads, key)
-        )
+        key, table = f"workloads.{section.name}", section.table
+        if "jobs" in table:
+            own = {name: table[name] for name in jobs.KEYS if name in table}
+            workload: Workload = configure.build(
+                Jobs, own, key_prefix=key, registries=lambda: self.plugins.registries, folder=self.folder
+            )
+        else:
+            workload = self.choice(table["workload"], self.plugins.workloads, f"{key}.workload")
+        return WorkloadSpec(**_fields(section), workload=workload)
 
     def unfit_fabric(self, section: FabricSection, error: InputError) -> FabricSpec:
         return FabricSpec(**_fields(section), topology=UnfitTopology(error))
@@ -478,7 +513,7 @@ class _Reader:
             accepted = 'auto, or a table such as { all-reduce = "ring", default = "direct" }'
             raise InputError(f"{value!r} is not a choice of algorithms", key=key, accepted=accepted)
         chosen: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] = {}
-        _check_keys(value, ("selection", "default", *map(str, Pattern)), key)
+        check_keys(value, ("selection", "default", *map(str, Pattern)), key)
         for name, one in value.items():
             if name == "selection":
                 continue
@@ -514,33 +549,17 @@ class _Reader:
         )
 
 
-def _check_keys(table: Mapping[str, Any], known: Sequence[str], key: str, *, plugin: str | None = None) -> None:
-    """Make sure that ``table`` has only ``known`` keys; a field of ``plugin``, one of them, may be meant by another."""
-    for name in table:
-        if name not in known:
-            where = f"{key}.{name}" if key else name
-            typo = plugin is None or difflib.get_close_matches(name, known, cutoff=_TYPO)
-            hint = nearest(name, known) if typo else f"; did you mean {key}.{plugin}.{name}?"
-            raise UnknownNameError(f"unknown key{hint}", key=where, accepted=", ".join(known))
-
-
-def _table(value: object, key: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InputError(f"{value!r} is not a table", key=key, accepted="a table")
-    return value
-
-
 def _tables(value: object, key: str) -> dict[str, Mapping[str, Any]]:
-    return {name: _table(one, f"{key}.{name}") for name, one in _table(value, key).items()}
+    return {name: as_table(one, f"{key}.{name}") for name, one in as_table(value, key).items()}
 
 
-def _listed(content: Mapping[str, Any], key: str, cls: type[_T]) -> tuple[_T, ...]:
-    """Return what the list of tables ``key`` describes."""
-    tables = content.get(key, [])
+def _listed(content: Mapping[str, Any], name: str, cls: type[_T], section: str = "") -> tuple[_T, ...]:
+    """Return what the list of tables ``name`` of a section describes."""
+    tables, key = content.get(name, []), f"{section}.{name}" if section else name
     if not isinstance(tables, list):
         raise InputError(f"{tables!r} is not a list of tables", key=key, accepted=f"[[{key}]]")
     return tuple(
-        configure.build(cls, _table(one, f"{key}[{index}]"), key_prefix=f"{key}[{index}]")
+        configure.build(cls, as_table(one, f"{key}[{index}]"), key_prefix=f"{key}[{index}]")
         for index, one in enumerate(tables)
     )
 
@@ -555,10 +574,3 @@ def _texts(value: object, key: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise InputError(f"{value!r} is not a list", key=key, accepted="a list of texts")
     return tuple(_text(one, key) for one in value)
-
-
-def _choice(value: object, choices: Sequence[str], key: str) -> str:
-    if value not in choices:
-        hint = nearest(value, choices) if isinstance(value, str) else ""
-        raise InputError(f"{value!r} is not known{hint}", key=key, accepted=", ".join(choices))
-    return str(value)

@@ -2,57 +2,47 @@
 
 from __future__ import annotations
 
-import json
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import attrs
 import numpy as np
 from attrs import frozen
 
-from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
-from fredfw.errors import InputError, SimulationError, UnsupportedError
+from fredfw.errors import InputError, UnsupportedError
+from fredfw.experiment import memories
+from fredfw.experiment.bench import Bench
+from fredfw.experiment.jobs import Jobs, Part, breakdown_of, results_of, seconds_of
+from fredfw.experiment.kept import Kept
 from fredfw.experiment.progress import Log, silent
-from fredfw.experiment.results import CollectiveResult, GraphResult, RunResult, Throughput
+from fredfw.experiment.results import Cell, GraphResult, RunResult, Throughput
+from fredfw.experiment.results.runs import injection_bandwidth
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
-from fredfw.fabric import SLOTS, Bill, Fabric
+from fredfw.fabric import SLOTS, Bill, Fabric, with_memories
 from fredfw.fabric import answers as fabric_answers
 from fredfw.plugin import configure
 from fredfw.plugin.contract import billed, built
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
-    Executor,
     RateSolver,
-    Simulator,
     Statistics,
-    answers,
 )
 from fredfw.simulation.assignment import Assignment
-from fredfw.simulation.demands import Demands
-from fredfw.simulation.fidelity import COMPRESSED, block_notes, run_of
-from fredfw.simulation.fidelity import notes as fidelity_notes
-from fredfw.simulation.planner import too_fast
-from fredfw.typing import FloatArray, IntArray
-from fredfw.units import Unit, render
+from fredfw.simulation.events import check
+from fredfw.simulation.fidelity import ESTIMATE
+from fredfw.typing import IntArray
 from fredfw.workloads import Kernels, Label, MemoryUse, Npu, Placement, System, TaskGraph, Work
 from fredfw.workloads import answers as workload_answers
+from fredfw.workloads.composition import composed
 from fredfw.workloads.labels import BUBBLE, COMPUTE
 from fredfw.workloads.placement import placement_of
+from fredfw.workloads.spilling import Spill, with_spills
 
-_T = TypeVar("_T")
-# Of what cells share, fabrics, and tasks of all graphs together: a sweep comes back to them, and both can be large.
-_FABRICS_KEPT = 4
-_TASKS_KEPT = 1_000_000
-# An iteration must be accounted for to this relative accuracy.
-_EXACT = 1e-9
-_MET = (
-    "parts of the schedule met while their repetitions were simulated as one, so the time is an approximation; "
-    "--fidelity stepwise simulates each repetition"
+_ESTIMATED = (
+    "estimated, not simulated: the longest path through the tasks, each communication as if nothing else used its links"
 )
-_MEMORY_PARTS = ("weights", "gradients", "optimizer", "activations")
 
 
 class Runner:
@@ -123,29 +113,40 @@ class Runner:
             SimulationError: The result would be wrong.
         """
         cell = self._cell(workload, fabric)
-        bench, memory = cell.bench, cell.memory
+        bench = cell.bench
         names = {"workload": workload.name, "fabric": fabric.name, "fidelity": fidelity}
         self._log("cell begins", **names, ranks=len(cell.places), tasks=len(cell.graph))
         begun = perf_counter()
         npu = self._experiment.npu_of(fabric)
-        computing = npu.holding(memory.total)
         key = f"fabrics.{fabric.name}"
-        try:
-            outcome = bench.graph(
-                cell.graph,
-                cell.places,
-                lambda *work: workload.compute_scale * computing.seconds(*work),
+        runs = 1 + len(cell.jobs)
+
+        def simulate(graph: TaskGraph, places: IntArray, number: int, solver: RateSolver | None) -> GraphResult:
+            return bench.graph(
+                graph,
+                places,
+                _seconds(workload, npu, cell.memory),
                 name=f"{workload.name} on {fabric.name}",
                 priorities=cell.priorities,
                 fidelity=fidelity,
-                solver=cell.solver,
-                progress=progress,
+                solver=solver,
+                progress=None if progress is None else lambda share: progress((number + share) / runs),
                 checked=True,
+                variation=self._experiment.variation_of(fabric),
+                events=fabric.events,
             )
-        except UnsupportedError as error:  # of the router, unless it names the slot whose plugin refuses
-            raise error.at(file=self._experiment.file, key=key if error.key in SLOTS else f"{key}.router") from None
-        except InputError as error:  # of an algorithm, whose schedules are written when they are needed
-            raise error.at(file=self._experiment.file, key=f"{key}.collectives") from None
+
+        with self._asked(key):
+            graph = cell.graph
+            if cell.jobs:
+                durations = {job.index: _seconds(workload, npu, job.memory) for job in cell.jobs}
+                graph = seconds_of(graph, durations)
+            outcome = simulate(graph, cell.places, 0, cell.solver)
+            alone = [
+                simulate(seconds_of(job.alone(), durations), job.places(cell.placement, bench.fabric), number, None)
+                for number, job in enumerate(cell.jobs, 1)
+            ]
+        jobs = results_of(cell.jobs, outcome, alone, npu, workload.compute_scale)
         result = RunResult(
             workload=workload.name,
             fabric_name=fabric.name,
@@ -153,29 +154,26 @@ class Runner:
             timeline=outcome.timeline,
             placement=cell.places,
             seconds=outcome.seconds,
-            breakdown=outcome.breakdown,
+            breakdown=breakdown_of(cell.jobs, jobs, outcome.seconds) if jobs else outcome.breakdown,
             bytes_by_cause=outcome.bytes_by_cause,
             link_bytes=outcome.link_bytes,
             energy=outcome.energy,
-            memory={part: getattr(memory, part) for part in _MEMORY_PARTS},
+            memory={part: getattr(cell.memory, part) for part in memories.PARTS},
             algorithms=outcome.algorithms,
             provenance=self._provenance(workload, fabric, cell, fidelity),
             statistics=outcome.statistics,
             figures=outcome.figures,
-            notes=(*self._memory_notes(memory, npu), *cell.notes, *outcome.notes),
+            notes=(*cell.memory_notes(npu), *cell.notes, *outcome.notes),
             work=cell.work,
-            throughput=Throughput.of(
-                cell.work,
-                outcome.seconds,
-                npus=len(cell.places),
-                peak=npu.peak,
-                compute_scale=workload.compute_scale,
-            ),
+            throughput=self._throughput(cell, workload, npu, outcome.seconds),
             link_bytes_by_label=outcome.link_bytes_by_label,
             omissions=cell.omissions,
             colours=cell.colours,
             demands=outcome.demands,
+            samples=outcome.samples,
             bill=self._bill(fabric),
+            jobs=jobs,
+            spread=outcome.spread,
         )
         self._log(
             "cell ended",
@@ -187,25 +185,113 @@ class Runner:
         )
         return result
 
+    def estimate(self, workload: WorkloadSpec, fabric: FabricSpec) -> Cell:
+        """Return what one iteration of ``workload`` on ``fabric`` takes about, see ``fredfw.simulation.estimate``.
+
+        Args:
+            workload: The row.
+            fabric: The column.
+
+        Raises:
+            InputError: The two do not fit each other.
+            SimulationError: A communication does not end.
+        """
+        cell = self._cell(workload, fabric)
+        if cell.jobs:
+            message = "an estimate does not know what jobs do to each other"
+            accepted = f"rungs without {ESTIMATE}, or a single workload"
+            raise InputError(message, file=self._experiment.file, key=f"{workload.key}.jobs", accepted=accepted)
+        if self._experiment.variation_of(fabric) is not None or fabric.events:
+            message = "an estimate knows nothing of what varies"
+            raise InputError(message, file=self._experiment.file, key="variation", accepted="a simulation")
+        bench, memory = cell.bench, cell.memory
+        npu = self._experiment.npu_of(fabric)
+        computing = npu.holding(memory.total)
+        with self._asked(f"fabrics.{fabric.name}"):
+            found = bench.estimate(
+                cell.graph,
+                cell.places,
+                lambda *work: workload.compute_scale * computing.seconds(*work),
+                priorities=cell.priorities,
+            )
+        bill = self._bill(fabric)
+        return Cell(
+            workload=workload.name,
+            fabric=fabric.name,
+            seconds=found.seconds,
+            breakdown=found.breakdown,
+            energy=found.energy,
+            figures={},
+            notes=(
+                *memories.notes(memory, npu, cell.spilled),
+                *cell.notes,
+                *bench.fabric.notes,
+                *found.notes,
+                _ESTIMATED,
+            ),
+            statistics=found.statistics,
+            provenance=self._provenance(workload, fabric, cell, ESTIMATE),
+            placement=tuple(cell.places.tolist()),
+            algorithms=found.algorithms,
+            injection_bandwidth=injection_bandwidth(bench.fabric, cell.places),
+            work=cell.work,
+            omissions=cell.omissions,
+            colours=cell.colours,
+            memory={part: getattr(memory, part) for part in memories.PARTS},
+            throughput=self._throughput(cell, workload, npu, found.seconds),
+            cost=None if bill is None else bill.dollars,
+        )
+
+    @contextmanager
+    def _asked(self, key: str) -> Iterator[None]:
+        """Add the file and what of the fabric at ``key`` is to blame to errors of a simulation."""
+        try:
+            yield
+        except UnsupportedError as error:  # of the router, unless it names the slot whose plugin refuses
+            raise error.at(file=self._experiment.file, key=key if error.key in SLOTS else f"{key}.router") from None
+        except InputError as error:  # of an algorithm, whose schedules are written when they are needed
+            raise error.at(file=self._experiment.file, key=f"{key}.collectives") from None
+
+    @staticmethod
+    def _throughput(cell: _Cell, workload: WorkloadSpec, npu: Npu, seconds: float) -> Throughput:
+        return Throughput.of(
+            cell.work, seconds, npus=len(cell.places), peak=npu.peak, compute_scale=workload.compute_scale
+        )
+
     def _cell(self, workload: WorkloadSpec, fabric: FabricSpec) -> _Cell:
         """Put ``workload`` on ``fabric``, checked once; its ``compute_scale`` has no part in it."""
         known = self._cells.setdefault(fabric.name, {})
         if workload.name in known:
             return known[workload.name]
-        with self._placed(f"fabrics.{fabric.name}.topology"):
+        with self._placed(f"fabrics.{fabric.name}"):
             bench = self._bench_of(fabric)
+        with self._placed(f"fabrics.{fabric.name}.topology"):
             placement = placement_of(bench.fabric)
         npus = bench.fabric.npus
+        variation = self._experiment.variation_of(fabric)
+        if variation is not None:
+            with self._placed("variation" if fabric.variation is None else f"fabrics.{fabric.name}.variation"):
+                if isinstance(workload.workload, Jobs):
+                    raise InputError("several jobs do not vary", accepted="a workload instead of jobs, or no variation")
+                variation.pace(0, len(npus))
+        self._check_events(workload, fabric, bench.fabric)
         with self._placed(f"fabrics.{fabric.name}.scopes"):
             _check_scopes(fabric, bench.fabric)
         with self._placed(f"fabrics.{fabric.name}.router"):
             fabric_answers.route(bench.simulator.lowering.router, bench.fabric, npus[:1], npus[-1:])
-        system = System(len(npus), len(bench.fabric.controllers))
-        work = f"workloads.{workload.name}.workload"
+        tiers = () if bench.fabric.memories is None else bench.fabric.memories.tiers
+        system = System(len(npus), len(bench.fabric.controllers), tiers)
+        work = workload.key
+        jobs: tuple[Part, ...] = ()
         with self._placed(work):
+            if isinstance(workload.workload, Jobs):
+                jobs = workload.workload.parts(system)
             mesh = workload_answers.mesh(workload.workload, system)
         try:
-            places = workload_answers.places(placement, bench.fabric, mesh)
+            if jobs:
+                places = np.concatenate([job.places(placement, bench.fabric) for job in jobs])
+            else:
+                places = workload_answers.places(placement, bench.fabric, mesh)
         except InputError as error:
             # The placement does not support the fabric or the workload, or the workload has too many workers.
             own = isinstance(error, UnsupportedError) or error.key is not None
@@ -213,13 +299,18 @@ class Runner:
             raise error.at(file=self._experiment.file, key=key) from None
         with self._placed(work):
             memory = workload_answers.memory(workload.workload, system)
-            self._check_memory(memory, self._experiment.npu_of(fabric))
+            npu = self._experiment.npu_of(fabric)
+            jobs = tuple(job.spilling(npu, tiers, mesh.ranks) for job in jobs)
+            spilled = () if jobs else memories.spilled(memory, npu, tiers, mesh.ranks)
             graph = self._graph(workload, system, mesh.ranks)
             trained = workload_answers.work(workload.workload, system)
+            if any(job.spilled for job in jobs):
+                graph = composed([job.job_graph(job.start) for job in jobs])
+            graph = with_spills(graph, spilled, 1 if trained is None else trained.microbatches or 1)
             omissions = workload_answers.omissions(workload.workload, system)
-            labels = workload_answers.labels(workload.workload, system)
+            labels = workload.workload.labels(system) if jobs else workload_answers.labels(workload.workload, system)
             notes = (*workload_answers.notes(workload.workload, system), *omissions)
-        priorities = self._priorities(labels)
+        priorities = self._priorities(graph.label_names, labels)
         # Not the bench's solver: what a cell counts must not depend on the cells that ran before it.
         solver = bench.simulator.solver()
         with self._placed(work):
@@ -237,17 +328,50 @@ class Runner:
         with self._placed(f"fabrics.{fabric.name}.router"):
             tasks.check_streams()
         colours = {name: label.colour or "" for name, label in labels.items()}
-        cell = _Cell(bench, placement, places, memory, graph, solver, trained, notes, omissions, priorities, colours)
+        cell = _Cell(
+            bench,
+            placement,
+            places,
+            memory,
+            spilled,
+            graph,
+            solver,
+            trained,
+            notes,
+            omissions,
+            priorities,
+            colours,
+            jobs,
+        )
         known[workload.name] = cell
         return cell
 
-    def _priorities(self, labels: Mapping[str, Label]) -> dict[str, int]:
-        """Return the class of each label that has one: of the experiment, or as the workload declares them."""
+    def _check_events(self, workload: WorkloadSpec, fabric: FabricSpec, built: Fabric) -> None:
+        """Make sure that the links are there that something happens to."""
+        if not fabric.events:
+            return
+        if isinstance(workload.workload, Jobs):
+            message, key = "links of several jobs do not change", f"fabrics.{fabric.name}.events"
+            raise InputError(message, file=self._experiment.file, key=key, accepted="a workload instead of jobs")
+        try:
+            check(fabric.events, built)
+        except InputError as error:
+            key = f"fabrics.{fabric.name}.events{error.key}"
+            raise InputError(error.message, file=self._experiment.file, key=key, accepted=error.accepted) from None
+
+    def _priorities(self, names: Iterable[str], labels: Mapping[str, Label]) -> dict[str, int]:
+        """Return the class of each label that has one: of the experiment, or as the workload declares them.
+
+        A label of the experiment stands for those of that name of all jobs, too.
+        """
         given: Sequence[str] | None = self._experiment.priorities
-        if given is None:
-            declared = {name: label.priority for name, label in labels.items() if label.priority is not None}
-            given = sorted(declared, key=declared.__getitem__)
-        return {label: rank for rank, label in enumerate(given)}
+        if given is not None:
+            known = {label: rank for rank, label in enumerate(given)}
+            of_jobs = {name: known[own] for name in names if (own := name.partition("/")[2]) in known}
+            return of_jobs | known
+        declared = {name: label.priority for name, label in labels.items() if label.priority is not None}
+        classes = sorted(set(declared.values()))
+        return {name: classes.index(declared[name]) for name in sorted(declared, key=declared.__getitem__)}
 
     @contextmanager
     def _placed(self, key: str, kind: type[InputError] = InputError) -> Iterator[None]:
@@ -259,8 +383,11 @@ class Runner:
 
     def _bench_of(self, spec: FabricSpec) -> Bench:
         def build() -> Bench:
-            fabric = built(spec.topology).with_defaults(name=spec.name, **spec.slots)
-            bench = Bench(fabric, spec.collectives, self._plugins, fastest=spec.fastest)
+            with self._placed("topology"):
+                network = built(spec.topology).with_defaults(name=spec.name, **spec.slots)
+            fabric = with_memories(network, spec.memories)
+            with self._placed("topology"):
+                bench = Bench(fabric, spec.collectives, self._plugins, fastest=spec.fastest)
             self._log("fabric built", **bench.facts())
             return bench
 
@@ -273,7 +400,7 @@ class Runner:
     def _bill(self, spec: FabricSpec) -> Bill | None:
         if spec.name not in self._bills:
             prices = self._experiment.prices_of(spec)
-            self._bills[spec.name] = billed(spec.topology, prices, self._bench_of(spec).fabric)
+            self._bills[spec.name] = billed(spec.topology, prices, self._bench_of(spec).fabric.network)
         return self._bills[spec.name]
 
     def _graph(self, spec: WorkloadSpec, system: System, workers: int) -> TaskGraph:
@@ -286,29 +413,6 @@ class Runner:
             what = spec.written, attrs.asdict(system), workers
             self._graphs[key] = build() if kept is None else kept.graph(self._environment, what, build)
         return self._graphs[key]
-
-    @staticmethod
-    def _check_memory(memory: MemoryUse, npu: Npu) -> None:
-        if memory.must_fit and memory.total > npu.capacity:
-            accepted = (
-                "a larger split, a smaller microbatch, recomputation, a higher ZeRO stage, or more npu.memory or "
-                "npu.expanded_memory"
-            )
-            raise InputError(_memory_text(memory, npu), accepted=accepted)
-
-    @staticmethod
-    def _memory_notes(memory: MemoryUse, npu: Npu) -> tuple[str, ...]:
-        if memory.total <= npu.memory:
-            return ()
-        expanded = npu.expanded(memory.total)
-        told = ""
-        if expanded:
-            bandwidth = render(npu.holding(memory.total).memory_bandwidth, Unit.BYTES_PER_SECOND)
-            outside = render(expanded, Unit.BYTES)
-            told = f"; {outside} are in its expanded memory, so computation moves bytes at {bandwidth}"
-        if memory.total > npu.capacity:
-            told += "; the rest is assumed to be stored outside the NPU at no cost"
-        return (f"{_memory_text(memory, npu)}{told}",)
 
     def _provenance(self, workload: WorkloadSpec, fabric: FabricSpec, cell: _Cell, fidelity: str) -> dict[str, Any]:
         experiment, bench = self._experiment, cell.bench
@@ -332,47 +436,14 @@ class Runner:
             },
             "selection": "fastest" if fabric.fastest else "first",
             "npu": configure.unstructure(experiment.npu_of(fabric)),
+            **({"memories": [configure.unstructure(one) for one in fabric.memories]} if fabric.memories else {}),
             "compute_scale": workload.compute_scale,
             "priorities": sorted(cell.priorities, key=cell.priorities.__getitem__),
             "fidelity": fidelity,
+            **experiment.varied(fabric),
             "files": configure.files(used),
             "versions": self._plugins.versions(used=[type(part) for one in used for part in configure.parts(one)]),
         }
-
-
-class Kept:
-    """Fabrics and graphs that cells of several experiments share: those that were used last."""
-
-    def __init__(self) -> None:
-        self._benches = _Latest[Bench](_FABRICS_KEPT, lambda _: 1)
-        self._graphs = _Latest[TaskGraph](_TASKS_KEPT, len)
-
-    def bench(self, environment: str, what: object, build: Callable[[], Bench]) -> Bench:
-        """Return the fabric of what is written in ``what``, JSON-ready, in ``environment``."""
-        return self._benches.get(json.dumps([environment, what]), build)
-
-    def graph(self, environment: str, what: object, build: Callable[[], TaskGraph]) -> TaskGraph:
-        """Return the graph, likewise."""
-        return self._graphs.get(json.dumps([environment, what]), build)
-
-
-class _Latest(Generic[_T]):
-    """The values that were asked for last, whose sizes add up to at most ``room``; the last one always."""
-
-    def __init__(self, room: int, size: Callable[[_T], int]) -> None:
-        self._room = room
-        self._size = size
-        self._values: OrderedDict[str, _T] = OrderedDict()
-
-    def get(self, key: str, make: Callable[[], _T]) -> _T:
-        if key not in self._values:
-            self._values[key] = made = make()
-            self._room -= self._size(made)
-            while self._room < 0 and len(self._values) > 1:
-                _, oldest = self._values.popitem(last=False)
-                self._room += self._size(oldest)
-        self._values.move_to_end(key)
-        return self._values[key]
 
 
 @frozen(eq=False)
@@ -384,6 +455,7 @@ class _Cell:
         placement: Decides who goes where.
         places: ``(workers,)`` NPU number of each rank.
         memory: What an NPU needs.
+        spilled: What of that is in memory tiers.
         graph: The iteration.
         solver: Knows the rates of its earlier runs.
         work: What the iteration trains, if that is known.
@@ -391,12 +463,14 @@ class _Cell:
         omissions: Those of the notes that say what it leaves out.
         priorities: Class by label, 0 the highest.
         colours: Of the labels that the workload declares, empty for one that is free.
+        jobs: Those that it consists of, if it is several.
     """
 
     bench: Bench
     placement: Placement
     places: IntArray
     memory: MemoryUse
+    spilled: tuple[Spill, ...]
     graph: TaskGraph
     solver: RateSolver
     work: Work | None
@@ -404,186 +478,13 @@ class _Cell:
     omissions: tuple[str, ...]
     priorities: dict[str, int]
     colours: dict[str, str]
+    jobs: tuple[Part, ...]
 
-
-class Bench:
-    """A built fabric with all that is kept between simulations on it.
-
-    Args:
-        fabric: The network.
-        collectives: Candidates by pattern, or ``None`` for all registered ones.
-        plugins: Where those are registered.
-        fastest: Whether the fastest candidate is taken, or the first that can serve a request.
-    """
-
-    def __init__(
-        self,
-        fabric: Fabric,
-        collectives: Mapping[Pattern | None, tuple[CollectiveAlgorithm, ...]] | None,
-        plugins: PluginManager,
-        *,
-        fastest: bool,
-    ) -> None:
-        self.fabric = fabric
-        self.simulator = Simulator(fabric)
-        candidates = collectives
-        if candidates is None:
-            candidates = self.simulator.automatic(plugins.collectives)
-        self.algorithms = [one for listed in candidates.values() for one in listed]
-        self.planner = self.simulator.planner(
-            candidates, fastest=fastest, others=lambda: [cls() for cls in plugins.collectives]
-        )
-
-    def facts(self) -> dict[str, Any]:
-        """Return what a log says of the fabric."""
-        fabric = self.fabric
-        return {
-            "fabric": fabric.name,
-            "npus": len(fabric.npus),
-            "links": len(fabric.bandwidths),
-            "router": fabric.defaults.router.name,
-            "sharing": self.simulator.sharing.name,
-            "transport": fabric.defaults.transport.name,
-        }
-
-    def graph(
-        self,
-        graph: TaskGraph,
-        places: IntArray,
-        compute_seconds: Callable[[float, float, Kernels | None], float],
-        *,
-        name: str,
-        priorities: Mapping[str, int],
-        fidelity: str = COMPRESSED,
-        attribution: bool = True,
-        solver: RateSolver | None = None,
-        progress: Callable[[float], None] | None = None,
-        checked: bool = False,
-    ) -> GraphResult:
-        """Simulate a task graph whose ranks are on the NPUs numbered ``(ranks,)`` ``places``.
-
-        Args:
-            graph: What to do.
-            places: Where.
-            compute_seconds: See ``Executor``.
-            name: For messages.
-            priorities: Class by label.
-            fidelity: One of ``FIDELITIES``.
-            attribution: Whether to find out what the ranks have waited for.
-            solver: Knows rates of earlier runs.
-            progress: Called now and then with the share of the tasks that has ended.
-            checked: Whether it is known that there are algorithms for all collectives and links for all streams.
-
-        Raises:
-            InputError: The graph does not fit the fabric, or no algorithm can serve a collective.
-            SimulationError: The result would be wrong.
-        """
-        network = self.simulator.network(solver)
-        executor = Executor(
-            graph,
-            fabric=self.fabric,
-            network=network,
-            placement=places,
-            planner=self.planner,
-            lowering=self.simulator.lowering,
-            compute_seconds=compute_seconds,
-            priorities=priorities,
-            fidelity=fidelity,
-            bounds=self.simulator.bounds,
-            progress=progress,
-        )
-        if not checked:
-            executor.check()
-        timeline = executor.run()
-        if attribution:
-            _check_account(name, timeline.breakdown_by_rank, timeline.duration)
-        by_label = executor.link_bytes()
-        link_bytes = sum(by_label.values(), np.zeros(len(self.fabric.bandwidths)))
-        return GraphResult(
-            fabric=self.fabric,
-            timeline=timeline,
-            placement=places,
-            seconds=timeline.duration,
-            breakdown=timeline.breakdown if attribution else {},
-            bytes_by_cause={label: float(loads.sum()) for label, loads in sorted(by_label.items())},
-            link_bytes=link_bytes,
-            link_bytes_by_label=dict(sorted(by_label.items())),
-            energy=float(link_bytes @ self.fabric.energies),
-            algorithms=dict(sorted(executor.algorithms.items())),
-            statistics=network.statistics.as_dict(),
-            figures=answers.figures(network.admission),
-            notes=(
-                *self.fabric.notes,
-                *block_notes(graph, fidelity),
-                *fidelity_notes(fidelity, network),
-                *answers.notes(network.admission),
-                *executor.notes.values(),
-            ),
-            demands=Demands(
-                timeline.graph,
-                fabric=self.fabric,
-                placement=places,
-                planner=self.planner,
-                lowering=self.simulator.lowering,
-                priorities=priorities,
-                bounds=self.simulator.bounds,
-            ),
-        )
-
-    def collective(self, request: CollectiveRequest, group: IntArray, fidelity: str = COMPRESSED) -> CollectiveResult:
-        """Simulate one collective among the NPUs numbered ``group`` on the otherwise idle fabric.
-
-        Raises:
-            UnsupportedError: No algorithm can serve it.
-            ScheduleError: What the algorithm wrote is not a valid schedule, or does something else.
-            SimulationError: Flows cannot move.
-        """
-        plan = self.planner.plan(request, group)
-        network = self.simulator.network()
-        label = str(request.pattern)
-        run_of(
-            fidelity,
-            network,
-            self.simulator.lowering,
-            plan.schedule,
-            self.fabric.npus[group][None, :],
-            lambda _: None,
-            label=label,
-        ).start()
-        network.advance()
-        if not network.idle:
-            raise SimulationError(f"{plan.algorithm} {label}: flows that cannot move on {self.fabric.name!r}")
-        link_bytes = network.link_bytes().get(label, np.zeros(len(self.fabric.bandwidths)))
-        duration = network.now
-        algbw = request.size / duration if duration > 0 else 0.0
-        bound = self.simulator.bounds.of(request, group)
-        notes = [*self.fabric.notes, *fidelity_notes(fidelity, network), *answers.notes(network.admission), *plan.notes]
-        if network.statistics.met:
-            notes.append(_MET)
-        note = too_fast(plan.algorithm, request, duration, bound.seconds, network.now)
-        if note is not None:
-            notes.append(note)
-        return CollectiveResult(
-            pattern=label,
-            algorithm=plan.algorithm,
-            ranks=request.ranks,
-            size=request.size,
-            duration=duration,
-            algbw=algbw,
-            busbw=algbw * request.pattern.bus_factor(request.ranks),
-            steps=plan.schedule.steps,
-            link_bytes=link_bytes,
-            link_utilization=link_bytes / (self.fabric.bandwidths * duration) if duration > 0 else link_bytes,
-            energy=float(link_bytes @ self.fabric.energies),
-            bound=bound,
-            candidates=dict(plan.candidates),
-            statistics=network.statistics.as_dict(),
-            figures=answers.figures(network.admission),
-            notes=tuple(notes),
-            fabric=self.fabric,
-            group=group,
-            schedule=plan.schedule,
-        )
+    def memory_notes(self, npu: Npu) -> tuple[str, ...]:
+        """Return what a reader must know of the memory that it needs of ``npu``."""
+        if not self.jobs:
+            return memories.notes(self.memory, npu, self.spilled)
+        return tuple(note for job in self.jobs for note in job.memory_notes(npu))
 
 
 def _check_scopes(spec: FabricSpec, fabric: Fabric) -> None:
@@ -592,14 +493,6 @@ def _check_scopes(spec: FabricSpec, fabric: Fabric) -> None:
     if spec.scopes is not None and len(spec.scopes) != tiers:
         message = f"{len(spec.scopes)} scopes for {tiers} tiers of links"
         raise InputError(message, accepted="a scope for each tier, the innermost first")
-
-
-def _check_account(name: str, parts: Mapping[str, FloatArray], duration: float) -> None:
-    """Make sure that for every rank the parts add up to the iteration."""
-    total = sum(parts.values(), np.zeros(1))
-    if (np.abs(total - duration) > _EXACT * duration).any():
-        rank = int(np.abs(total - duration).argmax())
-        raise SimulationError(f"{name}: the parts of rank {rank} add up to {total[rank]!r} s, not to {duration!r} s")
 
 
 def describe(plugin: Any) -> dict[str, Any]:
@@ -615,10 +508,7 @@ def merged(counters: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return total.as_dict()
 
 
-def _memory_text(memory: MemoryUse, npu: Npu) -> str:
-    parts = ", ".join(
-        f"{part} {render(getattr(memory, part), Unit.BYTES)}" for part in _MEMORY_PARTS if getattr(memory, part)
-    )
-    total, capacity = render(memory.total, Unit.BYTES), render(npu.memory, Unit.BYTES)
-    more = f" and {render(npu.expanded_memory, Unit.BYTES)} of expanded memory" if npu.expanded_memory else ""
-    return f"needs {total} of memory per NPU ({parts}), but an NPU has {capacity}{more}"
+def _seconds(workload: WorkloadSpec, npu: Npu, memory: MemoryUse) -> Callable[[float, float, Kernels | None], float]:
+    """Return what gives the seconds of a computation of ``workload`` on ``npu``, which holds ``memory``."""
+    computing = npu.holding(memory.total)
+    return lambda *work: workload.compute_scale * computing.seconds(*work)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
-
-from attrs import evolve, frozen
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from fredfw.errors import InputError
-from fredfw.experiment.progress import Progress
 from fredfw.experiment.results import (
     CollectiveResult,
     Comparison,
@@ -20,14 +17,14 @@ from fredfw.experiment.results import (
     Sensitivity,
     WhatIf,
 )
-from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
+from fredfw.experiment.spec import Experiment
 from fredfw.experiment.variation import (
     ALL,
     ALPHAS,
     BANDWIDTH,
     COMPUTE,
     LATENCY,
-    VariedTopology,
+    Variation,
     parameters,
     varied,
 )
@@ -41,25 +38,6 @@ _STEP = 1.01
 
 Seconds = Mapping[tuple[str, str], float]
 """Of cells, by workload and fabric."""
-
-
-@frozen
-class Variation:
-    """One parameter of one machine, changed.
-
-    Args:
-        fabric: Whose; ``None`` for all, whose NPUs are changed.
-        parameter: Which.
-        factor: What it is multiplied by.
-    """
-
-    fabric: str | None
-    parameter: str
-    factor: float
-
-    def __str__(self) -> str:
-        percent = f"{(self.factor - 1) * 100:+.4g} %"
-        return f"{self.parameter}{f' of {self.fabric}' if self.fabric else ''} {percent}"
 
 
 def check_share(share: float) -> float:
@@ -84,9 +62,7 @@ def of_run(
     experiment: Experiment,
     path: CriticalPath,
     factor: float,
-    run: Callable[[Experiment], float],
-    *,
-    progress: Progress | None = None,
+    run: Callable[[Sequence[Variation]], Sequence[Seconds]],
 ) -> WhatIf:
     """Return what each parameter would do to the time of a run if it were better.
 
@@ -94,21 +70,19 @@ def of_run(
         experiment: The matrix of its only cell.
         path: The critical path of the run.
         factor: How many times better.
-        run: Returns the iteration time of such an experiment.
-        progress: Called with (runs done, all of them, the run) before each, and at the end.
+        run: Returns the iteration time of the cell with each variation.
     """
     (spec,) = experiment.fabrics
     fabric = built(spec.topology).with_defaults(**spec.slots)
     names = *parameters(fabric), COMPUTE
-    total = 2 * len(names)
+    variations = [
+        Variation(None if name == COMPUTE else spec.name, name, _better(name, times))
+        for name in names
+        for times in (_STEP, factor)
+    ]
+    times = [next(iter(seconds.values())) for seconds in run(variations)]
     found = []
-    for number, name in enumerate(names):
-        seconds = []
-        for place, times in enumerate((_STEP, factor)):
-            variation = Variation(None if name == COMPUTE else spec.name, name, _better(name, times))
-            if progress:
-                progress(2 * number + place, total, str(variation))
-            seconds.append(run(_changed(experiment, variation)[0]))
+    for name, slightly, much in zip(names, times[::2], times[1::2], strict=True):
         on_path = math.fsum(
             seconds
             for limit, seconds in path.by_limit.items()
@@ -119,13 +93,11 @@ def of_run(
                 parameter=name,
                 on_path=on_path,
                 estimated_exponent=-on_path / path.seconds if path.seconds else 0.0,
-                exponent=math.log(seconds[0] / path.seconds) / math.log(_STEP) if path.seconds else 0.0,
+                exponent=math.log(slightly / path.seconds) / math.log(_STEP) if path.seconds else 0.0,
                 estimated_seconds=path.seconds - on_path * (1 - 1 / factor),
-                seconds=seconds[1],
+                seconds=much,
             )
         )
-    if progress:
-        progress(total, total, "")
     return WhatIf(path.seconds, factor, tuple(sorted(found, key=lambda one: (one.seconds, one.parameter))))
 
 
@@ -138,9 +110,7 @@ def of_comparison(
     experiment: Experiment,
     comparison: Comparison,
     share: float,
-    run: Callable[[Experiment], Seconds],
-    *,
-    progress: Progress | None = None,
+    run: Callable[[Sequence[Variation]], Sequence[Seconds]],
 ) -> Sensitivity:
     """Return how speed-ups change when one parameter of one fabric, or the NPUs of all, are changed.
 
@@ -148,20 +118,12 @@ def of_comparison(
         experiment: The matrix.
         comparison: What it gives, all cells of it.
         share: Of each parameter that is taken away and added.
-        run: Returns the iteration times of all cells of an experiment.
-        progress: Called with (variations done, all of them, the variation) before each, and at the end.
+        run: Returns the iteration times of the cells that each variation concerns.
     """
     nominal = {(row.workload, row.fabric): row.seconds for row in comparison.rows}
     used = {row.fabric for row in comparison.rows}
     variations = list(_variations(experiment, share, used))
-    found: list[tuple[Variation, Seconds]] = []
-    for number, variation in enumerate(variations):
-        if progress:
-            progress(number, len(variations), str(variation))
-        changed, columns = _changed(experiment, variation)
-        found.append((variation, {**nominal, **run(changed.select(fabrics=columns))}))
-    if progress:
-        progress(len(variations), len(variations), "")
+    found = [(one, {**nominal, **seconds}) for one, seconds in zip(variations, run(variations), strict=True)]
     return Sensitivity(
         share=share,
         effects=tuple(_effects(nominal, found)),
@@ -198,23 +160,7 @@ def _variations(experiment: Experiment, share: float, used: Collection[str]) -> 
     yield from (Variation(None, COMPUTE, factor) for factor in factors)
 
 
-def _changed(experiment: Experiment, variation: Variation) -> tuple[Experiment, list[str] | None]:
-    """Return the experiment with a variation, and the fabrics that it concerns; ``None`` for all."""
-    if variation.fabric is None:
-        rows: list[WorkloadSpec] = [
-            evolve(row, compute_scale=row.compute_scale / variation.factor) for row in experiment.workloads
-        ]
-        return evolve(experiment, workloads=tuple(rows)), None
-    columns: list[FabricSpec] = [
-        evolve(one, topology=VariedTopology(one.topology, one.slots, variation.parameter, variation.factor), slots={})
-        if one.name == variation.fabric
-        else one
-        for one in experiment.fabrics
-    ]
-    return evolve(experiment, fabrics=tuple(columns)), [variation.fabric]
-
-
-def _effects(nominal: Seconds, found: list[tuple[Variation, Seconds]]) -> Iterator[Effect]:
+def _effects(nominal: Seconds, found: Sequence[tuple[Variation, Seconds]]) -> Iterator[Effect]:
     """Yield what each parameter does to each cell, cell by cell, the largest effect first."""
     for (workload, fabric), seconds in nominal.items():
         effects = []
@@ -227,7 +173,7 @@ def _effects(nominal: Seconds, found: list[tuple[Variation, Seconds]]) -> Iterat
         yield from sorted(effects, key=lambda one: (-abs(one.exponent), one.parameter))
 
 
-def _intervals(comparison: Comparison, found: list[tuple[Variation, Seconds]]) -> Iterator[Interval]:
+def _intervals(comparison: Comparison, found: Sequence[tuple[Variation, Seconds]]) -> Iterator[Interval]:
     for row in comparison.rows:
         if row.speedup is None:
             continue
@@ -238,7 +184,7 @@ def _intervals(comparison: Comparison, found: list[tuple[Variation, Seconds]]) -
         yield Interval(row.workload, row.fabric, row.speedup, speedups[low], speedups[high], low, high)
 
 
-def _flips(comparison: Comparison, nominal: Seconds, found: list[tuple[Variation, Seconds]]) -> Iterator[Flip]:
+def _flips(comparison: Comparison, nominal: Seconds, found: Sequence[tuple[Variation, Seconds]]) -> Iterator[Flip]:
     """Yield each two fabrics of a workload of which a variation makes the slower one the faster, once."""
     fabrics: dict[str, list[str]] = {}
     for row in comparison.rows:

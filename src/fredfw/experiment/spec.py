@@ -12,9 +12,12 @@ from attrs import evolve, field, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, Pattern
 from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.experiment import jobs
 from fredfw.experiment.naming import as_written, fill, listed
-from fredfw.fabric import SLOTS, Prices, Topology
+from fredfw.fabric import SLOTS, MemoryTier, Prices, Topology
+from fredfw.simulation.events import LinkEvent
 from fredfw.simulation.fidelity import COMPRESSED, STEPWISE
+from fredfw.simulation.variation import Variation
 from fredfw.terminal import quoted
 from fredfw.workloads import Npu, Workload
 
@@ -159,7 +162,7 @@ class Section:
     table: Mapping[str, Any]
 
     PLUGINS: ClassVar[tuple[str, ...]]
-    """The keys that configure plugins."""
+    """The keys that configure plugins and what is built of them."""
 
     @property
     def written(self) -> dict[str, Any]:
@@ -180,14 +183,20 @@ class FabricSection(Section):
         fidelity: How cells on it are simulated, or ``None`` for the experiment's own.
         npu: What computes on it, or ``None`` for the experiment's own.
         scopes: What the links of each tier join, for their prices, or ``None`` for what the topology says.
+        memories: What is beside the local memory of its NPUs.
+        variation: What varies on it, or ``None`` for the experiment's own.
+        events: What happens to its links.
     """
 
-    PLUGINS: ClassVar[tuple[str, ...]] = ("topology", *SLOTS, "collectives")
+    PLUGINS: ClassVar[tuple[str, ...]] = ("topology", *SLOTS, "collectives", "memories", "events")
 
     baseline: str
     fidelity: str | None = None
     npu: Npu | None = None
     scopes: tuple[str, ...] | None = None
+    memories: tuple[MemoryTier, ...] = ()
+    variation: Variation | None = None
+    events: tuple[LinkEvent, ...] = ()
 
 
 @frozen(eq=False, kw_only=True)
@@ -204,7 +213,7 @@ class WorkloadSection(Section):
             simulated step by step unless a fidelity is asked for.
     """
 
-    PLUGINS: ClassVar[tuple[str, ...]] = ("workload",)
+    PLUGINS: ClassVar[tuple[str, ...]] = ("workload", *jobs.KEYS)
 
     baseline: str | None = None
     compute_scale: float = 1.0
@@ -237,10 +246,16 @@ class WorkloadSpec(WorkloadSection):
     """One row of the matrix.
 
     Args:
-        workload: What to run.
+        workload: What to run; ``Jobs`` where it is several jobs at once.
     """
 
     workload: Workload
+
+    @property
+    def key(self) -> str:
+        """The key of the experiment that configures ``workload``."""
+        whole = f"workloads.{self.name}"
+        return whole if isinstance(self.workload, jobs.Jobs) else f"{whole}.workload"
 
 
 _Fabric = TypeVar("_Fabric", bound=FabricSection, covariant=True)
@@ -264,6 +279,7 @@ class Outline(Generic[_Fabric, _Workload]):
         references: Published speed-ups.
         savings: What is compared over many cells.
         prices: What networks cost.
+        variation: What varies from NPU to NPU and from run to run, if anything does.
         plugins: Files of plugins that are not installed, as written: relative to ``file``.
         file: Where it was read from.
         complete: Whether all fabrics and workloads of the file are part of it.
@@ -280,6 +296,7 @@ class Outline(Generic[_Fabric, _Workload]):
     references: tuple[Reference, ...] = ()
     savings: tuple[SavingSpec, ...] = ()
     prices: Prices = field(factory=Prices.published)
+    variation: Variation | None = None
     plugins: tuple[str, ...] = ()
     file: str | None = None
     complete: bool = True
@@ -331,6 +348,15 @@ class Outline(Generic[_Fabric, _Workload]):
     def prices_of(self, fabric: FabricSection) -> Prices:
         """Return what the parts of ``fabric`` cost."""
         return self.prices if fabric.scopes is None else evolve(self.prices, scopes=fabric.scopes)
+
+    def variation_of(self, fabric: FabricSection) -> Variation | None:
+        """Return what varies on ``fabric``."""
+        return self.variation if fabric.variation is None else fabric.variation
+
+    def varied(self, fabric: FabricSection) -> dict[str, Any]:
+        """Return the table ``variation`` of ``fabric``, by its key, JSON-ready; nothing where nothing varies."""
+        variation = self.variation_of(fabric)
+        return {} if variation is None else {"variation": _plain(attrs.asdict(variation))}
 
     def fidelity_of(self, workload: WorkloadSection, fabric: FabricSection) -> str:
         """Return how a cell is simulated where nothing else is asked for."""

@@ -22,7 +22,8 @@ from fredfw.experiment.stored import cell_of
 from fredfw.paths import resolved
 from fredfw.plugin import configure
 
-_ACCEPTED = "a store that fredfw wrote, or a path where nothing is yet"
+_WRITTEN = "a store that fredfw wrote"
+_ACCEPTED = f"{_WRITTEN}, or a path where nothing is yet"
 _WRITABLE = "a file that can be written, in a folder that can be"
 # "fred" in ASCII: how SQLite's header says which program a file belongs to.
 _APPLICATION = 0x66726564
@@ -62,8 +63,14 @@ def opened(store: Store | str | Path | None, *, new: bool = True) -> Iterator[St
         yield store
         return
     if not new and not Path(store).exists():
-        raise InputError("there is no such store", file=str(store), accepted="a store that fredfw wrote")
-    with Store.open(store) as found:
+        raise InputError("there is no such store", file=str(store), accepted=_WRITTEN)
+    try:
+        found = Store.open(store)
+    except InputError as error:
+        if not new and error.accepted == _ACCEPTED:
+            error.accepted = _WRITTEN
+        raise
+    with found:
         yield found
 
 

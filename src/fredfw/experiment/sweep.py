@@ -32,7 +32,9 @@ def expand(
     for template, table in tables.items():
         key = f"{kind}.{template}.sweep"
         rest = {name: value for name, value in table.items() if name != "sweep"}
-        sweep = _checked(table["sweep"], template, rest.get(plugin), key) if "sweep" in table else {}
+        # A row of several jobs has fields of its own, such as their placement.
+        swept = rest.get(plugin, rest if "jobs" in rest else None)
+        sweep = _checked(table["sweep"], template, swept, key) if "sweep" in table else {}
         for values in product(*sweep.values()):
             settings = dict(zip(sweep, values, strict=True))
             name = fill(template, settings) if settings else template
@@ -41,7 +43,9 @@ def expand(
                 message = f"{name!r} is used twice, first in {kind}.{taken[name]}"
                 raise InputError(message, key=where, accepted="different names")
             taken[name] = template
-            if settings and plugin in rest:
+            if settings and plugin not in rest and "jobs" in rest:
+                yield name, template, settings, {**rest, **settings}
+            elif settings and plugin in rest:
                 chosen = rest[plugin]
                 fields = chosen if isinstance(chosen, Mapping) else {"name": chosen}
                 yield name, template, settings, {**rest, plugin: {**fields, **settings}}

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import evolve, frozen
 
+from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.fabric import Call, Costs, Fabric, IdealTransport, Topology, Transport
 from fredfw.fabric.tiers import tiers_of
 from fredfw.fabric.transport import ByTier
@@ -122,3 +123,38 @@ class VariedTopology(Topology):
     def build(self) -> Fabric:
         """See ``Topology.build``."""
         return varied(built(self.base).with_defaults(**self.slots), self.parameter, self.factor)
+
+
+@frozen
+class Variation:
+    """One parameter of one machine, changed.
+
+    Args:
+        fabric: Whose; ``None`` for all, whose NPUs are changed.
+        parameter: Which.
+        factor: What it is multiplied by.
+    """
+
+    fabric: str | None
+    parameter: str
+    factor: float
+
+    def __str__(self) -> str:
+        percent = f"{(self.factor - 1) * 100:+.4g} %"
+        return f"{self.parameter}{f' of {self.fabric}' if self.fabric else ''} {percent}"
+
+
+def changed(experiment: Experiment, variation: Variation) -> Experiment:
+    """Return ``experiment`` with ``variation``."""
+    if variation.fabric is None:
+        rows: list[WorkloadSpec] = [
+            evolve(row, compute_scale=row.compute_scale / variation.factor) for row in experiment.workloads
+        ]
+        return evolve(experiment, workloads=tuple(rows))
+    columns: list[FabricSpec] = [
+        evolve(one, topology=VariedTopology(one.topology, one.slots, variation.parameter, variation.factor), slots={})
+        if one.name == variation.fabric
+        else one
+        for one in experiment.fabrics
+    ]
+    return evolve(experiment, fabrics=tuple(columns))

@@ -21,9 +21,9 @@ from fredfw.fabric.tiers import tiers_of
 from fredfw.simulation.demands import Demand
 from fredfw.simulation.timeline import Timeline
 from fredfw.typing import FloatArray, IntArray
+from fredfw.workloads import TaskKind
+from fredfw.workloads.labels import WAITING
 
-WAITING = "waiting"
-"""What is on the path and moves no byte, such as setting up circuits."""
 RATES = "rates that no flow may exceed"
 """What the transport or the admission allows, where links would carry more."""
 NETWORK = "network"
@@ -153,6 +153,9 @@ def critical_path(result: RunResult | GraphResult) -> CriticalPath:
         begins = _begins(timeline, span)
         if timeline.is_compute(span):
             _sum(found, pattern, COMPUTE).add(name, times, seconds, {COMPUTE: seconds}, seconds, begins)
+            continue
+        if graph.kinds[task] == TaskKind.WAIT:
+            _sum(found, pattern, WAITING).add(name, times, seconds, {WAITING: seconds}, seconds, begins)
             continue
         one = _sum(found, pattern, graph.label(task))
         demand = None if demands is None else demands.of(task, rank)

@@ -20,6 +20,7 @@ from fredfw.fabric.fabric import Capabilities, Fabric, Level, NodeKind, Topology
 from fredfw.fabric.flows import FlowSet, Operation, Routes
 from fredfw.fabric.groups import with_servers
 from fredfw.fabric.links import GroupLinks
+from fredfw.fabric.memories import MemoryTier, with_memories
 from fredfw.fabric.multipath import MultipathRouter
 from fredfw.fabric.routing import LiveRouter, Router, ShortestPathRouter
 from fredfw.fabric.transport import Call, Costs, IdealTransport, Transport
@@ -48,6 +49,7 @@ __all__ = [
     "IdealTransport",
     "Level",
     "LiveRouter",
+    "MemoryTier",
     "MultipathRouter",
     "NodeKind",
     "OpenAdmission",
@@ -66,5 +68,6 @@ __all__ = [
     "Wait",
     "product_fabric",
     "scopes_of_dimensions",
+    "with_memories",
     "with_servers",
 ]

@@ -102,14 +102,15 @@ class Admission(ABC):
         Flows that were told to wait are asked about again, in the order in which they came, whenever some are released.
         """
 
-    def indifferent(self, flows: FlowSet) -> bool:
-        """Return whether ``flows`` would start at once whatever runs, without set-up or caps, and leave no trace.
+    def compatible(self, together: Sequence[FlowSet]) -> bool:
+        """Return whether each of ``together`` starts at once whichever flows of the others run, and leaves no trace.
 
-        Neither other answers nor figures and notes may depend on how often such flows start. ``False``, the default, is
+        Nothing else runs then. A flow set may also be asked about in parts. Each start is without set-up or caps, and
+        neither other answers nor figures and notes may depend on how often there is one. ``False``, the default, is
         always safe: repetitions of what a training iteration repeats are skipped only where it is ``True``. What a
         class inherits does not count if it overrides ``admit``.
         """
-        del flows
+        del together
         return False
 
     def release(self, flows: FlowSet) -> None:  # noqa: B027  (most admissions keep no state)
@@ -134,9 +135,9 @@ class AlwaysStart(Admission):
         del flows, active
         return Start()
 
-    def indifferent(self, flows: FlowSet) -> bool:
-        """See ``Admission.indifferent``."""
-        del flows
+    def compatible(self, together: Sequence[FlowSet]) -> bool:
+        """See ``Admission.compatible``."""
+        del together
         return True
 
 

@@ -29,6 +29,10 @@ def route(router: Router, fabric: Fabric, sources: IntArray, destinations: IntAr
         PluginError: The router fails, or what it returns are not such routes.
         LimitError: They have too many hops.
     """
+    memories = fabric.memories
+    if memories is not None:
+        network = memories.network
+        return memories.route(fabric, sources, destinations, lambda one, other: route(router, network, one, other))
     limits.check("hops", hops(router, fabric, sources, destinations))
     asked = Asking(router, "route")
     with asked:
@@ -54,6 +58,10 @@ def path(router: Router, fabric: Fabric, source: int, destination: int) -> Route
     Raises:
         PluginError: The router fails, or what it returns is not such a route.
     """
+    if fabric.memories is not None:
+        if fabric.memories.leads(np.array([source, destination])):
+            return route(router, fabric, np.array([source]), np.array([destination]))
+        return path(router, fabric.network, source, destination)
     if not speaks_for(type(router), "path", "route"):
         return route(router, fabric, np.array([source]), np.array([destination]))
     asked = Asking(router, "path")
@@ -127,6 +135,11 @@ def tree(router: Router, fabric: Fabric, sources: IntArray, destinations: IntArr
     Raises:
         PluginError: The router fails, or what it returns is not such a flow.
     """
+    memories = fabric.memories
+    if memories is not None:
+        if memories.leads(sources) or memories.leads(destinations):
+            return memories.tree(fabric, sources, destinations, operation)
+        return tree(router, memories.network, sources, destinations, operation)
     asked = Asking(router, "tree")
     with asked:
         answer: object = router.tree(fabric, sources, destinations, operation)

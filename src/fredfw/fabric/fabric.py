@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import networkx
 
     from fredfw.fabric.cost import Bill, Prices
+    from fredfw.fabric.memories import MemoryNetwork
 
 __all__ = ["Capabilities", "Fabric", "Level", "NodeKind", "Topology"]
 
@@ -83,6 +84,7 @@ class Fabric:
             ... A transport may have other costs for each.
         node_names: Name of a node for people; ``None`` gives ``npu3``, ``switch0``, ...
         notes: What a reader of results must know of it, for example what the file that it was read from does not say.
+        memories: The memories that ``with_memories`` has joined to it, or ``None``.
 
     Attributes:
         npus: ``(NPUs,)`` node of each NPU.
@@ -115,6 +117,7 @@ class Fabric:
     tiers: NDArray[np.int8] = field(default=0, converter=_tiers)
     node_names: Callable[[int], str] | None = None
     notes: tuple[str, ...] = ()
+    memories: MemoryNetwork | None = None
 
     def __attrs_post_init__(self) -> None:
         if not self.tiers.any():  # whoever changes the links of a fabric of one tier need not know of tiers
@@ -166,6 +169,11 @@ class Fabric:
         if _repeated(coordinates @ np.cumprod([1, *sizes])[:-1]).size:
             raise InputError(f"fabric {self.name!r}: two NPUs have the same coordinates")
 
+    @property
+    def network(self) -> Fabric:
+        """The fabric without the memories that were joined to it: all that collectives may use."""
+        return self if self.memories is None else self.memories.network
+
     # What is cached has its docstring in the class's too, for attrs replaces these by slots without one.
     @cached_property
     def npus(self) -> IntArray:
@@ -180,6 +188,10 @@ class Fabric:
     @cached_property
     def servers(self) -> IntArray:
         """``(nodes,)`` which part each node is in, of those that links of tier 0 connect: its server, in a cluster."""
+        if self.memories is not None:
+            # A memory network joins all servers, and is none.
+            part = self.network.servers
+            return np.append(part, np.arange(len(part), len(self.kinds)))
         if not self.tiers.any():
             return np.zeros(len(self.kinds), dtype=np.intp)
         part = np.arange(len(self.kinds))
@@ -274,6 +286,8 @@ class Fabric:
         Raises:
             InputError: The group is empty, or an NPU in it does not exist or is repeated.
         """
+        if self.memories is not None:
+            return self.network.view(group)
         npus = len(self.npus)
         members = np.arange(npus) if group is None else np.asarray(group, dtype=np.intp)
         if not members.size:
@@ -350,7 +364,10 @@ class Fabric:
         A slot that is given ``None`` keeps what it has.
         """
         chosen = {slot: one for slot, one in slots.items() if one is not None}
-        return evolve(self, name=name or self.name, defaults=evolve(self.defaults, **chosen))
+        memories = self.memories
+        if memories is not None:
+            memories = evolve(memories, network=memories.network.with_defaults(name=name, **slots))
+        return evolve(self, name=name or self.name, defaults=evolve(self.defaults, **chosen), memories=memories)
 
     def to_networkx(self) -> networkx.MultiDiGraph[int]:
         """Return a networkx view: nodes with ``kind`` and ``name``, edges keyed by link id with their numbers."""

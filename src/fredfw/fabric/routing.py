@@ -223,7 +223,9 @@ class LiveRouter(Router):
     def _remains(self, fabric: Fabric) -> Fabric:
         """Return ``fabric`` with its live links alone."""
         if self._whole is not fabric:
-            arrays = {name: getattr(fabric, name)[self._links] for name in _OF_LINKS}
+            # Links of memories have numbers behind those of the network that is routed.
+            links = self._links[: np.searchsorted(self._links, len(fabric.sources))]
+            arrays = {name: getattr(fabric, name)[links] for name in _OF_LINKS}
             self._whole, self._remaining = fabric, evolve(fabric, **arrays)
         return self._remaining
 

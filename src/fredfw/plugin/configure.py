@@ -21,6 +21,7 @@ from fredfw.answers import FAILURES, explain, whose
 from fredfw.errors import FredfwError, InputError, PluginError, UnknownNameError, nearest
 from fredfw.files import File, Files
 from fredfw.plugin import schema
+from fredfw.tables import as_table, check_keys
 from fredfw.units import LEAST, MOST, Unit, render
 
 if TYPE_CHECKING:
@@ -219,12 +220,7 @@ def _choose(value: object, registry: Registry[T], surroundings: _Surroundings) -
 
 def _build(cls: type[T], mapping: Any, surroundings: _Surroundings) -> T:
     settings = schema.settings(cls)
-    keys = ", ".join(settings) or "no keys"
-    if not isinstance(mapping, Mapping):
-        raise InputError(f"{mapping!r} is not a table", accepted=f"a table of {keys}")
-    for key in mapping:
-        if key not in settings:
-            raise UnknownNameError(f"unknown key{nearest(str(key), settings)}", key=str(key), accepted=keys)
+    check_keys(as_table(mapping, "", accepted=f"a table of {', '.join(settings) or 'no keys'}"), settings, "")
     for key, setting in settings.items():
         if setting.attribute.default is attrs.NOTHING and key not in mapping:
             raise InputError("is missing", key=key, accepted=setting.accepted)

@@ -164,6 +164,17 @@ def billed(topology: Topology, prices: Prices, fabric: Fabric) -> Bill | None:
     return bill
 
 
+def checked(exporter: Exporter) -> None:
+    """Make sure that ``exporter`` can work on this machine.
+
+    Raises:
+        InputError: It lacks a library.
+        PluginError: It fails.
+    """
+    with Asking(exporter, "check"):
+        exporter.check()
+
+
 def exported(exporter: Exporter, result: Result) -> Content | Mapping[str, Content]:
     """Return what ``exporter`` makes of ``result``.
 

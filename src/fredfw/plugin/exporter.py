@@ -43,6 +43,13 @@ class Exporter(ABC):
     incomplete: ClassVar[bool] = False
     """Whether the format can say which cells an interrupt left out; otherwise nothing is written then."""
 
+    def check(self) -> None:  # noqa: B027, most formats need nothing
+        """Make sure, before anything runs, that this machine has what the format needs; nothing by default.
+
+        Raises:
+            InputError: A library is not installed; says how to get it.
+        """
+
     @abstractmethod
     def export(self, result: Any) -> Content | Mapping[str, Content]:
         """Return the whole content of the file, or of each file of the directory by name.

@@ -66,7 +66,18 @@ FIRST_PARTY = {
     "command": ("comet", "libra"),
     "exporter": ("astra-sim-network", "node-link"),
     "sampler": ("optuna",),
-    "workload": ("astra-sim-text", "chakra", "cnn", "kineto", "microbenchmark", "transformer"),
+    "sharing": ("roce",),
+    "workload": (
+        "astra-sim-text",
+        "background",
+        "chakra",
+        "cnn",
+        "dlrm",
+        "gnmt",
+        "kineto",
+        "microbenchmark",
+        "transformer",
+    ),
 }
 
 

@@ -16,10 +16,11 @@ from fredfw.experiment.results import Comparison, Failure, Row, Saving, Status
 from fredfw.report import numbers
 from fredfw.report.cells import Item, KeyColumn, is_swept, items, key_columns
 from fredfw.report.data import RowGroup, best_cells, causes_with_time, row_groups, training_rate
+from fredfw.report.jobs import of_rows
 from fredfw.report.layout import StackedTable, plain_table
 from fredfw.report.ranking import ALL, Ranking
 from fredfw.simulation.fidelity import PER_RANK, RENDEZVOUS, STEPWISE
-from fredfw.workloads.labels import BUBBLE, COMPUTE
+from fredfw.workloads.labels import OWN, WAITING
 
 _STYLES = {
     Status.REFERENCE: "cyan",
@@ -32,7 +33,6 @@ _MEANINGS = {
     Status.CALIBRATED: "the compute time was fitted to this cell's published value",
     Status.PREDICTED: "follows from the scalar fitted to the calibrated cell",
 }
-_OWN = (COMPUTE, BUBBLE)
 _MFU = "MFU %"
 _NPU_TIME = "NPU-seconds"
 _METRICS = {"mfu": _MFU, "npu-seconds": _NPU_TIME}  # columns that have another name than the metric
@@ -89,6 +89,9 @@ def comparison_report(comparison: Comparison, ranking: Ranking = ALL) -> list[Re
         for cells in block:
             drawn.add_row(*cells)
         report += [Text(), _title(table, [notes[note] for note in table.shared]), drawn]
+    jobs = of_rows(rows)
+    if jobs is not None:
+        report += [Text(), Text("jobs", style="bold"), jobs]
     report += _savings_report(comparison.savings, sources)
     return [*report, Text(), *_comparison_footnotes(evolve(comparison, rows=rows), shown, notes, sources)]
 
@@ -225,7 +228,7 @@ def _cells(table: _Table, shown: _Shown, notes: _Marks, sources: _Marks) -> list
     for one in table.cells:
         first = [Text(key.text(one)) for key in table.keys]
         if isinstance(one, Failure):
-            values = {"time": Text("-"), "status": Text(one.status), _REASON: _cut(_reason(one), notes)}
+            values = {"time": Text("-"), "status": Text(one.status), _REASON: _cut(one, notes)}
             lines.append([*first, *(values.get(name, Text()) for name in columns)])
             continue
         row = one
@@ -262,16 +265,22 @@ def _notes(cell: Item) -> tuple[str, ...]:
     """Return what is said of ``cell`` below the tables."""
     if isinstance(cell, Row):
         return cell.notes
-    reason = _reason(cell)
-    return (reason,) if len(reason) > _REASON_LETTERS else ()
+    return (_told(cell),) if _told(cell) != _reason(cell) or len(_reason(cell)) > _REASON_LETTERS else ()
 
 
-def _cut(reason: str, notes: _Marks) -> Text:
-    """Return the beginning of ``reason``, and the mark of all of it."""
-    if len(reason) > _REASON_LETTERS:
-        reason, mark = f"{reason[: _REASON_LETTERS - 4].rstrip()} ...", notes[reason]
-        return Text(reason, style=_FAILED).append(f" {mark}", style="not yellow dim")
-    return Text(reason, style=_FAILED)
+def _told(failure: Failure) -> str:
+    """Return all that is known of why there is no result, on one line."""
+    return f"{failure.status}: {failure.told}"
+
+
+def _cut(failure: Failure, notes: _Marks) -> Text:
+    """Return the beginning of the reason, and the mark of what is said below."""
+    reason = _reason(failure)
+    shown = f"{reason[: _REASON_LETTERS - 4].rstrip()} ..." if len(reason) > _REASON_LETTERS else reason
+    text = Text(shown, style=_FAILED)
+    for note in _notes(failure):
+        text.append(f" {notes[note]}", style="not yellow dim")
+    return text
 
 
 def _rates(rows: Sequence[Row], groups: Sequence[RowGroup], *, together: bool) -> dict[str, Callable[[Row], str]]:
@@ -392,9 +401,13 @@ def _comparison_footnotes(
             lines.append(
                 Text(status, style=_STYLES[status]).append(f": {meaning}", style="not bold not italic default")
             )
-    waits = ", ".join(cause for cause in shown.parts if cause not in _OWN)
+    waits = ", ".join(cause for cause in shown.parts if cause not in OWN)
     if waits:
         lines.append(Text(f"{waits}: time spent waiting for that communication (exposed); - means none"))
+    if WAITING in shown.parts:
+        lines.append(Text(f"{WAITING}: time before the start of a job and after its end"))
+    if any(row.jobs for row in comparison.rows):
+        lines.append(Text("slowdown: time of a job over that on the same NPUs of the fabric without other jobs"))
     if any(row.throughput.mfu is not None for row in comparison.rows):
         lines.append(Text(f"{_MFU}: model FLOPs, as a share of what the NPUs in use compute in that time at peak"))
     if any(row.work is not None and row.work.model_flops and row.throughput.mfu is None for row in comparison.rows):

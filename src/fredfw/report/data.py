@@ -22,6 +22,7 @@ from fredfw.experiment.results import CollectiveSweep, Comparison, Failure, Row,
 from fredfw.experiment.why import link_loads, tier_shares
 from fredfw.fabric import Fabric
 from fredfw.report.cells import Item, fields_of, items, settings
+from fredfw.report.jobs import csv_columns, csv_value
 from fredfw.simulation.bounds import PARTS
 from fredfw.typing import FloatArray
 from fredfw.workloads import Work
@@ -143,15 +144,21 @@ def best_cells(rows: Sequence[Row]) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
+_SPREAD = ("runs", "p50", "p99", "standard_error")  # columns where a row is of several runs
+
+
 def comparison_to_csv(comparison: Comparison) -> str:
     """Return one row per cell, with one column of seconds per cause; a value that does not exist is empty.
 
-    A swept field has a column of its own: ``workload.size`` or ``fabric.link_bandwidth``, as written. A cell without a
-    result has the status ``infeasible`` or ``failed``, and the reason in ``notes``.
+    A swept field has a column of its own: ``workload.size`` or ``fabric.link_bandwidth``, as written. Each number of
+    a job has one, too: ``job.NAME.seconds``, ``job.NAME.slowdown`` and others. A cell without a result has the status
+    ``infeasible`` or ``failed``, and the reason in ``notes``.
     """
     cells = items(comparison)
     parts = causes(comparison.rows)
     swept = fields_of(cells)
+    jobs = csv_columns(comparison.rows)
+    spread = _SPREAD if any(row.spread is not None for row in comparison.rows) else ()
     columns = (
         "workload",
         "fabric",
@@ -172,7 +179,17 @@ def comparison_to_csv(comparison: Comparison) -> str:
         own = (settings(cell, field.kind).get(field.name, "") for field in swept)
         if isinstance(cell, Failure):
             between = [None] * (len(columns) - 3 + len(work) + len(throughput) + len(parts))
-            return (cell.workload, cell.fabric, cell.status, *between, cell.reason, *[None] * 3, *map(as_written, own))
+            ours = map(as_written, own)
+            return (
+                cell.workload,
+                cell.fabric,
+                cell.status,
+                *between,
+                cell.told,
+                *[None] * 3,
+                *ours,
+                *[None] * (len(jobs) + len(spread)),
+            )
         return (
             *(getattr(cell, column) for column in columns),
             *(getattr(cell.work, column, None) for column in work),
@@ -183,6 +200,8 @@ def comparison_to_csv(comparison: Comparison) -> str:
             cell.cost,
             METRICS["memory"].of(cell),
             *map(as_written, own),
+            *(csv_value(cell, column) for column in jobs.values()),
+            *(getattr(cell.spread, column, None) for column in spread),
         )
 
     header = (
@@ -195,6 +214,8 @@ def comparison_to_csv(comparison: Comparison) -> str:
         "cost",
         "memory",
         *(field.path for field in swept),
+        *jobs,
+        *spread,
     )
     return to_csv(header, map(values, cells))
 
@@ -205,6 +226,7 @@ def run_to_json(result: RunResult) -> str:
         "workload": result.workload,
         "fabric": result.fabric_name,
         "seconds": result.seconds,
+        **({} if result.spread is None else {"spread": asdict(result.spread)}),
         "breakdown": result.breakdown,
         "bytes_by_cause": result.bytes_by_cause,
         "energy": result.energy,
@@ -225,6 +247,7 @@ def run_to_json(result: RunResult) -> str:
             for name, one in (("critical_path", result.critical_path), ("what_if", result.what_if))
             if one is not None
         },
+        **({"jobs": [asdict(one) for one in result.jobs]} if result.jobs else {}),
         "cost": result.cost,
         "bill": None if result.bill is None else asdict(result.bill),
         "statistics": result.statistics,

@@ -90,8 +90,8 @@ class HtmlExporter(Exporter):
     best: int = option(0, help="Of a comparison: how many rows to show, as the option --best; 0 for all.")
     pareto: str = option("", help="Of a comparison: show the rows that no other beats in these metrics, as --pareto.")
 
-    def __attrs_post_init__(self) -> None:
-        # Before anything runs, so that a missing jinja2 is reported before the simulation.
+    def check(self) -> None:
+        """See ``Exporter.check``."""
         with importing("--report", "a report", "jinja2", "report"):
             import jinja2  # noqa: F401, what is rendered imports it again
 

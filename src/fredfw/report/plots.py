@@ -19,7 +19,7 @@ from fredfw.report.charts import colours as colours_of
 from fredfw.report.data import best_cells, rate_of, uneven_rate
 from fredfw.report.pictures import FONTS, SMALL, TITLE, TITLE_LETTERS, drawn, importing
 from fredfw.units import Unit, render
-from fredfw.workloads.labels import BUBBLE, COMPUTE
+from fredfw.workloads.labels import OWN
 
 with importing("--plot"):
     from matplotlib import rc_context
@@ -389,7 +389,7 @@ class _Legend:
         lines = [row for panel in panels if isinstance(panel, _Curves) for one in panel.series.values() for row in one]
         colours = colours_of(bars)
         handles: list[Patch | Line2D] = [
-            Patch(color=colour, label=cause if cause in (COMPUTE, BUBBLE) else f"exposed {cause}")
+            Patch(color=colour, label=cause if cause in OWN else f"exposed {cause}")
             for cause, colour in colours.items()
         ]
         if any(row.status is Status.CALIBRATED for row in bars):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -13,7 +13,7 @@ from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.naming import as_written
 from fredfw.report.data import to_csv
 from fredfw.report.layout import StackedTable
-from fredfw.studies.results import StudyPoint, StudyResult
+from fredfw.studies.results import RungCount, StudyPoint, StudyResult
 from fredfw.studies.search import shown
 
 _DIGITS = 4
@@ -34,17 +34,28 @@ def study_report(study: StudyResult, top: int) -> list[RenderableType]:
         report.append(Text("interrupted: the sampler has not come to its end", style="bold"))
     best = study.best[:top]
     report += [Text(), Text(_heading(study, len(best)))]
+    if any(point.estimated for point in best):
+        report.append(Text("times are estimates: no communication hinders another, and nothing was simulated"))
     if best:
         report.append(_table(study, best))
     others = [point for point in study.points if point.reason]
     if others:
         heading = f"without a result, or beyond a limit: {_points(len(others))}"
         report += [Text(), Text(heading), _reasons(study, others, top)]
-    runs = [
-        f"{one.rung}: {_points(one.cells)}, {_numbered(one.results, 'result')}, {_numbered(one.events, 'event')}"
-        for one in study.rungs
-    ]
+    runs = [line for rung in study.rungs for line in _ran(rung)]
     return [*report, Text(), *map(Text, runs), Text(f"from the store: {_numbered(study.stored, 'cell')}")]
+
+
+def _ran(rung: RungCount) -> Iterator[str]:
+    counts = f"{_points(rung.cells)}, {_numbered(rung.results, 'result')}, {_numbered(rung.events, 'event')}"
+    yield f"{rung.rung}: {counts}"
+    for other, one in rung.errors.items():
+        off = f"{_percent(one.median)} (median), at most {_percent(one.largest, signed=True)}"
+        yield f"  its times are off those of {other} by {off}, at {_points(one.points)}"
+
+
+def _percent(share: float, *, signed: bool = False) -> str:
+    return f"{100 * share:{'+' if signed else ''}.2g} %"
 
 
 def _counted(study: StudyResult) -> str:

@@ -18,17 +18,17 @@ from fredfw.experiment.why import tier_shares
 from fredfw.fabric import Bill
 from fredfw.report import numbers
 from fredfw.report.data import ordered
+from fredfw.report.jobs import Listed, jobs_table
 from fredfw.report.layout import plain_table
 from fredfw.report.why import why_report
 from fredfw.units import Unit, render
-from fredfw.workloads.labels import BUBBLE, COMPUTE
+from fredfw.workloads.labels import OWN
 
 if TYPE_CHECKING:  # plain data, but their modules bring the runner and the plugin manager
     from fredfw.experiment.calibration import Fit
     from fredfw.plugin.registry import PluginInfo
     from fredfw.plugin.schema import FieldInfo
 
-_OWN = (COMPUTE, BUBBLE)
 _FEW_LETTERS = 12
 
 
@@ -36,8 +36,9 @@ def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
     """Return breakdown, ``top`` tiers of links, bytes by cause, energy, memory, algorithms, figures and notes."""
     report: list[RenderableType] = [
         Text(f"{result.workload} on {result.fabric_name}", style="bold"),
-        Text(f"one iteration: {render(result.seconds, Unit.SECONDS, 4)} on {len(result.placement)} NPUs"),
+        Text(f"{_what(result)}: {render(result.seconds, Unit.SECONDS, 4)} on {len(result.placement)} NPUs"),
         *_training(result),
+        *_jobs(result),
         *why_report(result, top),
         Text(),
         _breakdown_table(result),
@@ -65,6 +66,16 @@ def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
             table.add_row(name, f"{value:.6g}")
         report += [Text(), table]
     return [*report, *notes_report(result.notes)]
+
+
+def _what(result: RunResult) -> str:
+    """Return what took the time of ``result``."""
+    return "all jobs" if result.jobs else "one iteration"
+
+
+def _jobs(result: RunResult) -> list[RenderableType]:
+    """Return what became of each job, where there are several."""
+    return [Text(), jobs_table([Listed((), job) for job in result.jobs])] if result.jobs else []
 
 
 def _bill(bill: Bill) -> list[RenderableType]:
@@ -116,10 +127,12 @@ def _breakdown_table(result: RunResult) -> Table:
     table = plain_table("where the time goes", f"time ({name})", "share", right=(1, 2))
     for cause in ordered(result.breakdown, [result.colours]):
         seconds = result.breakdown[cause]
-        what = cause if cause in _OWN else f"exposed {cause}"
+        what = cause if cause in OWN else f"exposed {cause}"
         share = seconds / result.seconds if result.seconds else 0.0
         table.add_row(what, numbers.part(seconds / unit, decimals), f"{100 * share:.1f} %")
-    table.add_row("iteration", f"{result.seconds / unit:.{decimals}f}", "100.0 %", style="bold")
+    table.add_row(
+        "all jobs" if result.jobs else "iteration", f"{result.seconds / unit:.{decimals}f}", "100.0 %", style="bold"
+    )
     return table
 
 

@@ -21,7 +21,7 @@ from fredfw.fabric.tiers import tiers_of
 from fredfw.numbers import parse_numbers, shortened
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskGraph, TaskKind
-from fredfw.workloads.labels import BUBBLE, COMPUTE
+from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN
 
 EXPOSED = "exposed"
 _NS = 1e9
@@ -113,6 +113,7 @@ class _Trace:
         events += self._exposed(threads)
         events += self._flows(lane_of, threads)
         events += _counters(self._result, self._start, self._end)
+        events += _samples(self._result)
         return events
 
     def _npu(self, rank: int) -> int:
@@ -170,7 +171,7 @@ class _Trace:
                 label = BUBBLE if timeline.is_compute(wait.span) else graph.label(task)
                 yield {
                     "ph": "X",
-                    "name": label if label == BUBBLE else f"exposed {label}",
+                    "name": label if label in OWN else f"exposed {label}",
                     "cat": EXPOSED,
                     "pid": self._npu(rank),
                     "tid": threads[EXPOSED, 0],
@@ -270,12 +271,28 @@ def _counters(result: RunResult, start: Sequence[int], end: Sequence[int]) -> It
 
 
 def _coarser(times: IntArray, levels: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return at most ``_POINTS`` points of a step function, with the same integral; the last level is 0."""
+    """Return at most ``_POINTS`` points of a step function, with the same integral and the same last level."""
     if len(times) <= _POINTS:
         return times, levels
     first = np.linspace(0, len(times) - 1, _POINTS).astype(np.intp)
     areas = np.add.reduceat(levels[:-1] * np.diff(times), first[:-1])
-    return times[first], np.append(areas / np.diff(times[first]), 0.0)
+    return times[first], np.append(areas / np.diff(times[first]), levels[-1])
+
+
+def _samples(result: RunResult) -> Iterator[dict[str, Any]]:
+    """Yield what a sharing policy with state has counted over time, such as the queues of links."""
+    network = len(result.fabric.npus)
+    for name, one in result.samples.items():
+        times, values = _coarser(np.rint(one.times * _NS).astype(np.int64), np.asarray(one.values, dtype=float))
+        for time, value in zip(times.tolist(), values.tolist(), strict=True):
+            yield {
+                "ph": "C",
+                "name": name,
+                "pid": network,
+                "tid": 0,
+                "ts": time / 1000,
+                "args": {one.unit or "value": value},
+            }
 
 
 def _shares(result: RunResult, number: IntArray, tiers: int, moved: dict[str, FloatArray]) -> FloatArray:

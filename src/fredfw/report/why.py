@@ -8,11 +8,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from fredfw.experiment.results import CriticalPath, RunResult, WhatIf
-from fredfw.experiment.why import BEGINNING, WAITING, TierShare, tier_shares
+from fredfw.experiment.why import BEGINNING, TierShare, tier_shares
 from fredfw.report.data import ordered
 from fredfw.report.layout import StackedTable
 from fredfw.units import Unit, render
-from fredfw.workloads.labels import COMPUTE
+from fredfw.workloads.labels import COMPUTE, WAITING
 
 _LEAST = 0.01  # a smaller share limits nothing
 _MOST = 5  # parts in a line

@@ -2,6 +2,7 @@
 
 from fredfw.simulation.bounds import Bound, LowerBounds, lower_bound
 from fredfw.simulation.core.loads import Statistics
+from fredfw.simulation.dynamics import ActiveFlows, Dynamics, HeldRates, Samples, StatefulSharing
 from fredfw.simulation.executor import Executor
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
@@ -9,15 +10,26 @@ from fredfw.simulation.planner import Plan, Planner
 from fredfw.simulation.progress import ScheduleRun
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.rerouting import Rerouting
-from fredfw.simulation.sharing import CircuitPreempt, Incidence, MaxMin, SharingPolicy, StrictLinks, max_min
+from fredfw.simulation.sharing import (
+    CircuitPreempt,
+    Incidence,
+    MaxMin,
+    SharingPolicy,
+    StrictLinks,
+    WeightedMaxMin,
+    max_min,
+)
 from fredfw.simulation.simulator import Simulator
 from fredfw.simulation.timeline import Timeline
 
 __all__ = [
+    "ActiveFlows",
     "Bound",
     "CircuitPreempt",
+    "Dynamics",
     "Executor",
     "FlowNetwork",
+    "HeldRates",
     "Incidence",
     "LowerBounds",
     "Lowering",
@@ -26,12 +38,15 @@ __all__ = [
     "Planner",
     "RateSolver",
     "Rerouting",
+    "Samples",
     "ScheduleRun",
     "SharingPolicy",
     "Simulator",
+    "StatefulSharing",
     "Statistics",
     "StrictLinks",
     "Timeline",
+    "WeightedMaxMin",
     "lower_bound",
     "max_min",
 ]

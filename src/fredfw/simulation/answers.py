@@ -23,6 +23,7 @@ from fredfw.fabric import (
     Transport,
     Wait,
 )
+from fredfw.simulation.dynamics import ActiveFlows, Dynamics, HeldRates, Samples, StatefulSharing
 from fredfw.simulation.sharing import Incidence, SharingPolicy
 from fredfw.typing import FloatArray
 from fredfw.units import Unit, render
@@ -31,17 +32,17 @@ from fredfw.units import Unit, render
 _OVER = 1e-6
 
 
-def indifferent(admission: Admission, flows: FlowSet) -> bool:
-    """Return what ``admission`` says of ``flows``; what a class says of answers that another overrides does not count.
+def compatible(admission: Admission, together: Sequence[FlowSet]) -> bool:
+    """Return what ``admission`` says of ``together``; what a class says of answers that another overrides is not taken.
 
     Raises:
         PluginError: It fails, or does not answer whether.
     """
-    if not speaks_for(type(admission), "indifferent", "admit"):
+    if not speaks_for(type(admission), "compatible", "admit"):
         return False
-    asked = Asking(admission, "indifferent")
+    asked = Asking(admission, "compatible")
     with asked:
-        answer: object = admission.indifferent(flows)
+        answer: object = admission.compatible(together)
     if not isinstance(answer, bool | np.bool_):
         raise asked.unexpected(answer, "True or False")
     return bool(answer)
@@ -50,6 +51,20 @@ def indifferent(admission: Admission, flows: FlowSet) -> bool:
 def max_min_in_class(sharing: SharingPolicy) -> bool:
     """Return what ``sharing`` says of its rates; what a class says of rates that another overrides does not count."""
     return sharing.max_min_in_class and speaks_for(type(sharing), "max_min_in_class", "rates")
+
+
+def weight(sharing: SharingPolicy, label: str) -> float:
+    """Return what ``sharing`` says that flows of ``label`` weigh.
+
+    Raises:
+        PluginError: It fails, or its answer is not a finite number above 0.
+    """
+    asked = Asking(sharing, "weight")
+    with asked:
+        answer: object = sharing.weight(label)
+    if not isinstance(answer, int | float) or not 0 < answer < math.inf:
+        raise asked.unexpected(answer, "a finite number above 0")
+    return float(answer)
 
 
 def rates(sharing: SharingPolicy, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
@@ -63,6 +78,13 @@ def rates(sharing: SharingPolicy, incidence: Incidence, capacities: FloatArray, 
     asked = Asking(sharing, "rates")
     with asked:
         answer: object = sharing.rates(incidence, capacities, fabric)
+    return _checked(asked, answer, incidence, capacities, fabric, stands=False)
+
+
+def _checked(
+    asked: Asking, answer: object, incidence: Incidence, capacities: FloatArray, fabric: Fabric, *, stands: bool
+) -> FloatArray:
+    """Return ``answer`` as the rates of the flows of ``incidence``, all of which may stand still if ``stands``."""
     count = len(incidence)
     if not isinstance(answer, np.ndarray) or answer.shape != (count,) or answer.dtype.kind not in "fiu":
         raise asked.unexpected(answer, f"an array of {count} numbers, the rate of each flow in bytes per second")
@@ -77,9 +99,47 @@ def rates(sharing: SharingPolicy, incidence: Incidence, capacities: FloatArray, 
         given, cap = (render(float(one[flow]), Unit.BYTES_PER_SECOND) for one in (rates, incidence.caps))
         raise asked.wrong(f"gives flow {flow} of {count} a rate of {given}", f"at most its limit of {cap}")
     _check_load(asked, incidence, rates, capacities, fabric)
-    if rates.max() == 0:
+    if rates.max() == 0 and not stands:
         _check_stall(asked, incidence, capacities)
     return rates
+
+
+def begun(sharing: StatefulSharing, fabric: Fabric) -> Dynamics:
+    """Return the state of ``sharing`` in a simulation on ``fabric`` in which nothing has happened yet.
+
+    Raises:
+        PluginError: It fails, or returns something else.
+        UnsupportedError: It cannot be simulated on the fabric.
+    """
+    asked = Asking(sharing, "begin")
+    with asked:
+        answer: object = sharing.begin(fabric)
+    if not isinstance(answer, Dynamics):
+        raise asked.unexpected(answer, "fredfw.Dynamics")
+    return answer
+
+
+def held(dynamics: Dynamics, flows: ActiveFlows, capacities: FloatArray, now: float, fabric: Fabric) -> HeldRates:
+    """Return the rates that ``dynamics`` gives to ``flows`` from ``now`` on, and until when; as ``rates`` does.
+
+    Flows may all stand still for a while. Where they would for ever, one must cross a closed link.
+
+    Raises:
+        PluginError: It fails, or its answer is not like that.
+    """
+    asked = Asking(dynamics, "rates")
+    with asked:
+        answer: object = dynamics.rates(flows, capacities, now)
+    if not isinstance(answer, HeldRates):
+        raise asked.unexpected(answer, "fredfw.HeldRates")
+    until: object = answer.until
+    if not isinstance(until, int | float) or not until > now:
+        raise asked.wrong(
+            f"holds rates until {brief(until)} at {now!r}", "seconds since the simulation began, after now"
+        )
+    return HeldRates(
+        _checked(asked, answer.rates, flows.incidence, capacities, fabric, stands=until < math.inf), float(until)
+    )
 
 
 def _check_load(asked: Asking, incidence: Incidence, rates: FloatArray, capacities: FloatArray, fabric: Fabric) -> None:
@@ -170,7 +230,7 @@ def admission(fabric: Fabric) -> Admission:
     """
     asked = Asking(fabric.defaults.admission, "begin")
     with asked:
-        answer: object = fabric.defaults.admission.begin(fabric)
+        answer: object = fabric.defaults.admission.begin(fabric.network)
     if not isinstance(answer, Admission):
         raise asked.unexpected(answer, "a fredfw.Admission")
     return answer
@@ -251,6 +311,43 @@ def figures(admission: Admission) -> dict[str, float]:
     asked = Asking(admission, "figures")
     with asked:
         answer: object = admission.figures()
+    return _numbers(asked, answer)
+
+
+def figures_of_dynamics(dynamics: Dynamics | None, now: float) -> dict[str, float]:
+    """Return the figures of a sharing policy with state after a simulation that ended at ``now``; else nothing.
+
+    Raises:
+        PluginError: It fails, or what it returns are not finite numbers by name.
+    """
+    if dynamics is None:
+        return {}
+    asked = Asking(dynamics, "figures")
+    with asked:
+        answer: object = dynamics.figures(now)
+    return _numbers(asked, answer)
+
+
+def samples(dynamics: Dynamics | None) -> dict[str, Samples]:
+    """Return what a sharing policy with state has counted over time, by name.
+
+    Raises:
+        PluginError: It fails, or what it returns is something else.
+    """
+    if dynamics is None:
+        return {}
+    asked = Asking(dynamics, "samples")
+    with asked:
+        answer: object = dynamics.samples()
+    if not isinstance(answer, Mapping) or not all(isinstance(one, Samples) for one in answer.values()):
+        raise asked.unexpected(answer, "fredfw.Samples by name")
+    for name, one in answer.items():
+        if len(one.times) != len(one.values) or not (np.isfinite(one.times).all() and np.isfinite(one.values).all()):
+            raise asked.wrong(f"returned samples of {name!r} that are not (T,) finite times and values", "those")
+    return {str(name): answer[name] for name in sorted(answer)}
+
+
+def _numbers(asked: Asking, answer: object) -> dict[str, float]:
     if not isinstance(answer, Mapping):
         raise asked.unexpected(answer, "a mapping of finite numbers by name")
     for name, value in answer.items():
@@ -260,15 +357,17 @@ def figures(admission: Admission) -> dict[str, float]:
     return {name: float(value) for name, value in answer.items()}
 
 
-def notes(admission: Admission) -> tuple[str, ...]:
-    """Return the notes of ``admission`` after a simulation.
+def notes(one: Admission | Dynamics | None) -> tuple[str, ...]:
+    """Return the notes of an admission, or of a sharing policy with state, after a simulation.
 
     Raises:
         PluginError: It fails, or what it returns is not text.
     """
-    asked = Asking(admission, "notes")
+    if one is None:
+        return ()
+    asked = Asking(one, "notes")
     with asked:
-        answer: object = admission.notes()
+        answer: object = one.notes()
     if isinstance(answer, str) or not isinstance(answer, Sequence) or not all(isinstance(one, str) for one in answer):
         raise asked.unexpected(answer, "a tuple of texts")
     return tuple(answer)

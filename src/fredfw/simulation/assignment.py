@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 from attrs import define, field, frozen
 
 from fredfw.collectives import CollectiveRequest
-from fredfw.errors import InputError
-from fredfw.fabric import Fabric, FlowSet, Operation
+from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.fabric import Fabric, FlowSet, MemoryTier, Operation
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.planner import Plan, Planner, too_fast
@@ -22,6 +22,7 @@ from fredfw.workloads.merging import buffer
 COMPUTE, COLLECTIVE = int(TaskKind.COMPUTE), int(TaskKind.COLLECTIVE)
 SEND, RECEIVE = int(TaskKind.SEND), int(TaskKind.RECEIVE)
 TRANSFER, LOAD = int(TaskKind.TRANSFER), int(TaskKind.LOAD)
+WAIT = int(TaskKind.WAIT)
 STREAMS = (LOAD, int(TaskKind.STORE))
 # How many members the parts that a table keeps may have together.
 _KEPT = 1 << 20
@@ -131,6 +132,23 @@ class Share:
         return self.bounds.of(self.request, self.members).seconds
 
 
+@frozen(eq=False)
+class _Served:
+    """The streams between memories and those that they serve.
+
+    Args:
+        ends: Node of each memory.
+        members: Nodes that it serves in a group.
+        activity: ``(streams,)`` which group that is.
+        stripes: Memories that the data of a member is striped over.
+    """
+
+    ends: list[IntArray]
+    members: list[IntArray]
+    activity: IntArray
+    stripes: int
+
+
 class Assignment:
     """The tasks of one graph on a fabric; knows what they will do there without simulating anything.
 
@@ -148,7 +166,7 @@ class Assignment:
         notes: What a reader of the plans must know.
 
     Raises:
-        InputError: A load or store uses an I/O controller that the fabric does not have.
+        InputError: A load or store uses an I/O controller or a memory tier that the fabric does not have.
     """
 
     def __init__(
@@ -163,6 +181,7 @@ class Assignment:
         bounds: LowerBounds | None = None,
     ) -> None:
         _check_controllers(graph, fabric)
+        _check_memories(graph, fabric)
         self.graph = graph
         # Lists, because taking one number out of an array costs more than all that is done with it.
         self.kinds: list[int] = graph.kinds.tolist()
@@ -190,6 +209,7 @@ class Assignment:
         self._pairs: dict[tuple[int, int], Table] = {}
         self._shared: dict[tuple[int, int], IntArray | None] = {}
         self._plans: dict[tuple[object, ...], list[Share]] = {}
+        self._serving: dict[tuple[int, tuple[int, ...], bytes], _Served] = {}
 
     def check_collectives(self) -> None:
         """Make sure that there is an algorithm for every collective.
@@ -287,26 +307,83 @@ class Assignment:
         return known
 
     def stream(self, task: int, part: Part) -> FlowSet:
-        """Return the flows of ``part`` of a load or store."""
+        """Return the flows of ``part`` of a load or store; each group is an activity."""
         graph = self.graph
-        controllers = self._fabric.controllers[graph.controller_tables[graph.controllers[task]][part.groups]][:, None]
         load, label = self.kinds[task] == LOAD, self.labels[task]
-        return self._lowering.stream(
-            controllers if load else part.nodes,
-            part.nodes if load else controllers,
+        volume, activity = self.bytes[task], None
+        ends: Sequence[IntArray] | IntArray
+        members: Sequence[IntArray] | IntArray
+        if graph.memories[task] < 0:
+            table = graph.controller_tables[graph.controllers[task]]
+            ends, members = self._fabric.controllers[table[part.groups]][:, None], part.nodes
+        else:
+            served = self._served(task, part)
+            ends, members, activity, volume = served.ends, served.members, served.activity, volume / served.stripes
+        flows = self._lowering.stream(
+            ends if load else members,
+            members if load else ends,
             Operation.MULTICAST if load else Operation.REDUCE,
-            self.bytes[task],
+            volume,
+            activity=activity,
             priority=self.priority[label],
             label=label,
             times=self.repeats[task],
         )
+        if len(flows.volumes) > len(ends):
+            self._note_unicasts(task)
+        return flows
+
+    def memory(self, task: int) -> MemoryTier | None:
+        """Return the memory tier that a load or store uses, ``None`` for I/O controllers."""
+        index, memories = int(self.graph.memories[task]), self._fabric.memories
+        return None if index < 0 or memories is None else memories.tier(self.graph.memory_names[index])
+
+    def _served(self, task: int, part: Part) -> _Served:
+        """Return the streams between memories and the members of ``part`` that each serves."""
+        key = int(self.graph.memories[task]), part.nodes.shape, part.nodes.tobytes()
+        known = self._serving.get(key)
+        if known is None:
+            memories = self._fabric.memories
+            assert memories is not None  # _check_memories has made sure
+            serving = memories.serving(self.graph.memory_names[key[0]])
+            number = np.searchsorted(self._fabric.npus, part.nodes)
+            ends, members, activity = list[IntArray](), list[IntArray](), list[int]()
+            for group, nodes in enumerate(part.nodes):
+                used = serving[number[group]]
+                for memory in np.unique(used):
+                    ends.append(np.array([memory]))
+                    members.append(nodes[(used == memory).any(axis=1)])
+                    activity.append(group)
+            known = self._serving[key] = _Served(ends, members, np.array(activity), serving.shape[1])
+        return known
+
+    def _note_unicasts(self, task: int) -> None:
+        """Note that the streams of ``task`` are one for each member, as the network cannot copy or reduce them."""
+        tier = self.memory(task)
+        where = "I/O controllers" if tier is None else f"memory tier {tier.name!r}"
+        told = (
+            f"loads from {where} are a stream for each member, as the switches do not copy"
+            if self.kinds[task] == LOAD
+            else f"stores to {where} are a stream for each member, as the switches do not reduce; what arrives is not "
+            "summed up, and the time of that is left out"
+        )
+        self.notes.setdefault(told, told)
 
     @cached_property
     def _awaited(self) -> list[bool]:
-        """Which tasks some computation comes after, directly or through others; all where only one label sends."""
-        sends = {label for label, kind in zip(self.labels, self.kinds, strict=True) if kind != COMPUTE}
-        awaited = [len(sends) < 2] * len(self.kinds)
+        """Which tasks some computation comes after, directly or through others; all of a job where one label sends.
+
+        What comes after a wait, such as the next iteration of a job, does not count.
+        """
+        jobs: list[int] = self.graph.jobs.tolist()
+        sends: dict[int, set[str]] = {job: set() for job in jobs}
+        for job, label, kind in zip(jobs, self.labels, self.kinds, strict=True):
+            if kind not in (COMPUTE, WAIT):
+                sends[job].add(label)
+        awaited = [len(sends[job]) < 2 for job in jobs]
         for task in reversed(range(len(self.kinds))):
+            if self.kinds[task] == WAIT:
+                continue
             if awaited[task] or self.kinds[task] == COMPUTE:
                 for one in self.before(task):
                     awaited[one] = True
@@ -342,3 +419,17 @@ def _check_controllers(graph: TaskGraph, fabric: Fabric) -> None:
             name = graph.names[int(np.argmax(graph.controllers == index))]
             message = f"task {name!r} uses I/O controller {missing[0]}, and {fabric.name!r} has {count} I/O controllers"
             raise InputError(message, accepted=f"0 to {count - 1}" if count else "a fabric with I/O controllers")
+
+
+def _check_memories(graph: TaskGraph, fabric: Fabric) -> None:
+    """Raise ``InputError`` where a load or store uses a memory tier that ``fabric`` does not have."""
+    known = [] if fabric.memories is None else [one.name for one in fabric.memories.tiers]
+    for index, name in enumerate(graph.memory_names):
+        if name not in known:
+            task = graph.names[int(np.argmax(graph.memories == index))]
+            raise UnknownNameError(
+                f"task {task!r} uses the memory tier {name!r}, which {fabric.name!r} does not have"
+                f"{nearest(name, known)}",
+                key="memories",
+                accepted=", ".join(known) or "a fabric with memories",
+            )

@@ -121,7 +121,7 @@ class LowerBounds:
     """
 
     def __init__(self, fabric: Fabric) -> None:
-        self._fabric = fabric
+        self._fabric = fabric.network
         self._groups: dict[bytes, _Group] = {}
         self._latencies: dict[tuple[int, bool], FloatArray] = {}
         self._thinnest: dict[tuple[bytes, Pattern, int, bool], float] = {}

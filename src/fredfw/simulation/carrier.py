@@ -28,7 +28,7 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 class Batch:
     """A flow set that was let in.
 
-    As long as all activities are at the same point, there are no arrays of them.
+    As long as all activities are at the same point, as one always is, there are no arrays of them.
 
     Args:
         request: What asked for it.
@@ -39,7 +39,7 @@ class Batch:
         unfinished: Activities that have not ended.
         last: When the last delivery is, of what is drained so far.
         since: When the flows were put on the links; NaN before.
-        drained: Whether all flows are drained, where all activities are at the same point.
+        left: Flows that still drain, where all activities are at the same point.
         pending: ``(activities,)`` flows of each that still drain, -1 once it has ended.
         end: ``(activities,)`` when the last delivery is, of what is drained so far.
         loads: What is or was on the links.
@@ -54,17 +54,21 @@ class Batch:
     unfinished: int
     last: float
     since: float = math.nan
-    drained: bool = False
+    left: int = field(init=False)
     pending: IntArray | None = None
     end: FloatArray | None = None
     loads: list[BatchLoad] = field(factory=list)
     laps: Laps | None = None
 
+    def __attrs_post_init__(self) -> None:
+        self.left = len(self.request.flows.volumes)
+
     def progress(self) -> tuple[IntArray, FloatArray]:
         """Return ``pending`` and ``end``, which are there from now on."""
         if self.pending is None or self.end is None:
             flows = self.request.flows
-            self.pending = np.zeros(flows.activities, dtype=np.intp) if self.drained else flows.sizes.copy()
+            known = flows.activities == 1 or not self.left
+            self.pending = np.full(flows.activities, self.left) if known else flows.sizes.copy()
             self.end = np.full(flows.activities, self.last)
         return self.pending, self.end
 
@@ -105,7 +109,8 @@ class BatchLoad(Load):
         """Return the seconds from the last byte's departure of those at ``chosen`` to its delivery."""
         if self.delays is None:
             times = self.batch.request.flows.repeat
-            self.delays = self.routes.latencies * times + self.batch.setup * (times - 1)
+            latencies = self.routes.latencies
+            self.delays = latencies if times == 1 else latencies * times + self.batch.setup * (times - 1)
         return self.delays[chosen]
 
     @property
@@ -177,7 +182,14 @@ class Carrier:
         stay = self.meetings.enter(flows, since, 0.0, 0.0)
         batch = Batch(request, stay, 0.0, None, flows.routes, flows.activities, since, since)
         self.batches[batch] = flows
-        load = BatchLoad(routes=flows.routes, volumes=flows.volumes, caps=None, priority=flows.priority, batch=batch)
+        load = BatchLoad(
+            routes=flows.routes,
+            volumes=flows.volumes,
+            caps=None,
+            priority=flows.priority,
+            label=flows.label,
+            batch=batch,
+        )
         batch.loads.append(load)
         return batch
 
@@ -185,7 +197,7 @@ class Carrier:
         """Note that a flow that was adopted is drained, and delivered at ``time``, as event ``number``."""
         (load,) = batch.loads
         load.take(None)
-        batch.drained, batch.last = True, time
+        batch.left, batch.last = 0, time
         self.calendar.place(time, number, partial(self._complete, batch, everybody(1)), batch)
 
     def _begin(self, batch: Batch) -> None:
@@ -212,6 +224,7 @@ class Carrier:
                 volumes=volumes,
                 caps=batch.caps,
                 priority=flows.priority,
+                label=flows.label,
                 batch=batch,
                 drained=np.full(len(volumes), math.inf) if flows.repeat > 1 else None,
             )
@@ -248,6 +261,7 @@ class Carrier:
             delays=delays,
             caps=None if batch.caps is None else batch.caps[flows],
             priority=batch.request.flows.priority,
+            label=batch.request.flows.label,
             batch=batch,
             members=flows,
             drained=np.full(len(flows), math.inf),
@@ -269,6 +283,9 @@ class Carrier:
                 continue
             assert isinstance(load, BatchLoad)
             batch, flows = load.batch, load.batch.request.flows
+            if flows.activities == 1 and batch.pending is None and drained is not None:
+                self._drained_of_one(load, drained)
+                continue
             # All flows at once, over the routes whose latencies are known, or else activity by activity.
             if drained is not None or batch.pending is not None or load.routes is not flows.routes:
                 self._drained(load, everybody(len(load.volumes)) if drained is None else drained)
@@ -277,9 +294,21 @@ class Carrier:
                 load.drained[:] = self.calendar.now
             lag = flows.lag
             assert lag is not None  # else there are arrays of the activities
-            batch.drained = True
+            batch.left = 0
             batch.last = self.calendar.now + (lag * flows.repeat + batch.setup * (flows.repeat - 1))
             everyone = everybody(flows.activities)
+            self._announce(batch, everyone)
+            self.calendar.push(batch.last, partial(self._complete, batch, everyone), batch)
+
+    def _drained_of_one(self, load: BatchLoad, drained: IntArray) -> None:
+        """Do what ``_drained`` does where there is one activity, all of which ``load`` is."""
+        batch, now = load.batch, self.calendar.now
+        if load.drained is not None:
+            load.drained[drained] = now
+        batch.left -= len(drained)
+        batch.last = max(batch.last, now + max(load.delays_of(drained).tolist()))
+        if not batch.left:
+            everyone = everybody(1)
             self._announce(batch, everyone)
             self.calendar.push(batch.last, partial(self._complete, batch, everyone), batch)
 

@@ -16,7 +16,7 @@ from fredfw.collectives import Schedule
 from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Split, Start
 from fredfw.fabric.tiers import tiers_of
 from fredfw.simulation import answers
-from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, Assignment, Part, Share, Table
+from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, WAIT, Assignment, Part, Share, Table
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.planner import Planner
@@ -127,9 +127,9 @@ class Demands:
     def of(self, task: int, rank: int) -> Demand | None:
         """Return what the group of ``rank`` in ``task`` asks for; ``None`` where nothing is known of a communication.
 
-        Where the rank is in several groups, it is the first of them.
+        Where the rank is in several groups, it is the first of them. A wait asks for nothing.
         """
-        if self._assign is None:
+        if self._assign is None or self._tasks.kinds[task] == WAIT:
             return None
         task, tasks = self._sender(task), self._tasks
         table = tasks.groups(task)
@@ -144,7 +144,7 @@ class Demands:
 
     def carried(self, task: int) -> tuple[Carried, ...]:
         """Return what ``task`` puts on the links, by plan; nothing for a receive, whose send has it."""
-        if self._assign is None or self._tasks.kinds[task] in (COMPUTE, RECEIVE):
+        if self._assign is None or self._tasks.kinds[task] in (COMPUTE, RECEIVE, WAIT):
             return ()
         tasks = self._tasks
         if tasks.kinds[task] in STREAMS:

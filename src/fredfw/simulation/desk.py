@@ -24,19 +24,23 @@ class Desk:
         carrier: Gets what is let in.
         fabric: Name of the fabric.
         statistics: Counts.
+        controlled: Links that it decides about, which come first; flows over others, of memories, start at once.
 
     Attributes:
         always: Whether everything starts at once, so that the admission is not asked.
         waiting: What will be asked about again when something has ended.
     """
 
-    def __init__(self, admission: Admission, carrier: Carrier, fabric: str, statistics: Statistics) -> None:
+    def __init__(
+        self, admission: Admission, carrier: Carrier, fabric: str, statistics: Statistics, controlled: int
+    ) -> None:
         self.always = isinstance(admission, AlwaysStart)
         self.waiting: list[Request] = []
         self._admission = admission
         self._carrier = carrier
         self._fabric = fabric
         self._statistics = statistics
+        self._controlled = controlled
         if type(admission) is not AlwaysStart:
             carrier.on_close = self._closed
 
@@ -50,11 +54,11 @@ class Desk:
         """
         carrier = self._carrier
         flows = carrier.detours.around(request.flows) if carrier.detours.closed else request.flows
-        if type(self._admission) is AlwaysStart:
+        if type(self._admission) is AlwaysStart or self._is_outside(flows):
             carrier.admit(request, flows, _AT_ONCE)
             return
         what = flows.label or "flows"
-        active = () if self.always else tuple(carrier.batches.values())
+        active = () if self.always else tuple(one for one in carrier.batches.values() if not self._is_outside(one))
         decision = answers.decision(self._admission, flows, active)
         match decision:
             case Start():
@@ -80,6 +84,11 @@ class Desk:
         """Let go of what waits for ``ticket``."""
         self.waiting = [request for request in self.waiting if request.ticket != ticket]
 
+    def _is_outside(self, flows: FlowSet) -> bool:
+        """Return whether ``flows`` go over links that the admission does not know."""
+        links = flows.routes.links
+        return len(links) > 0 and bool(links[0] >= self._controlled)
+
     def _wait(self, request: Request) -> None:
         """Have ``request`` asked about again."""
         self._statistics.waits += not request.waited
@@ -95,6 +104,8 @@ class Desk:
 
     def _closed(self, flows: FlowSet) -> None:
         """Tell the admission that ``flows`` have ended, and do with what waits what can be done now."""
+        if self._is_outside(flows):
+            return
         answers.release(self._admission, flows)
         waiting, self.waiting = self.waiting, []
         for place, request in enumerate(waiting, start=1):

@@ -1,10 +1,7 @@
 """Runs a task graph on a flow network: starts what is ready, rank by rank, and records what happened when.
 
-A collective begins in a group when all of its members are ready, and ends for all of them at once. Where ranks do not
-wait for each other, each enters it when it is ready itself, and is through with it on its own.
-
-A rank does one computation at a time, in the order in which they get ready for it; those that the same event makes
-ready in the order of their numbers. A computation that has begun is not interrupted.
+``Computations`` says when a computation that is ready begins, ``Exchanges`` when a message does, and ``Gatherings``
+when a collective, a transfer, a load or a store does.
 
 Most tasks of a trace are of one rank or one group. They begin as a whole, when nothing is missing before them, so that
 only a number is kept of what is. For other tasks there is an array of what is missing before each participant.
@@ -12,37 +9,29 @@ only a number is kept of what is. For other tasks there is an array of what is m
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from operator import itemgetter
-from typing import NamedTuple
 
 import numpy as np
 
 from fredfw.errors import DeadlockError
 from fredfw.fabric import Fabric
-from fredfw.simulation.assignment import (
-    COMPUTE,
-    RECEIVE,
-    SEND,
-    STREAMS,
-    TRANSFER,
-    Assignment,
-    Part,
-    Share,
-)
+from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, TRANSFER, WAIT, Assignment
 from fredfw.simulation.bounds import LowerBounds
+from fredfw.simulation.computations import Computations
 from fredfw.simulation.dependents import Dependents
-from fredfw.simulation.entering import Entering
-from fredfw.simulation.fidelity import COMPRESSED, RENDEZVOUS, goes_rank_by_rank, run_of
+from fredfw.simulation.events import LinkEvents
+from fredfw.simulation.exchanges import Exchanges
+from fredfw.simulation.fidelity import COMPRESSED, possible
+from fredfw.simulation.gatherings import Gatherings
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.planner import Planner
-from fredfw.simulation.progress import ScheduleRun
-from fredfw.simulation.ranks import RankRun
 from fredfw.simulation.repeats import Repeats, Unit
+from fredfw.simulation.runs import Runs
 from fredfw.simulation.timeline import Record, Timeline
+from fredfw.simulation.transactions import Transactions
+from fredfw.simulation.variation import Pace
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import Kernels, TaskGraph
 
@@ -50,54 +39,6 @@ from fredfw.workloads import Kernels, TaskGraph
 _VISIBLE = 0.002
 # What a deadlock report lists at most.
 _LISTED = 10
-# At one moment ranks enter collectives after all that ends.
-_ENTRIES = 1
-# Nodes of a message.
-_SENDER, _RECEIVER, _BOTH = np.array([0]), np.array([1]), np.array([0, 1])
-
-
-class _Waiting(NamedTuple):
-    """A computation that is ready on some ranks.
-
-    Args:
-        order: How many computations got ready before it.
-        since: When it did.
-        task: Its task.
-        slots: Of the ranks.
-        ranks: Where.
-        trigger: The span that made it ready.
-    """
-
-    order: int
-    since: float
-    task: int
-    slots: IntArray
-    ranks: IntArray
-    trigger: int
-
-
-class _Entry(NamedTuple):
-    """An entry of ranks into a collective.
-
-    Args:
-        time: When.
-        trigger: The span that made them ready.
-    """
-
-    time: float
-    trigger: int
-
-
-class _Message(NamedTuple):
-    """A message that has left its sender, or has arrived.
-
-    Args:
-        start: When the ranks that it waited for were ready.
-        trigger: The span that made the last of them so.
-    """
-
-    start: float
-    trigger: int
 
 
 class Executor:
@@ -115,9 +56,12 @@ class Executor:
         fidelity: How closely collectives are simulated; repeated blocks are written out but where it is compressed.
         bounds: The lower bounds on the fabric, if there are some that know it already.
         progress: Called with the share of the tasks that has ended, below 1, where that has grown enough to be seen.
+        pace: How fast computations are, where not all are as ``compute_seconds`` says. Every repetition is simulated
+            then, and with jitter repeated blocks are written out.
+        events: What happens to links meanwhile, if anything does; repeated blocks are written out then.
 
     Raises:
-        InputError: A load or store uses an I/O controller that the fabric does not have.
+        InputError: A load or store uses an I/O controller or a memory tier that the fabric does not have.
     """
 
     def __init__(
@@ -134,8 +78,12 @@ class Executor:
         fidelity: str = COMPRESSED,
         bounds: LowerBounds | None = None,
         progress: Callable[[float], None] | None = None,
+        pace: Pace | None = None,
+        events: LinkEvents | None = None,
     ) -> None:
-        built, graph = graph, graph if fidelity == COMPRESSED else graph.expanded()
+        fidelity = possible(fidelity, network)
+        uneven = events is not None or (pace is not None and pace.jitter is not None)
+        built, graph = graph, graph if fidelity == COMPRESSED and not uneven else graph.expanded()
         self._graph = graph
         self._tasks = Assignment(
             graph,
@@ -147,41 +95,28 @@ class Executor:
             bounds=bounds,
         )
         # Nothing to skip where blocks are not written out.
-        skips = built is not graph
+        skips = built is not graph and pace is None and events is None
         self._repeats = (
             Repeats(built, self._tasks, lowering, network.solver.sharing, network.admission) if skips else None
         )
         self._network = network
-        self._lowering = lowering
-        self._compute_seconds = compute_seconds
-        self._fidelity = fidelity
-        self._rank_by_rank = goes_rank_by_rank(fidelity, network)
-        self._seconds: list[float] = graph.seconds.tolist()
-        self._flops: list[float] = graph.flops.tolist()
-        self._kernels: list[int] = graph.kernels.tolist()
-        self._known: dict[tuple[float, float, int], float] = {}  # seconds of what was computed before
+        self._events = events
+        runs = Runs(self._tasks, network, lowering, fidelity)
+        self._rank_by_rank = runs.rank_by_rank
         self._tables = [self._tasks.table(task) for task in range(len(graph))]
         self._dependents = Dependents(self._tasks, [self._begins_whole(task) for task in range(len(graph))])
-        # What is missing before a task (and until its end), by slot or group, once some of it has come and not all.
-        self._missing: dict[int, IntArray] = {}
-        self._absent: dict[int, IntArray] = {}
-        self._running: dict[int, IntArray] = {}
+        self._missing: dict[int, IntArray] = {}  # before a task, by slot, once some of it has come and not all
         self._released: set[int] = set()  # tasks before which nothing is missing, although nobody has counted
         self._ended = [0] * len(graph)  # participants
-        self._busy = np.zeros(graph.ranks, dtype=bool)
-        self._freed_by = np.full(graph.ranks, -1)
-        # Computations that wait: those of single ranks by rank, unless some of several ranks wait too.
-        self._queues: list[deque[tuple[int, float, int, int]]] = [deque() for _ in range(graph.ranks)]
-        self._queued = 0
-        self._queue: list[_Waiting] = []
-        self._waited = 0
-        self._messages: dict[int, _Message] = {}  # that have arrived, by the receive that is not ready
-        self._posted: set[int] = set()  # receives that are ready, and whose messages have not begun
-        self._exchanges: dict[int, RankRun] = {}  # messages under way that wait for their receive
-        self._entering: dict[int, Entering] = {}  # tasks that some rank has entered, and not all are through with
-        self._enter_now: dict[int, Entering] = {}  # those that some enter at this moment
-        self._entries: list[_Entry] = []
         self._spans = Record()
+        repeats = self._repeats
+        factors = None if pace is None else pace.factors(self._tasks, placement)
+        self._computations = Computations(
+            self._tasks, network, repeats, compute_seconds, self._spans, self._end, factors
+        )
+        self._exchanges = Exchanges(self._tasks, network, repeats, runs, self._dependents, self._end)
+        transactions = Transactions(network, lowering)
+        self._gatherings = Gatherings(self._tasks, network, repeats, runs, transactions, self._end)
         self._progress = progress
         self._done = 0
         self._total = 0
@@ -223,7 +158,10 @@ class Executor:
             ready = self._unhindered(task)
             if len(ready):
                 self._ready(task, ready, -1)
-        self._network.advance()
+        if self._events is None:
+            self._network.advance()
+        else:
+            self._events.drive(self._network)
         self._check_finished()
         if self._repeats is not None:
             self._network.statistics.skipped += self._repeats.skipped
@@ -240,7 +178,7 @@ class Executor:
         kind, table = self._tasks.kinds[task], self._tables[task]
         if kind == COMPUTE:
             return len(table.participants) == 1
-        if kind in (SEND, RECEIVE):
+        if kind in (SEND, RECEIVE, WAIT):
             return True
         return len(table.groups) == 1 and kind != TRANSFER and (kind in STREAMS or not self._rank_by_rank)
 
@@ -269,346 +207,42 @@ class Executor:
 
     def _ready(self, task: int, slots: IntArray, trigger: int) -> None:
         """Note that nothing keeps the participants ``slots`` of ``task`` from starting any more."""
-        table, kind = self._tables[task], self._tasks.kinds[task]
+        table = self._tables[task]
         whole = len(slots) == len(table.everybody)
         slots = table.everybody if whole else slots
-        if kind == COMPUTE:
-            ranks = table.participants if whole else table.participants[slots]
-            if self._queue or self._queued or np.count_nonzero(self._busy[ranks]):
-                self._queue_together()
-                self._wait(task, slots, ranks, trigger)
-            else:
-                self._begin_compute(task, slots, ranks, trigger)
-            return
-        if self._rank_by_rank and kind not in STREAMS:
-            self._enter_later(task, slots, trigger)
-            return
-        absent = self._absent.get(task)
-        if whole and absent is None:
-            self._communicate(task, table.whole, trigger)
-            return
-        awaited = table.slots[:, :1] if kind == TRANSFER else table.slots
-        if absent is None:
-            absent = self._absent[task] = np.full(len(awaited), awaited.shape[1])
-        arrived = np.zeros(len(table.participants), dtype=bool)
-        arrived[slots] = True
-        newly = arrived[awaited].sum(axis=1)
-        absent -= newly
-        groups = ((newly > 0) & (absent == 0)).nonzero()[0]
-        if len(groups):
-            self._communicate(task, table.part(groups), trigger)
+        if self._tasks.kinds[task] == COMPUTE:
+            self._computations.start(task, slots, table.participants if whole else table.participants[slots], trigger)
+        else:
+            self._gatherings.ready(task, slots, trigger)
 
     def _begin(self, task: int, trigger: int) -> None:
         """Begin ``task``, all of whose participants are ready."""
         kind = self._tasks.kinds[task]
         if kind == COMPUTE:
-            self._compute_alone(task, trigger)
+            self._computations.start_alone(task, trigger)
         elif kind == SEND:
-            self._send(task, trigger)
+            self._exchanges.send(task, trigger)
         elif kind == RECEIVE:
-            self._receive(task, trigger)
+            self._exchanges.receive(task, trigger)
+        elif kind == WAIT:
+            self._pause(task, trigger)
         else:
-            self._communicate(task, self._tables[task].whole, trigger)
+            self._gatherings.begin(task, self._tables[task].whole, trigger)
 
-    # --- computations
-
-    def _compute_alone(self, task: int, trigger: int) -> None:
-        """Start a computation of a single rank, or have it wait for those before it."""
-        ranks = self._tables[task].participants
-        if self._queue:
-            self._wait(task, self._tables[task].everybody, ranks, trigger)
-            return
-        rank = ranks.item()
-        busy, queue = self._busy.item(rank), self._queues[rank]
-        if busy or queue:
-            queue.append((self._waited, self._network.now, task, trigger))
-            self._waited += 1
-            self._queued += 1
-            if not busy:
-                self._next(rank)
-        else:
-            self._begin_compute(task, self._tables[task].everybody, ranks, trigger)
-
-    def _next(self, rank: int) -> None:
-        """Start the first of the computations that wait for ``rank`` alone, which is free."""
-        _, since, task, trigger = self._queues[rank].popleft()
-        self._queued -= 1
-        if since < self._network.now:
-            trigger = self._freed_by.item(rank)
-        self._begin_compute(task, self._tables[task].everybody, self._tables[task].participants, trigger)
-
-    def _queue_together(self) -> None:
-        """Have what waits for single ranks wait in the queue of all, which is empty."""
-        if self._queued:
-            for queue in self._queues:
-                for order, since, task, trigger in queue:
-                    table = self._tables[task]
-                    self._queue.append(_Waiting(order, since, task, table.everybody, table.participants, trigger))
-                queue.clear()
-            self._queue.sort(key=itemgetter(0))
-            self._queued = 0
-
-    def _wait(self, task: int, slots: IntArray, ranks: IntArray, trigger: int) -> None:
-        """Queue a computation that is ready on ``ranks``, and start it on those of them that nothing keeps busy."""
-        self._queue.append(_Waiting(self._waited, self._network.now, task, slots, ranks, trigger))
-        self._waited += 1
-        self._compute()
-
-    def _compute(self) -> None:
-        """Start queued computations on the ranks that are free, those first that were ready first."""
-        waiting = []
-        for one in self._queue:
-            order, since, task, slots, ranks, trigger = one
-            free = ~self._busy[ranks]
-            if free.any() and since < self._network.now:
-                # What made it start is the computation that kept the rank busy until now.
-                for span in np.unique(self._freed_by[ranks[free]]).tolist():
-                    mine = free & (self._freed_by[ranks] == span)
-                    self._begin_compute(task, slots[mine], ranks[mine], span)
-            elif free.any():
-                self._begin_compute(task, slots[free], ranks[free], trigger)
-            if not free.all():
-                waiting.append(_Waiting(order, since, task, slots[~free], ranks[~free], trigger))
-        self._queue = waiting
-
-    def _begin_compute(self, task: int, slots: IntArray, ranks: IntArray, trigger: int) -> None:
-        seconds = self._seconds[task]
-        if seconds != seconds:  # it follows from what is computed
-            seconds = self._duration(task)
-        self._busy[ranks] = True
-        if self._repeats is not None:
-            self._repeats.begin(task, ranks, 1)
-        ended = partial(self._end_compute, task, slots, ranks, self._network.now, trigger)
-        self._network.schedule(seconds * self._tasks.repeats[task], ended)
-
-    def _duration(self, task: int) -> float:
-        """Return how long a repetition of the computation ``task`` takes."""
-        work = self._flops[task], self._tasks.bytes[task], self._kernels[task]
-        if work not in self._known:
-            table = self._kernels[task]
-            kernels = None if table < 0 else self._graph.kernel_tables[table]
-            self._known[work] = self._compute_seconds(*work[:2], kernels)
-        return self._known[work]
-
-    def _end_compute(self, task: int, slots: IntArray, ranks: IntArray, start: float, trigger: int) -> None:
-        if self._repeats is not None:
-            self._repeats.end(task, ranks, 1, self._network.now)
-        self._busy[ranks] = False
-        self._freed_by[ranks] = len(self._spans)
-        self._end(task, slots, start, trigger, ranks)
-        if self._queued and len(ranks) > 1:
-            self._queue_together()
-        if self._queue:
-            self._compute()
-        elif self._queued:
-            rank = ranks.item()
-            if self._queues[rank] and not self._busy.item(rank):
-                self._next(rank)
-
-    # --- messages
-
-    def _send(self, task: int, trigger: int) -> None:
-        """Send the message of ``task``, whose sender is ready."""
-        (share,) = self._tasks.planned(task)
-        message, receive = _Message(self._network.now, trigger), self._tasks.partners[task]
-        nodes = self._tasks.groups(task).nodes
-        if self._repeats is not None:
-            self._repeats.begin(task, self._tables[task].participants, 2)  # until it is sent, and until it is there
-        if not self._rank_by_rank:
-            self._run(task, share, nodes, partial(self._delivered, task, share, message)).start()
-            return
-        entries = len(self._entries)
-        self._entries.append(_Entry(*message))
-        run = self._rank_run(
-            task, share, nodes, partial(self._compare_message, task, share, message), partial(self._passed, task)
-        )
-        if self._fidelity != RENDEZVOUS or receive in self._posted:
-            self._posted.discard(receive)
-            self._network.schedule(0.0, partial(run.enter, _BOTH, entries), _ENTRIES)
-        else:
-            self._exchanges[receive] = run
-            self._network.schedule(0.0, partial(run.enter, _SENDER, entries), _ENTRIES)
-
-    def _receive(self, task: int, trigger: int) -> None:
-        """Note that nothing but the message keeps ``task`` from its end."""
-        if task in self._messages:  # later, because the end of one may let the next one end, and so on
-            del self._messages[task]
-            now = self._network.now
-            self._network.schedule(0.0, partial(self._end_alone, task, _Message(now, trigger)))
-        elif task in self._exchanges:
-            self._entries.append(_Entry(self._network.now, trigger))
-            enter = partial(self._exchanges.pop(task).enter, _RECEIVER, len(self._entries) - 1)
-            self._network.schedule(0.0, enter, _ENTRIES)
-        else:
-            self._posted.add(task)
-
-    def _delivered(self, task: int, share: Share, message: _Message, done: IntArray) -> None:
-        """Note that the message of the send ``task`` has arrived, and with it the send has ended."""
-        self._compare_message(task, share, message, done)
-        self._sent(task, message)
-        self._arrived(task, message)
-
-    def _passed(self, task: int, nodes: IntArray, marks: IntArray) -> None:
-        """Note that ``nodes`` of the message of the send ``task`` are through: 0 has sent it, 1 has it."""
-        for node, mark in zip(nodes.tolist(), marks.tolist(), strict=True):
-            message = _Message(*self._entries[mark])
-            if node == 0:
-                self._sent(task, message)
-            else:
-                self._arrived(task, message)
-
-    def _sent(self, task: int, message: _Message) -> None:
-        if self._repeats is not None:
-            self._repeats.end(task, self._tables[task].participants, 1, self._network.now)
-        self._end_alone(task, message)
-
-    def _arrived(self, task: int, message: _Message) -> None:
-        receive = self._tasks.partners[task]
-        if self._repeats is not None:
-            self._repeats.end(task, self._tables[task].participants, 1, self._network.now)
-        if self._dependents.missing[receive]:
-            self._messages[receive] = message
-        else:
-            self._posted.discard(receive)
-            self._end_alone(receive, message)
-
-    def _end_alone(self, task: int, message: _Message) -> None:
+    def _pause(self, task: int, trigger: int) -> None:
+        """Have the ranks of a wait, all of which are there, wait for its time."""
         table = self._tables[task]
-        self._end(task, table.everybody, message.start, message.trigger, table.participants)
-
-    def _compare_message(self, task: int, share: Share, message: _Message, done: IntArray) -> None:
-        del done
-        self._compare(task, share, self._network.now - message.start)
-
-    # --- communication in groups
-
-    def _communicate(self, task: int, part: Part, trigger: int) -> None:
-        start = self._network.now
         if self._repeats is not None:
-            self._repeats.begin(task, part.ranks, len(part.groups))
-        if self._tasks.kinds[task] in STREAMS:
-            self._network.start(
-                self._tasks.stream(task, part), partial(self._end_groups, task, part, start, trigger, None)
-            )
-            return
-        table = self._tables[task]
-        for share in self._tasks.planned(task):
-            mine = part
-            if share.served is not None:
-                groups = part.groups[share.served[part.groups]]
-                if not len(groups):
-                    continue
-                mine = table.part(groups)
-            self._run(task, share, mine.nodes, partial(self._end_groups, task, mine, start, trigger, share)).start()
+            self._repeats.begin(task, table.participants, 1)
+        seconds = self._graph.seconds.item(task)
+        self._network.schedule(seconds, partial(self._pass, task, self._network.now, trigger))
 
-    def _run(
-        self, task: int, share: Share, nodes: IntArray, on_complete: Callable[[IntArray], None]
-    ) -> ScheduleRun | RankRun:
-        label = self._tasks.labels[task]
-        return run_of(
-            self._fidelity,
-            self._network,
-            self._lowering,
-            share.plan.schedule,
-            nodes,
-            on_complete,
-            priority=self._tasks.priority[label],
-            label=label,
-            times=self._tasks.repeats[task],
-        )
-
-    def _end_groups(
-        self, task: int, part: Part, start: float, trigger: int, share: Share | None, done: IntArray
-    ) -> None:
-        """Note the end of the groups ``done`` of ``part``."""
+    def _pass(self, task: int, start: float, trigger: int) -> None:
+        """End a wait that began at ``start``."""
         table = self._tables[task]
-        if len(done) < len(part.groups):
-            part = table.part(part.groups[done])
         if self._repeats is not None:
-            self._repeats.end(task, part.ranks, len(part.groups), self._network.now)
-        if share is not None and (part is table.whole or share.first in part.groups):
-            self._compare(task, share, self._network.now - start)
-        slots = part.slots
-        if table.memberships is not None:
-            running = self._running.get(task)
-            if running is None:
-                running = self._running[task] = table.memberships.copy()
-            running -= np.bincount(table.slots[part.groups].ravel(), minlength=len(running))
-            slots = slots[running[slots] == 0]
-        self._end(task, slots, start, trigger, part.ranks)
-
-    def _enter_later(self, task: int, slots: IntArray, trigger: int) -> None:
-        """Have the participants ``slots`` enter ``task`` with all that do at this moment."""
-        table = self._tables[task]
-        entering = self._entering.get(task)
-        if entering is None:
-            entering = self._entering[task] = Entering(
-                task,
-                self._tasks,
-                sender_alone=self._tasks.kinds[task] == TRANSFER and self._fidelity != RENDEZVOUS,
-                new_run=partial(self._rank_run, task),
-                on_through=partial(self._end_ranks, task),
-                on_complete=partial(self._compare_since, task),
-            )
-            self._running[task] = np.bincount(table.slots.ravel())
-        if not self._enter_now:
-            self._network.schedule(0.0, self._enter, _ENTRIES)
-        self._enter_now[task] = entering
-        self._entries.append(_Entry(self._network.now, trigger))
-        members = entering.add(slots, len(self._entries) - 1)
-        if self._repeats is not None:
-            self._repeats.begin(task, table.participants[slots], members)
-
-    def _enter(self) -> None:
-        entering, self._enter_now = self._enter_now, {}
-        for one in entering.values():
-            one.enter(self._network.now)
-
-    def _rank_run(
-        self,
-        task: int,
-        share: Share,
-        nodes: IntArray,
-        on_complete: Callable[[IntArray], None],
-        on_through: Callable[[IntArray, IntArray], None],
-    ) -> RankRun:
-        label = self._tasks.labels[task]
-        return RankRun(
-            self._network,
-            self._lowering,
-            share.plan.schedule,
-            nodes,
-            on_complete,
-            on_through=on_through,
-            priority=self._tasks.priority[label],
-            label=label,
-            rendezvous=self._fidelity == RENDEZVOUS,
-        )
-
-    def _end_ranks(self, task: int, slots: IntArray, marks: IntArray) -> None:
-        """Note that ``(k,)`` ``slots`` are through with a group each, and the ``marks`` of what each awaited last."""
-        table, running = self._tables[task], self._running[task]
-        for mark in np.unique(marks).tolist():
-            mine = slots[marks == mark]
-            if self._repeats is not None:
-                self._repeats.end(task, table.participants[mine], len(mine), self._network.now)
-            np.subtract.at(running, mine, 1)
-            mine = np.unique(mine)
-            over, entry = mine[running[mine] == 0], self._entries[mark]
-            whole = len(over) == len(table.everybody)
-            self._end(task, table.everybody if whole else over, entry.time, entry.trigger, table.participants[mine])
-        if self._ended[task] == len(table.everybody):
-            del self._entering[task]
-
-    def _compare_since(self, task: int, share: Share, began: float) -> None:
-        self._compare(task, share, self._network.now - began)
-
-    def _compare(self, task: int, share: Share, seconds: float) -> None:
-        """Note a time that no algorithm can reach, once for all of a kind."""
-        note = share.too_fast(seconds / self._tasks.repeats[task], self._network.now)
-        if note is not None:
-            request = share.request
-            self.notes.setdefault(f"{share.plan.algorithm} {request.pattern} {request.ranks} {request.size}", note)
+            self._repeats.end(task, table.participants, 1, self._network.now)
+        self._end(task, table.everybody, start, trigger, table.participants)
 
     def _end(self, task: int, slots: IntArray, start: float, trigger: int, ranks: IntArray) -> None:
         """Record a span of ``ranks`` and let the dependents of the participants ``slots`` know."""
@@ -617,7 +251,7 @@ class Executor:
         if self._progress is not None:
             self._tell(self._progress, len(slots))
         self._spans.add(task, start, self._network.now, trigger, ranks)
-        if self._repeats is not None and not self._queue and not self._queued:
+        if self._repeats is not None and not self._computations.waiting:
             unit = self._repeats.jump(task, self._spans, self._network.now)
             if unit is not None:
                 self._jump(unit, task, slots)
@@ -636,7 +270,7 @@ class Executor:
                 start = self._spans[before].end
                 self._ended[again] += len(slots)
                 if self._tasks.kinds[again] == COMPUTE:
-                    self._freed_by[ranks] = before + 1
+                    self._computations.freed(ranks, before + 1)
                 # Rounded, the shifted end may be a little before the one that it follows, or after what follows it.
                 self._spans.add(again, start, min(max(start, end + shift), wake), before, ranks)
         self._network.schedule(skipped, partial(self._wake, unit, self._spans[-1].task, slots, len(self._spans) - 1))

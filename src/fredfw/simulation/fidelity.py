@@ -23,6 +23,13 @@ PER_RANK = "per-rank"
 RENDEZVOUS = "per-rank-rendezvous"
 """The same, and a transfer starts only when its receivers are ready too."""
 FIDELITIES = COMPRESSED, STEPWISE, PER_RANK, RENDEZVOUS
+ESTIMATE = "estimate"
+"""No simulation of the iteration at all, see ``fredfw.simulation.estimate``: for the first rung of a study alone."""
+
+
+def possible(fidelity: str, network: FlowNetwork) -> str:
+    """Return ``fidelity``, or the next closer one where ``network`` cannot simulate repetitions as one."""
+    return STEPWISE if fidelity == COMPRESSED and network.dynamics is not None else fidelity
 
 
 def run_of(
@@ -63,7 +70,7 @@ def run_of(
         on_complete,
         priority=priority,
         label=label,
-        stepwise=fidelity != COMPRESSED,
+        stepwise=possible(fidelity, network) != COMPRESSED,
         times=times,
     )
 
@@ -81,7 +88,8 @@ def goes_rank_by_rank(fidelity: str, network: FlowNetwork) -> bool:
 def block_notes(graph: TaskGraph, fidelity: str) -> tuple[str, ...]:
     """Return what a reader of results must know: which repeated blocks a compressed simulation may have too slow.
 
-    Ranks that do not do all tasks of a block could be in different repetitions of it at once, as in a pipeline.
+    Ranks that do not do all tasks of a block could be in different repetitions of it at once, as in a pipeline. Jobs
+    that meet on links would meet at other moments.
     """
     if fidelity != COMPRESSED:
         return ()
@@ -96,11 +104,22 @@ def block_notes(graph: TaskGraph, fidelity: str) -> tuple[str, ...]:
                 f"the {graph.repeats[tasks[0]]} repetitions of the tasks {first!r} to {last!r} are simulated as one: "
                 "no rank begins a repetition while another is at the one before; the fidelity stepwise lets them"
             )
+    if len(repeated) and (graph.jobs != graph.jobs[0]).any():
+        found.append(
+            "jobs run beside each other, and repetitions of their tasks are simulated as one, so they meet on links at "
+            "other moments than step by step; the fidelity stepwise tells how much that is"
+        )
     return tuple(found)
 
 
 def notes(fidelity: str, network: FlowNetwork) -> tuple[str, ...]:
-    """Return what a reader of results must know: where phases stay whole that should run rank by rank."""
+    """Return what a reader of results must know: where something else was simulated than ``fidelity`` says."""
+    if possible(fidelity, network) != fidelity:
+        name = network.solver.sharing.name
+        return (
+            f"rates of the sharing {name!r} change in time, so {fidelity} was simulated {STEPWISE}: each repetition on "
+            "its own, and no rates were remembered",
+        )
     if not is_per_rank(fidelity) or network.admission.flow_by_flow:
         return ()
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, partial
 from hashlib import sha256
 from itertools import chain
@@ -13,6 +13,7 @@ from attrs import evolve, frozen
 
 from fredfw import limits
 from fredfw.collectives import Phase, Schedule
+from fredfw.errors import UnsupportedError
 from fredfw.fabric import Fabric, FlowSet, OpenAdmission, Operation, Router, Routes, answers
 from fredfw.simulation.pricing import Load, Price, Pricing
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -107,6 +108,7 @@ class Lowering:
         self._rows: dict[int, tuple[Phase, Ends]] = {}
         self._columns: dict[tuple[int, int, bool], Ends] = {}  # of phases whose rows are flows as they are
         self._routes: dict[Hashable, Routes] = {}
+        self._spread: dict[Hashable, BoolArray] = {}
         self._flow_sets: dict[Hashable, tuple[object, FlowSet]] = {}
         self._held = 0
         self._built: dict[Hashable, tuple[object, object]] = {}
@@ -189,38 +191,48 @@ class Lowering:
 
     def stream(
         self,
-        sources: IntArray,
-        destinations: IntArray,
+        sources: Sequence[IntArray] | IntArray,
+        destinations: Sequence[IntArray] | IntArray,
         operation: Operation,
         volume: float,
         *,
+        activity: IntArray | None = None,
         priority: int = 0,
         label: str = "",
         times: int = 1,
     ) -> FlowSet:
-        """Return ``G`` many-ended flows of ``volume`` bytes each, every one an activity of its own.
+        """Return ``G`` many-ended flows of ``volume`` bytes each.
+
+        Where the network cannot copy (reduce) one, there is a unicast of as many bytes to (from) each of its ends.
 
         Args:
-            sources: ``(G, n)`` nodes.
-            destinations: ``(G, k)`` nodes.
-            operation: What happens on the way.
+            sources: ``G`` times nodes.
+            destinations: ``G`` times nodes.
+            operation: What happens on the way: a multicast or a reduction.
             volume: Bytes of each.
+            activity: ``(G,)`` which activity each is part of; by default, every one is an activity of its own.
             priority: Class of the flows.
             label: What their bytes are accounted to.
             times: How often each is sent, one time after the other.
         """
-        count = len(sources)
-        ends = self._named(sources), self._named(destinations), operation
-        key = (*ends, volume, priority, label, times)
+        mine = np.arange(len(sources)) if activity is None else activity
+        ends = self._rows_named(sources), self._rows_named(destinations), operation
+        key = (*ends, mine.tobytes(), volume, priority, label, times)
         known = self._flow_sets.get(key)
         if known is not None:
             return known[1]
-        again = partial(self._build_streams, sources, destinations, operation)
+        if ends not in self._spread:
+            self._spread[ends] = self._unicasts_for(sources, destinations, operation)
+        spread = self._spread[ends]
+        again = partial(self._build_streams, sources, destinations, operation, spread)
+        count = np.ones(len(sources), dtype=np.intp)
+        for index in np.flatnonzero(spread).tolist():
+            count[index] = max(len(sources[index]), len(destinations[index]))
         flow_set = FlowSet(
             routes=self._routed(ends, again),
-            volumes=np.full(count, float(volume)),
-            activity=np.arange(count),
-            activities=count,
+            volumes=np.full(count.sum(), float(volume)),
+            activity=np.repeat(mine, count),
+            activities=int(mine.max(initial=-1)) + 1,
             repeat=times,
             priority=priority,
             label=label,
@@ -284,6 +296,12 @@ class Lowering:
             self._last = groups, _digest(groups)
         return self._last[1]
 
+    def _rows_named(self, rows: Sequence[IntArray] | IntArray) -> Hashable:
+        """Return a name of ``rows``, which may be of different lengths."""
+        if isinstance(rows, np.ndarray):
+            return self._named(rows)
+        return _digest(np.array([len(one) for one in rows]), *rows)
+
     def _remember(self, key: Hashable, named: object, flow_set: FlowSet) -> FlowSet:
         if self._held + len(flow_set.volumes) > _CAPACITY:
             self._flow_sets.clear()
@@ -342,9 +360,36 @@ class Lowering:
                 parts.append(answers.tree(router, self.fabric, group[members], group[receivers], operation))
         return Routes.concatenate(parts)
 
-    def _build_streams(self, sources: IntArray, destinations: IntArray, operation: Operation, router: Router) -> Routes:
-        pairs = zip(sources, destinations, strict=True)
-        return Routes.concatenate([answers.tree(router, self.fabric, one, other, operation) for one, other in pairs])
+    def _unicasts_for(
+        self, sources: Sequence[IntArray] | IntArray, destinations: Sequence[IntArray] | IntArray, operation: Operation
+    ) -> BoolArray:
+        """Return ``(G,)`` whether there must be unicasts in place of streams, as the network has no trees for them."""
+        spread = np.zeros(len(sources), dtype=bool)
+        for index, (one, other) in enumerate(zip(sources, destinations, strict=True)):
+            if max(len(one), len(other)) > 1:
+                try:
+                    answers.tree(self.router, self.fabric, one, other, operation)
+                except UnsupportedError:
+                    spread[index] = True
+        return spread
+
+    def _build_streams(
+        self,
+        sources: Sequence[IntArray] | IntArray,
+        destinations: Sequence[IntArray] | IntArray,
+        operation: Operation,
+        spread: BoolArray,
+        router: Router,
+    ) -> Routes:
+        parts = []
+        for one, other, alone in zip(sources, destinations, spread.tolist(), strict=True):
+            if alone:
+                count = max(len(one), len(other))
+                ends = (np.ascontiguousarray(np.broadcast_to(nodes, count)) for nodes in (one, other))
+                parts.append(answers.route(router, self.fabric, *ends))
+            else:
+                parts.append(answers.tree(router, self.fabric, one, other, operation))
+        return Routes.concatenate(parts)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"fabric": self.fabric, "router": self.router}

@@ -20,10 +20,12 @@ from fredfw.simulation import answers, rerouting
 from fredfw.simulation.calendar import Calendar
 from fredfw.simulation.carrier import BatchLoad, Carrier
 from fredfw.simulation.claims import Claim
+from fredfw.simulation.core.dynamic import DynamicTable
 from fredfw.simulation.core.loads import Load, Statistics
 from fredfw.simulation.core.slots import CALENDAR, FLOWS_DRAINED
 from fredfw.simulation.core.ways import Way
 from fredfw.simulation.desk import Desk
+from fredfw.simulation.dynamics import Dynamics
 from fredfw.simulation.memory import keep_freed_memory
 from fredfw.simulation.messages import Messages, flows_of
 from fredfw.simulation.rates import RateSolver
@@ -53,7 +55,8 @@ class FlowNetwork:
         self._calendar = Calendar()
         solver = solver or RateSolver(fabric, sharing_of(fabric) if sharing is None else sharing)
         self._carrier = Carrier(solver, self._statistics, self._calendar)
-        self._desk = Desk(self.admission, self._carrier, fabric.name, self._statistics)
+        controlled = len(fabric.network.sources)
+        self._desk = Desk(self.admission, self._carrier, fabric.name, self._statistics, controlled)
         self._messages = Messages(self._carrier)
         # Whether a flow need not be a flow set: nobody has a say in it.
         self._plain = type(self.admission) is AlwaysStart and self._carrier.table.serves_messages
@@ -65,6 +68,12 @@ class FlowNetwork:
         """Counters."""
         self._carrier.table.count()
         return self._statistics
+
+    @property
+    def dynamics(self) -> Dynamics | None:
+        """The state of the sharing policy, if it has any."""
+        table = self._carrier.table
+        return table.dynamics if isinstance(table, DynamicTable) else None
 
     # --- time
 

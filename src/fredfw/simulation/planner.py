@@ -83,6 +83,7 @@ class Planner:
         others: Callable[[], Iterable[CollectiveAlgorithm]] = tuple,
         bounds: LowerBounds | None = None,
     ) -> None:
+        fabric = fabric.network  # collectives do not see memories
         self._fabric = fabric
         self._sharing = sharing
         self._lowering = lowering
@@ -151,7 +152,7 @@ class Planner:
         if not self._fastest:
             return [(self._first(request, view), alike) for view, alike in views]
         links = tuple(view.key_with_links for view, _ in views) if self.reads_links(request.pattern) else ()
-        key = *_named(request), margin, self._place(groups), links
+        key = *_named(request), margin, self.place(groups), links
         if key not in self._plans:
             self._plans[key] = self._choose(request, groups, views, margin)
         return [(plan, alike) for plan, (_, alike) in zip(self._plans[key], views, strict=True)]
@@ -164,7 +165,7 @@ class Planner:
             self._plans[key] = [self._sound(request, Plan(self._written(one, request, view), name), view)]
         return self._plans[key][0]
 
-    def _place(self, groups: IntArray) -> Hashable:
+    def place(self, groups: IntArray) -> Hashable:
         """Return a name of where ``groups`` are; an admission may tell places apart that look alike."""
         if type(self._fabric.defaults.admission) is OpenAdmission:
             return self._shape(groups)

@@ -109,7 +109,7 @@ class Pricing:
     """
 
     def __init__(self, fabric: Fabric) -> None:
-        self._fabric = fabric
+        self._fabric = fabric.network
         self._transport = fabric.defaults.transport
         self.ideal = type(self._transport) is IdealTransport
         """Whether nothing costs anything, so that nobody need be asked."""
@@ -144,6 +144,8 @@ class Pricing:
     def message(self, flows: FlowSet, source: int, destination: int) -> FlowSet:
         """Return the flow set of one message between two nodes, with what it costs; raises as ``price`` does."""
         servers = self._fabric.servers
+        if max(source, destination) >= len(servers):  # a memory, whose latency is all that its transactions cost
+            return flows
         nodes = 1 if servers[source] == servers[destination] else 2
         price = self.price(Call("point-to-point", "", 2, float(flows.volumes[0]), nodes))
         routes = price.routes(self._fabric, flows.routes, _ALONE)

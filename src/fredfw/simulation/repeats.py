@@ -18,7 +18,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from fredfw.collectives import Schedule
-from fredfw.fabric import Admission
+from fredfw.fabric import Admission, FlowSet
 from fredfw.simulation import answers
 from fredfw.simulation.assignment import COLLECTIVE, COMPUTE, Assignment
 from fredfw.simulation.lowering import Lowering
@@ -84,6 +84,7 @@ class Unit:
         peaks: ``(links,)`` bytes per second that it never exceeds.
         moving: Seconds that the collectives of a repetition take at least.
         classes: Of its flows.
+        flows: Those of each phase of a repetition.
         since: When the repetition began that it is in, or the first of those that it jumps over.
         left: Repetitions from then on.
         period: Seconds of each; NaN if not known.
@@ -97,6 +98,7 @@ class Unit:
     peaks: FloatArray
     moving: float
     classes: frozenset[int]
+    flows: tuple[FlowSet, ...]
     since: float = math.nan
     left: int = 0
     period: float = math.nan
@@ -151,6 +153,7 @@ class Repeats:
         self._units: dict[tuple[int, bytes], Unit | None] = {}
         self._under_way: dict[int, list[_Piece]] = {}  # of the tasks in blocks
         self._asleep: dict[int, Unit] = {}  # units that jump, by identity
+        self._compatible: dict[frozenset[int], bool] = {}  # by the identities of units, which are kept
         self._others = 0  # pieces of other tasks
         self._quiet_since = 0.0
 
@@ -243,7 +246,15 @@ class Repeats:
             return False
         theirs: FloatArray = np.sum([one.peaks for one in others], axis=0) if others else np.zeros(len(unit.peaks))
         shared = (unit.peaks > 0) & (theirs > 0)
-        return bool((unit.peaks + theirs <= self._bandwidths)[shared].all())
+        return bool((unit.peaks + theirs <= self._bandwidths)[shared].all()) and self._admitted([unit, *others])
+
+    def _admitted(self, units: Sequence[Unit]) -> bool:
+        """Return whether no flow of ``units`` waits, whenever each of them sends what."""
+        key = frozenset(map(id, units))
+        if key not in self._compatible:
+            flows = [flows for one in units for flows in one.flows]
+            self._compatible[key] = answers.compatible(self._admission, flows)
+        return self._compatible[key]
 
     def _unit(self, block: Block, ranks: IntArray) -> Unit | None:
         """Return the unit of ``ranks``, or ``None`` if what its flows do is not known beforehand."""
@@ -256,6 +267,7 @@ class Repeats:
         tasks, count = self._tasks, len(self._bandwidths)
         loads: dict[str, FloatArray] = {}
         peaks, moving = np.zeros(count), 0.0
+        sent: dict[int, FlowSet] = {}  # by identity, since a repetition may send the same more than once
         for task in block.tasks(1):
             if tasks.kinds[task] == COMPUTE:
                 continue
@@ -274,21 +286,23 @@ class Repeats:
                     loads[label] = loads.get(label, np.zeros(count)) + found[0]
                     peak += found[1]
                     least = max(least, found[2])
+                    sent.update((id(flows), flows) for flows in found[3])
             np.maximum(peaks, peak, out=peaks)
             moving += least
         used = {tasks.priority[label] for label in loads}
-        return Unit(block, loads, peaks, moving, frozenset(used))
+        return Unit(block, loads, peaks, moving, frozenset(used), tuple(sent.values()))
 
     def _foreseen(
         self, schedule: Schedule, groups: IntArray, label: str
-    ) -> tuple[FloatArray, FloatArray, float] | None:
-        """Return the bytes on each of the ``(links,)``, the bytes per second never exceeded, and the least seconds.
+    ) -> tuple[FloatArray, FloatArray, float, list[FlowSet]] | None:
+        """Return bytes on each of the ``(links,)``, bytes per second never exceeded, least seconds, and flows by phase.
 
         ``None`` where they are decided when flows start.
         """
         count, priority = len(self._bandwidths), self._tasks.priority[label]
         turns = all(phase.after == (index - 1,) for index, phase in enumerate(schedule.phases) if index)
         loads = np.zeros(count)
+        sent: list[FlowSet] = []
         keys: list[IntArray] = [np.zeros(0, dtype=np.intp)]  # of sender and link
         rates: list[FloatArray] = [np.zeros(0)]
         # Rank by rank, only what a rank sends itself is sure to be over before it goes on.
@@ -297,8 +311,7 @@ class Repeats:
             if not schedule.uniform(phase):
                 return None
             flows = self._lowering.phase(schedule, index, groups, priority=priority, label=label)
-            if not answers.indifferent(self._admission, flows):
-                return None
+            sent.append(flows)
             routes = flows.routes
             flow = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
             shares = np.ones(len(flow)) if routes.coefficients is None else routes.coefficients
@@ -319,7 +332,7 @@ class Repeats:
         key, which = np.unique(np.concatenate(keys), return_inverse=True)
         most = np.zeros(len(key))
         np.maximum.at(most, which, np.concatenate(rates))
-        return loads, np.bincount(key % count, most, count).astype(float), float(draining.max())
+        return loads, np.bincount(key % count, most, count).astype(float), float(draining.max()), sent
 
     def _is_chain(self, block: Block) -> bool:
         """Return whether each task of ``block`` comes after the one before it alone, on the same ranks."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import Factory, define, evolve, field, frozen
 
+from fredfw.errors import InputError
 from fredfw.fabric import Fabric, NodeKind
 from fredfw.simulation.core import fill
 from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.units import at_least, option
 
 
 @define
@@ -36,6 +38,7 @@ class Incidence:
         coefficients: ``(P,)`` share of the flow's rate on that link, or ``None`` for 1.
         caps: ``(F,)`` upper limit of each flow's rate, infinite for none; or ``None``.
         priorities: ``(F,)`` class of each flow, 0 the highest.
+        weights: ``(F,)`` what the policy says that the label of each flow weighs; ``None`` for 1.
         effort: Counts the passes of ``max_min`` over these flows and selections of them.
     """
 
@@ -44,6 +47,7 @@ class Incidence:
     coefficients: FloatArray | None
     caps: FloatArray | None
     priorities: IntArray
+    weights: FloatArray | None = None
     effort: Effort = field(factory=Effort, repr=False)
 
     def __len__(self) -> int:
@@ -65,7 +69,11 @@ class Incidence:
             limits = (np.full(len(part), np.inf) if part.caps is None else part.caps for part in parts)
             caps = np.concatenate(list(limits))
         links = np.concatenate([part.links for part in parts])
-        return cls(offsets, links, coefficients, caps, np.concatenate([part.priorities for part in parts]), effort)
+        priorities = np.concatenate([part.priorities for part in parts])
+        weights = None
+        if any(part.weights is not None for part in parts):
+            weights = np.concatenate([np.ones(len(part)) if part.weights is None else part.weights for part in parts])
+        return cls(offsets, links, coefficients, caps, priorities, weights, effort)
 
     @cached_property
     def flows(self) -> IntArray:
@@ -86,6 +94,7 @@ class Incidence:
             None if self.coefficients is None else self.coefficients[pairs],
             None if self.caps is None else self.caps[chosen],
             self.priorities[chosen],
+            None if self.weights is None else self.weights[chosen],
             self.effort,
         )
 
@@ -139,6 +148,11 @@ class SharingPolicy(ABC):
         A flow without links runs at its cap, or at an infinite rate.
         """
 
+    def weight(self, label: str) -> float:
+        """Return what a flow of ``label`` weighs, a finite number above 0; flows weigh alike by default."""
+        del label
+        return 1.0
+
 
 @frozen
 class MaxMin(SharingPolicy):
@@ -152,6 +166,43 @@ class MaxMin(SharingPolicy):
         """See ``SharingPolicy.rates``."""
         del fabric
         return max_min(incidence, capacities)
+
+
+@frozen
+class WeightedMaxMin(SharingPolicy):
+    """Weighted max-min fair: on a link that is full, flows that it limits get bandwidth in proportion to weights.
+
+    The weight of a flow is that of its label; experiments print labels, such as ``mp``, ``dp`` and ``pp``.
+    """
+
+    name: ClassVar[str] = "weighted-max-min"
+    local: ClassVar[bool] = True
+
+    weights: Mapping[str, float] = option(Factory(dict), help="weights by label, above 0")
+    default: float = option(1.0, validator=at_least(1e-6, at_most=1e6), help="weight of labels that have none")
+
+    def __attrs_post_init__(self) -> None:
+        for label, weight in self.weights.items():
+            if not 1e-6 <= weight <= 1e6:
+                raise InputError(
+                    f"{weight!r} is not a weight", key=f"weights.{label}", accepted="a number from 1e-06 to 1e+06"
+                )
+
+    def weight(self, label: str) -> float:
+        """See ``SharingPolicy.weight``."""
+        return float(self.weights.get(label, self.default))
+
+    def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
+        """See ``SharingPolicy.rates``."""
+        del fabric
+        weights = incidence.weights
+        if weights is None:
+            return max_min(incidence, capacities)
+        # Rates in proportion to weights are equal rates of flows that load their links by as much more.
+        each = weights[incidence.flows]
+        loads = each if incidence.coefficients is None else incidence.coefficients * each
+        caps = None if incidence.caps is None else incidence.caps / weights
+        return weights * max_min(evolve(incidence, coefficients=loads, caps=caps), capacities)
 
 
 @frozen

@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import NamedTuple, overload
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskGraph, TaskKind
+from fredfw.workloads.composition import is_between
 from fredfw.workloads.labels import BUBBLE, COMPUTE
 
 
@@ -68,6 +69,42 @@ class Timeline:
 
     def __len__(self) -> int:
         return len(self.task)
+
+    def iterations(self, job: int) -> list[Timeline]:
+        """Return what happened in each iteration of one of the jobs of the graph, which ``composed`` has made.
+
+        Ranks are numbered from 0, and times begin with the iteration. Tasks keep their numbers.
+        """
+        graph = self.graph
+        own = graph.jobs == job
+        members = np.unique(np.concatenate([graph.tables[one].ravel() for one in np.unique(graph.members[own])]))
+        mine = np.flatnonzero(own[self.task])
+        between = [is_between(graph.names[task]) for task in self.task[mine].tolist()]
+        cuts = np.flatnonzero(between)
+        alone = evolve(graph, ranks=len(members))
+        found, since = [], 0.0
+        for number, part in enumerate(np.split(mine, cuts)):
+            if number:
+                since = float(self.end[part[0]])
+            elif between[:1] == [True]:
+                continue  # nothing comes before the wait for its start
+            found.append(self._part(alone, part[1:] if number else part, members, since))
+        return found
+
+    def _part(self, graph: TaskGraph, spans: IntArray, members: IntArray, since: float) -> Timeline:
+        """Return the timeline of ``spans``, whose ranks are ``members``, from ``since`` on."""
+        place = np.full(len(self) + 1, -1)
+        place[spans] = np.arange(len(spans))
+        end = self.end[spans] - since
+        return Timeline(
+            graph=graph,
+            task=self.task[spans],
+            start=np.maximum(self.start[spans] - since, 0.0),
+            end=end,
+            trigger=place[self.trigger[spans]],
+            ranks=tuple(np.searchsorted(members, self.ranks[span]) for span in spans.tolist()),
+            duration=float(end.max(initial=0.0)),
+        )
 
     def is_compute(self, span: int) -> bool:
         """Return whether ``span`` is a computation."""

@@ -11,7 +11,8 @@ from typing import Any
 from attrs import frozen
 
 from fredfw import limits
-from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.errors import InputError, nearest
+from fredfw.tables import check_keys
 
 FORM = (
     "a list of values, { from = 1, to = 8, step = 1 }, with factor = 2 or count = 4 in place of step, "
@@ -49,9 +50,7 @@ def values_of(given: object) -> tuple[Any, ...]:
 
 
 def _of_table(table: Mapping[str, Any]) -> list[Any]:
-    for key in table:
-        if key not in KEYS:
-            raise UnknownNameError(f"unknown key{nearest(key, KEYS)}", key=key, accepted=", ".join(KEYS))
+    check_keys(table, KEYS, "")
     for kind, keys in (("values", ("values",)), ("divisors_of", _DIVISORS)):
         if kind in table:
             for key in table:

@@ -16,14 +16,17 @@ from fredfw.experiment.spec import AnyOutline, Section
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.sampler import Sampler
-from fredfw.simulation.fidelity import FIDELITIES
+from fredfw.simulation.fidelity import ESTIMATE, FIDELITIES
 from fredfw.studies import ranges
 from fredfw.studies.constraints import Constraint
 from fredfw.studies.results import Objective
 from fredfw.studies.space import FABRIC, WORKLOAD, CellSpace, Dimension, Space
+from fredfw.tables import as_table, check_keys
 from fredfw.units import Unit, parse
 
 _STUDY = ("experiment", "title", "space", "constraints", "constants", "objective", "sampler", "rungs")
+RUNGS = (ESTIMATE, *FIDELITIES)
+"""What a rung may be beside those that a study names: an estimate, or a fidelity."""
 _SECTIONS = {"fabrics": FABRIC, "workloads": WORKLOAD}
 
 
@@ -33,7 +36,7 @@ class Rung:
 
     Args:
         name: In the study; that of the fidelity, where it is just that.
-        fidelity: One of ``FIDELITIES``, or ``None`` for the experiment's own.
+        fidelity: One of ``RUNGS``, or ``None`` for the experiment's own.
         values: What it sets in the experiment, by path, whatever the point sets.
     """
 
@@ -80,10 +83,11 @@ class Study:
         """
         if name in self.rungs:
             return self.rungs[name]
-        if name in FIDELITIES:
+        if name in RUNGS:
             return Rung(name, name, {})
-        known = (*self.rungs, *FIDELITIES)
-        raise UnknownNameError(f"there is no rung {name!r}{nearest(name, known)}", accepted=", ".join(known))
+        known = (*self.rungs, *RUNGS)
+        message = f"there is no rung {name!r}{nearest(name, known)}"
+        raise UnknownNameError(message, file=self.file, key="sampler", accepted=", ".join(known))
 
 
 def load(
@@ -147,10 +151,7 @@ def _experiment(tables: Mapping[str, Any], file: str | None) -> tuple[Mapping[st
     """Return the tables of the experiment, and its file."""
     rest = {key: value for key, value in tables.items() if key not in _STUDY}
     known = (*_STUDY, *(() if "experiment" in tables else reading.KEYS))
-    for key in rest:
-        if key not in known:
-            message = f"unknown key{nearest(key, known)}"
-            raise UnknownNameError(message, key=key, accepted=", ".join(dict.fromkeys(known)))
+    check_keys(rest, dict.fromkeys(known), "")
     if "experiment" not in tables:
         if "fabrics" not in rest and "workloads" not in rest:
             raise InputError(
@@ -169,9 +170,7 @@ def _experiment(tables: Mapping[str, Any], file: str | None) -> tuple[Mapping[st
 def _table(value: object, key: str) -> Mapping[str, Any]:
     if value is None:
         raise InputError("is missing", key=key, accepted="a table")
-    if not isinstance(value, Mapping):
-        raise InputError(f"{value!r} is not a table", key=key, accepted="a table")
-    return value
+    return as_table(value, key)
 
 
 def _space(tables: Mapping[str, Any], content: Mapping[str, Any], outline: AnyOutline) -> Space:
@@ -256,11 +255,7 @@ def _constants(given: Mapping[str, Any], names: Collection[str]) -> Mapping[str,
 
 
 def _objective(given: Mapping[str, Any]) -> tuple[tuple[Objective, ...], Mapping[str, float]]:
-    accepted = ("minimise", "maximise", "limits")
-    for key in given:
-        if key not in accepted:
-            hint = nearest(key, accepted)
-            raise UnknownNameError(f"unknown key{hint}", key=f"objective.{key}", accepted=", ".join(accepted))
+    check_keys(given, ("minimise", "maximise", "limits"), "objective")
     found: dict[str, Objective] = {}
     for key, least in (("minimise", True), ("maximise", False)):
         names = given.get(key, [])
@@ -303,16 +298,13 @@ def _rungs(given: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str,
     for name, one in given.items():
         key = f"rungs.{name}"
         table = _table(one, key)
-        for inner in table:
-            if inner not in ("fidelity", "values"):
-                hint = nearest(inner, ("fidelity", "values"))
-                raise UnknownNameError(f"unknown key{hint}", key=f"{key}.{inner}", accepted="fidelity, values")
-        if name in FIDELITIES:
+        check_keys(table, ("fidelity", "values"), key)
+        if name in RUNGS:
             raise InputError("is the name of a fidelity", key=key, accepted="another name")
         fidelity = table.get("fidelity")
-        if fidelity is not None and fidelity not in FIDELITIES:
-            hint = nearest(str(fidelity), FIDELITIES)
-            raise InputError(f"{fidelity!r} is not known{hint}", key=f"{key}.fidelity", accepted=", ".join(FIDELITIES))
+        if fidelity is not None and fidelity not in RUNGS:
+            hint = nearest(str(fidelity), RUNGS)
+            raise InputError(f"{fidelity!r} is not known{hint}", key=f"{key}.fidelity", accepted=", ".join(RUNGS))
         values = _table(table.get("values", {}), f"{key}.values")
         try:
             with_values(content, values)

@@ -7,6 +7,7 @@ from typing import Any
 from attrs import asdict, field, fields, frozen
 
 from fredfw.experiment.document import document
+from fredfw.experiment.results import TierLoad
 
 
 @frozen
@@ -43,6 +44,8 @@ class StudyPoint:
             other one beats, 2 for those that only these beat. ``None`` for all others.
         reason: Why there is no result, or which limit it breaks; empty otherwise.
         failed: Whether a model or a plugin failed, where there is no result; otherwise it does not fit.
+        estimated: Whether the result is an estimate: nothing was simulated.
+        tiers: What its busiest tiers carried, the one with the hottest link first; empty for an estimate.
     """
 
     number: int
@@ -58,6 +61,8 @@ class StudyPoint:
     rank: int | None = None
     reason: str = ""
     failed: bool = False
+    estimated: bool = False
+    tiers: tuple[TierLoad, ...] = ()
 
 
 @frozen
@@ -69,12 +74,29 @@ class RungCount:
         cells: How many points were asked for.
         results: Of how many there is a result.
         events: Of the engine, over all results: what they cost, whatever the machine.
+        errors: By the name of a later rung, how far its times are from the times there.
     """
 
     rung: str
     cells: int
     results: int
     events: int
+    errors: dict[str, RungError] = field(factory=dict)
+
+
+@frozen
+class RungError:
+    """How far the times at one rung are from those at another, relative to the latter.
+
+    Args:
+        points: That have a result at both.
+        median: Of the differences without their signs.
+        largest: Of the differences, the one that is the farthest from 0, with its sign.
+    """
+
+    points: int
+    median: float
+    largest: float
 
 
 @frozen(eq=False, kw_only=True)
@@ -94,6 +116,7 @@ class StudyResult:
         sampler: The sampler and its fields.
         provenance: The resolved study, and the versions of all that took part; JSON-ready.
         complete: Whether the sampler came to its end; an interrupt ends a study before.
+        colours: Of the labels that workloads declare; empty for one that is free.
         stored: How many results came from a store. It differs between runs, so it is not part of the JSON.
     """
 
@@ -109,6 +132,7 @@ class StudyResult:
     sampler: dict[str, Any]
     provenance: dict[str, Any] = field(factory=dict)
     complete: bool = True
+    colours: dict[str, str] = field(factory=dict)
     stored: int = field(default=0, metadata={"document": False})
 
     @property

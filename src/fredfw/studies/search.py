@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from attrs import define, evolve, field
@@ -18,9 +19,10 @@ from fredfw.experiment.workers import Workers
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.sampler import SearchSpace, Told, Trial
+from fredfw.simulation.fidelity import ESTIMATE
 from fredfw.studies import answers
 from fredfw.studies.reading import Study
-from fredfw.studies.results import Objective, RungCount, StudyPoint, StudyResult
+from fredfw.studies.results import Objective, RungCount, RungError, StudyPoint, StudyResult
 from fredfw.studies.samplers import fronts
 from fredfw.studies.space import FABRIC, WORKLOAD, Space
 from fredfw.units import Unit, render
@@ -50,8 +52,11 @@ def search(
         InputError: The space is empty or too large, a path of it leads nowhere, or a cell lacks the objective.
         PluginError: The sampler misbehaved.
     """
-    study.space.check()
-    space = search_space(study.space, study.objectives)
+    try:
+        study.space.check()
+        space = search_space(study.space, study.objectives)
+    except InputError as error:
+        raise error.at(file=study.file) from None
     running = answers.start(study.sampler, space)
     run = CellRunner(plugins).run if workers is None else workers.run
     counted = None if store is None else _Counted(store)
@@ -245,6 +250,7 @@ class _Found:
                 ),
             },
             complete=complete,
+            colours={label: colour for cell in reversed(cells) for label, colour in cell.colours.items()},
             stored=stored,
         )
 
@@ -267,6 +273,8 @@ class _Found:
             breakdown=outcome.breakdown,
             memory=outcome.memory,
             reason=self._broken(outcome),
+            tiers=outcome.tiers,
+            estimated=outcome.provenance["fidelity"] == ESTIMATE,
         )
 
     def _label(self, trial: Trial) -> str:
@@ -276,11 +284,30 @@ class _Found:
         return outline.fidelity_of(outline.workload(point.workload), outline.fabric(point.fabric))
 
     def _counts(self) -> Iterator[RungCount]:
-        for rung in self.order:
-            mine = [one for trial, one in self.outcomes.items() if trial.rung == rung]
-            cells = [one for one in mine if isinstance(one, Cell)]
-            label = self._label(next(trial for trial in self.outcomes if trial.rung == rung))
-            yield RungCount(label, len(mine), len(cells), sum(one.statistics.get("events", 0) for one in cells))
+        rungs: dict[str | None, dict[int, Outcome]] = {rung: {} for rung in self.order}
+        labels: dict[str | None, str] = {}
+        for trial, one in self.outcomes.items():
+            rungs[trial.rung][trial.point] = one
+            labels.setdefault(trial.rung, self._label(trial))
+        seconds = {
+            rung: {point: one.seconds for point, one in mine.items() if isinstance(one, Cell)}
+            for rung, mine in rungs.items()
+        }
+        for place, (rung, mine) in enumerate(rungs.items()):
+            errors = {labels[other]: _error(seconds[rung], seconds[other]) for other in list(self.order)[place + 1 :]}
+            yield RungCount(
+                labels[rung],
+                len(mine),
+                len(seconds[rung]),
+                sum(one.statistics.get("events", 0) for one in mine.values() if isinstance(one, Cell)),
+                {label: error for label, error in errors.items() if error is not None},
+            )
+
+
+def _error(seconds: Mapping[int, float], closer: Mapping[int, float]) -> RungError | None:
+    """Return how far ``seconds`` of points are from those at a ``closer`` rung; ``None`` where none are at both."""
+    found = [seconds[point] / closer[point] - 1 for point in seconds if closer.get(point)]
+    return RungError(len(found), median(map(abs, found)), max(found, key=abs)) if found else None
 
 
 def _metrics(cell: Cell) -> dict[str, float]:

@@ -64,11 +64,13 @@ class Play:
     Args:
         admission: Decides; new.
         decisions: What it was asked, and what it said.
+        beside: What ran at each.
         stranded: What was told to wait while nothing ran.
     """
 
     admission: Admission
     decisions: list[tuple[Asked, Decision]] = field(factory=list)
+    beside: list[tuple[FlowSet, ...]] = field(factory=list)
     stranded: list[Asked] = field(factory=list)
     _active: list[tuple[Asked, list[Asked]]] = field(factory=list)
     _waiting: list[list[Asked]] = field(factory=list)
@@ -88,8 +90,10 @@ class Play:
     def ask(self, turns: list[Asked]) -> None:
         """Ask about the first of ``turns``, which run one after the other, and do as the network does."""
         asked, *rest = turns
-        decision = answers.decision(self.admission, asked.flows, tuple(one.flows for one, _ in self._active))
+        running = tuple(one.flows for one, _ in self._active)
+        decision = answers.decision(self.admission, asked.flows, running)
         self.decisions.append((asked, decision))
+        self.beside.append(running)
         match decision:
             case Start():
                 self._active.append((asked, rest))
@@ -174,15 +178,15 @@ def caps_keep_to_those_of_the_flows(case: AdmissionCase) -> None:
                 )
 
 
-def indifferent_flows_start_at_once(case: AdmissionCase) -> None:
-    """Flows to which the admission says that it is indifferent start whatever runs, without a set-up or caps."""
+def compatible_flows_start_at_once(case: AdmissionCase) -> None:
+    """Flows that the admission says are compatible with what runs start at once, without a set-up or caps."""
     for play in case.plays:
-        for asked, decision in play.decisions:
+        for (asked, decision), beside in zip(play.decisions, play.beside, strict=True):
             plain = isinstance(decision, Start) and decision.setup == 0 and decision.caps is None
-            if not plain and answers.indifferent(play.admission, asked.flows):
+            if not plain and answers.compatible(play.admission, [asked.flows, *beside]):
                 raise ConformanceError(
-                    f"for {asked.name}, the answer is not a plain Start, although indifferent() says that they start "
-                    "at once, without a set-up or caps; return False there"
+                    f"for {asked.name}, the answer is not a plain Start, although compatible() says that they start "
+                    "at once beside what runs, without a set-up or caps; return False there"
                 )
 
 
@@ -292,7 +296,7 @@ ADMISSION: Sequence[Check[AdmissionCase]] = (
     *COMMON,
     decisions_are_well_formed,
     caps_keep_to_those_of_the_flows,
-    indifferent_flows_start_at_once,
+    compatible_flows_start_at_once,
     only_streams_are_decomposed,
     waits_end,
     release_undoes_admit,

@@ -21,6 +21,7 @@ _EXACT = 1e-9
 _ROUNDS = 20
 _FLOWS = 24
 _CLASSES = 3
+_WEIGHTS = 0.5, 1.0, 3.0
 
 
 @frozen(eq=False)
@@ -217,7 +218,10 @@ def check_sharing_policy(
 
 
 def _incidences(fabric: Fabric) -> Iterator[Incidence]:
-    """Yield flows between pairs of NPUs and over any links, of several classes, some with caps and coefficients."""
+    """Yield flows between pairs of NPUs and over any links.
+
+    They are of several classes and weights, some with caps and coefficients.
+    """
     random = np.random.default_rng(0)
     everywhere = np.arange(len(fabric.bandwidths))
     for number in range(_ROUNDS):
@@ -235,6 +239,7 @@ def _incidences(fabric: Fabric) -> Iterator[Incidence]:
             random.choice([0.25, 0.5, 1.0], len(links)) if number % 4 == 1 else None,
             random.choice([0.01, 0.1, np.inf], len(ways)) * fabric.bandwidths.max() if number % 4 >= 2 else None,
             random.integers(0, _CLASSES, len(ways)) if number % 2 else np.zeros(len(ways), dtype=np.intp),
+            np.resize(_WEIGHTS, len(ways)) if number % 5 == 4 else None,
         )
 
 
@@ -246,6 +251,7 @@ def _permuted(incidence: Incidence, order: IntArray) -> Incidence:
         None if incidence.coefficients is None else incidence.coefficients[pairs],
         None if incidence.caps is None else incidence.caps[order],
         incidence.priorities[order],
+        None if incidence.weights is None else incidence.weights[order],
     )
 
 

@@ -75,7 +75,7 @@ def totals(graph: TaskGraph) -> dict[str, float]:
         if graph.kinds[task] == TaskKind.COMPUTE:
             sums[FLOPS] += float(graph.flops[task]) * len(table) * times
             sums[MEMORY] += float(graph.bytes[task]) * len(table) * times
-        elif graph.kinds[task] != TaskKind.RECEIVE:  # a message counts once
+        elif graph.kinds[task] not in (TaskKind.RECEIVE, TaskKind.WAIT):  # a message counts once
             label = graph.label(task)
             sums[label] = sums.get(label, 0.0) + float(graph.bytes[task]) * len(table) * times
     return sums
@@ -126,7 +126,9 @@ def amounts_are_not_negative(case: WorkloadCase) -> None:
 
 def memory_is_not_negative(case: WorkloadCase) -> None:
     """What the fullest NPU needs is finite and not negative."""
-    for part, size in asdict(case.subject.memory(case.system)).items():
+    parts = asdict(case.subject.memory(case.system))
+    kept = parts.pop("tiers")
+    for part, size in (*parts.items(), *kept.items()):
         if not np.isfinite(size) or size < 0:
             raise ConformanceError(f"memory() says {size} bytes of {part}; finite, and not negative")
 
@@ -236,8 +238,8 @@ def _totals(workload: Workload, system: System, graph: TaskGraph) -> dict[str, f
 
 
 def _content(graph: TaskGraph) -> str:
-    amounts = "kinds", "labels", "flops", "bytes", "seconds", "members", "controllers", "roots", "partners", "splits"
-    order = "dependency_offsets", "dependencies", "blocks", "repeats"
+    amounts = "kinds", "labels", "flops", "bytes", "seconds", "members", "controllers", "memories", "roots", "partners"
+    order = "dependency_offsets", "dependencies", "blocks", "repeats", "splits"
     arrays = [getattr(graph, name) for name in (*amounts, *order)]
     tables = *graph.tables, *graph.controller_tables, *graph.split_tables
-    return digest([*arrays, *tables, tuple(graph.names), graph.label_names, graph.patterns])
+    return digest([*arrays, *tables, tuple(graph.names), graph.label_names, graph.memory_names, graph.patterns])

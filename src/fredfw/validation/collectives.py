@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import InputError, UnsupportedError
-from fredfw.experiment.runner import Bench
+from fredfw.experiment.bench import Bench
 from fredfw.fabric import Fabric
 from fredfw.plugin import configure, schema
 from fredfw.plugin.contract import built
@@ -55,6 +56,9 @@ class Collectives:
         if point.ranks > each * point.nodes:
             message = f"{point.ranks} ranks on {point.nodes} nodes of {point.system.preset}"
             raise InputError(message, key=point.where, accepted=f"at most {each} on each")
+
+    def prepare(self, points: Sequence[CollectivePoint], tell: Callable[[CollectivePoint], None]) -> None:
+        """See ``Predictor.prepare``; a collective does not take long."""
 
     def seconds(self, point: CollectivePoint) -> float:
         """Return how long ``point`` takes.

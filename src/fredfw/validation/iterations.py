@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
-from fredfw.errors import InputError
+from fredfw.errors import InputError, SimulationError
 from fredfw.experiment import reading
-from fredfw.experiment.runner import Runner
+from fredfw.experiment.cells import CellRunner, CellSpec, Outcome, SpecWriter, evaluate
+from fredfw.experiment.results import Failure
+from fredfw.experiment.runner import describe
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation.fidelity import COMPRESSED
 from fredfw.validation import systems
@@ -18,6 +21,8 @@ from fredfw.validation.collectives import TOPOLOGY
 from fredfw.validation.points import Point
 from fredfw.validation.transports import Transports
 
+Evaluator: TypeAlias = Callable[[Sequence[CellSpec]], Iterable[tuple[int, Outcome]]]
+"""Runs cells: (number among them, outcome) as they end."""
 PATTERN = "iteration"
 FITTED = "PTD-P 174.6B"
 """The rows that the efficiency of the NPU was fitted to."""
@@ -117,11 +122,15 @@ class Iterations:
     Args:
         plugins: The topology, the workload and the algorithms.
         transports: What predicts the communication of each system.
+        evaluator: Runs cells; in this process, and without a store, by default.
     """
 
-    def __init__(self, plugins: PluginManager, transports: Transports) -> None:
+    def __init__(self, plugins: PluginManager, transports: Transports, evaluator: Evaluator | None = None) -> None:
         self._plugins = plugins
         self._transports = transports
+        self._writer = SpecWriter(plugins)
+        self._evaluate = evaluator or partial(evaluate, run=CellRunner(plugins).run)
+        self._seconds: dict[tuple[Any, ...], float] = {}
 
     def check(self, point: IterationPoint) -> None:
         """Make sure that ``point`` can be predicted.
@@ -133,8 +142,26 @@ class Iterations:
             message = f"nothing is known of the kernels of {point.system.preset}"
             raise InputError(message, key=point.where, accepted=", ".join(_NPUS))
 
+    def prepare(self, points: Sequence[IterationPoint], tell: Callable[[IterationPoint], None]) -> None:
+        """See ``Predictor.prepare``; an iteration is a cell.
+
+        Raises:
+            SimulationError: One cannot be simulated.
+        """
+        for number, outcome in self._evaluate([self._spec(point) for point in points]):
+            point = points[number]
+            if isinstance(outcome, Failure):
+                raise SimulationError(f"{point.where} cannot be simulated: {outcome.reason}")
+            self._seconds[point.same] = outcome.seconds
+            tell(point)
+
     def seconds(self, point: IterationPoint) -> float:
         """Return how long the iteration takes."""
+        if point.same not in self._seconds:
+            self.prepare([point], lambda _: None)
+        return self._seconds[point.same]
+
+    def _spec(self, point: IterationPoint) -> CellSpec:
         workload = {"name": "transformer", **point.workload}
         if not point.workload["zero_stage"]:
             workload["tasks"] = "passes"
@@ -148,12 +175,11 @@ class Iterations:
                 "system": {
                     "topology": {"name": TOPOLOGY, "preset": point.system.preset, "nodes": point.nodes},
                     "placement": "megatron",
+                    "transport": describe(self._transports.of(point)),
                     "collectives": _COLLECTIVES,
                 }
             },
             "workloads": {PATTERN: {"workload": workload}},
         }
         experiment = reading.configured(reading.parse(tables), self._plugins)
-        fabric = experiment.fabric("system")
-        fabric = evolve(fabric, slots={**fabric.slots, "transport": self._transports.of(point)})
-        return Runner(experiment, self._plugins).run(experiment.workload(PATTERN), fabric, COMPRESSED).seconds
+        return self._writer.spec(experiment, experiment.workload(PATTERN), experiment.fabric("system"), COMPRESSED)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from fredfw.errors import InputError
+from fredfw.experiment.cells import CellRunner, CellStore, evaluate
 from fredfw.experiment.progress import Progress
 from fredfw.experiment.runner import describe
+from fredfw.experiment.workers import Workers
 from fredfw.fabric import IdealTransport
 from fredfw.plugin.manager import PluginManager
 from fredfw.validation import splits
 from fredfw.validation.collectives import Collectives, presets
-from fredfw.validation.iterations import IterationPoint, Iterations
+from fredfw.validation.iterations import Evaluator, IterationPoint, Iterations
 from fredfw.validation.points import CollectivePoint, Point
 from fredfw.validation.results import LeftOut, Prediction, Validation
 from fredfw.validation.splits import Part
@@ -26,20 +29,32 @@ class Predictor(Protocol):
     def check(self, point: Any) -> None:
         """Make sure that ``point`` can be predicted, without predicting it; raises ``InputError``."""
 
+    def prepare(self, points: Any, tell: Callable[[Any], None]) -> None:
+        """Work out those of ``points`` that take long, several at once where that is wanted.
+
+        Calls ``tell`` for each that is done.
+        """
+
     def seconds(self, point: Any) -> float:
         """Return how long ``point`` takes; equal points are worked out once."""
 
 
-def predictors(plugins: PluginManager, transports: Transports) -> Mapping[str, Predictor]:
+def predictors(plugins: PluginManager, transports: Transports, evaluator: Evaluator) -> Mapping[str, Predictor]:
     """Return a predictor for each kind of points."""
     return {
         CollectivePoint.kind: Collectives(plugins, transports),
-        IterationPoint.kind: Iterations(plugins, transports),
+        IterationPoint.kind: Iterations(plugins, transports, evaluator),
     }
 
 
 def validate(
-    points: Sequence[Point], plugins: PluginManager, *, transport: object = None, progress: Progress | None = None
+    points: Sequence[Point],
+    plugins: PluginManager,
+    *,
+    transport: object = None,
+    store: CellStore | None = None,
+    workers: Workers | None = None,
+    progress: Progress | None = None,
 ) -> Validation:
     """Predict every one of ``points``, by a transport and by ``ideal``.
 
@@ -50,7 +65,9 @@ def validate(
         points: What was measured.
         plugins: The topology, the algorithms, the transports.
         transport: As ``Transports`` takes it.
-        progress: Called with (points that are done, points, what is predicted) now and then.
+        store: Has iterations of earlier runs, which are not simulated again, and takes those of this one.
+        workers: Other processes that simulate iterations; this one by default.
+        progress: Called with (predictions that are done, predictions, what is predicted) now and then.
 
     Raises:
         InputError: There are no points, one does not fit its system, or the transport cannot be used.
@@ -59,17 +76,28 @@ def validate(
     if not points:
         raise InputError("there are no measured times to compare with", accepted="one or more")
     transports = Transports(plugins, transport)
-    usual = predictors(plugins, transports)
+    evaluator: Evaluator = partial(
+        evaluate,
+        run=CellRunner(plugins).run if workers is None else workers.run,
+        store=store,
+        executor=None if workers is None else workers.executor,
+        jobs=1 if workers is None else workers.jobs,
+    )
+    usual = predictors(plugins, transports, evaluator)
     for point in points:
         usual[point.kind].check(point)
-    ideal = predictors(plugins, Transports(plugins, IdealTransport.name))
+    ideal = predictors(plugins, Transports(plugins, IdealTransport.name), evaluator)
     names = {_subject(point): transports.of(point).name for point in points}
     folds = [
         (fold, among)
         for fold in splits.folds(set(names.values()))
         if (among := [one for one in points if names[_subject(one)] == fold.transport and fold.leaves_out(one)])
     ]
-    tell = _teller(progress, len(points) + sum(len(among) for _, among in folds))
+    others = [one for one in points if names[_subject(one)] != IdealTransport.name]
+    iterations = sum(one.kind == IterationPoint.kind for one in (*points, *others))
+    tell = _teller(progress, iterations + len(points) + sum(len(among) for _, among in folds))
+    _prepare(ideal, points, tell)
+    _prepare(usual, others, tell)
 
     def predicted(point: Point) -> Prediction:
         tell(point)
@@ -81,7 +109,8 @@ def validate(
     found = [predicted(point) for point in points]
     left_out = []
     for fold, among in folds:
-        refitted = predictors(plugins, Transports(plugins, transport, fields={fold.transport: fold.fields}))
+        changed = Transports(plugins, transport, fields={fold.transport: fold.fields})
+        refitted = predictors(plugins, changed, evaluator)
         predictions = []
         for point in among:
             tell(point)
@@ -92,6 +121,11 @@ def validate(
     measured = {system.preset for system in (*known().values(), *(point.system for point in points))}
     unvalidated = tuple(preset for preset in presets(plugins) if preset not in measured)
     return Validation(used, tuple(found), tuple(left_out), unvalidated)
+
+
+def _prepare(among: Mapping[str, Predictor], points: Sequence[Point], tell: Callable[[Point], None]) -> None:
+    for kind, predictor in among.items():
+        predictor.prepare([point for point in points if point.kind == kind], tell)
 
 
 def _subject(point: Point) -> str:

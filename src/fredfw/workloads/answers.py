@@ -20,7 +20,7 @@ from fredfw.workloads.placement import Placement, check_places
 from fredfw.workloads.workload import Label, MemoryUse, System, Work, Workload
 
 _AMOUNTS = "labels", "flops", "bytes", "seconds", "patterns", "members", "controllers", "names"
-_PER_TASK = *_AMOUNTS, "blocks", "repeats", "roots", "partners", "splits"
+_PER_TASK = *_AMOUNTS, "blocks", "repeats", "roots", "partners", "splits", "memories", "jobs"
 
 
 def mesh(workload: Workload, system: System) -> DeviceMesh:
@@ -48,10 +48,15 @@ def memory(workload: Workload, system: System) -> MemoryUse:
         answer: object = workload.memory(system)
     if not isinstance(answer, MemoryUse):
         raise asked.unexpected(answer, "a fredfw.MemoryUse")
-    for part in fields(MemoryUse):
-        value = getattr(answer, part.name)
-        if part.name != "must_fit" and (not isinstance(value, Real) or not 0 <= float(value) < math.inf):
-            raise asked.wrong(f"returned {part.name} of {brief(value)}", "bytes, finite and not negative")
+    tiers: object = answer.tiers
+    if not isinstance(tiers, Mapping):
+        raise asked.wrong(f"returned tiers of {brief(tiers)}", "bytes by the name of a memory tier")
+    parts = {part.name: getattr(answer, part.name) for part in fields(MemoryUse)}
+    for flag in ("must_fit", "tiers"):
+        del parts[flag]
+    for part, value in (*parts.items(), *tiers.items()):
+        if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+            raise asked.wrong(f"returned {part} of {brief(value)}", "bytes, finite and not negative")
     return answer
 
 

@@ -15,8 +15,9 @@ from fredfw.workloads.kinds import TaskKind
 from fredfw.workloads.labels import ACCEPTED, COMPUTE, EMPTY, RESERVED
 
 PATTERNS = tuple(Pattern)
-_KINDS = TaskKind.COMPUTE, TaskKind.COLLECTIVE, TaskKind.SEND, TaskKind.RECEIVE
 _MESSAGES = TaskKind.SEND, TaskKind.RECEIVE
+_STREAMS = TaskKind.LOAD, TaskKind.STORE
+_KINDS = TaskKind.COMPUTE, TaskKind.COLLECTIVE, *_MESSAGES, *_STREAMS
 _LONG = 60  # characters of a name in an error; tracers put whole signatures there
 # What is charged to where nodes have no labels.
 _LABELS = COMPUTE, "communication"
@@ -44,6 +45,8 @@ class Columns:
     tag: IntArray
     split_offsets: IntArray
     splits: FloatArray
+    memory: IntArray
+    memory_names: tuple[str, ...]
     names: Sequence[str] | None
 
     @classmethod
@@ -68,6 +71,8 @@ class Columns:
         tag: ArrayLike | None,
         split_offsets: ArrayLike | None,
         splits: ArrayLike | None,
+        memory: ArrayLike | None,
+        memory_names: Sequence[str],
         names: Sequence[str] | None,
     ) -> Columns:
         """Return nodes with what is not given filled in; see ``TaskGraph.from_columns``."""
@@ -94,6 +99,8 @@ class Columns:
             tag=_whole("tag", tag, count, 0),
             split_offsets=_whole("split_offsets", split_offsets, count + 1),
             splits=_real("splits", splits, 0, 0.0),
+            memory=_whole("memory", memory, count, 0),
+            memory_names=tuple(memory_names),
             names=names,
         )
 
@@ -108,7 +115,10 @@ class Columns:
     def check(self) -> None:
         """Raise ``InputError`` where a node cannot be by itself."""
         count = len(self)
-        for key in ("rank", "seconds", "flops", "bytes", "label", "pattern", "communicator", "root", "peer", "tag"):
+        for key in (
+            *("rank", "seconds", "flops", "bytes", "label", "pattern", "communicator", "root", "peer", "tag"),
+            "memory",
+        ):
             if len(getattr(self, key)) != count:
                 raise InputError(f"{len(getattr(self, key))} values for {count} nodes", key=key, accepted=str(count))
         if self.names is not None and len(self.names) != count:
@@ -128,6 +138,7 @@ class Columns:
         self._check_whole("pattern", collectives, len(PATTERNS))
         self._check_whole("communicator", collectives, len(self.communicators))
         self._check_whole("peer", messages, self.ranks)
+        self._check_whole("memory", np.isin(self.kind, _STREAMS), len(self.memory_names))
         for key in ("seconds", "flops", "bytes"):
             values: FloatArray = getattr(self, key)
             fits = np.isfinite(values) & (values >= 0)

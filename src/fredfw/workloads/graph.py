@@ -23,7 +23,7 @@ from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads.columns import Columns
 from fredfw.workloads.kernels import Kernels
 from fredfw.workloads.kinds import TaskKind
-from fredfw.workloads.labels import ACCEPTED, COMPUTE, EMPTY, RESERVED
+from fredfw.workloads.labels import ACCEPTED, COMPUTE, EMPTY, RESERVED, WAITING
 from fredfw.workloads.merging import buffer, merged
 
 
@@ -40,12 +40,13 @@ class TaskGraph:
         flops: ``(T,)`` floating-point operations per rank (compute).
         bytes: ``(T,)`` bytes read and written in local memory per rank (compute), or the size of the collective or
             transfer per group (nccl-tests: per-rank buffer), or the bytes of each group's stream (load, store).
-        seconds: ``(T,)`` duration of a compute task where it is known; NaN where it follows from FLOPs and bytes.
+        seconds: ``(T,)`` duration of a compute task where it is known; NaN where it follows from FLOPs and bytes. For
+            a wait the time that its ranks wait once all are there.
         patterns: ``(T,)`` collective or transfer pattern; ``None`` for other kinds.
         members: ``(T,)`` index into ``tables``.
-        tables: Member tables. For compute: ``(ranks,)``. For send and receive: ``(1,)``. For the others: ``(groups,
-            size)`` ranks.
-        controllers: ``(T,)`` index into ``controller_tables`` for load and store, else -1.
+        tables: Member tables. For compute: ``(ranks,)``. For send and receive: ``(1,)``. For a wait: ``(1, size)``. For
+            the others: ``(groups, size)`` ranks.
+        controllers: ``(T,)`` index into ``controller_tables`` for load and store by I/O controllers, else -1.
         controller_tables: ``(groups,)`` controller numbers, one per group of the task's member table.
         dependency_offsets: ``(T + 1,)``.
         dependencies: Task indices, ``dependencies[dependency_offsets[t]:dependency_offsets[t + 1]]`` for task ``t``.
@@ -59,6 +60,9 @@ class TaskGraph:
             else -1.
         splits: ``(T,)`` index into ``split_tables`` for an all-to-all whose pairs exchange different sizes, else -1.
         split_tables: ``(groups, size, size)`` bytes from each member (row) of each group to each (column).
+        memories: ``(T,)`` index into ``memory_names`` for load from and store to a memory tier, else -1.
+        memory_names: The memory tiers that the graph uses.
+        jobs: ``(T,)`` number of the job that a task is of. Tasks of different jobs have no ranks in common.
     """
 
     ranks: int
@@ -84,6 +88,9 @@ class TaskGraph:
     partners: IntArray = field(default=Factory(lambda self: np.full(len(self.kinds), -1), takes_self=True))
     splits: IntArray = field(default=Factory(lambda self: np.full(len(self.kinds), -1), takes_self=True))
     split_tables: tuple[FloatArray, ...] = ()
+    memories: IntArray = field(default=Factory(lambda self: np.full(len(self.kinds), -1), takes_self=True))
+    memory_names: tuple[str, ...] = ()
+    jobs: IntArray = field(default=Factory(lambda self: np.zeros(len(self.kinds), dtype=np.intp), takes_self=True))
 
     @classmethod
     def from_columns(
@@ -107,6 +114,8 @@ class TaskGraph:
         tag: ArrayLike | None = None,
         split_offsets: ArrayLike | None = None,
         splits: ArrayLike | None = None,
+        memory: ArrayLike | None = None,
+        memory_names: Sequence[str] = (),
         names: Sequence[str] | None = None,
     ) -> TaskGraph:
         """Return the graph of ``N`` nodes of traces: one for each rank and operation, in any order.
@@ -122,14 +131,15 @@ class TaskGraph:
         Args:
             ranks: Number of workers.
             rank: ``(N,)`` rank of each node.
-            kind: ``(N,)`` ``TaskKind``: ``COMPUTE``, ``COLLECTIVE``, ``SEND`` or ``RECEIVE``.
+            kind: ``(N,)`` ``TaskKind``: ``COMPUTE``, ``COLLECTIVE``, ``SEND``, ``RECEIVE``, ``LOAD`` or ``STORE``.
             dependency_offsets: ``(N + 1,)``.
             dependencies: Node numbers: node ``i`` depends on those from ``dependency_offsets[i]`` to
                 ``dependency_offsets[i + 1]``.
             seconds: ``(N,)`` duration of computations; NaN where it follows from FLOPs and bytes.
             flops: ``(N,)`` floating-point operations of computations.
             bytes: ``(N,)`` bytes that computations read and write; the size of collectives (nccl-tests: per-rank
-                buffer; 0 only synchronises), sends and receives. A receive whose size is 0 takes any message.
+                buffer; 0 only synchronises), sends, receives, loads and stores. A receive whose size is 0 takes any
+                message.
             label: ``(N,)`` index into ``label_names``; by default ``compute`` and ``communication``.
             label_names: What time is charged to; ``compute`` and ``bubble`` are not for communication.
             pattern: ``(N,)`` index into ``tuple(Pattern)`` for collectives.
@@ -141,6 +151,8 @@ class TaskGraph:
             split_offsets: ``(N + 1,)``.
             splits: Bytes that a rank sends to each member of its communicator in an all-to-all whose pairs exchange
                 different sizes: node ``i`` has those from ``split_offsets[i]`` to ``split_offsets[i + 1]``, or none.
+            memory: ``(N,)`` index into ``memory_names`` for loads and stores; the first by default.
+            memory_names: Memory tiers.
             names: ``N`` texts.
 
         Raises:
@@ -167,6 +179,8 @@ class TaskGraph:
             tag=tag,
             split_offsets=split_offsets,
             splits=splits,
+            memory=memory,
+            memory_names=memory_names,
             names=names,
         )
         return cls(**merged(nodes))
@@ -232,7 +246,11 @@ class TaskGraph:
 
 
 _UNITS = {"size": " of bytes", "bytes": " of bytes", "flops": " of FLOPs", "seconds": " of seconds"}
-_COLUMNS = ("kinds", "labels", "flops", "bytes", "seconds", "members", "controllers", "kernels", "roots", "splits")
+_COLUMNS = (
+    *("kinds", "labels", "flops", "bytes", "seconds", "members", "controllers", "kernels", "roots", "splits"),
+    "memories",
+    "jobs",
+)
 
 
 @define(eq=False)
@@ -271,6 +289,9 @@ class GraphBuilder:
     _destinations: dict[int, int] = field(factory=dict, init=False)  # of sends that nobody receives so far
     _splits: list[int] = field(factory=list, init=False)
     _split_tables: list[FloatArray] = field(factory=list, init=False)
+    _split_index: dict[tuple[tuple[int, ...], bytes], int] = field(factory=dict, init=False)
+    _memories: list[int] = field(factory=list, init=False)
+    _memory_index: dict[str, int] = field(factory=dict, init=False)
     _block: tuple[int, int] = field(default=(-1, 1), init=False)
     _block_count: int = field(default=0, init=False)
 
@@ -313,6 +334,21 @@ class GraphBuilder:
         if kernels is not None:
             self._kernels[task] = self._kernel_index.setdefault(kernels, len(self._kernel_index))
         return task
+
+    def wait(
+        self,
+        name: str,
+        ranks: ArrayLike,
+        *,
+        seconds: float = 0.0,
+        after: Iterable[int] = (),
+        label: str = WAITING,
+    ) -> int:
+        """Add a wait: all of ``ranks`` wait for each other, and then for ``seconds``, without computing."""
+        if math.isnan(seconds):
+            raise InputError(f"task {name!r} has seconds {seconds!r}", key="seconds", accepted="a number of seconds")
+        table = np.reshape(ranks, (1, -1))
+        return self._add(TaskKind.WAIT, name, label, table, after, 0.0, 0.0, seconds)
 
     def collective(
         self,
@@ -370,8 +406,11 @@ class GraphBuilder:
             )
         size = buffer(amounts)
         task = self._add(TaskKind.COLLECTIVE, name, label, table, after, 0.0, size, pattern=Pattern.ALL_TO_ALL)
-        self._splits[task] = len(self._split_tables)
-        self._split_tables.append(amounts)
+        key = amounts.shape, amounts.tobytes()
+        if key not in self._split_index:
+            self._split_index[key] = len(self._split_tables)
+            self._split_tables.append(amounts)
+        self._splits[task] = self._split_index[key]
         return task
 
     def transfer(
@@ -435,28 +474,55 @@ class GraphBuilder:
     def load(
         self,
         name: str,
-        controllers: ArrayLike,
+        controllers: ArrayLike | str,
         groups: ArrayLike,
         size: float,
         *,
         label: str,
         after: Iterable[int] = (),
     ) -> int:
-        """Add streams of ``size`` bytes each, from controller ``controllers[g]`` to all of row ``g`` of ``groups``."""
-        return self._add(TaskKind.LOAD, name, label, np.atleast_2d(groups), after, 0.0, size, controllers=controllers)
+        """Add streams of ``size`` bytes each, to all of each row of ``(G, n)`` ``groups``.
+
+        Row ``g`` gets one from controller ``controllers[g]``. Where ``controllers`` is the name of a memory tier, each
+        member gets its bytes from the memories that serve it. Where switches cannot copy, every member has a stream of
+        its own.
+        """
+        return self._stream(TaskKind.LOAD, name, controllers, groups, size, label, after)
 
     def store(
         self,
         name: str,
-        controllers: ArrayLike,
+        controllers: ArrayLike | str,
         groups: ArrayLike,
         size: float,
         *,
         label: str,
         after: Iterable[int] = (),
     ) -> int:
-        """Add streams of ``size`` bytes each, reduced over row ``g`` of ``groups`` into ``controllers[g]``."""
-        return self._add(TaskKind.STORE, name, label, np.atleast_2d(groups), after, 0.0, size, controllers=controllers)
+        """Add streams of ``size`` bytes each, reduced over each row of ``(G, n)`` ``groups``.
+
+        Row ``g`` goes to controller ``controllers[g]``. Where ``controllers`` is the name of a memory tier, each memory
+        gets what the members that it serves contribute. Where switches cannot reduce, every member has a stream of its
+        own, and what arrives is not summed up.
+        """
+        return self._stream(TaskKind.STORE, name, controllers, groups, size, label, after)
+
+    def _stream(
+        self,
+        kind: TaskKind,
+        name: str,
+        ends: ArrayLike | str,
+        groups: ArrayLike,
+        size: float,
+        label: str,
+        after: Iterable[int],
+    ) -> int:
+        table = np.atleast_2d(groups)
+        if not isinstance(ends, str):
+            return self._add(kind, name, label, table, after, 0.0, size, controllers=ends)
+        task = self._add(kind, name, label, table, after, 0.0, size)
+        self._memories[task] = self._memory_index.setdefault(ends, len(self._memory_index))
+        return task
 
     def build(self) -> TaskGraph:
         """Return the graph.
@@ -495,6 +561,8 @@ class GraphBuilder:
             partners=np.array(self._partners, dtype=np.intp),
             splits=np.array(self._splits, dtype=np.intp),
             split_tables=tuple(self._split_tables),
+            memories=np.array(self._memories, dtype=np.intp),
+            memory_names=tuple(self._memory_index),
         )
 
     def _add(
@@ -551,6 +619,7 @@ class GraphBuilder:
         self._roots.append(0)
         self._partners.append(-1)
         self._splits.append(-1)
+        self._memories.append(-1)
         self._blocks.append(self._block[0])
         self._repeats.append(self._block[1])
         self._members.append(self._table_index[key])

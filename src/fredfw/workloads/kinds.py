@@ -15,10 +15,12 @@ class TaskKind(IntEnum):
     TRANSFER = 2
     """Each group's first member sends to the others (point-to-point or broadcast); it waits for the sender alone."""
     LOAD = 3
-    """Each group receives one stream from its I/O controller; it waits for all its members (their buffers)."""
+    """Each group receives streams from an I/O controller or memories; it waits for all its members (their buffers)."""
     STORE = 4
-    """Each group's contributions are reduced on the way to its I/O controller; it waits for all its members."""
+    """Each group's contributions are reduced on the way to an I/O controller or memories; it waits for its members."""
     SEND = 5
     """One rank sends a message to another, which has a task of its own that receives it."""
     RECEIVE = 6
     """One rank waits for a message; it ends when the message is there and what the task comes after is over."""
+    WAIT = 7
+    """All ranks wait for each other, and then for a time; they compute nothing, and may compute something else."""

@@ -397,6 +397,8 @@ def merged(columns: Columns) -> dict[str, Any]:
         "partners": partners,
         "splits": splits,
         "split_tables": split_tables,
+        "memories": np.where(np.isin(kinds, (TaskKind.LOAD, TaskKind.STORE)), columns.memory[leaders], -1),
+        "memory_names": columns.memory_names,
     }
 
 

@@ -58,6 +58,34 @@ def check_places(asked: Asking, answer: object, workers: int, npus: int) -> IntA
     return answer
 
 
+def places_within(placement: Placement, fabric: Fabric, mesh: DeviceMesh, npus: IntArray) -> IntArray:
+    """Return the ``(workers,)`` NPU number of each rank of ``mesh`` by ``placement``, all of them among ``npus``.
+
+    Where the placement's order has enough of them, ranks go to these in that order. Else the NPU that is the k-th
+    lowest of those that it would use on an idle fabric is replaced by the k-th of ``npus``.
+
+    Args:
+        placement: Whose order is asked for.
+        fabric: The whole fabric.
+        mesh: Of one workload among several.
+        npus: Sorted numbers of the NPUs that it may use, at least as many as it has ranks.
+
+    Raises:
+        InputError: The placement does not support the fabric or the workload.
+        PluginError: It fails, or does not return an order.
+    """
+    asked = Asking(placement, "order")
+    with asked:
+        answer: object = placement.order(fabric, mesh)
+    order = check_places(asked, answer, mesh.ranks, len(fabric.npus))
+    inside = order[np.isin(order, npus)]
+    if len(inside) >= mesh.ranks:
+        return inside[: mesh.ranks]
+    used = order[: mesh.ranks]
+    places: IntArray = npus[np.searchsorted(np.sort(used), used)]
+    return places
+
+
 @frozen
 class LinearPlacement(Placement):
     """Rank r on NPU r: MP groups on consecutive NPUs, then pipeline stages, then replicas (FRED's placement)."""

@@ -11,7 +11,8 @@ import attrs
 from attrs import field, frozen
 from attrs.converters import optional
 
-from fredfw.errors import InputError
+from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.fabric import MemoryTier
 from fredfw.units import at_least, whole
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.mesh import DeviceMesh
@@ -24,10 +25,31 @@ class System:
     Args:
         npus: Number of NPUs.
         controllers: Number of I/O controllers.
+        memories: The memory tiers of the fabric, the nearest first.
     """
 
     npus: int
     controllers: int = 0
+    memories: tuple[MemoryTier, ...] = ()
+
+    def memory(self, name: str, *, key: str) -> MemoryTier:
+        """Return the memory tier ``name``.
+
+        Args:
+            name: Its name.
+            key: Of the field that names it, for messages.
+
+        Raises:
+            UnknownNameError: There is none of that name.
+        """
+        known = {one.name: one for one in self.memories}
+        if name not in known:
+            raise UnknownNameError(
+                f"the fabric has no memory tier {name!r}{nearest(name, known)}",
+                key=key,
+                accepted=", ".join(known) or "a fabric with memories",
+            )
+        return known[name]
 
 
 @frozen
@@ -40,6 +62,8 @@ class MemoryUse:
         optimizer: Optimizer state.
         activations: Activations kept for the backward pass.
         must_fit: Whether the execution mode needs all of it in the NPU's memory at once.
+        tiers: What the workload keeps in memory tiers anyway, by the name of the tier: bytes of each NPU, which are
+            those of all workers divided by their number. They are not part of ``total``.
     """
 
     weights: float = 0.0
@@ -47,6 +71,7 @@ class MemoryUse:
     optimizer: float = 0.0
     activations: float = 0.0
     must_fit: bool = True
+    tiers: Mapping[str, float] = field(factory=dict, hash=False)
 
     @property
     def total(self) -> float:

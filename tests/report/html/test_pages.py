@@ -16,8 +16,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 import fredfw
+from fredfw.cli.exports import Exports
 from fredfw.errors import InputError, UnknownNameError
 from fredfw.experiment.results import Comparison, Failure, Row, RunResult, TierLoad
+from fredfw.plugin.manager import PluginManager, Switches
 from fredfw.report.exporters import HtmlExporter
 from fredfw.report.html import svg
 from fredfw.report.html.blocks import Grid, Heading, Items, Paragraph, Span, blocks_of
@@ -216,6 +218,17 @@ def test_a_page_of_a_study_has_its_best_points_and_a_picture_of_each_dimension()
     assert HtmlExporter(command="fredfw study two.toml").export(evolve(study("time"), stored=0)) == page
 
 
+def test_a_page_of_a_study_has_links_and_the_colours_that_workloads_declare() -> None:
+    found = study("time")
+    tier = TierLoad("npu -> npu", 8, 1e9, 0.25, 0.5, "npu0->npu1", {"mine": 4e6})
+    points = tuple(evolve(one, tiers=(tier,), breakdown={"mine": one.seconds or 0.0}) for one in found.points)
+    page = HtmlExporter().export(evolve(found, points=points, colours={"mine": "#123456"}))
+    parsed = check(page)
+    assert parsed.ids == ["results", "pictures", "time", "links", "assumptions", "provenance"]
+    assert {"npu0->npu1", "mine 4 MB", "dp 8"} <= set(parsed.texts)
+    assert "#123456" in page
+
+
 def test_a_page_of_a_study_by_two_metrics_has_their_front() -> None:
     text = " ".join(check(HtmlExporter().export(study("time", "cost"))).texts)
     assert "cost over time; joined: no other point beats these" in text
@@ -265,7 +278,18 @@ def test_what_is_shown_is_ranked(comparison: Comparison) -> None:
 def test_without_jinja2_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(InputError, match=r"pip install 'fredfw\[report\]'"):
-        HtmlExporter()
+        HtmlExporter().check()
+
+
+def test_without_jinja2_the_exporter_is_listed_and_asked_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    framework = fredfw.Framework(PluginManager.discover(Switches(strict=True)))
+    assert "html" in framework.plugins.exporters.names()
+    report = tmp_path / "report.html"
+    with pytest.raises(InputError, match=r"pip install 'fredfw\[report\]'"):
+        Exports(framework, [("html", str(report))], ["run"])
 
 
 def test_fifty_cells_are_less_than_two_megabytes() -> None:

@@ -247,15 +247,28 @@ def test_remarks(changes: dict[str, Any], remark: str, folder: Path) -> None:
     assert any(line.startswith(remark) for line in output.read_text().splitlines()), output.read_text()
 
 
-@pytest.mark.parametrize("kind", ["PER_NPU_MEMORY_EXPANSION", "PER_NODE_MEMORY_EXPANSION", "MEMORY_POOL"])
-def test_a_remote_memory(kind: str, folder: Path) -> None:
-    memory = {"memory-type": kind, "remote-mem-bw": 100, "remote-mem-latency": 250.5, "num-nodes": 2}
+@pytest.mark.parametrize(
+    ("kind", "scope"),
+    [
+        ("PER_NPU_MEMORY_EXPANSION", {"scope": "npu"}),
+        ("PER_NODE_MEMORY_EXPANSION", {"scope": "node", "npus": 2}),
+        ("MEMORY_POOL", {"scope": "fabric"}),
+    ],
+)
+def test_a_remote_memory_is_a_memory_tier(kind: str, scope: dict[str, Any], folder: Path) -> None:
+    memory = {"memory-type": kind, "remote-mem-bw": 100, "remote-mem-latency": 250.5, "num-npus-per-node": 2}
     (folder / "memory.json").write_text(json.dumps(memory))
     output = folder / "experiment.toml"
-    found = experiment(imported(folder, "--output", output), output)["workloads"]["traces"]["workload"]
-    assert (found["remote_memory_bandwidth"], found["remote_memory_latency"]) == ("100 GB/s", "250.5 ns")
-    remark = f"# memory-type: {kind}: a transaction does not wait for those of other NPUs"
-    assert (remark in output.read_text()) == (kind != "PER_NPU_MEMORY_EXPANSION")
+    found = experiment(imported(folder, "--output", output), output)
+    tier = {"name": "remote", "bandwidth": "100 GB/s", "latency": "250.5 ns", "discipline": "one-at-a-time"}
+    assert found["fabrics"]["astra-sim"]["memories"] == [tier | scope]
+
+
+def test_nodes_that_do_not_divide_the_npus_are_refused(folder: Path) -> None:
+    memory = {"memory-type": "PER_NODE_MEMORY_EXPANSION", "remote-mem-bw": 100, "num-npus-per-node": 3}
+    (folder / "memory.json").write_text(json.dumps(memory))
+    output = folder / "experiment.toml"
+    assert "num-npus-per-node: 3 is refused" in refused(imported(folder, "--output", output))
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from fredfw import (
     Routes,
     RunResult,
     Schedule,
+    Start,
     hookimpl,
 )
 from fredfw.errors import InputError, SimulationError
@@ -338,6 +339,33 @@ def test_turns_are_routed_like_any_streams() -> None:
     everybody = all_reduces(fabric, [fabric.npus])
     assert circuits(fabric).conflict([everybody, all_reduces(fabric, PAIRS[:4])]) is None
     assert circuits(fabric).conflict([everybody, all_reduces(fabric, PAIRS)]) is not None
+
+
+@settings(deadline=None)
+@given(st.permutations(range(20)), st.lists(st.integers(2, 6), min_size=2, max_size=8), st.data())
+def test_compatible_streams_start_beside_any_of_the_others(order: list[int], sizes: list[int], data: Any) -> None:
+    fabric = fred()
+    starts = [0, *itertools.accumulate(sizes)]
+    groups = [np.array(order[a:b]) for a, b in itertools.pairwise(starts) if b <= 20]
+    sets = [flow_set(all_reduces(fabric, [group])) for group in groups]
+    admission = circuits(fabric).begin(fabric)
+    some = data.draw(st.permutations(sets))[: data.draw(st.integers(1, len(sets)))]
+    routes = [one.routes for one in sets]
+    # Groups have no NPU in common, but may share the ports between switches.
+    if admission.compatible(sets):
+        assert isinstance(admission.admit(some[0], some[1:]), Start)
+        assert circuits(fabric).conflict(routes) is None
+    assert admission.compatible([sets[0], sets[0]])
+
+
+def test_streams_that_share_ports_or_conflict_are_not_compatible() -> None:
+    fabric = fred()
+    admission = circuits(fabric).begin(fabric)
+    four, five, everybody = (flow_set(all_reduces(fabric, one)) for one in (PAIRS[:4], PAIRS[4:], [fabric.npus]))
+    unicasts = flow_set(fabric.defaults.router.route(fabric, PAIRS[4], PAIRS[4, ::-1]))
+    assert admission.compatible([four, unicasts])
+    assert not admission.compatible([four, five])
+    assert not admission.compatible([everybody, five])
 
 
 # --- what a reader of results sees

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fredfw import Files, Framework, Npu, System, TaskGraph, TaskKind, limits
-from fredfw.errors import InputError, UnsupportedError
+from fredfw import Files, Framework, MemoryTier, Npu, System, TaskGraph, TaskKind, limits
+from fredfw.errors import InputError, UnknownNameError
 from fredfw_workload_chakra import Chakra, et, fredfw_workloads
 from fredfw_workload_chakra.trace import Collective, Node, NodeType, Value
 
@@ -295,13 +295,26 @@ def test_what_the_cpu_communicates_is_only_its_time(load: Load) -> None:
     assert (found.kinds.tolist(), found.seconds.tolist()) == ([TaskKind.COMPUTE], [8e-6])
 
 
-def test_remote_memory_takes_its_latency_and_bandwidth(load: Load) -> None:
-    node = Node(0, "load", NodeType.MEM_LOAD, attributes={"tensor_size": 10**6})
-    with pytest.raises(UnsupportedError, match=r"node 0 \(load\): is a load or store of remote memory"):
-        graph(load({0: [node]}))
-    workload = load({0: [node]}, remote_memory_bandwidth="1 GB/s", remote_memory_latency="1 us")
-    assert graph(workload).seconds.tolist() == pytest.approx([1e-3 + 1e-6])
-    assert len(workload.notes(System(npus=1))) == 1
+def test_remote_memory_is_the_last_tier_of_the_fabric(load: Load) -> None:
+    nodes = [
+        Node(0, "load", NodeType.MEM_LOAD, attributes={"tensor_size": 10**6}),
+        comp(1, 0, micros=5),
+        Node(2, "store", NodeType.MEM_STORE, (1,), attributes={"tensor_size": 10**5}),
+    ]
+    workload = load(dict.fromkeys(range(2), nodes))
+    tiers = tuple(MemoryTier(name=name, bandwidth=1e9) for name in ("cxl", "pool"))
+    found = workload.graph(System(npus=2, memories=tiers))
+    assert found.memory_names == ("pool",)
+    assert sorted(zip(found.kinds.tolist(), found.bytes.tolist(), found.memories.tolist(), strict=True)) == [
+        *[(TaskKind.COMPUTE, 0.0, -1)] * 2,
+        *[(TaskKind.LOAD, 1e6, 0)] * 2,
+        *[(TaskKind.STORE, 1e5, 0)] * 2,
+    ]
+    assert load({0: nodes}, remote_memory="cxl").graph(System(npus=1, memories=tiers)).memory_names == ("cxl",)
+    for fields, system in (({}, System(npus=1)), ({"remote_memory": "cxi"}, System(npus=1, memories=tiers))):
+        with pytest.raises(UnknownNameError, match="has no memory tier") as caught:
+            load({0: nodes}, **fields).graph(system)
+        assert caught.value.key == "remote_memory"
 
 
 def test_broadcasts_are_simulated_and_said(load: Load) -> None:

@@ -13,9 +13,8 @@ from fredfw.report.html import svg
 from fredfw.report.html.blocks import Figure
 from fredfw.report.html.svg import Axis, Bar, Dot, Line
 from fredfw.units import Unit, render
-from fredfw.workloads.labels import BUBBLE, COMPUTE
+from fredfw.workloads.labels import OWN
 
-_OWN = (COMPUTE, BUBBLE)
 _UNITS = {"s": Unit.SECONDS, "J": Unit.JOULES, "B": Unit.BYTES}
 
 
@@ -34,7 +33,7 @@ def breakdowns(title: str, rows: Sequence[Row], names: Sequence[str]) -> Figure:
 def time_bars(title: str, found: Sequence[Bar], colours: Mapping[str, str], *, more: str = "") -> Figure:
     """Return bars whose lengths are seconds."""
     end = max((max(sum(bar.parts.values()), bar.mark or 0.0) for bar in found), default=0.0)
-    legend = tuple((name if name in _OWN else f"exposed {name}", colour) for name, colour in colours.items())
+    legend = tuple((name if name in OWN else f"exposed {name}", colour) for name, colour in colours.items())
     caption = "; ".join(filter(None, [title, more]))
     return Figure(svg.bars(found, colours, Axis("time", _seconds), end or 1.0), caption, legend)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
 
 from fredfw.experiment.metrics import METRICS, pareto, scores
-from fredfw.experiment.results import Comparison, Row, RunResult, Status
+from fredfw.experiment.results import Comparison, Row, RunResult, Status, TierLoad
 from fredfw.experiment.why import critical_path
 from fredfw.report import sensitivity, tables
 from fredfw.report.cells import items, key_columns
@@ -46,6 +46,7 @@ STATUSES = {
     Status.PREDICTED: "follows from a scalar that was fitted to another cell",
 }
 _FIDELITIES = {
+    "estimate": "no simulation: the longest path through the tasks, no communication hinders another",
     "compressed": "repetitions of a phase are simulated as one",
     "stepwise": "each repetition of a phase is simulated",
     "per-rank": "each rank goes on as soon as it can",
@@ -75,7 +76,11 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
             Section("results", "Results", tuple(report)),
             Section("pictures", "Pictures", (*figures(rows), *_trade_offs(rows))),
             Section("time", "Where the time goes", tuple(_times(rows))),
-            Section("links", "Busiest tiers and links", tuple(_tiers(rows))),
+            Section(
+                "links",
+                "Busiest tiers and links",
+                tuple(busiest("workload", _loads(rows))),
+            ),
             Section(
                 "sensitivity", "Sensitivity", tuple(blocks_of(sensitivity.comparison_report(comparison.sensitivity)))
             ),
@@ -107,9 +112,10 @@ def run_page(result: RunResult, command: str) -> Page:
     picture = time_bars("One iteration, mean over the NPUs in use", [bar], cause_colours(causes, [result.colours]))
     scale = result.provenance.get("compute_scale", 1.0)
     notes = [*result.notes, *([] if scale == 1.0 else [f"compute time is {scale:.4g} of the roofline's"])]
+    what = "All jobs take" if result.jobs else "One iteration takes"
     return Page(
         name,
-        (f"One iteration takes {render(result.seconds, Unit.SECONDS, 4)} on {len(result.placement)} NPUs.",),
+        (f"{what} {render(result.seconds, Unit.SECONDS, 4)} on {len(result.placement)} NPUs.",),
         (
             Section("why", "What limits it", tuple(blocks_of(why_report(found, _TOP)))),
             Section("time", "Where the time goes", (picture, *report)),
@@ -230,13 +236,17 @@ def _times(rows: Sequence[Row]) -> list[Block]:
     return found
 
 
-def _tiers(rows: Sequence[Row]) -> list[Block]:
-    found = [(row, tier) for row in rows for tier in row.tiers]
+def _loads(rows: Sequence[Row]) -> Iterator[tuple[str, str, Sequence[TierLoad]]]:
+    return ((row.workload, row.fabric, row.tiers) for row in rows)
+
+
+def busiest(what: str, cells: Iterable[tuple[str, str, Sequence[TierLoad]]]) -> list[Block]:
+    """Return the busiest tiers of ``cells``, which are (the name of ``what``, the fabric, its tiers)."""
+    found = [((name, fabric), tier) for name, fabric, tiers in cells for tier in tiers]
     found.sort(key=lambda one: -one[1].highest)
     lines = [
         (
-            row.workload,
-            row.fabric,
+            *names,
             tier.name,
             str(tier.links),
             render(tier.bandwidth, Unit.BYTES_PER_SECOND),
@@ -248,11 +258,11 @@ def _tiers(rows: Sequence[Row]) -> list[Block]:
                 for label, moved in sorted(tier.bytes_by_label.items(), key=lambda one: (-one[1], one[0]))
             ),
         )
-        for row, tier in found[:_MOST_TIERS]
+        for names, tier in found[:_MOST_TIERS]
     ]
     if not lines:
         return []
-    header = ("workload", "fabric", "tier", "links", "bandwidth", "mean", "highest", "hottest link", "carries")
+    header = (what, "fabric", "tier", "links", "bandwidth", "mean", "highest", "hottest link", "carries")
     blocks: list[Block] = [grid(header, lines, right=(3, 4, 5, 6), keys=2)]
     if len(lines) < len(found):
         blocks.append(Items((plain(f"the busiest {len(lines)} of {len(found)}; --json has the others"),)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fredfw.experiment.metrics import METRICS
 from fredfw.experiment.naming import as_written
@@ -12,7 +12,7 @@ from fredfw.report.data import ordered
 from fredfw.report.html import svg
 from fredfw.report.html.blocks import Block, Figure, Page, Section, blocks_of
 from fredfw.report.html.charts import metric_axis, time_bars
-from fredfw.report.html.pages import again, assumptions, provenance
+from fredfw.report.html.pages import again, assumptions, busiest, provenance
 from fredfw.report.html.svg import Axis, Bar, Dot
 from fredfw.report.pictures import scale_of
 from fredfw.report.studies import study_report
@@ -34,7 +34,8 @@ def study_page(study: StudyResult, command: str) -> Page:
         (
             Section("results", "Results", (counted, *report)),
             Section("pictures", "Pictures", tuple(_pictures(study))),
-            Section("time", "Where the time goes", tuple(_times(study.best[:_TOP]))),
+            Section("time", "Where the time goes", tuple(_times(study.best[:_TOP], study.colours))),
+            Section("links", "Busiest tiers and links", tuple(_links(study.best[:_TOP]))),
             assumptions({Status.SIMULATED}, {one.rung for one in study.rungs}, ()),
             provenance([(study.title, study.provenance)]),
             again(command),
@@ -88,11 +89,15 @@ def _named(point: StudyPoint) -> str:
     return ", ".join(f"{key} {as_written(value)}" for key, value in point.values.items()) or point.fabric
 
 
-def _times(points: Sequence[StudyPoint]) -> list[Block]:
+def _links(points: Sequence[StudyPoint]) -> list[Block]:
+    return busiest("point", ((_named(point), point.fabric, point.tiers) for point in points))
+
+
+def _times(points: Sequence[StudyPoint], declared: Mapping[str, str]) -> list[Block]:
     shown = [point for point in points if point.breakdown and point.seconds is not None]
-    causes = ordered({cause for point in shown for cause, seconds in point.breakdown.items() if seconds}, ())
+    causes = ordered({cause for point in shown for cause, seconds in point.breakdown.items() if seconds}, [declared])
     bars = [
         Bar(_named(point), point.breakdown, render(point.seconds or 0.0, Unit.SECONDS, 4), point.rank == 1)
         for point in shown
     ]
-    return [time_bars("Of the best points, the best first", bars, cause_colours(causes, ()))] if bars else []
+    return [time_bars("Of the best points, the best first", bars, cause_colours(causes, [declared]))] if bars else []

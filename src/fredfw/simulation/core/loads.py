@@ -35,6 +35,8 @@ class Load:
         volumes: ``(F,)`` bytes of each.
         caps: ``(F,)`` upper limits of their rates, or ``None``.
         priority: Their class.
+        label: What their bytes are accounted to.
+        weight: What the policy says that it weighs.
         count: How many of them still have bytes to send.
         first: Place of the first in the table; those of the others follow.
         key: Names the draining flows; empty until it is asked for.
@@ -44,6 +46,8 @@ class Load:
     volumes: FloatArray
     caps: FloatArray | None
     priority: int
+    label: str = ""
+    weight: float = 1.0
     count: int = field(init=False)
     first: int = field(init=False, default=-1)
     key: tuple[object, ...] = field(init=False, default=())
@@ -75,13 +79,14 @@ class Load:
     def name(self) -> tuple[object, ...]:
         """Name the draining flows, by the identity of their routes and limits."""
         caps = None if self.caps is None else _Itself(self.caps)
-        self.key = self.routes, caps, self.priority, b"" if self.whole else self.draining.tobytes()
+        self.key = self.routes, caps, self.priority, self.weight, b"" if self.whole else self.draining.tobytes()
         return self.key
 
     def incidence(self) -> Incidence:
         """Return the links of the flows that drain."""
         routes, classes = self.routes, np.broadcast_to(np.intp(self.priority), len(self.volumes))
-        whole = Incidence(routes.offsets, routes.links, routes.coefficients, self.caps, classes)
+        weights = None if self.weight == 1.0 else np.full(len(self.volumes), self.weight)
+        whole = Incidence(routes.offsets, routes.links, routes.coefficients, self.caps, classes, weights)
         return whole if self.whole else whole.select(self.draining)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from fredfw.simulation.core.fill import max_min
 from fredfw.simulation.core.loads import Load
-from fredfw.simulation.core.table import FlowTable
+from fredfw.simulation.core.memoryless import MemorylessTable
 from fredfw.simulation.sharing import Effort
 from fredfw.typing import FloatArray
 
@@ -26,7 +26,7 @@ _LOADS = 16
 _NONE = np.zeros(0)
 
 
-class MaxMinTable(FlowTable):
+class MaxMinTable(MemorylessTable):
     """A table whose flows share links max-min fair; see ``FlowTable``."""
 
     serves_messages: ClassVar[bool] = True

@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from fredfw.simulation.core.loads import Load, Statistics
+from fredfw.simulation.core.memoryless import MemorylessTable
 from fredfw.simulation.core.slots import Places
-from fredfw.simulation.core.table import FlowTable, Taken
+from fredfw.simulation.core.table import Taken
 from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.sharing import Effort, Incidence
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -19,7 +20,7 @@ _WORTH, _FEW = 256, 8
 _PATIENCE = 63
 
 
-class PolicyTable(FlowTable):
+class PolicyTable(MemorylessTable):
     """A table that asks the sharing policy; see ``FlowTable``."""
 
     def __init__(self, solver: RateSolver, statistics: Statistics) -> None:
@@ -94,11 +95,13 @@ class PolicyTable(FlowTable):
         np.cumsum(slots.length[mine], out=offsets[1:])
         pairs = slots.pairs_of(mine)
         caps = slots.cap[mine]
+        counts, weights = [load.count for load in self.loads], [load.weight for load in self.loads]
         return Incidence(
             offsets,
             slots.link[pairs].astype(np.intp),
             None if slots.coefficient is None else slots.coefficient[pairs],
             None if np.isinf(caps).all() else caps,
-            np.repeat([load.priority for load in self.loads], [load.count for load in self.loads]),
+            np.repeat([load.priority for load in self.loads], counts),
+            np.repeat(weights, counts) if any(weight != 1.0 for weight in weights) else None,
             self._effort,
         )

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fredfw.simulation import answers
 from fredfw.simulation.calendar import Calendar
 from fredfw.simulation.core.loads import Load, Statistics
 from fredfw.simulation.core.slots import FIRST_DONE, NOW, SEQUENCE, Places, slots_class
@@ -20,11 +21,6 @@ from fredfw.typing import FloatArray, IntArray
 
 # Flows of a load that are off the links; ``None`` for all of them.
 Taken = tuple[Load, IntArray | None]
-
-# Of how many loads at most sets are remembered.
-_LOADS = 256
-# It is worth to see which loads share links where they have so many flows each, in the mean.
-_WORTH = 256
 
 
 class FlowTable(ABC):
@@ -50,6 +46,7 @@ class FlowTable(ABC):
         self.bandwidths = solver.fabric.bandwidths
         self._setting = b""  # names the bandwidths, where they are not the fabric's
         self.loads: list[Load] = []
+        self._weights: dict[str, float] = {}  # by label
         self._firsts: list[int] = []  # where the flows of each load begin
         self._slots = slots_class()(self.bandwidths)
 
@@ -70,6 +67,7 @@ class FlowTable(ABC):
     def put(self, load: Load, now: float) -> None:
         """Put ``load`` on the links."""
         slots = self._slots
+        load.weight = self._weight(load.label)
         if not slots.active:
             slots.clear()
         elif slots.crowded(len(load.volumes)):
@@ -79,6 +77,12 @@ class FlowTable(ABC):
         self.loads.append(load)
         self._firsts.append(load.first)
         slots.first_done = math.nan
+
+    def _weight(self, label: str) -> float:
+        known = self._weights.get(label)
+        if known is None:
+            known = self._weights[label] = answers.weight(self._solver.sharing, label)
+        return known
 
     def send(self, way: Way, ticket: int, volume: float) -> None:
         """Put a message on its links now; only a table that serves messages can."""
@@ -240,47 +244,6 @@ class FlowTable(ABC):
         places = np.cumsum(np.concatenate([[0], self._slots.compact()]))
         for place, load in enumerate(self.loads):
             self._firsts[place] = load.first = int(places[load.first])
-
-    @abstractmethod
-    def _solve(self, loads: list[Load]) -> FloatArray:
-        """Return the rates of the flows of ``loads``, which share no links with the others, and count the solve."""
-
-    def _all_rates(self) -> FloatArray:
-        """Return the rates of all flows."""
-        apart = self._apart()
-        if len(apart) == 1:
-            return self._rates_of(self.loads)
-        parts: dict[int, FloatArray] = {}
-        for loads in apart:
-            bounds = np.cumsum([load.count for load in loads])[:-1]
-            for load, known in zip(loads, np.split(self._rates_of(loads), bounds), strict=True):
-                parts[id(load)] = known
-        return np.concatenate([parts[id(load)] for load in self.loads])
-
-    def _apart(self) -> list[list[Load]]:
-        """Return the loads, apart where they share no links, directly or through others, and that is worth to know."""
-        if len(self.loads) == 1 or len(self) < _WORTH * len(self.loads) or not self._solver.sharing.local:
-            return [self.loads]
-        islands: list[list[Load]] = []
-        for load in self.loads:
-            touched = [any(self._solver.meet(load.routes, one.routes) for one in island) for island in islands]
-            joined = [one for island, near in zip(islands, touched, strict=True) if near for one in island]
-            islands = [island for island, near in zip(islands, touched, strict=True) if not near]
-            islands.append([*joined, load])
-        return [sorted(island, key=lambda load: load.first) for island in islands]
-
-    def _rates_of(self, loads: list[Load]) -> FloatArray:
-        """Return the rates of the flows of ``loads``, which share no links with the others."""
-        # Where so many loads are under way the same set never comes again.
-        key = None if len(loads) > _LOADS else (self._setting, *[load.key or load.name() for load in loads])
-        known = None if key is None else self._solver.find(key)
-        if known is not None:
-            self._statistics.cached += 1
-            return known
-        rates = self._solve(loads)
-        if key is not None:
-            self._solver.remember(key, rates)
-        return rates
 
     def _incidence_of(self, loads: list[Load], effort: Effort) -> Incidence:
         return Incidence.concatenate([load.incidence() for load in loads], effort)

@@ -17,9 +17,9 @@ from fredfw_topology_astra_sim_network.documents import read_table
 from fredfw_topology_astra_sim_network.inputs import OPTIONS, Inputs, contents, traces
 from fredfw_topology_astra_sim_network.system import PATTERNS, System, convert, number
 
-_NO_MEMORY = "NO_MEMORY_EXPANSION"
-_ONE_AT_A_TIME = "PER_NODE_MEMORY_EXPANSION", "MEMORY_POOL"
-_MEMORIES = _NO_MEMORY, "PER_NPU_MEMORY_EXPANSION", *_ONE_AT_A_TIME
+_NO_MEMORY, _PER_NODE = "NO_MEMORY_EXPANSION", "PER_NODE_MEMORY_EXPANSION"
+_SCOPES = {"PER_NPU_MEMORY_EXPANSION": "npu", _PER_NODE: "node", "MEMORY_POOL": "fabric"}
+_MEMORIES = _NO_MEMORY, *_SCOPES
 
 
 @frozen
@@ -76,30 +76,40 @@ def experiment(inputs: Inputs, title: str, folder: Path) -> Imported:
     workload["mode"] = system.mode
     if len(blocks) > 1:
         workload["dimensions"] = [block.npus for block in blocks]
-    if inputs.remote_memory is not None:
-        workload |= _memory(inputs.remote_memory, remarks)
+    memories = [] if inputs.remote_memory is None else _memories(inputs.remote_memory, npus)
     topology = {"name": "astra-sim-network", "file": _relative(inputs.network, folder)}
-    return Imported(_text(title, topology, system, workload, remarks), tuple(remarks))
+    return Imported(_text(title, topology, system, workload, memories, remarks), tuple(remarks))
 
 
-def _memory(file: str, remarks: list[tuple[str, str]]) -> dict[str, str]:
-    """Return the fields of the workload that say what loads and stores of the remote memory in ``file`` take."""
+def _memories(file: str, npus: int) -> list[dict[str, Any]]:
+    """Return the memory tiers of the fabric that the remote memory in ``file`` is.
+
+    One transaction at a time is what ASTRA-sim's memories of nodes and pools serve, and what one of its NPUs has.
+    """
     table = read_table(contents(file, OPTIONS["remote_memory"]), file)
     kind = table.get("memory-type")
     if kind not in _MEMORIES:
         raise InputError(f"{kind!r} is not known", file=file, key="memory-type", accepted=", ".join(_MEMORIES))
     if kind == _NO_MEMORY:
-        return {}
-    if kind in _ONE_AT_A_TIME:
-        remarks.append(("memory-type", f"{kind}: a transaction does not wait for those of other NPUs"))
+        return []
     bandwidth = number(table, "remote-mem-bw", 0.0, file)
     if not bandwidth:
         message = f"is missing, and {kind} needs it"
         raise InputError(message, file=file, key="remote-mem-bw", accepted="a number above 0, in GB/s")
-    return {
-        "remote_memory_bandwidth": f"{bandwidth:g} GB/s",
-        "remote_memory_latency": f"{number(table, 'remote-mem-latency', 0.0, file):g} ns",
+    tier: dict[str, Any] = {
+        "name": "remote",
+        "scope": _SCOPES[kind],
+        "bandwidth": f"{bandwidth!r} GB/s".replace(".0 ", " "),
+        "latency": f"{number(table, 'remote-mem-latency', 0.0, file)!r} ns".replace(".0 ", " "),
+        "discipline": "one-at-a-time",
     }
+    if kind == _PER_NODE:
+        each = table.get("num-npus-per-node")
+        if isinstance(each, bool) or not isinstance(each, int) or each < 1 or npus % each:
+            accepted = f"a divisor of the {npus} NPUs of the network"
+            raise InputError(f"{each!r} is refused", file=file, key="num-npus-per-node", accepted=accepted)
+        tier["npus"] = each
+    return [tier]
 
 
 def _text(
@@ -107,6 +117,7 @@ def _text(
     topology: Mapping[str, str],
     system: System,
     workload: Mapping[str, Any],
+    memories: list[dict[str, Any]],
     remarks: list[tuple[str, str]],
 ) -> str:
     lines = ["# Written by: fredfw import astra-sim"]
@@ -119,6 +130,8 @@ def _text(
     lines += ["", "[fabrics.astra-sim]", f"topology = {_toml(topology)}"]
     if system.step:
         lines.append(f"transport = {_toml({'name': 'alpha-beta', 'step': f'{system.step:g} ns'})}")
+    if memories:
+        lines.append(f"memories = {_toml(memories)}")
     lines += ["", "[fabrics.astra-sim.collectives]"]
     for pattern in PATTERNS:
         chosen = system.collectives[pattern]

@@ -94,6 +94,15 @@ class Circuits(AdmissionPolicy):
                     return Conflict(self.node_name(switch), cause)
         return None
 
+    def compatible(self, together: Sequence[Routes]) -> bool:
+        """Return whether any streams of ``together`` can run at the same time.
+
+        Streams that share no port all go to the first turn, in whatever order they come. A switch that can route all
+        of them can route some of them.
+        """
+        streams = [stream for routes in together for stream in self.streams(routes)]
+        return len(_turns(streams)) <= 1 and self.conflict_among(streams) is None
+
     def parts(self, routes: Routes) -> tuple[IntArray, ...]:
         """Return ``routes`` in parts that each can run, every one in the first part that takes it."""
         streams = self.streams(routes)
@@ -193,9 +202,10 @@ class CircuitAdmission(Admission):
                 return Decompose(reason)
         return Wait(reason) if circuits.conflict([routes]) is None else Split(circuits.parts(routes), reason)
 
-    def indifferent(self, flows: FlowSet) -> bool:
-        """See ``Admission.indifferent``: unicasts always start."""
-        return not self.circuits.in_network(flows.routes)
+    def compatible(self, together: Sequence[FlowSet]) -> bool:
+        """See ``Admission.compatible``: unicasts always start."""
+        routes = dict.fromkeys(one.routes for one in together)  # of equal streams there is one
+        return self.circuits.compatible([one for one in routes if self.circuits.in_network(one)])
 
     def figures(self) -> Mapping[str, float]:
         """See ``Admission.figures``: ``routing conflicts``, the different sets of streams that met one."""

@@ -12,7 +12,7 @@ from attrs import define, evolve, field, frozen
 from numpy.typing import NDArray
 
 from fredfw import Pattern, TaskGraph, TaskKind
-from fredfw.errors import InputError, UnsupportedError
+from fredfw.errors import InputError
 from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw_workload_chakra import communicators, reading
 from fredfw_workload_chakra.communicators import Communicators
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from fredfw_workload_chakra.workload import Chakra
 
 _PATTERNS = tuple(Pattern)
-LABELS = ("compute", *map(str, _PATTERNS))
+_MEMORY = "memory"
+LABELS = ("compute", *map(str, _PATTERNS), _MEMORY)
+_REMOTE = NodeType.MEM_LOAD, NodeType.MEM_STORE
 _SHARDS = (Collective.ALL_GATHER, Collective.GATHER)  # whose comm_size is what one rank has
 _MOST = 2**32
 _LONG = 60  # characters of a name in an error; tracers put whole signatures there
@@ -113,6 +115,7 @@ def _load(workload: Chakra) -> Loaded:
         communicators=groups.members,
         peer=ranks.column("peer"),
         tag=ranks.column("tag"),
+        memory_names=[_MEMORY] if LABELS.index(_MEMORY) in label else [],
         names=ranks.names,
     )
     return Loaded(graph, tuple(counts.notes(workload)))
@@ -128,7 +131,6 @@ class _Counts:
     operations: float = 0.0
     seconds: float = 0.0
     broadcasts: int = 0
-    memory: int = 0
     invalid: int = 0
     by_cpu: int = 0
     alone: int = 0
@@ -143,8 +145,6 @@ class _Counts:
             yield f"{self.untimed} computations without num_ops or tensor_size take the duration in the traces"
         if self.broadcasts:
             yield f"{self.broadcasts} broadcasts are simulated from the first rank; ASTRA-sim replays their duration"
-        if self.memory:
-            yield f"{self.memory} loads and stores of remote memory are computations; they do not wait for each other"
         if self.invalid:
             yield f"{self.invalid} nodes of type INVALID take no time"
         if self.by_cpu:
@@ -161,6 +161,8 @@ def _columns(
     sends, receives = _are(trace, NodeType.COMM_SEND), _are(trace, NodeType.COMM_RECV)
     calls = _are(trace, NodeType.COMM_COLL)
     kind = np.full(len(trace), int(TaskKind.COMPUTE))
+    loads, stores = (_are(trace, one) for one in _REMOTE)
+    kind[loads], kind[stores] = TaskKind.LOAD, TaskKind.STORE
     kind[sends], kind[receives], kind[calls] = TaskKind.SEND, TaskKind.RECEIVE, TaskKind.COLLECTIVE
     pattern, communicator, factor = _calls(trace, np.flatnonzero(calls), rank, groups)
     sizes = np.array([len(one) for one in groups.members], dtype=np.intp)
@@ -171,8 +173,10 @@ def _columns(
     computes = trace.types == NodeType.COMP
     flops = np.where(computes, trace.number("num_ops", 0.0), 0.0)
     moved = np.where(computes, trace.number("tensor_size", 0.0), 0.0)
-    messages = sends | receives
+    messages, remote = sends | receives, loads | stores
+    moved[remote] = _need(trace, "tensor_size", np.flatnonzero(remote))
     label = np.where(calls, pattern + 1, np.where(messages, 1 + _PATTERNS.index(Pattern.POINT_TO_POINT), 0))
+    label = np.where(remote, LABELS.index(_MEMORY), label)
     peer = _peers(trace, sends, receives, rank, groups.ranks)
     tag = np.zeros(len(trace), dtype=np.intp)
     tag[messages] = _whole(trace, "comm_tag", np.flatnonzero(messages))
@@ -184,7 +188,7 @@ def _columns(
     columns = {
         "kind": kind,
         "counts": np.bincount(owners, minlength=len(trace)),
-        "seconds": _seconds(trace, calls | messages, workload, counts),
+        "seconds": _seconds(trace, calls | messages | remote, workload, counts),
         "flops": flops,
         "bytes": np.where(calls | messages, size, moved),
         "label": label,
@@ -308,15 +312,6 @@ def _seconds(trace: Trace, communicates: BoolArray, workload: Chakra, counts: _C
         told = computes & ~np.isnan(operations) & ~np.isnan(moved)
         counts.untimed += int((computes & ~told).sum())
         seconds = np.where(told, np.where(moved == 0, 0.0, np.nan), seconds)
-    memory = np.flatnonzero(np.isin(trace.types, (NodeType.MEM_LOAD, NodeType.MEM_STORE)) & ~trace.on_cpu)
-    counts.memory += len(memory)
-    if len(memory) and workload.remote_memory_bandwidth is None:
-        message = "is a load or store of remote memory, whose bandwidth is not given"
-        raise UnsupportedError(message, key=_node(trace, int(memory[0])), accepted="remote_memory_bandwidth")
-    if len(memory):
-        bandwidth, latency = workload.remote_memory_bandwidth, workload.remote_memory_latency
-        assert bandwidth is not None
-        seconds[memory] = latency + _need(trace, "tensor_size", memory) / bandwidth
     seconds[communicates] = np.nan
     return seconds
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from fredfw import DeviceMesh, File, Files, System, TaskGraph, TraceInfo, TraceWorkload, units
 from fredfw_workload_chakra import communicators, graph, reading
@@ -32,6 +32,9 @@ class Chakra(TraceWorkload):
     one rank's share of an all-gather or gather. ``pg_name`` names a communicator of ``comm_groups``, or of a list of
     PyTorch's process groups in the trace; none, an empty one, or ``0`` where ``comm_groups`` has no such name, is all
     ranks. A rooted collective starts at the first rank of its communicator. A barrier is an all-reduce of nothing.
+
+    Loads and stores of remote memory (MEM_LOAD, MEM_STORE) move ``tensor_size`` bytes between a memory tier of the
+    fabric and the NPU.
     """
 
     name: ClassVar[str] = "chakra"
@@ -52,14 +55,9 @@ class Chakra(TraceWorkload):
         validator=units.whole(1),
         help="sizes of the network's dimensions, the fastest first, for collectives over some of them (involved_dim)",
     )
-    remote_memory_bandwidth: float | None = units.quantity(
-        units.Unit.BYTES_PER_SECOND,
-        None,
-        exclusive=True,
-        optional=True,
-        help="of loads and stores of remote memory (MEM_LOAD, MEM_STORE)",
+    remote_memory: str | None = units.option(
+        None, help="memory tier of the fabric that MEM_LOAD and MEM_STORE use; default: the last one"
     )
-    remote_memory_latency: float = units.duration("0 s", help="of each such load and store")
 
     @classmethod
     def recognises(cls, name: str, head: bytes) -> bool:
@@ -82,9 +80,17 @@ class Chakra(TraceWorkload):
         return DeviceMesh({"rank": ranks}, known)
 
     def graph(self, system: System) -> TaskGraph:
-        """See ``Workload.graph``."""
-        del system
-        return _loaded(self).graph
+        """Return the tasks of the traces.
+
+        Raises:
+            InputError: Traces cannot be used, or load from a memory tier that the fabric does not have.
+        """
+        found = _loaded(self).graph
+        if not found.memory_names and self.remote_memory is None:
+            return found
+        last = system.memories[-1].name if system.memories else "remote"
+        tier = system.memory(self.remote_memory or last, key="remote_memory")
+        return evolve(found, memory_names=(tier.name,)) if found.memory_names else found
 
     def notes(self, system: System) -> tuple[str, ...]:
         """See ``Workload.notes``."""

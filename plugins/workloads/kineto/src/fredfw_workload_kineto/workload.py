@@ -325,11 +325,17 @@ def _graph(by_rank: Sequence[Sequence[Node]], copied: bool) -> TaskGraph:
                 rows.append((rank, call.kind, label, patterns.index(call.pattern), number, root, -1, 0))
     listed = [one for those in by_rank for one in those]
     splits = [() if one.call is None else one.call.splits for one in listed]
-    columns = np.array(rows, dtype=np.intp).reshape(-1, 8).T
-    names = "rank", "kind", "label", "pattern", "communicator", "root", "peer", "tag"
+    ranks, kinds, labelled, pattern, communicator, roots, peers, tagged = np.array(rows, dtype=np.intp).reshape(-1, 8).T
     return TaskGraph.from_columns(
         len(by_rank),
-        **dict(zip(names, columns, strict=True)),
+        rank=ranks,
+        kind=kinds,
+        label=labelled,
+        pattern=pattern,
+        communicator=communicator,
+        root=roots,
+        peer=peers,
+        tag=tagged,
         dependency_offsets=np.cumsum([0, *map(len, before)]),
         dependencies=np.array([one for those in before for one in those], dtype=np.intp),
         seconds=[one.seconds if one.call is None else np.nan for one in listed],

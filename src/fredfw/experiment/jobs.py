@@ -1,0 +1,419 @@
+"""Several jobs on one fabric, as one row of an experiment: who gets which NPUs, when each starts, what it does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
+from random import Random
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+from attrs import frozen
+
+from fredfw import units
+from fredfw.errors import InputError
+from fredfw.experiment import memories
+from fredfw.experiment.results import GraphResult, JobResult, Throughput
+from fredfw.fabric import Fabric, MemoryTier
+from fredfw.terminal import has_controls, quoted
+from fredfw.typing import IntArray
+from fredfw.workloads import (
+    DeviceMesh,
+    Kernels,
+    Label,
+    MemoryUse,
+    Npu,
+    Placement,
+    System,
+    TaskGraph,
+    TaskKind,
+    Work,
+    Workload,
+)
+from fredfw.workloads import answers as workload_answers
+from fredfw.workloads.composition import JobGraph, composed
+from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN, WAITING
+from fredfw.workloads.placement import places_within
+from fredfw.workloads.spilling import Spill, with_spills
+
+KEYS = "jobs", "job_placement", "job_seed", "arrivals"
+"""Of a row that has jobs instead of a workload."""
+PACKED, SPREAD, RANDOM = "packed", "spread", "random"
+POLICIES = PACKED, SPREAD, RANDOM
+Duration = Callable[[float, float, Kernels | None], float]
+"""Returns the seconds of a computation, see ``Executor``."""
+
+
+def _called(_instance: object, _attribute: attrs.Attribute[str], value: str) -> None:
+    if not value or "/" in value or has_controls(value):
+        accepted = "text without / and control characters"
+        raise InputError(f"{value!r} is not a name of a job", key="name", accepted=accepted)
+
+
+def _npus(_instance: object, attribute: attrs.Attribute[Any], value: int | tuple[int, ...] | None) -> None:
+    if isinstance(value, tuple):
+        if not value or len(set(value)) < len(value) or min(value) < 0:
+            accepted = "one or more different numbers of NPUs, from 0"
+            raise InputError(f"{list(value)!r} is not a set of NPUs", key=attribute.name, accepted=accepted)
+    elif value is not None and value < 1:
+        raise InputError(f"{value!r} NPUs", key=attribute.name, accepted="1 or more, or a list of their numbers")
+
+
+@frozen
+class Job:
+    """One of the jobs of a row.
+
+    Args:
+        name: In results, before the labels of its tasks.
+        workload: What one iteration of it does.
+        npus: How many NPUs it gets, or their numbers; by default as many as it has workers on the whole fabric.
+        start: Seconds before which nothing of it begins; by default 0, or what the arrivals of the row say.
+        iterations: How many it does, one after the other.
+    """
+
+    name: ClassVar[str] = "job"
+
+    called: str = attrs.field(alias="name", validator=_called)
+    workload: Workload
+    npus: int | tuple[int, ...] | None = attrs.field(default=None, validator=_npus)
+    start: float | None = units.quantity(units.Unit.SECONDS, None, optional=True)
+    iterations: int = attrs.field(default=1, validator=units.whole(1))
+
+
+def _rate(_instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    if not units.LEAST <= value <= units.MOST:
+        accepted = f"jobs per second, a number from {units.LEAST:g} to {units.MOST:g}"
+        raise InputError(f"{value!r} is not a rate", key=attribute.name, accepted=accepted)
+
+
+@frozen
+class Arrivals:
+    """When jobs start that do not say it themselves: a Poisson process, in the order of the jobs.
+
+    Args:
+        rate: Jobs per second on average.
+        seed: Equal seeds give equal times.
+    """
+
+    rate: float = attrs.field(validator=_rate)
+    seed: int = attrs.field(default=0, validator=units.whole(0))
+
+    def times(self, count: int) -> list[float]:
+        """Return when the first ``count`` jobs arrive, in seconds."""
+        random, now, found = Random(self.seed), 0.0, []
+        for _ in range(count):
+            now -= math.log(1 - random.random()) / self.rate
+            found.append(now)
+        return found
+
+
+@frozen
+class Jobs(Workload):
+    """Several jobs at once, each on NPUs of its own.
+
+    Args:
+        jobs: One or more.
+        job_placement: Which NPUs a job gets that does not name them, job by job: the free ones with the lowest numbers
+            (``packed``), free ones that are evenly spaced (``spread``), or any of them (``random``).
+        job_seed: Of random placement; equal seeds give equal NPUs.
+        arrivals: When jobs start that do not say it.
+    """
+
+    name: ClassVar[str] = "jobs"
+
+    jobs: tuple[Job, ...]
+    job_placement: str = attrs.field(default=PACKED, validator=units.one_of(*POLICIES))
+    job_seed: int = attrs.field(default=0, validator=units.whole(0))
+    arrivals: Arrivals | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if not self.jobs:
+            raise InputError("there are no jobs", key="jobs", accepted="one or more")
+        names = [job.called for job in self.jobs]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise InputError(f"{name!r} is repeated", key=f"jobs[{index}].name", accepted="a name of its own")
+
+    @cached_property
+    def starts(self) -> tuple[float, ...]:
+        """When each job starts, in seconds."""
+        free = [index for index, job in enumerate(self.jobs) if job.start is None]
+        drawn = [0.0] * len(free) if self.arrivals is None else self.arrivals.times(len(free))
+        arrival = dict(zip(free, drawn, strict=True))
+        return tuple(arrival[index] if job.start is None else job.start for index, job in enumerate(self.jobs))
+
+    def sets(self, system: System) -> tuple[IntArray, ...]:
+        """Return the sorted numbers of the NPUs of each job.
+
+        Raises:
+            InputError: A job names an NPU that does not exist or that another one has, or there are too few of them.
+        """
+        owners: dict[int, str] = {}
+        for index, job in enumerate(self.jobs):
+            for npu in job.npus if isinstance(job.npus, tuple) else ():
+                key = f"jobs[{index}].npus"
+                if npu >= system.npus:
+                    accepted = f"numbers from 0 to {system.npus - 1}"
+                    raise InputError(f"there is no NPU {npu}", key=key, accepted=accepted)
+                if npu in owners:
+                    message = f"NPU {npu} is one of the job {owners[npu]!r} already"
+                    raise InputError(message, key=key, accepted="NPUs that no other job has")
+                owners[npu] = job.called
+        free = [npu for npu in range(system.npus) if npu not in owners]
+        if self.job_placement == RANDOM:
+            random = Random(self.job_seed)
+            drawn = [random.random() for _ in free]
+            free = [free[one] for one in sorted(range(len(free)), key=drawn.__getitem__)]
+        found = []
+        for index, job in enumerate(self.jobs):
+            if isinstance(job.npus, tuple):
+                found.append(np.array(sorted(job.npus), dtype=np.intp))
+                continue
+            count = job.npus
+            if count is None:
+                with _of(index):
+                    count = workload_answers.mesh(job.workload, system).ranks
+            if count > len(free):
+                message = f"the job {job.called!r} needs {count} NPUs, but {len(free)} of {system.npus} are free"
+                raise InputError(message, key=f"jobs[{index}].npus", accepted=f"at most {len(free)}")
+            step = len(free) if self.job_placement == SPREAD else count
+            taken = {place * step // count for place in range(count)}
+            found.append(np.array(sorted(free[place] for place in taken), dtype=np.intp))
+            free = [npu for place, npu in enumerate(free) if place not in taken]
+        return tuple(found)
+
+    def parts(self, system: System) -> tuple[Part, ...]:
+        """Return the jobs on their NPUs, in the order of the lowest of these, whatever their names and their order.
+
+        Raises:
+            InputError: A job does not fit its NPUs, or as ``sets`` does.
+        """
+        found = []
+        for index, (job, npus, start) in enumerate(zip(self.jobs, self.sets(system), self.starts, strict=True)):
+            own = attrs.evolve(system, npus=len(npus))
+            with _of(index):
+                mesh = workload_answers.mesh(job.workload, own)
+                if mesh.ranks > len(npus):
+                    message = f"{mesh} needs {mesh.ranks} NPUs, but the job {job.called!r} has {len(npus)}"
+                    raise InputError(message, accepted=f"axes whose product is at most {len(npus)}")
+            found.append(Part(index, job, npus, start, own, mesh))
+        return tuple(sorted(found, key=lambda part: int(part.npus[0])))
+
+    def places(self, placement: Placement, fabric: Fabric, system: System) -> IntArray:
+        """Return the ``(ranks,)`` NPU number of each rank of the graph."""
+        return np.concatenate([part.places(placement, fabric) for part in self.parts(system)])
+
+    def mesh(self, system: System) -> DeviceMesh:
+        """Return all ranks along one axis: jobs have meshes of their own."""
+        return DeviceMesh({"job": sum(part.mesh.ranks for part in self.parts(system))})
+
+    def graph(self, system: System) -> TaskGraph:
+        """Return the graph of all jobs."""
+        return composed([part.job_graph(part.start) for part in self.parts(system)])
+
+    def labels(self, system: System) -> Mapping[str, Label]:
+        """Return the labels of all jobs, without colours: two jobs would have the same."""
+        return {
+            label: attrs.evolve(one, colour=None) for part in self.parts(system) for label, one in part.labels.items()
+        }
+
+    def memory(self, system: System) -> MemoryUse:
+        """Return what the fullest NPU of all jobs needs."""
+        return max((part.memory for part in self.parts(system)), key=lambda memory: memory.total)
+
+    def notes(self, system: System) -> tuple[str, ...]:
+        """Return the notes of all jobs."""
+        return tuple(note for part in self._in_order(system) for note in part.notes)
+
+    def omissions(self, system: System) -> tuple[str, ...]:
+        """Return the omissions of all jobs."""
+        return tuple(note for part in self._in_order(system) for note in part.omissions)
+
+    def _in_order(self, system: System) -> list[Part]:
+        """Return the jobs in the order of the experiment."""
+        return sorted(self.parts(system), key=lambda part: part.index)
+
+
+@frozen(eq=False)
+class Part:
+    """A job on its NPUs.
+
+    Args:
+        index: Of the job, in the order of the experiment.
+        job: It.
+        npus: The sorted numbers of its NPUs.
+        start: Seconds.
+        system: What it knows of the machine: its NPUs alone.
+        mesh: Its ranks.
+        spilled: What each of its ranks has in memory tiers, because its NPU has no room for it.
+    """
+
+    index: int
+    job: Job
+    npus: IntArray
+    start: float
+    system: System
+    mesh: DeviceMesh
+    spilled: tuple[Spill, ...] = ()
+
+    def spilling(self, npu: Npu, tiers: Sequence[MemoryTier], ranks: int) -> Part:
+        """Return the job with what it has in ``tiers``, which ``ranks`` of all jobs share.
+
+        Raises:
+            InputError: There is no room for it.
+        """
+        with self.placed():
+            return attrs.evolve(self, spilled=memories.spilled(self.memory, npu, tiers, ranks))
+
+    def memory_notes(self, npu: Npu) -> tuple[str, ...]:
+        """Return what a reader must know of the memory that it needs of ``npu``."""
+        return tuple(f"{quoted(self.name)}: {note}" for note in memories.notes(self.memory, npu, self.spilled))
+
+    @property
+    def name(self) -> str:
+        """What the job is called."""
+        return self.job.called
+
+    def places(self, placement: Placement, fabric: Fabric) -> IntArray:
+        """Return the ``(ranks,)`` NPU number of each of its ranks."""
+        return places_within(placement, fabric, self.mesh, self.npus)
+
+    def job_graph(self, start: float) -> JobGraph:
+        """Return its graph, with all iterations, which begins at ``start``."""
+        with self.placed():
+            graph = workload_answers.graph(self.job.workload, self.system, self.mesh.ranks)
+            work = self.work
+        graph = with_spills(graph, self.spilled, 1 if work is None else work.microbatches or 1)
+        return JobGraph(self.name, self.index, graph, start, self.job.iterations)
+
+    def alone(self) -> TaskGraph:
+        """Return its graph, with all iterations, without other jobs and without a start of its own."""
+        return composed([self.job_graph(0.0)])
+
+    def placed(self) -> AbstractContextManager[None]:
+        """Return a context that adds the place of its workload to errors."""
+        return _of(self.index)
+
+    @property
+    def labels(self) -> Mapping[str, Label]:
+        """What its workload says of the labels of the composed graph."""
+        with self.placed():
+            found = workload_answers.labels(self.job.workload, self.system)
+        return {f"{self.name}/{label}": one for label, one in found.items()}
+
+    @property
+    def memory(self) -> MemoryUse:
+        """What an NPU needs for it."""
+        with self.placed():
+            return workload_answers.memory(self.job.workload, self.system)
+
+    @property
+    def work(self) -> Work | None:
+        """What an iteration of it trains."""
+        with self.placed():
+            return workload_answers.work(self.job.workload, self.system)
+
+    @property
+    def omissions(self) -> tuple[str, ...]:
+        """What it leaves out."""
+        return self._told("omissions")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of its results must know."""
+        return self._told("notes")
+
+    def _told(self, what: str) -> tuple[str, ...]:
+        with self.placed():
+            notes = getattr(workload_answers, what)(self.job.workload, self.system)
+        return tuple(f"{quoted(self.name)}: {note}" for note in notes)
+
+
+@contextmanager
+def _of(index: int) -> Iterator[None]:
+    """Add the place of a job's workload to errors."""
+    try:
+        yield
+    except InputError as error:
+        raise error.at(key=f"jobs[{index}].workload") from None
+
+
+def seconds_of(graph: TaskGraph, durations: Mapping[int, Duration]) -> TaskGraph:
+    """Return the composed ``graph`` with the seconds of each computation.
+
+    Args:
+        graph: Of some jobs.
+        durations: By number of the job: computation depends on the memory that its job needs.
+    """
+    seconds = graph.seconds.copy()
+    known: dict[tuple[int, float, float, int], float] = {}
+    for task in np.flatnonzero((graph.kinds == TaskKind.COMPUTE) & np.isnan(seconds)).tolist():
+        key = int(graph.jobs[task]), float(graph.flops[task]), float(graph.bytes[task]), int(graph.kernels[task])
+        if key not in known:
+            job, flops, size, kernels = key
+            known[key] = durations[job](flops, size, None if kernels < 0 else graph.kernel_tables[kernels])
+        seconds[task] = known[key]
+    return attrs.evolve(graph, seconds=seconds)
+
+
+def results_of(
+    parts: Sequence[Part], together: GraphResult, alone: Sequence[GraphResult], npu: Npu, compute_scale: float
+) -> tuple[JobResult, ...]:
+    """Return what became of each job, in the order of the experiment.
+
+    Args:
+        parts: The jobs.
+        together: All of them at once.
+        alone: Each of them by itself.
+        npu: What computes.
+        compute_scale: Factor between the compute times used and the roofline.
+    """
+    pairs = sorted(zip(parts, alone, strict=True), key=lambda pair: pair[0].index)
+    return tuple(_result(part, together, own, npu, compute_scale) for part, own in pairs)
+
+
+def _result(part: Part, together: GraphResult, alone: GraphResult, npu: Npu, compute_scale: float) -> JobResult:
+    iterations, others = together.timeline.iterations(part.index), alone.timeline.iterations(part.index)
+    seconds, least = (math.fsum(one.duration for one in listed) for listed in (iterations, others))
+    prefix, work = f"{part.name}/", part.work
+    breakdown: dict[str, float] = {}
+    for label, spent in ((label, spent) for one in iterations for label, spent in one.breakdown.items()):
+        if label.startswith(prefix) or label in (COMPUTE, BUBBLE) or (label == WAITING and spent):
+            cause = label.removeprefix(prefix)
+            breakdown[cause] = breakdown.get(cause, 0.0) + spent
+    mean = seconds / len(iterations)
+    return JobResult(
+        name=part.name,
+        workload=part.job.workload.name,
+        npus=tuple(part.npus.tolist()),
+        start=part.start,
+        seconds=seconds,
+        alone=least,
+        slowdown=seconds / least if least else 1.0,
+        iterations=tuple(one.duration for one in iterations),
+        breakdown=breakdown,
+        bytes=sum(moved for label, moved in together.bytes_by_cause.items() if label.startswith(prefix)),
+        bytes_alone=sum(alone.bytes_by_cause.values()),
+        memory={one: getattr(part.memory, one) for one in memories.PARTS},
+        work=work,
+        throughput=Throughput.of(work, mean, npus=part.mesh.ranks, peak=npu.peak, compute_scale=compute_scale),
+    )
+
+
+def breakdown_of(parts: Sequence[Part], jobs: Sequence[JobResult], seconds: float) -> dict[str, float]:
+    """Return the seconds by cause of all jobs, mean over their ranks; they add up to the ``seconds`` of the longest.
+
+    What a rank does before its job starts and after it is over is waiting.
+    """
+    ranks = {part.index: part.mesh.ranks for part in parts}
+    total = dict.fromkeys(OWN, 0.0)
+    for index, job in enumerate(jobs):
+        share = ranks[index] / sum(ranks.values())
+        for cause, spent in job.breakdown.items():
+            name = cause if cause in OWN else f"{job.name}/{cause}"
+            total[name] = total.get(name, 0.0) + share * spent
+        total[WAITING] += share * (seconds - job.seconds)
+    return total

@@ -1,0 +1,56 @@
+"""Whether a workload fits the memory of an NPU, and what becomes of what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fredfw.errors import InputError
+from fredfw.fabric import MemoryTier
+from fredfw.units import Unit, render
+from fredfw.workloads import MemoryUse, Npu
+from fredfw.workloads.spilling import Spill, spills
+
+PARTS = ("weights", "gradients", "optimizer", "activations")
+"""The parts of a footprint."""
+
+
+def spilled(memory: MemoryUse, npu: Npu, tiers: Sequence[MemoryTier], workers: int) -> tuple[Spill, ...]:
+    """Return what each of ``workers`` NPUs has in ``tiers``.
+
+    Raises:
+        InputError: The NPU and the tiers have no room for it. Without tiers, only where all of it must fit the NPU.
+    """
+    if tiers:
+        return spills(memory, npu.capacity, tiers, workers)
+    if memory.must_fit and memory.total > npu.capacity:
+        accepted = (
+            "a larger split, a smaller microbatch, recomputation, a higher ZeRO stage, more npu.memory or "
+            "npu.expanded_memory, or memories of the fabric"
+        )
+        raise InputError(_text(memory, npu), accepted=accepted)
+    return ()
+
+
+def notes(memory: MemoryUse, npu: Npu, spilled: Sequence[Spill]) -> tuple[str, ...]:
+    """Return what a reader of the result must know of where the footprint is."""
+    if memory.total <= npu.memory:
+        return ()
+    expanded = npu.expanded(memory.total)
+    told = ""
+    if expanded:
+        bandwidth = render(npu.holding(memory.total).memory_bandwidth, Unit.BYTES_PER_SECOND)
+        outside = render(expanded, Unit.BYTES)
+        told = f"; {outside} are in its expanded memory, so computation moves bytes at {bandwidth}"
+    for one in spilled:
+        parts = ", ".join(f"{part} {render(size, Unit.BYTES)}" for part, size in one.parts.items())
+        told += f"; {parts} are in memory tier {one.tier!r}, and nothing overlaps with their loads and stores"
+    if not spilled and memory.total > npu.capacity:
+        told += "; the rest is assumed to be stored outside the NPU at no cost"
+    return (f"{_text(memory, npu)}{told}",)
+
+
+def _text(memory: MemoryUse, npu: Npu) -> str:
+    parts = ", ".join(f"{part} {render(getattr(memory, part), Unit.BYTES)}" for part in PARTS if getattr(memory, part))
+    total, capacity = render(memory.total, Unit.BYTES), render(npu.memory, Unit.BYTES)
+    more = f" and {render(npu.expanded_memory, Unit.BYTES)} of expanded memory" if npu.expanded_memory else ""
+    return f"needs {total} of memory per NPU ({parts}), but an NPU has {capacity}{more}"

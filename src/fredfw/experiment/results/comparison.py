@@ -1,0 +1,183 @@
+"""Every workload on every fabric: rows, savings, and all of them together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import Factory, asdict, field, frozen
+
+from fredfw.experiment.document import document
+from fredfw.experiment.results.cells import Failure, TierLoad
+from fredfw.experiment.results.jobs import JobResult, Throughput
+from fredfw.experiment.results.reasons import Sensitivity
+from fredfw.experiment.results.runs import Spread
+from fredfw.experiment.results.status import Status
+from fredfw.workloads import Work
+
+
+@frozen
+class Row:
+    """One cell of a comparison: a workload on a fabric.
+
+    Args:
+        workload: Name in the experiment.
+        fabric: Name in the experiment.
+        baseline: The fabric that the speed-up is over.
+        seconds: Iteration time.
+        speedup: Over the baseline: how many times shorter the iteration is than that of ``baseline_workload`` on
+            ``baseline``; ``None`` where that has no result.
+        reference_speedup: The published value, or ``None``.
+        reference_source: Where that was published, or ``None``.
+        status: Where ``seconds`` and ``speedup`` come from.
+        breakdown: Seconds by cause; they add up to ``seconds``.
+        compute_scale: Factor between the compute times used and the roofline.
+        npus: How many NPUs are in use.
+        algorithms: What served each kind of request, for example ``{"mp all-reduce x3": "ring"}``.
+        fidelity: How it was simulated.
+        energy: Joules spent on links.
+        figures: What the fabric's admission counted, for example wavelengths used.
+        notes: What a reader must know.
+        work: What the iteration trains, or ``None`` where the workload does not say.
+        throughput: How much that is for its time.
+        baseline_workload: The workload that the speed-up is over; the row's own by default.
+        workload_template: Name of the workload's table in the experiment; differs from ``workload`` in a sweep.
+        workload_settings: The swept fields of the workload, as written.
+        fabric_template: Name of the fabric's table in the experiment, likewise.
+        fabric_settings: The swept fields of the fabric, as written.
+        omissions: Those of the notes that say what the workload leaves out.
+        colours: Of the labels that the workload declares, in their order; empty for one that is free.
+        memory: Bytes one NPU needs, by what they hold (may be empty).
+        cost: Dollars of the network, if they are known.
+        tiers: What its busiest tiers carried, the one with the hottest link first.
+        jobs: What became of each of several jobs, in the order of the experiment; none where it is a single workload.
+        spread: The times of several runs, whose mean ``seconds`` is.
+    """
+
+    workload: str
+    fabric: str
+    baseline: str
+    seconds: float
+    speedup: float | None
+    reference_speedup: float | None
+    reference_source: str | None
+    status: Status
+    breakdown: dict[str, float]
+    npus: int
+    algorithms: dict[str, str] = field(factory=dict)
+    compute_scale: float = 1.0
+    fidelity: str = "compressed"
+    energy: float = 0.0
+    figures: dict[str, float] = field(factory=dict)
+    notes: tuple[str, ...] = ()
+    work: Work | None = None
+    throughput: Throughput = field(factory=Throughput)
+    baseline_workload: str = field(default=Factory(lambda self: self.workload, takes_self=True))
+    workload_template: str = field(default=Factory(lambda self: self.workload, takes_self=True))
+    workload_settings: dict[str, Any] = field(factory=dict)
+    fabric_template: str = field(default=Factory(lambda self: self.fabric, takes_self=True))
+    fabric_settings: dict[str, Any] = field(factory=dict)
+    omissions: tuple[str, ...] = ()
+    colours: dict[str, str] = field(factory=dict)
+    memory: dict[str, float] = field(factory=dict)
+    cost: float | None = None
+    tiers: tuple[TierLoad, ...] = ()
+    jobs: tuple[JobResult, ...] = ()
+    spread: Spread | None = None
+
+
+@frozen
+class SavingGroup:
+    """The mean of 1 - T_of / T_over over some pairs of cells.
+
+    Args:
+        at: The values of the swept fields that make the group, as written.
+        saving: The mean, a share of the time; below 0 where more time is needed.
+        lowest: The least saving of all pairs.
+        highest: The largest one.
+        pairs: How many there are.
+        reference: The published value, or ``None``.
+        reference_source: Where that was published, or ``None``.
+    """
+
+    at: dict[str, Any]
+    saving: float
+    lowest: float
+    highest: float
+    pairs: int
+    reference: float | None = None
+    reference_source: str | None = None
+
+
+@frozen
+class SavingClaim:
+    """A published saving whose author does not say for which group.
+
+    Args:
+        saving: The published value.
+        source: Where it was published.
+        between: Of a saving by one field: the neighbouring values between which the mean passes the published one.
+    """
+
+    saving: float
+    source: str
+    between: tuple[tuple[Any, Any], ...] = ()
+
+
+@frozen
+class Saving:
+    """The time that some fabrics save over others.
+
+    Args:
+        name: From the experiment.
+        of: Name or template of the fabrics that save time.
+        over: Name or template of those they are compared with.
+        workloads: The names of the workloads.
+        part: The label whose exposed time is compared; ``None`` for the whole iteration.
+        by: The swept fields that make groups: none, one or two.
+        groups: In the order of the experiment.
+        claims: Published values that are of no group.
+    """
+
+    name: str
+    of: str
+    over: str
+    workloads: tuple[str, ...]
+    part: str | None
+    by: tuple[str, ...]
+    groups: tuple[SavingGroup, ...]
+    claims: tuple[SavingClaim, ...] = ()
+
+
+@frozen(eq=False)
+class Comparison:
+    """The matrix of an experiment file.
+
+    Args:
+        title: From the experiment.
+        baseline: Fabric that speed-ups refer to where a row names no other, as written.
+        rows: One per workload and fabric, workload by workload.
+        savings: What is compared over many cells.
+        provenance: The resolved experiment, plugin names and versions, fidelity; JSON-ready.
+        statistics: Counters of the engine over all runs.
+        fidelity_difference: Largest relative difference between the iteration times of the rows and the compressed
+            ones, where both were run, else ``None``.
+        missing: The cells (workload, fabric) that an interrupt left out; then savings that need them are left out too.
+        sensitivity: How far it may be off, if that was asked for.
+        failures: The cells that have no result, in the order of the experiment.
+    """
+
+    title: str
+    baseline: str
+    rows: tuple[Row, ...]
+    savings: tuple[Saving, ...] = ()
+    provenance: dict[str, Any] = field(factory=dict)
+    statistics: dict[str, int] = field(factory=dict)
+    fidelity_difference: float | None = None
+    missing: tuple[tuple[str, str], ...] = ()
+    sensitivity: Sensitivity | None = None
+    failures: tuple[Failure, ...] = ()
+
+    def to_json(self) -> str:
+        """Return the whole comparison as JSON text: title, rows, savings, provenance and all else."""
+        missing = [{"workload": workload, "fabric": fabric} for workload, fabric in self.missing]
+        return document("comparison", {**asdict(self), "missing": missing})

@@ -1,0 +1,241 @@
+"""What a simulation returns: of a collective, of a task graph, of an iteration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from attrs import field, frozen
+
+from fredfw.collectives import Schedule
+from fredfw.experiment.results.jobs import JobResult, Throughput
+from fredfw.experiment.results.reasons import CriticalPath, Effect, WhatIf
+from fredfw.fabric import Bill, Fabric
+from fredfw.simulation.bounds import Bound
+from fredfw.simulation.demands import Demands
+from fredfw.simulation.dynamics import Samples
+from fredfw.simulation.timeline import Timeline
+from fredfw.typing import FloatArray, IntArray
+from fredfw.workloads import Work
+
+
+@frozen(eq=False, kw_only=True)
+class CollectiveResult:
+    """One collective on an otherwise idle fabric, in nccl-tests' terms.
+
+    Args:
+        pattern: The collective.
+        algorithm: Name of the algorithm that ran (the chosen one, where ``auto`` was asked for).
+        ranks: Size of the group.
+        size: Bytes of the per-rank buffer.
+        duration: Seconds.
+        steps: Repetitions of all phases of the schedule.
+        link_bytes: ``(links,)`` bytes that crossed each link.
+        link_utilization: ``(links,)`` share of each link's capacity used over the duration.
+        energy: Joules spent on links.
+        bound: Seconds that no algorithm can do without, all together and part by part.
+        candidates: With ``auto``: seconds of every algorithm that was tried, by name.
+        statistics: Counters of the engine: events, solves, cache hits, waits, splits.
+        figures: What the fabric's admission counted, for example wavelengths used.
+        notes: What a reader must know, for example conflicts that the network met.
+        fabric: Where it ran.
+        group: ``(ranks,)`` NPU number of each rank.
+        schedule: What the algorithm ordered.
+    """
+
+    pattern: str
+    algorithm: str
+    ranks: int
+    size: float
+    duration: float
+    algbw: float
+    """Size / duration, bytes per second."""
+    busbw: float
+    """algbw x the pattern's bus factor, bytes per second."""
+    steps: int
+    link_bytes: FloatArray
+    link_utilization: FloatArray
+    energy: float
+    bound: Bound
+    candidates: dict[str, float] = field(factory=dict)
+    statistics: dict[str, int] = field(factory=dict)
+    figures: dict[str, float] = field(factory=dict)
+    notes: tuple[str, ...] = ()
+    fabric: Fabric
+    group: IntArray
+    schedule: Schedule
+
+    @property
+    def bound_ratio(self) -> float:
+        """Duration over the bound: 1 for an algorithm that no other can beat (and where there is nothing to send)."""
+        return self.duration / self.bound.seconds if self.bound.seconds else 1.0
+
+
+@frozen(eq=False)
+class CollectiveSweep:
+    """One collective at one or more sizes.
+
+    Args:
+        results: One for each size.
+        fabric: Where they ran.
+        provenance: Everything needed to make the numbers again; JSON-ready.
+        missing: The sizes that an interrupt left out.
+        effects: What parameters do to the time of each result, if that was asked for.
+    """
+
+    results: tuple[CollectiveResult, ...]
+    fabric: Fabric
+    provenance: dict[str, Any]
+    missing: tuple[float, ...] = ()
+    effects: tuple[tuple[Effect, ...], ...] = ()
+
+    @property
+    def average_busbw(self) -> float:
+        """The mean bus bandwidth over all sizes, as nccl-tests print it, in bytes per second."""
+        return sum(one.busbw for one in self.results) / len(self.results)
+
+
+@frozen
+class Spread:
+    """The iteration times of several runs.
+
+    Args:
+        runs: How many there are.
+        mean: Seconds.
+        p50: The median, in seconds.
+        p99: What 99 of 100 runs do not exceed, in seconds, interpolated between runs.
+        standard_error: Of the mean, in seconds: the standard deviation of the runs over the root of their number.
+        seconds: Of each run.
+    """
+
+    runs: int
+    mean: float
+    p50: float
+    p99: float
+    standard_error: float
+    seconds: tuple[float, ...]
+
+
+@frozen(eq=False)
+class GraphResult:
+    """One task graph on a fabric.
+
+    Args:
+        fabric: The fabric.
+        timeline: What happened when; its ``graph`` has the tasks.
+        placement: ``(ranks,)`` NPU number of each rank.
+        seconds: Time until the last task has ended.
+        breakdown: Seconds by cause (mean over the ranks): ``compute``, ``bubble``, exposed time by label; empty where
+            it was not asked for.
+        bytes_by_cause: Bytes summed over all links, by label.
+        link_bytes: ``(links,)`` bytes that crossed each link.
+        link_bytes_by_label: ``(links,)`` bytes that crossed each link, by label; they add up to ``link_bytes``.
+        energy: Joules spent on links.
+        algorithms: What served each kind of request, for example ``{"mp all-reduce x3": "ring"}``.
+        statistics: Counters of the engine: events, solves, cache hits, waits, splits.
+        figures: What the fabric's admission counted, for example wavelengths used.
+        notes: What a reader must know, for example which conflicts the network met.
+        demands: What each communication asks of the network, for whoever wants to know why it took so long.
+        samples: What a sharing policy with state has counted over time, for traces.
+        spread: The times of several runs; then all but the timeline, the figures and the notes is their mean.
+    """
+
+    fabric: Fabric
+    timeline: Timeline
+    placement: IntArray
+    seconds: float
+    breakdown: dict[str, float]
+    bytes_by_cause: dict[str, float]
+    link_bytes: FloatArray
+    link_bytes_by_label: dict[str, FloatArray]
+    energy: float
+    algorithms: dict[str, str]
+    statistics: dict[str, int]
+    figures: dict[str, float] = field(factory=dict)
+    notes: tuple[str, ...] = ()
+    demands: Demands | None = field(default=None, repr=False)
+    samples: dict[str, Samples] = field(factory=dict, repr=False)
+    spread: Spread | None = None
+
+
+@frozen(eq=False)
+class RunResult:
+    """One workload on one fabric.
+
+    Args:
+        workload: Its name in the experiment.
+        fabric_name: The fabric's name in the experiment.
+        fabric: The fabric.
+        timeline: What happened when.
+        placement: ``(workers,)`` NPU number of each rank.
+        seconds: Iteration time.
+        breakdown: Seconds by cause (mean over the ranks in use): ``compute``, ``bubble``, exposed time by label.
+        bytes_by_cause: Bytes summed over all links, by label.
+        link_bytes: ``(links,)`` bytes that crossed each link.
+        energy: Joules spent on links.
+        memory: Bytes one NPU needs, by what they hold (may be empty).
+        algorithms: What served each kind of request, for example ``{"mp all-reduce x3": "ring"}``.
+        provenance: The resolved configuration of topology, workload, placement, sharing, NPU, fidelity; plugin
+            versions. Everything needed to make the numbers again; JSON-ready.
+        statistics: Counters of the engine: events, solves, cache hits, waits, splits.
+        figures: What the fabric's admission counted, for example wavelengths used.
+        notes: What a reader must know, for example that memory would not fit or which conflicts the network met.
+        work: What the iteration trains, or ``None`` where the workload does not say.
+        throughput: How much that is for its time.
+        link_bytes_by_label: ``(links,)`` bytes that crossed each link, by label; they add up to ``link_bytes``.
+        omissions: Those of the notes that say what the workload leaves out.
+        colours: Of the labels that the workload declares, in their order; empty for one that is free.
+        demands: What each communication asks of the network, for whoever wants to know why it took so long.
+        critical_path: What the time follows from, where that was asked for.
+        what_if: What would make it shorter, where that was asked for.
+        bill: What the network costs, item by item; ``None`` where nothing can be said.
+        samples: What a sharing policy with state has counted over time, for traces.
+        jobs: What became of each of several jobs, in the order of the experiment; none where it is a single workload.
+        spread: The times of several runs; then all but the timeline, the figures and the notes is their mean.
+    """
+
+    workload: str
+    fabric_name: str
+    fabric: Fabric
+    timeline: Timeline
+    placement: Any
+    seconds: float
+    breakdown: dict[str, float]
+    bytes_by_cause: dict[str, float]
+    link_bytes: FloatArray
+    energy: float
+    memory: dict[str, float]
+    algorithms: dict[str, str]
+    provenance: dict[str, Any]
+    statistics: dict[str, int]
+    figures: dict[str, float] = field(factory=dict)
+    notes: tuple[str, ...] = ()
+    work: Work | None = None
+    throughput: Throughput = field(factory=Throughput)
+    link_bytes_by_label: dict[str, FloatArray] = field(factory=dict)
+    omissions: tuple[str, ...] = ()
+    colours: dict[str, str] = field(factory=dict)
+    demands: Demands | None = field(default=None, repr=False)
+    critical_path: CriticalPath | None = None
+    what_if: WhatIf | None = None
+    bill: Bill | None = None
+    samples: dict[str, Samples] = field(factory=dict, repr=False)
+    jobs: tuple[JobResult, ...] = ()
+    spread: Spread | None = None
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars that the network costs, or ``None`` where the price of a part is not known."""
+        return None if self.bill is None else self.bill.dollars
+
+    @property
+    def injection_bandwidth(self) -> float:
+        """Bytes per second that an NPU in use can send: its links out, those to controllers apart; mean over them."""
+        return injection_bandwidth(self.fabric, self.placement)
+
+
+def injection_bandwidth(fabric: Fabric, placement: IntArray) -> float:
+    """Return what ``RunResult.injection_bandwidth`` is for ranks on the NPUs numbered ``placement``."""
+    peers = np.isin(fabric.destinations, fabric.controllers, invert=True)
+    leaving = np.bincount(fabric.sources[peers], weights=fabric.bandwidths[peers], minlength=len(fabric.kinds))
+    return float(leaving[fabric.npus[placement]].mean())

@@ -1,0 +1,310 @@
+"""How long a task graph takes about, without simulating it: the longest path, each communication as if it were alone.
+
+Of a communication all groups are simulated together on an otherwise idle network, once for all that ask for the same in
+places alike. What one communication does to another is left out, and so is that computations of a rank which are ready
+at once wait for each other; no iteration is taken to be shorter than the computations of its busiest rank, though.
+Repeated blocks are scaled, as in a compressed simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.errors import SimulationError
+from fredfw.fabric import Fabric
+from fredfw.simulation.assignment import COMPUTE, RECEIVE, STREAMS, TRANSFER, Assignment, Table
+from fredfw.simulation.core.loads import Statistics
+from fredfw.simulation.lowering import Lowering
+from fredfw.simulation.network import FlowNetwork
+from fredfw.simulation.planner import Planner
+from fredfw.simulation.progress import ScheduleRun
+from fredfw.simulation.transactions import Transactions
+from fredfw.typing import FloatArray, IntArray
+from fredfw.workloads import Kernels, TaskGraph
+from fredfw.workloads.labels import COMPUTE as COMPUTED
+
+
+@frozen
+class Estimate:
+    """What an iteration takes about.
+
+    Args:
+        seconds: The longest path, or the computations of the busiest rank where these take longer.
+        breakdown: Seconds of that by cause; they add up to ``seconds``.
+        energy: Joules spent on links.
+        algorithms: What serves each kind of request.
+        statistics: Counters of the engine, over all communications that were simulated alone.
+        notes: What a reader of the plans must know.
+    """
+
+    seconds: float
+    breakdown: dict[str, float]
+    energy: float
+    algorithms: dict[str, str]
+    statistics: dict[str, int]
+    notes: tuple[str, ...]
+
+
+@frozen(eq=False)
+class _Alone:
+    """What a communication takes on an idle network.
+
+    Args:
+        seconds: Of each group, ``(G,)``; one number where all take the same time.
+        energy: Joules.
+        statistics: Of its simulation.
+    """
+
+    seconds: FloatArray | float
+    energy: float
+    statistics: Statistics
+
+
+@frozen(eq=False)
+class _Cover:
+    """For which of the participants that a task waits for a task before it matters.
+
+    Args:
+        whole: Whether it does for all.
+        theirs: Slots in the task before.
+        mine: Slots of the same ranks in the task.
+    """
+
+    whole: bool
+    theirs: IntArray
+    mine: IntArray
+
+
+class Estimator:
+    """Estimates one task graph on a fabric; used once.
+
+    Args:
+        graph: What to do.
+        tasks: The same on the fabric.
+        fabric: Where the bytes travel.
+        placement: ``(ranks,)`` NPU number of each rank.
+        planner: Chooses the collective algorithms.
+        lowering: Turns transfers into flows.
+        network: Returns an idle network.
+        compute_seconds: Duration of ``(flops, bytes, kernels)`` on an NPU.
+    """
+
+    def __init__(
+        self,
+        graph: TaskGraph,
+        tasks: Assignment,
+        *,
+        fabric: Fabric,
+        placement: IntArray,
+        planner: Planner,
+        lowering: Lowering,
+        network: Callable[[], FlowNetwork],
+        compute_seconds: Callable[[float, float, Kernels | None], float],
+    ) -> None:
+        self._graph = graph
+        self._tasks = tasks
+        self._fabric = fabric
+        self._placement = placement
+        self._planner = planner
+        self._lowering = lowering
+        self._network = network
+        self._compute_seconds = compute_seconds
+        # When each participant is through with a task, by slot; one number where all are at once, as they mostly are.
+        self._ends: list[FloatArray | float] = []
+        self._starts: list[float] = []  # the last of the participants
+        self._causes: list[int] = []  # the task that it has waited for, -1 for none
+        self._computed: dict[int, float] = {}  # seconds of computations of each participant, by member table
+        self._durations: dict[tuple[float, float, int], float] = {}
+        self._covers: dict[tuple[int, int, bool], _Cover | None] = {}
+        self._places: dict[Table, Hashable] = {}
+        self._alone: dict[Hashable, _Alone] = {}
+        self._energy = 0.0
+
+    def estimate(self) -> Estimate:
+        """Return what the graph takes about.
+
+        Raises:
+            SimulationError: A communication does not end.
+            PluginError: A plugin fails, or answers what cannot be used.
+            ScheduleError: An algorithm writes a schedule that is wrong.
+            UnsupportedError: There is no algorithm.
+        """
+        for task in range(len(self._graph)):
+            self._end(task)
+        latest = [float(np.max(ends)) for ends in self._ends]
+        path, busiest = max(latest, default=0.0), self._busiest()
+        statistics = Statistics()
+        for one in self._alone.values():
+            statistics = statistics + one.statistics
+        return Estimate(
+            seconds=max(path, busiest),
+            breakdown={COMPUTED: busiest} if busiest > path else self._breakdown(latest),
+            energy=self._energy,
+            algorithms=dict(sorted(self._tasks.algorithms.items())),
+            statistics=statistics.as_dict(),
+            notes=tuple(self._tasks.notes.values()),
+        )
+
+    def _end(self, task: int) -> None:
+        """Find out when ``task`` ends, after all tasks before it."""
+        ready, cause = self._ready(task)
+        kind = self._tasks.kinds[task]
+        if kind == RECEIVE:
+            # Both ends of a message are through with it when it is there.
+            partner = self._tasks.partners[task]
+            sent = float(np.max(self._ends[partner]))
+            if sent >= np.max(ready):
+                ready, cause = sent, partner
+            ends = ready
+        elif kind == COMPUTE:
+            seconds = self._duration(task)
+            members = int(self._graph.members[task])
+            self._computed[members] = self._computed.get(members, 0.0) + seconds
+            ends = ready + seconds
+        else:
+            alone = self._of(task)
+            self._energy += alone.energy
+            if isinstance(ready, float) and isinstance(alone.seconds, float):
+                ends = ready + alone.seconds
+            else:
+                ends = self._together(task, ready, alone.seconds)
+        self._starts.append(float(np.max(ready)))
+        self._causes.append(cause)
+        self._ends.append(ends)
+
+    def _ready(self, task: int) -> tuple[FloatArray | float, int]:
+        """Return when each participant of ``task`` is ready for it, and the task that the last one has waited for."""
+        covers = []
+        for one in self._tasks.before(task):
+            cover = self._cover(one, task)
+            if cover is not None:
+                covers.append((one, cover, self._ends[one]))
+        if all(cover.whole and isinstance(ends, float) for _, cover, ends in covers):
+            ready, cause = 0.0, -1
+            for one, _, ends in covers:
+                assert isinstance(ends, float)
+                if ends >= ready:
+                    ready, cause = ends, one
+            return ready, cause
+        moments = np.zeros(len(self._tasks.table(task).participants))
+        latest, cause = -1.0, -1
+        for one, cover, ends in covers:
+            theirs = ends if isinstance(ends, float) else ends[cover.theirs]
+            moments[cover.mine] = np.maximum(moments[cover.mine], theirs)
+            last = float(np.max(theirs))
+            if last > latest:
+                latest, cause = last, one
+        return moments, cause
+
+    def _cover(self, before: int, task: int) -> _Cover | None:
+        """Return for whom ``task`` waits for ``before``; ``None`` for nobody."""
+        awaits_first = self._tasks.kinds[task] == TRANSFER  # its receivers need not be ready
+        key = int(self._graph.members[before]), int(self._graph.members[task]), awaits_first
+        if key not in self._covers:
+            table = self._tasks.table(task)
+            shared = self._tasks.shared_slots(before, task)
+            shared = table.everybody if shared is None else shared
+            awaited = np.unique(table.slots[:, 0]) if awaits_first else table.everybody
+            theirs = np.flatnonzero(np.isin(shared, awaited))
+            whole = len(theirs) == len(awaited)
+            self._covers[key] = _Cover(whole, theirs, shared[theirs]) if len(theirs) else None
+        return self._covers[key]
+
+    def _together(self, task: int, ready: FloatArray | float, seconds: FloatArray | float) -> FloatArray | float:
+        """Return when each participant of a communication is through; a group begins with the last it waits for."""
+        table = self._tasks.table(task)
+        moments = np.broadcast_to(ready, len(table.participants))
+        slots = table.slots[:, :1] if self._tasks.kinds[task] == TRANSFER else table.slots
+        done = moments[slots].max(axis=1) + seconds
+        ends = np.zeros(len(table.participants))
+        np.maximum.at(ends, table.slots, done[:, None])
+        return float(ends[0]) if np.ptp(ends) == 0 else ends
+
+    def _duration(self, task: int) -> float:
+        """Return how long each participant computes, all repetitions together."""
+        graph = self._graph
+        seconds = float(graph.seconds[task])
+        if np.isnan(seconds):  # it follows from what is computed
+            work = float(graph.flops[task]), self._tasks.bytes[task], int(graph.kernels[task])
+            if work not in self._durations:
+                kernels = None if work[2] < 0 else graph.kernel_tables[work[2]]
+                self._durations[work] = self._compute_seconds(*work[:2], kernels)
+            seconds = self._durations[work]
+        return seconds * self._tasks.repeats[task]
+
+    def _of(self, task: int) -> _Alone:
+        """Return what the communication ``task`` takes alone; one simulation for all that are alike."""
+        graph, tasks = self._graph, self._tasks
+        streams = tasks.kinds[task] in STREAMS
+        table = tasks.groups(task)
+        if table not in self._places:
+            self._places[table] = self._planner.place(self._placement[table.groups])
+        key: Hashable = (
+            self._places[table],
+            (tasks.kinds[task], table.nodes.tobytes(), int(graph.controllers[task]), int(graph.memories[task]))
+            if streams
+            else (graph.patterns[task], int(graph.roots[task]), int(graph.splits[task])),
+            tasks.bytes[task],
+            tasks.repeats[task],
+        )
+        if key not in self._alone:
+            self._alone[key] = self._simulated(task, table)
+        return self._alone[key]
+
+    def _simulated(self, task: int, table: Table) -> _Alone:
+        tasks, network = self._tasks, self._network()
+        seconds = np.full(len(table.groups), np.nan)
+
+        def ended(groups: IntArray, done: IntArray) -> None:
+            seconds[groups[done]] = network.now
+
+        everybody = table.whole.groups
+        if tasks.kinds[task] in STREAMS:
+            flows, tier = tasks.stream(task, table.whole), tasks.memory(task)
+            alone = tier is not None and tier.one_at_a_time
+            start = Transactions(network, self._lowering).start if alone else network.start
+            start(flows, lambda done: ended(everybody, done))
+        else:
+            for share in tasks.planned(task):
+                mine = everybody if share.served is None else np.flatnonzero(share.served)
+                ScheduleRun(
+                    network,
+                    self._lowering,
+                    share.plan.schedule,
+                    table.nodes[mine],
+                    lambda done, mine=mine: ended(mine, done),  # type: ignore[misc]
+                    times=tasks.repeats[task],
+                ).start()
+        network.advance()
+        if np.isnan(seconds).any():
+            held = ", ".join(sorted(set(network.stalled())))
+            name = self._graph.names[task]
+            raise SimulationError(
+                f"task {name!r} does not end on {self._fabric.name!r}: flows that cannot move: {held}"
+            )
+        moved = sum(network.link_bytes().values(), np.zeros(len(self._fabric.bandwidths)))
+        alike = float(seconds[0]) if np.ptp(seconds) == 0 else seconds
+        return _Alone(alike, float(moved @ self._fabric.energies), network.statistics)
+
+    def _busiest(self) -> float:
+        """Return the seconds of all computations of the rank that computes the longest."""
+        busy = np.zeros(self._graph.ranks)
+        for members, seconds in self._computed.items():
+            busy[np.ravel(self._graph.tables[members])] += seconds
+        return float(busy.max(initial=0.0))
+
+    def _breakdown(self, latest: list[float]) -> dict[str, float]:
+        """Return the seconds of the longest path by cause, followed back from the task that ends last."""
+        parts: dict[str, float] = {COMPUTED: 0.0}
+        task = int(np.argmax(latest)) if latest else -1
+        until = latest[task] if latest else 0.0
+        while task >= 0:
+            # Where participants end at different times, a task may have begun after the one that it is traced to.
+            start = min(until, self._starts[task])
+            cause = COMPUTED if self._tasks.kinds[task] == COMPUTE else self._tasks.labels[task]
+            parts[cause] = parts.get(cause, 0.0) + until - start
+            until, task = start, self._causes[task]
+        return parts

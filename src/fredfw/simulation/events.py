@@ -1,0 +1,195 @@
+"""Links that fail, come back and get slower while a task graph runs: at given times, or at random."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import numpy as np
+from attrs import frozen
+
+from fredfw.errors import InputError, nearest
+from fredfw.fabric import Fabric, LiveRouter
+from fredfw.simulation.network import FlowNetwork
+from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.units import Unit, at_least, one_of, option, quantity, render, whole
+
+FAIL, RESTORE, DEGRADE = ACTIONS = "fail", "restore", "degrade"
+# So many changes of links in a row that let nothing go on are enough to know that nothing will.
+_PATIENCE = 10_000
+# What results list at most.
+_LISTED = 10
+
+
+@frozen
+class LinkEvent:
+    """Something that happens to links: once, or again and again at random.
+
+    Args:
+        links: Name of a link, such as ``leaf0->spine1``, or a pattern with ``*`` and ``?``. A link has one direction.
+        action: ``fail``, ``restore`` (to the full bandwidth) or ``degrade``.
+        at: When.
+        factor: What the full bandwidth is multiplied by, with ``degrade``.
+        mtbf: Instead of ``at``: each link fails by itself after an exponentially distributed time with this mean.
+        mttr: With ``mtbf``: the mean time, exponentially distributed, until it is back; without, it stays away.
+        seed: Of the random times; each run draws others.
+
+    Raises:
+        InputError: Keys that do not belong together, or are missing.
+    """
+
+    links: str = option(help="name of a link, or a pattern of names")
+    action: str = option(FAIL, help="what happens", validator=one_of(*ACTIONS))
+    at: float | None = quantity(Unit.SECONDS, None, optional=True, help="when")
+    factor: float | None = option(None, help="share of the bandwidth that is left", validator=at_least(1e-6, at_most=1))
+    mtbf: float | None = quantity(Unit.SECONDS, None, exclusive=True, optional=True, help="mean time between failures")
+    mttr: float | None = quantity(Unit.SECONDS, None, exclusive=True, optional=True, help="mean time to repair")
+    seed: int = option(0, help="of random times", validator=whole(0))
+
+    def __attrs_post_init__(self) -> None:
+        if (self.at is None) == (self.mtbf is None):
+            raise InputError("has neither at nor mtbf, or both", key="at", accepted="a time, or mtbf and mttr")
+        if self.mttr is not None and self.mtbf is None:
+            raise InputError("there is no mtbf", key="mttr", accepted="with mtbf")
+        if self.mtbf is not None and self.action != FAIL:
+            raise InputError(f"{self.action!r} does not happen at random", key="action", accepted=FAIL)
+        if (self.factor is None) == (self.action == DEGRADE):
+            raise InputError("belongs to degrade, and is needed there", key="factor", accepted="a share with degrade")
+
+
+def check(events: Sequence[LinkEvent], fabric: Fabric) -> list[IntArray]:
+    """Return the links of each of ``events``.
+
+    Raises:
+        InputError: There are none; gives the key in the list of events.
+    """
+    names = [fabric.link_name(link) for link in range(len(fabric.bandwidths))]
+    found = []
+    for index, event in enumerate(events):
+        links = [link for link, name in enumerate(names) if name == event.links or fnmatchcase(name, event.links)]
+        if not links:
+            message = f"{fabric.name!r} has no link {event.links!r}{nearest(event.links, names)}"
+            accepted = f"a link such as {names[0]!r}, or a pattern such as '*->*'" if names else "a fabric with links"
+            raise InputError(message, key=f"[{index}].links", accepted=accepted)
+        found.append(np.array(links, dtype=np.intp))
+    return found
+
+
+class _Due(NamedTuple):
+    """A change that is due; at equal times in the order in which they became known."""
+
+    time: float
+    number: int
+    event: int
+    links: IntArray
+    action: str
+
+
+class LinkEvents:
+    """What happens to the links of one run.
+
+    Args:
+        events: What happens.
+        fabric: To whose links.
+        run: Which run, from 0: each draws times of its own.
+
+    Raises:
+        InputError: Links that do not exist.
+    """
+
+    def __init__(self, events: Sequence[LinkEvent], fabric: Fabric, run: int = 0) -> None:
+        self._events = tuple(events)
+        self._fabric = fabric
+        self._due: list[_Due] = []
+        self._numbers = 0
+        self._live: BoolArray = np.ones(len(fabric.bandwidths), dtype=bool)
+        self._bandwidths: FloatArray = fabric.bandwidths.copy()
+        self._failed: dict[int, float] = {}  # when each link did that is not back
+        self._away = 0.0
+        self._counts = dict.fromkeys(ACTIONS, 0)
+        self._moved = 0
+        self._stranded: set[str] = set()
+        self._told: list[str] = []
+        self._rngs = [
+            np.random.Generator(np.random.PCG64(np.random.SeedSequence(event.seed, spawn_key=(run, 2, index))))
+            for index, event in enumerate(events)
+        ]
+        for index, (event, links) in enumerate(zip(events, check(events, fabric), strict=True)):
+            if event.at is not None:
+                self._push(event.at, index, links, event.action)
+            else:
+                for link in links:
+                    self._draw(0.0, index, links[links == link], FAIL)
+
+    def drive(self, network: FlowNetwork) -> None:
+        """Let everything happen on ``network`` until nothing is left to happen, and change its links meanwhile."""
+        idle = 0
+        while self._due:
+            network.advance(self._due[0].time)
+            stands = network.next_event_time() == math.inf
+            idle = idle + 1 if stands else 0
+            if network.idle or idle > _PATIENCE or (stands and self._live.all() and not self._scripted()):
+                break
+            self._change(network, heapq.heappop(self._due))
+        network.advance()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of results must know."""
+        if not any(self._counts.values()):
+            return ("no link event happened before the end",)
+        counts = self._counts
+        text = (
+            f"links failed {counts[FAIL]} times, came back {counts[RESTORE]} times and were degraded "
+            f"{counts[DEGRADE]} times; {self._moved} flows under way took another path, and later ones avoided them"
+        )
+        if self._away:
+            text += f"; those that came back were away for {render(self._away, Unit.SECONDS, 4)} together"
+        if self._stranded:
+            text += f"; no path was left for a time for {', '.join(sorted(self._stranded)[:_LISTED])}"
+        return (text, *self._told[:_LISTED])
+
+    def _scripted(self) -> bool:
+        return any(self._events[due.event].at is not None for due in self._due)
+
+    def _push(self, time: float, event: int, links: IntArray, action: str) -> None:
+        self._numbers += 1
+        heapq.heappush(self._due, _Due(time, self._numbers, event, links, action))
+
+    def _draw(self, now: float, event: int, links: IntArray, action: str) -> None:
+        """Let ``action`` happen to ``links`` after a time that is drawn."""
+        one = self._events[event]
+        mean = one.mtbf if action == FAIL else one.mttr
+        if mean is not None:
+            self._push(now + mean * self._rngs[event].standard_exponential(), event, links, action)
+
+    def _change(self, network: FlowNetwork, due: _Due) -> None:
+        now, event, links = network.now, self._events[due.event], due.links
+        if due.action == DEGRADE:
+            assert event.factor is not None
+            self._bandwidths[links] = self._fabric.bandwidths[links] * event.factor
+        else:
+            self._live[links] = due.action == RESTORE
+            if due.action == RESTORE:
+                self._bandwidths[links] = self._fabric.bandwidths[links]
+        for link in links.tolist():
+            if due.action == FAIL:
+                self._failed.setdefault(link, now)
+            elif due.action == RESTORE:
+                self._away += now - self._failed.pop(link, now)
+        self._counts[due.action] += len(links)
+        network.set_bandwidths(links, np.where(self._live[links], self._bandwidths[links], 0.0))
+        rule = self._fabric.defaults.router
+        rerouting = network.reroute(rule if self._live.all() else LiveRouter(rule, self._live.copy()))
+        self._moved += rerouting.moved
+        self._stranded.update(rerouting.stranded)
+        if event.at is not None:
+            what = event.links if len(links) == 1 else f"{event.links} ({len(links)} links)"
+            moved = f"; {rerouting.moved} flows under way took another path" if rerouting.moved else ""
+            stranded = f"; no path is left for {', '.join(rerouting.stranded)}" if rerouting.stranded else ""
+            self._told.append(f"{render(now, Unit.SECONDS, 4)}: {due.action} {what}{moved}{stranded}")
+        else:
+            self._draw(now, due.event, links, RESTORE if due.action == FAIL else FAIL)

@@ -1,0 +1,165 @@
+"""NPUs that are slower than others, and computations that do not take the same time twice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import attrs
+import numpy as np
+from attrs import field, frozen
+
+from fredfw.errors import InputError
+from fredfw.simulation.assignment import COMPUTE, Assignment
+from fredfw.typing import FloatArray, IntArray
+from fredfw.units import at_least, one_of, option, whole
+
+# The largest deviation at which no factor is below 0, or is so rarely that leaving it out does not show.
+_MOST = {"lognormal": math.inf, "normal": 1 / 3, "uniform": 1 / math.sqrt(3), "exponential": 1.0}
+
+
+@frozen
+class Stragglers:
+    """NPUs whose computations take longer.
+
+    Args:
+        factor: How many times longer; below 1, the NPUs are faster.
+        share: Of the NPUs of the fabric, rounded to a whole number of at least one; each run draws which they are.
+        npus: Their numbers instead, in every run.
+
+    Raises:
+        InputError: A factor or a share that is not possible; both a share and numbers, or neither.
+    """
+
+    factor: float = option(help="how many times longer computations take", validator=at_least(1e-6, at_most=1e6))
+    share: float | None = option(None, help="share of the NPUs that each run draws", validator=at_least(0, at_most=1))
+    npus: tuple[int, ...] | None = option(
+        None, help="numbers of the NPUs", validator=attrs.validators.optional(whole(0))
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if (self.share is None) == (self.npus is None):
+            both = "has both a share and NPUs" if self.npus else "has neither a share nor NPUs"
+            raise InputError(both, key="share", accepted="a share such as 0.01, or npus = [0, 7]")
+
+    def drawn(self, count: int, rng: np.random.Generator) -> IntArray:
+        """Return which of ``count`` NPUs they are."""
+        if self.npus is not None:
+            return np.array(self.npus, dtype=np.intp)
+        assert self.share is not None
+        return rng.permutation(count)[: max(1, round(self.share * count)) if self.share else 0]
+
+
+@frozen
+class Jitter:
+    """Factors of computations: independent for each computation of each rank, with a mean of 1.
+
+    Args:
+        distribution: ``lognormal``; ``normal``, without values below 0 and above 2; ``uniform``; or ``exponential``:
+            an exponential tail above the least time, which is ``1 - deviation``.
+        deviation: The standard deviation: at most 1/3 of ``normal``, 0.577 of ``uniform``, 1 of ``exponential``.
+
+    Raises:
+        InputError: A distribution that is not known, or a deviation that it cannot have.
+    """
+
+    distribution: str = option(help="of the factors", validator=one_of(*_MOST))
+    deviation: float = option(help="standard deviation of the factors", validator=at_least(0, at_most=1e3))
+
+    def __attrs_post_init__(self) -> None:
+        most = _MOST[self.distribution]
+        if self.deviation > most:
+            message = f"{self.deviation!r} would make some factors of {self.distribution!r} negative"
+            raise InputError(message, key="deviation", accepted=f"from 0 to {most:.3g}, or lognormal")
+
+    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """Return ``(count,)`` factors."""
+        deviation = self.deviation
+        if self.distribution == "uniform":
+            return 1.0 + math.sqrt(3) * deviation * (2.0 * rng.random(count) - 1.0)
+        if self.distribution == "exponential":
+            return 1.0 - deviation + deviation * rng.standard_exponential(count)
+        normal = rng.standard_normal(count)
+        if self.distribution == "lognormal":
+            width = math.sqrt(math.log1p(deviation**2))
+            # NumPy's own rounds differently from one processor to the next.
+            return np.array([math.exp(width * one - width**2 / 2) for one in normal.tolist()])
+        while len(out := np.flatnonzero(np.abs(deviation * normal) > 1)):
+            normal[out] = rng.standard_normal(len(out))
+        factors: FloatArray = 1.0 + deviation * normal
+        return factors
+
+
+@frozen
+class Variation:
+    """What differs between NPUs and from run to run.
+
+    Args:
+        runs: How often the iteration is simulated.
+        seed: Of all that is drawn. What a run draws depends on this number and the number of the run alone.
+        stragglers: NPUs that are slower; where one is named more than once, the factors multiply.
+        jitter: Of computations, if there is any.
+    """
+
+    runs: int = option(1, help="how often an iteration is simulated", validator=whole(1))
+    seed: int = option(0, help="of all that is drawn", validator=whole(0))
+    stragglers: tuple[Stragglers, ...] = field(default=())
+    jitter: Jitter | None = None
+
+    def pace(self, run: int, npus: int) -> Pace:
+        """Return how fast ``npus`` NPUs compute in a run, counted from 0.
+
+        Raises:
+            InputError: A straggler is an NPU that is not there.
+        """
+        choosing, jittering = (self.generator(run, part) for part in range(2))
+        slowness = np.ones(npus)
+        for index, one in enumerate(self.stragglers):
+            chosen = one.drawn(npus, choosing)
+            if len(chosen) and chosen.max() >= npus:
+                key = f"stragglers[{index}].npus"
+                raise InputError(f"there is no NPU {chosen.max()}", key=key, accepted=f"0 to {npus - 1}")
+            slowness[chosen] *= one.factor
+        return Pace(slowness, self.jitter, jittering)
+
+    def generator(self, run: int, part: int) -> np.random.Generator:
+        """Return the generator for one of the things that a run draws."""
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence(self.seed, spawn_key=(run, part))))
+
+
+@frozen(eq=False)
+class Pace:
+    """How fast computations are in one run.
+
+    Args:
+        slowness: ``(npus,)`` how many times longer each NPU takes than it does by itself.
+        jitter: Of computations, if there is any.
+        rng: Draws it.
+    """
+
+    slowness: FloatArray
+    jitter: Jitter | None
+    rng: np.random.Generator
+
+    def factors(self, tasks: Assignment, placement: IntArray) -> Callable[[int, IntArray], FloatArray]:
+        """Return what gives the ``(k,)`` factors of a task of ``tasks`` on its participants ``(k,)`` slots."""
+        slowness, draws = self.slowness[placement], None
+        counts = [
+            len(tasks.table(task).participants) if kind == COMPUTE else 0 for task, kind in enumerate(tasks.kinds)
+        ]
+        begins = np.concatenate([[0], np.cumsum(counts, dtype=np.intp)]).tolist()
+        if self.jitter is not None:
+            draws = self.jitter.draw(begins[-1], self.rng)
+
+        def factors(task: int, slots: IntArray) -> FloatArray:
+            found: FloatArray = slowness[tasks.table(task).participants[slots]]
+            return found if draws is None else found * draws[begins[task] + slots]
+
+        return factors
+
+
+def notes(pace: Pace | None) -> tuple[str, ...]:
+    """Return what a reader of results must know."""
+    if pace is None or pace.jitter is None:
+        return ()
+    return ("computations vary, so every repetition of a repeated block was simulated on its own",)

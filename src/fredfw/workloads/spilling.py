@@ -1,0 +1,160 @@
+"""What the memory of an NPU has no room for goes to memory tiers, and comes back: loads and stores of an iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw.errors import InputError
+from fredfw.fabric import MemoryTier
+from fredfw.typing import IntArray
+from fredfw.units import Unit, render
+from fredfw.workloads.graph import TaskGraph
+from fredfw.workloads.kinds import TaskKind
+from fredfw.workloads.workload import MemoryUse
+
+LABEL = "spill"
+"""What the time of these loads and stores is charged to."""
+_ORDER = "optimizer", "activations", "gradients", "weights"
+"""The parts of a footprint in the order in which they leave the NPU: those that are touched least often first."""
+
+
+@frozen
+class Spill:
+    """What each NPU has in a memory tier, because its own memory has no room for it.
+
+    Args:
+        tier: Name of the tier.
+        parts: Bytes of each NPU, by part of the footprint.
+    """
+
+    tier: str
+    parts: Mapping[str, float]
+
+    @property
+    def stored(self) -> float:
+        """Bytes that each NPU stores in an iteration: everything once."""
+        return sum(self.parts.values())
+
+    def loaded(self, microbatches: int) -> float:
+        """Return the bytes that each NPU loads: weights forward and backward for each microbatch, the rest once."""
+        return sum(size * (2 * microbatches if part == "weights" else 1) for part, size in self.parts.items())
+
+
+def spills(use: MemoryUse, capacity: float, tiers: Sequence[MemoryTier], workers: int) -> tuple[Spill, ...]:
+    """Return what each of ``workers`` NPUs of ``capacity`` bytes has to keep in ``tiers``, the first ones first.
+
+    Raises:
+        InputError: They have no room for it, or for what the workload keeps there anyway.
+    """
+    rooms = {}
+    for tier in tiers:
+        kept, room = use.tiers.get(tier.name, 0.0), tier.room(workers)
+        if kept > room:
+            what, there = render(kept, Unit.BYTES), render(room, Unit.BYTES)
+            message = f"keeps {what} per NPU in memory tier {tier.name!r}, which has room for {there} per NPU"
+            raise InputError(message, accepted=f"a tier of at least {_total(tier, kept, workers)} per memory")
+        rooms[tier.name] = room - kept
+    excess = max(use.total - capacity, 0.0)
+    parts = {}
+    for part in _ORDER:
+        parts[part] = min(getattr(use, part), excess)
+        excess -= parts[part]
+    found = []
+    for name, room in rooms.items():
+        mine: dict[str, float] = {}
+        for part, size in parts.items():
+            mine[part] = min(size, room - sum(mine.values()))
+            parts[part] -= mine[part]
+        if any(mine.values()):
+            found.append(Spill(name, {part: size for part, size in mine.items() if size}))
+    lacking = sum(parts.values())
+    if lacking:
+        raise InputError(
+            f"needs {render(use.total, Unit.BYTES)} per NPU, and the memory of an NPU and the memory tiers "
+            f"{', '.join(rooms)} have no room for {render(lacking, Unit.BYTES)} of it",
+            accepted="more capacity, another tier behind the last, or a larger split",
+        )
+    return tuple(found)
+
+
+def _total(tier: MemoryTier, each: float, workers: int) -> str:
+    return render(each * tier.sharing(workers) / tier.memories, Unit.BYTES)
+
+
+def with_spills(graph: TaskGraph, spilled: Iterable[Spill], microbatches: int) -> TaskGraph:
+    """Return ``graph`` with the traffic of ``spilled`` behind all that a rank does.
+
+    So nothing overlaps with it, which is the most that it can cost.
+
+    Args:
+        graph: One iteration.
+        spilled: What each rank has in memory tiers.
+        microbatches: For each of which spilled weights are loaded twice.
+    """
+    tasks = [
+        (kind, one.tier, size)
+        for one in spilled
+        for kind, size in ((TaskKind.LOAD, one.loaded(microbatches)), (TaskKind.STORE, one.stored))
+    ]
+    if not tasks:
+        return graph
+    count, first = len(tasks), len(graph)
+    after = [_last(graph), *([number] for number in range(first, first + count - 1))]
+    labels, tiers = _index(graph.label_names, [LABEL]), _index(graph.memory_names, [tier for _, tier, _ in tasks])
+    filled: dict[str, Any] = {"bytes": [size for *_, size in tasks], "kinds": [int(kind) for kind, *_ in tasks]}
+    filled |= {"seconds": np.nan, "repeats": 1, "flops": 0.0, "roots": 0, "jobs": 0, "members": len(graph.tables)}
+    filled |= dict.fromkeys(("controllers", "blocks", "kernels", "partners", "splits"), -1)
+    filled |= {"labels": labels.index(LABEL), "memories": [tiers.index(tier) for _, tier, _ in tasks]}
+    columns: dict[str, Any] = {
+        name: np.append(getattr(graph, name), np.broadcast_to(value, count)) for name, value in filled.items()
+    }
+    return evolve(
+        graph,
+        names=(*graph.names, *(f"{LABEL} {kind.name.lower()} {tier}" for kind, tier, _ in tasks)),
+        patterns=(*graph.patterns, *[None] * count),
+        label_names=labels,
+        memory_names=tiers,
+        tables=(*graph.tables, np.arange(graph.ranks)[:, None]),
+        dependency_offsets=np.append(
+            graph.dependency_offsets, graph.dependency_offsets[-1] + np.cumsum([len(one) for one in after])
+        ),
+        dependencies=np.concatenate([graph.dependencies, *(np.array(one, dtype=np.intp) for one in after)]),
+        **columns,
+    )
+
+
+def _index(names: Sequence[str], more: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*names, *more)))
+
+
+def _last(graph: TaskGraph) -> list[int]:
+    """Return the tasks that are the last of some rank."""
+    behind: list[list[int]] = [[] for _ in range(len(graph))]
+    for task in range(len(graph)):
+        for one in graph.after(task).tolist():
+            behind[one].append(task)
+    members = graph.members.tolist()
+    covered: dict[tuple[int, int], bool] = {}
+
+    def covers(later: int, earlier: int) -> bool:
+        key = members[later], members[earlier]
+        if key not in covered:
+            covered[key] = key[0] == key[1] or not len(_others(graph, [later], earlier))
+        return covered[key]
+
+    return [
+        task
+        for task, later in enumerate(behind)
+        if not any(covers(one, task) for one in later) and len(_others(graph, later, task))
+    ]
+
+
+def _others(graph: TaskGraph, later: Sequence[int], task: int) -> IntArray:
+    """Return the ranks of ``task`` that have no part in ``later``."""
+    theirs = [graph.participants(one) for one in later]
+    others: IntArray = np.setdiff1d(graph.participants(task), np.concatenate([np.zeros(0, dtype=np.intp), *theirs]))
+    return others

@@ -1,0 +1,199 @@
+"""Estimates of task graphs: NPUs around a switch, links of 100 B/s without latency, so that all is counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
+from fredfw.errors import SimulationError
+from fredfw.fabric import Admission, AlwaysStart, Decision, Fabric, FlowSet, GroupView, Wait
+from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner
+from fredfw.simulation.assignment import Assignment
+from fredfw.simulation.estimate import Estimate, Estimator
+from fredfw.testing.fabrics import Admitting
+from fredfw.workloads import GraphBuilder, TaskGraph
+
+
+class Gather(CollectiveAlgorithm):
+    """Everybody sends the whole vector to rank 0 and gets it back."""
+
+    name = "there-and-back"
+    patterns = frozenset(Pattern)
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        others = np.arange(1, request.ranks)
+        there, back = Phase.of(others, 0, 0, reduce=True), Phase.of(0, others, 0, after=(0,))
+        phases = (there, back) if request.pattern is Pattern.ALL_REDUCE else (Phase.of(0, others, 0),)
+        return Schedule(request.pattern, request.ranks, float(request.size), 1, phases)
+
+
+class Never(Admission):
+    def admit(self, flows: FlowSet, active: list[FlowSet]) -> Decision:  # type: ignore[override]
+        return Wait()
+
+
+def star(npus: int, admission: type[Admission] = AlwaysStart) -> Fabric:
+    """NPUs and one controller around a switch that copies; 1 J for each 50 bytes on a link."""
+    ends = np.array([*range(npus), npus + 1])
+    hub = np.full(len(ends), npus)
+    fabric = Fabric(
+        "star",
+        np.array([0] * npus + [1, 2]),
+        np.concatenate([ends, hub]),
+        np.concatenate([hub, ends]),
+        100.0,
+        0.0,
+        0.02,
+        copies=np.arange(npus + 2) == npus,
+        reduces=np.arange(npus + 2) == npus,
+    )
+    return fabric.with_defaults(admission=Admitting(admission))
+
+
+def estimate(graph: TaskGraph, fabric: Fabric | None = None) -> Estimate:
+    fabric = fabric or star(graph.ranks)
+    lowering, placement = Lowering(fabric), np.arange(graph.ranks)
+    planner = Planner(fabric, MaxMin(), lowering, {None: (Gather(),)})
+    tasks = Assignment(graph, fabric=fabric, placement=placement, planner=planner, lowering=lowering)
+    found = Estimator(
+        graph,
+        tasks,
+        fabric=fabric,
+        placement=placement,
+        planner=planner,
+        lowering=lowering,
+        network=lambda: FlowNetwork(fabric, MaxMin()),
+        compute_seconds=lambda flops, moved, _kernels: flops + moved,
+    ).estimate()
+    assert sum(found.breakdown.values()) == pytest.approx(found.seconds, rel=1e-12)
+    return found
+
+
+def simulated(graph: TaskGraph) -> float:
+    fabric = star(graph.ranks)
+    lowering = Lowering(fabric)
+    return (
+        Executor(
+            graph,
+            fabric=fabric,
+            network=FlowNetwork(fabric, MaxMin()),
+            placement=np.arange(graph.ranks),
+            planner=Planner(fabric, MaxMin(), lowering, {None: (Gather(),)}),
+            lowering=lowering,
+            compute_seconds=lambda flops, moved, _kernels: flops + moved,
+        )
+        .run()
+        .duration
+    )
+
+
+def test_a_chain_takes_the_sum_of_its_parts() -> None:
+    builder = GraphBuilder(2)
+    first = builder.compute("a", [0, 1], flops=1.0)
+    reduce = builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp", after=[first])
+    builder.compute("b", [0, 1], seconds=3.0, after=[reduce])
+    found = estimate(builder.build())
+    assert found.seconds == 1.0 + 2.0 + 3.0
+    assert found.breakdown == {"compute": 4.0, "dp": 2.0}
+    assert found.algorithms == {"dp all-reduce x2": "there-and-back"}
+    # 100 bytes over two links, and back.
+    assert found.energy == pytest.approx(400 * 0.02)
+
+
+def test_repeated_blocks_are_scaled_and_equal_communications_are_simulated_once() -> None:
+    builder = GraphBuilder(2)
+    last: tuple[int, ...] = ()
+    for _ in range(5):
+        with builder.repeated(10):
+            one = builder.compute("a", [0, 1], seconds=1.0, after=last)
+            last = (builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp", after=[one]),)
+    found = estimate(builder.build())
+    assert found.seconds == 5 * 10 * (1.0 + 2.0)
+    assert found.energy == pytest.approx(50 * 400 * 0.02)
+    single = GraphBuilder(2)
+    with single.repeated(10):
+        single.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp")
+    assert found.statistics == estimate(single.build()).statistics
+
+
+def test_what_shares_links_does_not_hinder_each_other() -> None:
+    builder = GraphBuilder(2)
+    builder.collective("r", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp")
+    builder.collective("s", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="mp")
+    graph = builder.build()
+    assert simulated(graph) == pytest.approx(4.0)
+    assert estimate(graph).seconds == 2.0
+
+
+def test_groups_of_one_communication_share_links() -> None:
+    builder = GraphBuilder(3)
+    builder.collective("r", Pattern.BROADCAST, [[0, 1], [0, 2]], 100.0, label="dp")
+    graph = builder.build()
+    assert estimate(graph).seconds == simulated(graph) == 2.0
+
+
+def test_no_iteration_is_shorter_than_the_computations_of_a_rank() -> None:
+    builder = GraphBuilder(2)
+    builder.compute("a", [0], seconds=2.0)
+    builder.compute("b", [0], seconds=3.0)
+    builder.compute("c", [1], seconds=4.0)
+    found = estimate(builder.build())
+    assert found.seconds == 5.0
+    assert found.breakdown == {"compute": 5.0}
+
+
+def test_dependencies_hold_rank_by_rank() -> None:
+    builder = GraphBuilder(4)
+    slow = builder.compute("slow", [0], seconds=5.0)
+    fast = builder.compute("fast", [1, 2, 3], seconds=1.0)
+    pairs = builder.collective("r", Pattern.ALL_REDUCE, [[0, 1], [2, 3]], 100.0, label="dp", after=[slow, fast])
+    builder.compute("behind the slow pair", [1], seconds=1.0, after=[pairs])
+    builder.compute("behind the fast pair", [2], seconds=4.5, after=[pairs])
+    graph = builder.build()
+    found = estimate(graph)
+    assert found.seconds == simulated(graph) == 5.0 + 2.0 + 1.0
+    assert found.breakdown == {"compute": 6.0, "dp": 2.0}
+
+
+def test_a_transfer_waits_for_its_sender_alone() -> None:
+    builder = GraphBuilder(2)
+    sender = builder.compute("sender", [0], seconds=1.0)
+    receiver = builder.compute("receiver", [1], seconds=1.5)
+    sent = builder.transfer("t", [[0, 1]], 100.0, label="pp", after=[sender, receiver])
+    builder.compute("behind", [1], seconds=2.0, after=[sent])
+    graph = builder.build()
+    found = estimate(graph)
+    assert found.seconds == simulated(graph) == 1.0 + 1.0 + 2.0
+    assert found.breakdown == {"compute": 3.0, "pp": 1.0}
+
+
+def test_a_receive_ends_with_its_message() -> None:
+    builder = GraphBuilder(2)
+    before = builder.compute("before", [0], seconds=1.0)
+    send = builder.send("s", 0, 1, 100.0, label="pp", after=[before])
+    receive = builder.receive("r", send)
+    builder.compute("behind", [1], seconds=2.0, after=[receive])
+    graph = builder.build()
+    found = estimate(graph)
+    assert found.seconds == simulated(graph) == 1.0 + 1.0 + 2.0
+    assert found.breakdown == {"compute": 3.0, "pp": 1.0}
+
+
+def test_loads_are_streams_from_controllers() -> None:
+    builder = GraphBuilder(2)
+    load = builder.load("l", [0], [[0, 1]], 100.0, label="load")
+    builder.compute("behind", [0, 1], seconds=2.0, after=[load])
+    graph = builder.build()
+    assert estimate(graph).seconds == simulated(graph) == 1.0 + 2.0
+
+
+def test_an_empty_graph_takes_no_time() -> None:
+    assert estimate(GraphBuilder(2).build()).seconds == 0.0
+
+
+def test_a_communication_that_does_not_end_is_named() -> None:
+    builder = GraphBuilder(2)
+    builder.collective("gradients", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="dp")
+    with pytest.raises(SimulationError, match="task 'gradients' does not end on 'star'"):
+        estimate(builder.build(), star(2, Never))

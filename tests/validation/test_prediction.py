@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fredfw.errors import SimulationError
+from fredfw.experiment.cells import CellRunner, CellSpec, Outcome
+from fredfw.experiment.results import Failure
+from fredfw.experiment.store import Store
+from fredfw.experiment.workers import workers
+from fredfw.fabric import IdealTransport
+from fredfw.plugin.manager import PluginManager
+from fredfw.validation import sources
+from fredfw.validation.iterations import IterationPoint, Iterations
+from fredfw.validation.prediction import validate
+from fredfw.validation.transports import Transports
+
+
+@pytest.fixture(scope="module")
+def plugins() -> PluginManager:
+    return PluginManager.discover()
+
+
+@pytest.fixture(scope="module")
+def points() -> list[IterationPoint]:
+    """Three iterations of one node that take little time."""
+    nodes = [one for one in sources.points() if isinstance(one, IterationPoint) and one.nodes == 1]
+    return sorted(nodes, key=lambda one: one.passes)[:3]
+
+
+def test_iterations_are_kept_in_a_store(
+    tmp_path: Path, points: list[IterationPoint], plugins: PluginManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = []
+    run = CellRunner.run
+
+    def counted(self: CellRunner, spec: CellSpec) -> Outcome:
+        ran.append(spec)
+        return run(self, spec)
+
+    monkeypatch.setattr(CellRunner, "run", counted)
+    plain = validate(points, plugins)
+    assert len(ran) == 3
+    told: list[tuple[float, int]] = []
+    with Store.open(tmp_path / "iterations.cells") as store:
+        first = validate(points, plugins, store=store, progress=lambda done, total, _: told.append((done, total)))
+        assert len(ran) == 6
+        again = validate(points, plugins, store=store)
+    assert len(ran) == 6
+    assert plain.to_json() == first.to_json() == again.to_json()
+    # Each is simulated once, since the transport is `ideal`, and then compared.
+    assert told == [(done, 6) for done in range(6)]
+
+
+def test_a_transport_has_cells_of_its_own(points: list[IterationPoint], plugins: PluginManager) -> None:
+    found = validate(points[:1], plugins, transport={"name": "alpha-beta", "launch": "1 ms"})
+    (one,) = found.predictions
+    assert one.seconds > one.ideal
+
+
+@pytest.mark.slow  # starts two processes
+def test_other_processes_say_the_same(points: list[IterationPoint], plugins: PluginManager) -> None:
+    with workers(2, None, plugins) as others:
+        assert validate(points, plugins, workers=others).to_json() == validate(points, plugins).to_json()
+
+
+def test_an_iteration_that_cannot_be_simulated(points: list[IterationPoint], plugins: PluginManager) -> None:
+    failing = Iterations(
+        plugins,
+        Transports(plugins, IdealTransport.name),
+        lambda specs: enumerate(Failure(one.workload, one.fabric, "too large", infeasible=True) for one in specs),
+    )
+    with pytest.raises(SimulationError, match=r"\w+: line \d+ cannot be simulated: too large"):
+        failing.seconds(points[0])

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from fredfw import Framework, GraphBuilder, MemoryTier, MemoryUse, TaskKind, with_memories
+from fredfw.errors import InputError
+from fredfw.testing.fabrics import star
+from fredfw.workloads.spilling import Spill, spills, with_spills
+
+CXL = MemoryTier(name="cxl", scope="npu", bandwidth=1e9, capacity=3.0)
+POOL = MemoryTier(name="pool", bandwidth=2e9, capacity=40.0)
+USE = MemoryUse(weights=4.0, gradients=4.0, optimizer=6.0, activations=2.0)
+
+
+def test_what_is_touched_least_often_leaves_first_and_fills_the_nearest_tier() -> None:
+    assert spills(USE, 16.0, [CXL, POOL], 4) == ()
+    assert spills(USE, 14.0, [CXL, POOL], 4) == (Spill("cxl", {"optimizer": 2.0}),)
+    # 10 of 16 bytes: the optimizer's 6, the activations, and half of the gradients; 3 fit the nearest tier.
+    assert spills(USE, 6.0, [CXL, POOL], 4) == (
+        Spill("cxl", {"optimizer": 3.0}),
+        Spill("pool", {"optimizer": 3.0, "activations": 2.0, "gradients": 2.0}),
+    )
+
+
+def test_weights_are_loaded_twice_for_each_microbatch_and_stored_once() -> None:
+    spill = Spill("cxl", {"weights": 2.0, "optimizer": 5.0})
+    assert (spill.stored, spill.loaded(3)) == (7.0, 17.0)
+
+
+def test_no_room_below_is_refused_with_the_numbers() -> None:
+    with pytest.raises(InputError, match="have no room for 1 B of it") as caught:
+        spills(USE, 2.0, [CXL, POOL], 4)
+    assert "needs 16 B per NPU" in caught.value.message
+    assert "cxl, pool" in caught.value.message
+    kept = MemoryUse(tiers={"pool": 10.5})
+    with pytest.raises(InputError, match=r"keeps 10\.5 B per NPU in memory tier 'pool', which has room for 10 B"):
+        spills(kept, 2.0, [CXL, POOL], 4)
+    # What is kept there anyway leaves no room for more.
+    with pytest.raises(InputError, match="have no room for 3 B"):
+        spills(MemoryUse(weights=6.0, tiers={"pool": 10.0}), 0.0, [CXL, POOL], 4)
+
+
+def test_the_traffic_comes_behind_the_last_task_of_every_rank() -> None:
+    builder = GraphBuilder(3)
+    first = builder.compute("first", [0, 1, 2], seconds=1.0)
+    builder.compute("second", [1], seconds=2.0, after=[first])  # ranks 0 and 2 have ended with the first
+    builder.compute("third", [2], seconds=0.5, after=[first])
+    graph = with_spills(builder.build(), [Spill("cxl", {"optimizer": 2e9}), Spill("pool", {"weights": 1e9})], 2)
+    assert graph.kinds[3:].tolist() == [TaskKind.LOAD, TaskKind.STORE] * 2
+    assert graph.bytes[3:].tolist() == [2e9, 2e9, 4e9, 1e9]
+    assert [sorted(graph.after(task).tolist()) for task in range(3, 7)] == [[0, 1, 2], [3], [4], [5]]
+    assert graph.names[3:] == ("spill load cxl", "spill store cxl", "spill load pool", "spill store pool")
+    fabric = with_memories(star(3), [MemoryTier(name="cxl", scope="npu", bandwidth=1e9), POOL])
+    ends = Framework().simulate_graph(graph, fabric).timeline
+    # Rank 1 is the last to get through its own memory, at 7 s; its own pool traffic meets that of the others.
+    last = dict.fromkeys(range(3), 0.0)
+    for task, ranks, end in zip(ends.task, ends.ranks, ends.end, strict=True):
+        if task == 4:
+            last |= dict.fromkeys(np.ravel(ranks).tolist(), float(end))
+    assert last == pytest.approx({0: 5.0, 1: 7.0, 2: 5.5})
+
+
+def test_without_spills_the_graph_stays_as_it_is() -> None:
+    builder = GraphBuilder(1)
+    builder.compute("c", [0], seconds=1.0)
+    graph = builder.build()
+    assert with_spills(graph, [], 1) is graph
