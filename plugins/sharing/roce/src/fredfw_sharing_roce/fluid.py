@@ -1,0 +1,314 @@
+"""Flows as fluids: queues on the links that they cross, and senders that hear of them late."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from attrs import define, evolve, frozen
+
+from fredfw import ActiveFlows, Dynamics, Fabric, HeldRates, Incidence, Samples, StatefulSharing, max_min, units
+from fredfw.errors import InputError
+from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw_sharing_roce.history import History
+from fredfw_sharing_roce.paths import Paths
+from fredfw_sharing_roce.records import Records
+
+State = dict[str, FloatArray]
+
+# The shortest step, as a share of a usual one: until a sender is done, and until a queue is empty.
+_SENT, _EMPTY = 1e-6, 1 / 16
+
+
+def _starts(value: Any) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    accepted = f"{units.accepted(units.Unit.BYTES_PER_SECOND)}, more than 0, or a list of them"
+    listed = value if isinstance(value, list | tuple) else (value,)
+    try:
+        rates = tuple(units.parse(one, units.Unit.BYTES_PER_SECOND) for one in listed)
+    except InputError as error:
+        raise error.at(key="start") from None
+    if not rates or min(rates) <= 0:
+        raise InputError(f"{value!r} is not a rate", key="start", accepted=accepted)
+    return rates
+
+
+class Feedback:
+    """What senders know: signals of links and rates of their own, of some time ago.
+
+    Attributes:
+        line: ``(F,)`` bytes per second of the first link of each flow.
+        rtt: ``(F,)`` seconds that the network takes to tell a sender something, without queues.
+        age: ``(F,)`` seconds since each flow began.
+        sending: ``(F,)`` bytes per second that each flow sends.
+        step: Seconds of a step.
+    """
+
+    def __init__(self, links: int, step: float) -> None:
+        self.line = self.rtt = self.age = self.sending = np.zeros(0)
+        self.step = step
+        self.paths = Paths.of(np.zeros(1, dtype=np.intp), np.zeros(0, dtype=np.intp), None, links)
+        self.signals, self.rates = History(links), History(0)
+
+    def rate(self, delay: FloatArray) -> FloatArray:
+        """Return the ``(F,)`` bytes per second that each flow sent ``delay`` seconds ago."""
+        return self.rates.at(self._back(delay), np.arange(len(delay)))
+
+    def marked(self, delay: FloatArray) -> FloatArray:
+        """Return the ``(F,)`` share of packets that was marked ``delay`` seconds ago, where each link marks a share."""
+        spared = np.ones(len(delay))
+        paths = self.paths
+        np.multiply.at(spared, paths.flows, 1.0 - self._signals(delay))
+        return np.where(self.age < delay, 0.0, 1.0 - spared)
+
+    def total(self, delay: FloatArray) -> FloatArray:
+        """Return the ``(F,)`` sum of the signals of each flow's links, ``delay`` seconds ago."""
+        totals = np.bincount(self.paths.flows, self._signals(delay), len(delay))
+        return np.where(self.age < delay, 0.0, totals)
+
+    def worst(self, delay: FloatArray) -> FloatArray:
+        """Return the ``(F,)`` largest signal of each flow's links, ``delay`` seconds ago."""
+        most = np.zeros(len(delay))
+        np.maximum.at(most, self.paths.flows, self._signals(delay))
+        return np.where(self.age < delay, 0.0, most)
+
+    def _signals(self, delay: FloatArray) -> FloatArray:
+        return self.signals.at(self._back(delay)[self.paths.flows], self.paths.links)
+
+    def _back(self, delay: FloatArray) -> IntArray:
+        return np.maximum(np.rint(delay / self.step).astype(np.intp), 0)
+
+
+@define
+class Plan:
+    """What happens in a step: amounts are linear in time.
+
+    Args:
+        begin: Seconds.
+        length: Seconds.
+        arriving: ``(P,)`` bytes that come to each link of each flow.
+        served: ``(P,)`` bytes that leave it.
+        rates: ``(F,)`` bytes per second that the engine is told.
+        sending: ``(F,)`` bytes per second that are sent.
+    """
+
+    begin: float
+    length: float
+    arriving: FloatArray
+    served: FloatArray
+    rates: FloatArray
+    sending: FloatArray
+
+
+@frozen
+class Fluid(StatefulSharing):
+    """Senders with a rate each, and what makes them change it; a policy is one of them.
+
+    The state of a flow is named arrays of ``(F,)`` numbers, of which ``rate`` is what it wants to send.
+    """
+
+    step: float = units.quantity(
+        units.Unit.SECONDS, 1e-6, exclusive=True, help="step of the integration; at most a quarter of the delay"
+    )
+    delay: float | None = units.quantity(
+        units.Unit.SECONDS,
+        None,
+        exclusive=True,
+        optional=True,
+        help="time until a sender hears of a queue; default: twice the latency of its way",
+    )
+    start: tuple[float, ...] | None = units.option(
+        None,
+        converter=_starts,
+        help="rate at which flows start, or a list that they take in turn; default: that of their first link",
+    )
+
+    def begin(self, fabric: Fabric) -> Dynamics:
+        """See ``StatefulSharing.begin``."""
+        return FluidDynamics(self, fabric)
+
+    @abstractmethod
+    def born(self, rate: FloatArray, rtt: FloatArray) -> State:
+        """Return the state of ``(F,)`` flows that start at ``rate``, without ``rate`` itself."""
+
+    @abstractmethod
+    def signal(self, queues: FloatArray, carried: FloatArray, capacities: FloatArray) -> FloatArray:
+        """Return the ``(links,)`` signal of links with ``queues`` bytes that carry so many bytes per second."""
+
+    @abstractmethod
+    def advance(self, state: State, feedback: Feedback, elapsed: float) -> None:
+        """Let ``elapsed`` seconds pass in ``state``; rates are kept between 0 and the line's by the caller."""
+
+    def paused(self, paused: BoolArray, buffered: FloatArray) -> BoolArray:
+        """Return which ``(links,)`` may not send, where ``buffered`` bytes wait at their far ends; none by default."""
+        del buffered
+        return paused
+
+    def approximations(self) -> tuple[str, ...]:
+        """Return what is approximated, for notes."""
+        return ()
+
+
+class FluidDynamics(Dynamics):
+    """The fluids of one simulation.
+
+    Attributes:
+        state: Named arrays of ``(F,)`` numbers.
+        queues: ``(links,)`` bytes that wait for each link.
+    """
+
+    def __init__(self, policy: Fluid, fabric: Fabric) -> None:
+        links = len(fabric.bandwidths)
+        self.policy = policy
+        self.step = policy.step if policy.delay is None else min(policy.step, policy.delay / 4)
+        self.state: State = {"rate": np.zeros(0)}
+        self.queues = np.zeros(links)
+        self.feedback = Feedback(links, self.step)
+        self._fabric = fabric
+        self._ids: IntArray = np.zeros(0, dtype=np.intp)
+        self._births = np.zeros(0)
+        self._backlog = np.zeros(0)  # (P,) bytes at each link of each flow
+        self._coming = np.zeros(0)  # (P,) bytes that left the link before, where that was served later in the step
+        self._arrived = np.zeros(0)  # (F,) bytes that came to the end, of which the engine does not know
+        self._capacities = fabric.bandwidths
+        self._paused = np.zeros(links, dtype=bool)
+        self._plan: Plan | None = None
+        self._records = Records(fabric)
+
+    def rates(self, flows: ActiveFlows, capacities: FloatArray, now: float) -> HeldRates:
+        """See ``Dynamics.rates``."""
+        self._commit(now)
+        if not np.array_equal(flows.ids, self._ids):
+            self._follow(flows, capacities)
+        self._capacities = capacities
+        self.feedback.line = self._line(flows.incidence, capacities)
+        self.feedback.age = now - self._births
+        plan = self._plan = self._planned(flows, now)
+        if not plan.rates.any() and (capacities[self.feedback.paths.links] <= 0).any() and self._closed(capacities):
+            return HeldRates(plan.rates)
+        return HeldRates(plan.rates, now + plan.length)
+
+    def figures(self, now: float) -> Mapping[str, float]:
+        """See ``Dynamics.figures``."""
+        return self._records.figures(now)
+
+    def samples(self) -> Mapping[str, Samples]:
+        """See ``Dynamics.samples``."""
+        return self._records.samples()
+
+    def notes(self) -> tuple[str, ...]:
+        """See ``Dynamics.notes``."""
+        step = units.render(self.step, units.Unit.SECONDS)
+        return (
+            f"{self.policy.name}: a fluid model, integrated in steps of {step}; the link at which a flow starts has no "
+            "queue, for the sender divides it",
+            *(f"{self.policy.name}: {one}" for one in self.policy.approximations()),
+        )
+
+    def _closed(self, capacities: FloatArray) -> bool:
+        paths = self.feedback.paths
+        return bool(np.bincount(paths.flows, capacities[paths.links] <= 0, len(self._ids)).all())
+
+    def _line(self, incidence: Incidence, capacities: FloatArray) -> FloatArray:
+        paths = self.feedback.paths
+        line = np.full(len(incidence), np.inf)
+        line[paths.flows[paths.first]] = capacities[paths.links[paths.first]]
+        return line if incidence.caps is None else np.minimum(line, incidence.caps)
+
+    def _commit(self, now: float) -> None:
+        """Let what was planned happen until ``now``."""
+        plan, self._plan = self._plan, None
+        if plan is None or now <= plan.begin:
+            return
+        paths, feedback, capacities = self.feedback.paths, self.feedback, self._capacities
+        elapsed = min(now - plan.begin, plan.length)
+        share = elapsed / plan.length
+        self._backlog = np.maximum(self._backlog + share * (plan.arriving - plan.served), 0.0)
+        self._coming = paths.onward(share * plan.served, self._coming * (1 - share))
+        ends = share * paths.delivered(plan.served, len(self._ids))
+        self._arrived = np.maximum(self._arrived + ends - elapsed * plan.rates, 0.0)
+        self._arrived[paths.bare] = 0.0
+        carried = paths.load(plan.served) / plan.length
+        self.policy.advance(self.state, feedback, elapsed)
+        most = np.where(feedback.line > 0, feedback.line, np.inf)  # a closed link does not make a sender forget
+        np.clip(self.state["rate"], 0.0, most, out=self.state["rate"])
+        self.queues = paths.load(self._backlog)
+        number = self._number(plan.begin + elapsed)
+        feedback.signals.put(number, self.policy.signal(self.queues, carried, capacities))
+        feedback.rates.put(number, plan.sending)
+        self._records.passed(plan.begin, elapsed, self.queues, self._paused)
+        self._paused = self.policy.paused(self._paused, paths.buffered(self._backlog))
+
+    def _number(self, time: float) -> int:
+        return int(time / self.step + 1e-6)
+
+    def _follow(self, flows: ActiveFlows, capacities: FloatArray) -> None:
+        """Forget flows that are gone, and begin with new ones."""
+        feedback, old = self.feedback, self.feedback.paths
+        places = np.searchsorted(self._ids, flows.ids)
+        known = places < len(self._ids)
+        known[known] = self._ids[places[known]] == flows.ids[known]
+        kept = places[known]
+        incidence = flows.incidence
+        paths = feedback.paths = Paths.of(incidence.offsets, incidence.links, incidence.coefficients, len(capacities))
+        mine = known[paths.flows]  # pairs of flows that stay
+        from_pairs = (old.offsets[:-1][kept])[np.cumsum(known)[paths.flows[mine]] - 1] + paths.places[mine]
+        for name in ("_backlog", "_coming"):
+            moved = np.zeros(len(paths.links))
+            moved[mine] = getattr(self, name)[from_pairs]
+            setattr(self, name, moved)
+        arrived = np.zeros(len(flows))
+        arrived[known] = self._arrived[kept]
+        self._arrived = arrived
+        # New flows have the largest numbers.
+        fresh = ~known
+        line = self._line(incidence, capacities)[fresh]
+        rate = line
+        if self.policy.start is not None:
+            rate = np.minimum(np.array(self.policy.start)[flows.ids[fresh] % len(self.policy.start)], line)
+        rtt = np.full(len(flows), self.policy.delay) if self.policy.delay is not None else 2 * flows.latencies
+        feedback.rtt = np.maximum(rtt, self.step)
+        begun = {"rate": rate, **self.policy.born(rate, feedback.rtt[fresh])}
+        olds = self.state if len(self.state) == len(begun) else {name: np.zeros(0) for name in begun}
+        self.state = {name: np.concatenate([olds[name][kept], new]) for name, new in begun.items()}
+        feedback.rates.select(kept, rate)
+        self._ids, self._births = flows.ids, flows.births
+
+    def _planned(self, flows: ActiveFlows, now: float) -> Plan:
+        paths, capacities = self.feedback.paths, np.where(self._paused, 0.0, self._capacities)
+        length = (self._number(now) + 1) * self.step - now
+        if length < _SENT * self.step:
+            length += self.step
+        wanted = np.where(np.isfinite(self.state["rate"]), np.minimum(self.state["rate"], self.feedback.line), 0.0)
+        sending = paths.divided(wanted, capacities)
+        inside = np.bincount(paths.flows, self._backlog + self._coming, len(flows)) + self._arrived
+        unsent = np.maximum(flows.remaining - inside, 0.0)
+        # A sender that is done ends the step.
+        going = (unsent > 0) & (sending > 0)
+        if going.any():
+            length = min(length, max(float((unsent[going] / sending[going]).min()), _SENT * self.step))
+        sending = np.where(going, np.minimum(sending, unsent / length), 0.0)
+        arriving, served = paths.serve(sending * length, self._backlog, self._coming, capacities * length)
+        if (unsent <= 0).any():  # then a queue that runs empty does so, too
+            waiting = paths.load(self._backlog)
+            spare = capacities - paths.load(arriving) / length
+            emptied = (waiting > 0) & (waiting < spare * length)
+            if emptied.any():
+                shorter = max(float((waiting[emptied] / spare[emptied]).min()), _EMPTY * self.step)
+                if shorter < length:
+                    sending = np.where(going, np.minimum(sending, unsent / shorter), 0.0)
+                    length = shorter
+                    arriving, served = paths.serve(sending * length, self._backlog, self._coming, capacities * length)
+        rates = (paths.delivered(served, len(flows)) + self._arrived) / length
+        caps = flows.incidence.caps
+        if caps is not None:
+            rates = np.minimum(rates, caps)
+        load = flows.incidence.load(rates, len(capacities))
+        if (load > self._capacities * (1 + 1e-9)).any():
+            # The engine has all links of a flow carry it at once; what does not fit is told later.
+            rates = max_min(evolve(flows.incidence, caps=rates, weights=None), self._capacities)
+        rates[paths.bare] = np.inf if caps is None else caps[paths.bare]
+        return Plan(now, length, arriving, served, rates, sending)

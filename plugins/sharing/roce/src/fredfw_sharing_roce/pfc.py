@@ -1,0 +1,58 @@
+"""PFC alone: senders at line rate, and links that pause those before them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from attrs import frozen
+
+from fredfw import units
+from fredfw.errors import InputError
+from fredfw.typing import BoolArray, FloatArray
+from fredfw_sharing_roce.fluid import Feedback, Fluid, State
+
+
+@frozen
+class Pfc(Fluid):
+    """Priority flow control without congestion control: what arrives over a link and waits pauses that link.
+
+    Flows of a paused link that go elsewhere wait, too: pauses spread, and heads of line block.
+    """
+
+    name: ClassVar[str] = "pfc"
+
+    xoff: float = units.size(512e3, help="bytes that came over a link and wait, at which it is paused")
+    xon: float = units.quantity(units.Unit.BYTES, 256e3, help="bytes below which it is no longer paused")
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse thresholds that are not in order.
+
+        Raises:
+            InputError: Names the field.
+        """
+        if self.xon >= self.xoff:
+            raise InputError(f"{self.xon:g} B is not less than xoff", key="xon", accepted=f"less than {self.xoff:g} B")
+
+    def born(self, rate: FloatArray, rtt: FloatArray) -> State:
+        """See ``Fluid.born``."""
+        del rate, rtt
+        return {}
+
+    def signal(self, queues: FloatArray, carried: FloatArray, capacities: FloatArray) -> FloatArray:
+        """Return zeros: senders hear of nothing."""
+        del carried, capacities
+        return np.zeros(len(queues))
+
+    def advance(self, state: State, feedback: Feedback, elapsed: float) -> None:
+        """See ``Fluid.advance``; rates stay those of links."""
+        del elapsed
+        state["rate"] = np.where(feedback.line > 0, feedback.line, state["rate"])
+
+    def paused(self, paused: BoolArray, buffered: FloatArray) -> BoolArray:
+        """See ``Fluid.paused``."""
+        return (buffered > self.xoff) | (paused & (buffered >= self.xon))
+
+    def approximations(self) -> tuple[str, ...]:
+        """See ``Fluid.approximations``."""
+        return ("pauses begin and end at once, and last for whole steps; a deadlock is not detected",)

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import fredfw_sharing_roce
+from fredfw.testing import SharingPolicyTests
+from fredfw_sharing_roce import Dcqcn, Hpcc, Pfc, Timely
+
+
+class TestRoce(SharingPolicyTests):
+    plugin = fredfw_sharing_roce
+    policies = (Dcqcn(), Dcqcn(delay=4e-6, start=(5e9 / 8,)), Timely(), Timely(variant="original"), Pfc())
+
+
+class TestHpcc(SharingPolicyTests):
+    plugin = fredfw_sharing_roce
+    policies = (Hpcc(),)
+    expected_failures: ClassVar[Mapping[str, str]] = {"no_capacity_is_wasted": "links are kept at 95 %"}
