@@ -1,0 +1,124 @@
+"""The workload ``background``: messages between random pairs at a given load, to run beside other jobs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import ClassVar, NamedTuple
+
+from attrs import frozen
+
+from fredfw import DeviceMesh, GraphBuilder, System, TaskGraph, Workload, hookimpl, limits, units
+from fredfw.errors import InputError
+
+fredfw_contract = 2
+
+_TASKS = 3  # of a message: the time until it is sent, a send and a receive
+
+
+class Message(NamedTuple):
+    """A message that is offered to the network.
+
+    Args:
+        gap: Seconds since the one before of the same source.
+        destination: Rank.
+        size: Bytes.
+    """
+
+    gap: float
+    destination: int
+    size: float
+
+
+@frozen
+class Background(Workload):
+    """Messages that each rank sends at random times, whether its earlier ones have arrived or not (an open loop).
+
+    The times of a rank are a Poisson process. Its mean rate makes the messages ``load`` of what an NPU of ``bandwidth``
+    can send, as long as ``duration`` lasts. Messages go to a random other rank each (``random``), or those of a rank
+    all go to one other rank, and each rank receives those of one (``permutation``).
+    """
+
+    name: ClassVar[str] = "background"
+
+    bandwidth: float = units.bandwidth(help="of an NPU, which the load is a share of")
+    load: float = units.option(
+        0.3, validator=units.at_least(0, at_most=1), help="bytes offered, as a share of what the NPUs can send"
+    )
+    duration: float = units.duration("1 ms", help="time in which messages are offered")
+    size: float = units.size("1 MB", help="mean size of a message")
+    sizes: str = units.option("fixed", validator=units.one_of("fixed", "exponential"), help="distribution of the sizes")
+    pairs: str = units.option("random", validator=units.one_of("random", "permutation"), help="who sends to whom")
+    seed: int = units.option(0, validator=units.whole(0), help="equal seeds give equal messages")
+    ranks: int | None = units.option(None, validator=units.whole(2), help="ranks; default: one for each NPU")
+
+    def mesh(self, system: System) -> DeviceMesh:
+        """Return the ranks along one axis.
+
+        Raises:
+            InputError: There is one NPU alone.
+        """
+        ranks = system.npus if self.ranks is None else self.ranks
+        if ranks < 2:
+            raise InputError("1 rank has no other to send to", key="ranks", accepted="2 or more")
+        return DeviceMesh({"npus": ranks})
+
+    def messages(self, ranks: int) -> list[list[Message]]:
+        """Return the messages of each of ``ranks`` ranks, in their order."""
+        random = Random(self.seed)
+        order = sorted(range(ranks), key=[random.random() for _ in range(ranks)].__getitem__)
+        partner = dict(zip(order, [*order[1:], order[0]], strict=True))
+        return [list(self._sent(rank, partner[rank], ranks, random)) for rank in range(ranks)]
+
+    def _sent(self, rank: int, partner: int, ranks: int, random: Random) -> Iterator[Message]:
+        """Yield the messages of ``rank``, whose partner in the permutation is ``partner``."""
+        rate = self.load * self.bandwidth / self.size
+        now = 0.0
+        while rate > 0:
+            gap = _exponential(random) / rate
+            now += gap
+            if now > self.duration:
+                return
+            other = partner if self.pairs == "permutation" else int(random.random() * (ranks - 1))
+            other += self.pairs == "random" and other >= rank
+            yield Message(gap, other, self.size * (_exponential(random) if self.sizes == "exponential" else 1.0))
+
+    def graph(self, system: System) -> TaskGraph:
+        """See ``Workload.graph``."""
+        ranks = self.mesh(system).ranks
+        expected = ranks * self.duration * self.load * self.bandwidth / self.size
+        limits.check("tasks", int(_TASKS * expected), key="duration")
+        builder = GraphBuilder(ranks)
+        for rank, messages in enumerate(self.messages(ranks)):
+            before: tuple[int, ...] = ()
+            passed = 0.0
+            for number, message in enumerate(messages):
+                before = (builder.wait(f"gap {number} of {rank}", rank, seconds=message.gap, after=before),)
+                passed += message.gap
+                name = f"message {number} from {rank} to {message.destination}"
+                send = builder.send(name, rank, message.destination, message.size, label="background", after=before)
+                builder.receive(f"receive {number} from {rank}", send)
+            builder.wait(f"end of {rank}", rank, seconds=max(self.duration - passed, 0.0), after=before)
+        return builder.build()
+
+    def notes(self, system: System) -> tuple[str, ...]:
+        """Return how much is offered."""
+        ranks = self.mesh(system).ranks
+        messages = [one for sent in self.messages(ranks) for one in sent]
+        if not self.duration:
+            return ()
+        load = sum(one.size for one in messages) / (ranks * self.bandwidth * self.duration)
+        each = units.render(self.bandwidth, units.Unit.BYTES_PER_SECOND)
+        return (f"{len(messages)} messages are offered, {load:.3g} of {each} for each NPU (asked: {self.load:g})",)
+
+
+def _exponential(random: Random) -> float:
+    """Return a number of the exponential distribution whose mean is 1."""
+    return -math.log(1.0 - random.random())
+
+
+@hookimpl
+def fredfw_workloads() -> Sequence[type[Workload]]:
+    """Register the workload."""
+    return [Background]
