@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from fredfw.collectives import Pattern
+from fredfw.errors import InputError
+from fredfw.workloads import System, TaskGraph, TaskKind
+from fredfw_workload_dlrm import Dlrm, fredfw_workloads
+from fredfw_workload_dlrm.model import PRESETS
+
+SYSTEM = System(npus=4)
+
+
+def of_kind(graph: TaskGraph, kind: TaskKind) -> list[int]:
+    return [task for task in range(len(graph)) if graph.kinds[task] == kind]
+
+
+def named(graph: TaskGraph, name: str) -> int:
+    (task,) = (task for task in range(len(graph)) if graph.names[task] == name)
+    return task
+
+
+def of_pattern(graph: TaskGraph, pattern: Pattern) -> list[int]:
+    return [task for task in range(len(graph)) if graph.patterns[task] is pattern]
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_workloads() == [Dlrm]
+
+
+def test_bytes_of_themis() -> None:
+    # Themis (ISCA 2022): all-to-all of 4,194,304 bytes each way, all-reduce of 114,823,168 bytes, 512 samples per NPU
+    graph = Dlrm(model="themis", dp=1024, column_shards=16).graph(System(npus=1024))
+    assert graph.bytes[of_pattern(graph, Pattern.ALL_TO_ALL)].tolist() == [4_194_304] * 2
+    assert graph.bytes[of_pattern(graph, Pattern.ALL_REDUCE)].sum() == 114_823_168
+
+
+def test_the_layers_of_themis_take_what_its_authors_say() -> None:
+    # inputs/workload/DLRM.txt of astra-sim/libra: ns of each layer in forward, at 60 TFLOP/s
+    bottom = [27962, *[17896] * 5, 1118]
+    top = [145403, *[71583] * 10, 35]
+    layers = [*PRESETS["themis"].bottom, *PRESETS["themis"].top]
+    # The file has whole ns, and some of them one too many.
+    assert [512 * layer.flops / 60e3 for layer in layers] == pytest.approx([*bottom, *top], abs=1)
+
+
+def test_parameters_of_mlperf_by_hand() -> None:
+    # bottom 13-512-256-128; 27 features have 351 pairs, so the top MLP is 479-1024-1024-512-256-1
+    assert Dlrm().dense_parameters == (
+        (14 * 512 + 513 * 256 + 257 * 128) + (480 * 1024 + 1025 * 1024 + 1025 * 512 + 513 * 256 + 257)
+    )
+    assert sum(PRESETS["mlperf"].rows_of_each) == 187_767_399
+    # num_embed of Criteo's Kaggle challenge
+    assert sum(PRESETS["kaggle"].rows_of_each) == 33_762_577
+
+
+def test_interaction_by_hand() -> None:
+    dot = Dlrm(tables=3, embedding_dim=4, rows=(8,), bottom_mlp=(2, 4), top_mlp=(5, 1)).shape
+    assert (dot.interacting.flops, dot.interacting.stored) == (2 * 4 * 4 * 4, 4 + 6)
+    assert dot.top[0].parameters == (10 + 1) * 5
+    everything = Dlrm(
+        tables=3, embedding_dim=4, rows=(8,), bottom_mlp=(2, 4), top_mlp=(5, 1), interaction="concatenate"
+    ).shape
+    assert (everything.interacting.flops, everything.interacting.stored) == (0, 16)
+    assert everything.top[0].parameters == (16 + 1) * 5
+
+
+def test_the_bottom_mlp_runs_beside_the_all_to_alls() -> None:
+    graph = Dlrm(dp=2).graph(SYSTEM)
+    look_up, embeddings = named(graph, "look-up of embeddings"), named(graph, "embeddings")
+    assert graph.after(embeddings).tolist() == [look_up]
+    assert graph.after(named(graph, "forward bottom MLP 0")).tolist() == [look_up]
+    interaction = named(graph, "forward interaction")
+    assert graph.after(interaction).tolist() == [embeddings, named(graph, "forward bottom MLP 2")]
+    back, gradients = named(graph, "backward interaction"), named(graph, "gradients of embeddings")
+    assert graph.after(gradients).tolist() == [back]
+    assert graph.after(named(graph, "backward bottom MLP 2")).tolist() == [back]
+    update = named(graph, "update of embeddings")
+    assert graph.after(update).tolist() == [gradients, named(graph, "backward bottom MLP 0")]
+
+
+def test_without_overlap_the_bottom_mlp_waits() -> None:
+    graph = Dlrm(dp=2, overlap_mp=False).graph(SYSTEM)
+    assert graph.after(named(graph, "forward bottom MLP 0")).tolist() == [named(graph, "embeddings")]
+    assert graph.after(named(graph, "backward bottom MLP 2")).tolist() == [named(graph, "gradients of embeddings")]
+
+
+def test_tables_that_cannot_be_divided_evenly() -> None:
+    # 26 tables of 128 numbers on 4 workers: 7, 7, 6 and 6 of them; 3 samples, FP16
+    graph = Dlrm(dp=4, minibatch=3).graph(SYSTEM)
+    forward, backward = of_pattern(graph, Pattern.ALL_TO_ALL)
+    sent = 3 * 128 * 2 * np.array([7, 7, 6, 6])
+    (there,) = graph.split_tables[graph.splits[forward]]
+    assert there.tolist() == [[each] * 4 for each in sent.tolist()]
+    (back,) = graph.split_tables[graph.splits[backward]]
+    assert back.tolist() == there.T.tolist()
+    looks = [task for task in range(len(graph)) if graph.names[task] == "look-up of embeddings"]
+    # 12 samples of all workers, a row of 128 numbers read and written for each table
+    bytes_of = {tuple(graph.participants(task)): graph.bytes[task] for task in looks}
+    assert bytes_of == {(0, 1): 12 * 7 * 128 * 4, (2, 3): 12 * 6 * 128 * 4}
+
+
+def test_columns_of_tables_on_more_workers_than_tables() -> None:
+    graph = Dlrm(model="themis", dp=128, column_shards=4, minibatch=2).graph(SYSTEM)
+    look_up = named(graph, "look-up of embeddings")
+    # two pieces of 16 columns; 256 samples, 100 rows each
+    assert graph.bytes[look_up] == 256 * 32 * (100 * 2 + 2)
+    assert graph.bytes[named(graph, "update of embeddings")] == 256 * 32 * (2 * 100 * 2 + 2)
+
+
+def test_buckets_carry_all_gradients() -> None:
+    workload = Dlrm(model="themis", dp=4)
+    graph = workload.graph(SYSTEM)
+    buckets = of_pattern(graph, Pattern.ALL_REDUCE)
+    assert graph.bytes[buckets].sum() == 2 * workload.dense_parameters
+    assert (graph.bytes[buckets][:-1] >= 25 * 2**20).all()
+    for earlier, later in pairwise(buckets):
+        assert earlier in graph.after(later)
+    each = Dlrm(model="themis", dp=4, bucket=0).graph(SYSTEM)
+    assert len(of_pattern(each, Pattern.ALL_REDUCE)) == 12 + 7
+    once = Dlrm(model="themis", dp=4, overlap_dp=False).graph(SYSTEM)
+    (task,) = of_pattern(once, Pattern.ALL_REDUCE)
+    assert once.names[task] == "gradients down to bottom MLP 0"
+
+
+def test_a_single_worker_sends_nothing() -> None:
+    assert not of_kind(Dlrm(dp=1).graph(SYSTEM), TaskKind.COLLECTIVE)
+
+
+def test_work_and_memory() -> None:
+    shape = PRESETS["mlperf"]
+    work = Dlrm(global_batch=64).work(SYSTEM)
+    assert (work.samples, work.tokens, work.replicas) == (64, None, 4)
+    assert work.model_flops == 3 * 64 * sum(layer.flops for layer in shape.dense)
+    memory = Dlrm(minibatch=2).memory(SYSTEM)
+    dense = Dlrm().dense_parameters
+    rows = shape.rows_of_each
+    held = max(sum(rows[worker::4]) for worker in range(4)) * 128
+    assert (memory.weights, memory.gradients, memory.optimizer) == (2 * dense + 2 * held, 2 * dense, 4 * dense)
+    stored = 13 + 26 * 128 + (512 + 256 + 128) + 479 + (1024 + 1024 + 512 + 256 + 1)
+    assert memory.activations == 2 * 2 * stored
+
+
+def test_another_number_of_tables_has_tables_of_the_mean_size() -> None:
+    assert Dlrm(tables=4).shape.rows_of_each == (round(187_767_399 / 26),) * 4
+
+
+@pytest.mark.parametrize(
+    ("fields", "key", "accepted"),
+    [
+        ({"model": "dlrm"}, "model", "mlperf, kaggle, themis"),
+        ({"tables": 0}, "tables", "at least 1"),
+        ({"pooling": 0}, "pooling", "at least 1"),
+        ({"bottom_mlp": []}, "bottom_mlp", "a list of whole numbers"),
+        ({"bottom_mlp": [128]}, "bottom_mlp", "the number of dense features, then"),
+        ({"bottom_mlp": [13, 64]}, "bottom_mlp", "a list that ends in embedding_dim = 128"),
+        ({"embedding_dim": 64}, "bottom_mlp", "a list that ends in embedding_dim = 64"),
+        ({"bottom_mlp": "13-512-128"}, "bottom_mlp", "a list of whole numbers"),
+        ({"top_mlp": [1024, 0]}, "top_mlp", "at least 1"),
+        ({"top_mlp": [1024, 1.5]}, "top_mlp", "a list of whole numbers"),
+        ({"rows": [1, 2]}, "rows", "1 or 26 numbers"),
+        ({"tables": 3, "rows": [1, 2]}, "rows", "1 or 3 numbers"),
+        ({"interaction": "sum"}, "interaction", "dot, concatenate"),
+        ({"column_shards": 3}, "column_shards", "a divisor of embedding_dim = 128"),
+        ({"dp": 27}, "column_shards", "2 or more, a divisor of 128"),
+        ({"model": "themis", "dp": 1024}, "column_shards", "16 or more, a divisor of 64"),
+        ({"model": "themis", "dp": 10000}, "column_shards", "dp of at most 4096"),
+        ({"bucket": -1}, "bucket", "at least 0"),
+        ({"global_batch": 80, "minibatch": 4}, "minibatch", "one of the two keys"),
+        ({"global_batch": 80, "dp": 3}, "global_batch", "a multiple of 3"),
+    ],
+)
+def test_bad_input_names_the_key(fields: dict[str, object], key: str, accepted: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Dlrm(**fields)  # type: ignore[arg-type]  # wrong on purpose
+    assert caught.value.key == key
+    assert accepted in str(caught.value.accepted)
+
+
+def test_more_workers_than_pieces_are_refused_before_anything_runs() -> None:
+    with pytest.raises(InputError, match=r"^column_shards: 26 tables in 26 pieces cannot be placed on 27 workers"):
+        Dlrm().graph(System(npus=27))
