@@ -18,6 +18,8 @@ class TestTransformer(WorkloadTests):
         SMALL(mp=2, pp=2, execution="streaming", prefetch=2, streams="needed"),
         SMALL(mp=2, pp=2, microbatches=4, interleave=2, sequence_parallel=True, recompute="selective"),
         SMALL(mp=2, pp=2, microbatches=4, attention="fused", pp_transfer="scatter-gather"),
+        SMALL(cp=2, dp=4, pp=2, minibatch=4, microbatches=2, pipeline="zb-h1", zero_stage=3, dp_shard=2),
+        SMALL(mp=2, ep=4, dp=4, pp=2, experts=8, top_k=2, shared_experts=1, routing="zipf", capacity_factor=1.5),
     )
 
 

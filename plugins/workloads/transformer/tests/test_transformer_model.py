@@ -7,14 +7,58 @@ from fredfw_workload_transformer.model import PRESETS, Shape
 SMALL = Shape(layers=3, hidden=8, sequence=4, heads=2, vocabulary=10)
 
 
-@pytest.mark.parametrize(
-    ("model", "parameters"), [("transformer-17b", 17e9), ("gpt-3", 175e9), ("transformer-1t", 1e12)]
-)
-def test_published_sizes(model: str, parameters: float) -> None:
-    assert PRESETS[model].parameters == pytest.approx(parameters, rel=0.02)
+GPT = [shape for shape in PRESETS.values() if shape.architecture == "gpt"]
+
+PUBLISHED = {
+    "transformer-17b": 17.2e9,  # Narayanan et al. 2021, arXiv 2104.04473, figure 1 (Turing-NLG)
+    "gpt-3": 175.0e9,  # Brown et al. 2020, arXiv 2005.14165, table 2.1
+    "transformer-1t": 1008.0e9,  # Narayanan et al. 2021, arXiv 2104.04473, table 1
+    "llama-3-8b": 8.03e9,  # model card of Meta-Llama-3-8B on Hugging Face ("8.03B params")
+    "llama-3-70b": 70.6e9,  # model card of Meta-Llama-3-70B on Hugging Face ("70.6B params")
+    "llama-3-405b": 405e9,  # Grattafiori et al. 2024, arXiv 2407.21783, table 3
+    "mixtral-8x7b": 46.7e9,  # Mistral AI 2023, "Mixtral of experts" (announcement): 46.7B, of which 12.9B for a token
+    "deepseek-v3": 671e9,  # DeepSeek-AI 2024, arXiv 2412.19437, abstract: 671B, of which 37B for a token
+}
 
 
-@pytest.mark.parametrize("shape", [*PRESETS.values(), SMALL])
+@pytest.mark.parametrize("model", PRESETS)
+def test_published_sizes(model: str) -> None:
+    assert PRESETS[model].parameters == pytest.approx(PUBLISHED[model], rel=0.01)
+
+
+@pytest.mark.parametrize(("model", "active", "rounded"), [("mixtral-8x7b", 12.9e9, 0.05e9), ("deepseek-v3", 37e9, 1e9)])
+def test_published_active_sizes(model: str, active: float, rounded: float) -> None:
+    # The report of DeepSeek-V3 does not say whether its 37B have both embeddings in them, 0.9B each.
+    assert PRESETS[model].active_parameters == pytest.approx(active, abs=rounded)
+
+
+def test_parameters_of_llama_matrix_by_matrix() -> None:
+    # 70B: 64 heads of 128, 8 of keys and values; q, k, v, o; gate, up, down; two norms; two embeddings, a norm
+    h, f, v = 8192, 28672, 128256
+    layer = 2 * h * h + 2 * h * 8 * 128 + 3 * h * f + 2 * h
+    assert PRESETS["llama-3-70b"].parameters == 80 * layer + 2 * v * h + h == 70_553_706_496
+
+
+def test_flops_and_activations_of_llama() -> None:
+    # Two FLOPs a weight of a matrix and token, 4 s a d for the scores and values; bytes: norm and its output, q, k, v,
+    # the core's result; scores; norm and its output, gate, up, and their product
+    shape = PRESETS["llama-3-8b"]
+    h, f, s, kv = 4096, 14336, 8192, 8 * 128
+    attention, mlp = shape.blocks(0, 3, 1)
+    assert attention.flops == 3 * s * (2 * (2 * h * h + 2 * h * kv) + 4 * s * h)
+    assert mlp.flops == 3 * s * 6 * h * f
+    assert attention.activations == 3 * s * (4 * h + 2 * (h + 2 * kv + h) + 2 * 32 * s)
+    assert mlp.activations == 3 * s * (4 * h + 6 * f)
+
+
+def test_the_width_of_an_mlp_of_llama() -> None:
+    # LLaMA 7B and 13B: 11008 and 13824 (their published configurations)
+    for hidden, width in ((4096, 11008), (5120, 13824)):
+        (_, mlp) = Shape(1, hidden, 1, 1, 1, architecture="llama").blocks(0, 1, 1)
+        assert mlp.parameters == 3 * hidden * width + hidden
+
+
+@pytest.mark.parametrize("shape", [*GPT, SMALL])
 def test_parameters_matrix_by_matrix(shape: Shape) -> None:
     h = shape.hidden
     attention = 3 * (h * h + h) + (h * h + h)
@@ -24,7 +68,7 @@ def test_parameters_matrix_by_matrix(shape: Shape) -> None:
     assert shape.parameters == shape.layers * (attention + mlp + norms) + embeddings + 2 * h
 
 
-@pytest.mark.parametrize("shape", PRESETS.values())
+@pytest.mark.parametrize("shape", GPT)
 def test_flops_of_an_iteration_with_recomputation(shape: Shape) -> None:
     # Narayanan et al. 2021, equation 3: transformer layers forward, again, and backward (4 passes); logits 3 passes.
     batch, s, h = 16, shape.sequence, shape.hidden
@@ -50,7 +94,7 @@ def test_model_parallelism_splits_weights_and_work(layer: int) -> None:
     assert [3 * block.parameters for block in third] == pytest.approx([block.parameters for block in whole], rel=1e-12)
 
 
-@pytest.mark.parametrize("shape", [*PRESETS.values(), SMALL])
+@pytest.mark.parametrize("shape", [*GPT, SMALL])
 def test_flops_of_a_forward_pass(shape: Shape) -> None:
     # A third of what Korthikanti et al. 2022, appendix, has for an iteration without recomputation.
     batch, s, h = 16, shape.sequence, shape.hidden

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fredfw import MemoryTier
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray
 from fredfw.workloads import System, TaskGraph, TaskKind
-from fredfw_workload_transformer import Transformer, fredfw_workloads
-from fredfw_workload_transformer.stationary import Direction, order, split_chunks, split_layers
+from fredfw_workload_transformer import Inference, Transformer, fredfw_workloads
+from fredfw_workload_transformer.costs import Way
+from fredfw_workload_transformer.stationary import order, split_chunks, split_layers
 from fredfw_workload_transformer.streaming import group_layers
 
 WAFER = System(npus=20, controllers=18)
@@ -56,7 +58,7 @@ def longest_path(graph: TaskGraph, cost: FloatArray) -> float:
 
 
 def test_it_is_registered() -> None:
-    assert fredfw_workloads() == [Transformer]
+    assert fredfw_workloads() == [Transformer, Inference]
 
 
 CONFIGURATIONS = st.fixed_dictionaries(
@@ -126,9 +128,9 @@ def test_layers_are_spread_evenly_with_the_extra_ones_in_front() -> None:
     assert [len(stage) for stage in split_layers(10, 4)] == [3, 3, 2, 3]  # the last one is the head
 
 
-def passes_of(text: str) -> list[tuple[Direction, int, int]]:
+def passes_of(text: str) -> list[tuple[Way, int, int]]:
     """Read passes such as ``f0.3``: forward through chunk 0, microbatch 3; the chunk is 0 where it is not written."""
-    directions = {"f": Direction.FORWARD, "b": Direction.BACKWARD}
+    directions = {"f": Way.FORWARD, "b": Way.BACKWARD}
     pairs = [(one[0], *one[1:].rpartition(".")[::2]) for one in text.split()]
     return [(directions[way], int(chunk or 0), int(microbatch)) for way, chunk, microbatch in pairs]
 
@@ -250,6 +252,8 @@ CONFIGURED = [
     {"attention": "fused"},
     {"attention": "fused", "recompute": "selective"},
     {"mp": 3, "sequence_parallel": True},
+    {"architecture": "llama", "key_value_heads": 1},
+    {"architecture": "llama", "attention": "fused", "intermediate": 30, "mp": 2},
 ]
 
 
@@ -424,6 +428,56 @@ def test_streams_reach_all_workers_or_the_holders_of_a_shard() -> None:
         assert needed.bytes[load] == pytest.approx(2 * LAYER / 2 / 18, rel=1e-12)
 
 
+POOL = MemoryTier(name="pool", bandwidth=1e9)
+POOLED = System(npus=12, memories=(MemoryTier(name="cxl", scope="npu", bandwidth=1e9), POOL))
+
+
+@pytest.mark.parametrize("streams", ["all", "needed", "sharded"])
+def test_a_memory_tier_has_the_weights_once(streams: str) -> None:
+    fields = {"mp": 2, "dp": 3, "pp": 2, "execution": "streaming", "memory_tier": "pool"}
+    graph = small(**fields, streams=streams).graph(POOLED)
+    assert graph.memory_names == ("pool",)
+    assert streamed(graph, TaskKind.LOAD) == pytest.approx(2 * (4 * LAYER + HEAD) + 2 * (2 * LAYER), rel=1e-12)
+    assert streamed(graph, TaskKind.STORE) == pytest.approx(2 * (4 * LAYER + HEAD), rel=1e-12)
+    moves = of_kind(graph, TaskKind.LOAD) + of_kind(graph, TaskKind.STORE)
+    assert (graph.controllers[moves] == -1).all()
+    groups = {"all": (1, 12), "needed": (2, 3), "sharded": (6, 1)}[streams]
+    assert members(graph, moves[0]).shape == groups
+
+
+def test_shares_are_gathered_before_and_reduced_behind_each_group() -> None:
+    fields = {"mp": 2, "dp": 3, "execution": "streaming", "memory_tier": "pool", "streams": "sharded"}
+    graph = small(**fields).graph(POOLED)
+    collectives = of_kind(graph, TaskKind.COLLECTIVE, "dp")
+    gathers = [t for t in collectives if graph.patterns[t] is Pattern.ALL_GATHER]
+    reductions = [t for t in collectives if graph.patterns[t] is Pattern.REDUCE_SCATTER]
+    # Four layers forward, all but the last backward; a shard is half of the weights.
+    assert [float(graph.bytes[t]) for t in gathers] == pytest.approx(
+        [LAYER, LAYER, LAYER, LAYER + HEAD, LAYER, LAYER, LAYER]
+    )
+    assert [float(graph.bytes[t]) for t in reductions] == pytest.approx([LAYER + HEAD, LAYER, LAYER, LAYER])
+    assert all(graph.kinds[one] == TaskKind.LOAD for t in gathers for one in graph.after(t))
+    stores = of_kind(graph, TaskKind.STORE)
+    for reduction, store in zip(reductions, stores, strict=True):
+        assert reduction in graph.after(store)
+    assert not of_kind(small(**{**fields, "dp": 1}).graph(POOLED), TaskKind.COLLECTIVE, "dp")
+
+
+def test_what_a_memory_tier_keeps_is_part_of_the_memory() -> None:
+    fields = {"mp": 2, "dp": 3, "execution": "streaming"}
+    use = small(**fields, memory_tier="pool").memory(POOLED)
+    assert use.tiers == {"pool": pytest.approx(16 * (4 * LAYER + HEAD) / 6, rel=1e-12)}
+    assert use.total == small(**fields).memory(WAFER).total
+    assert small(**fields).memory(WAFER).tiers == {}
+
+
+def test_a_memory_tier_that_is_not_there_is_refused() -> None:
+    for ask in (Transformer.graph, Transformer.memory):
+        with pytest.raises(InputError, match="no memory tier 'pol'; did you mean 'pool'") as caught:
+            ask(small(dp=2, execution="streaming", memory_tier="pol"), POOLED)
+        assert (caught.value.key, caught.value.accepted) == ("memory_tier", "cxl, pool")
+
+
 def names_before(graph: TaskGraph, name: str) -> set[str]:
     return {graph.names[t] for t in graph.after(graph.names.index(name))}
 
@@ -498,6 +552,7 @@ def test_zero_stages_shard_memory_over_replicas(stage: int, sharded: int) -> Non
     use = small(dp=4, zero_stage=stage).memory(WAFER)
     whole = 4 * LAYER + HEAD
     expected = [each * whole / (4 if place < sharded else 1) for place, each in enumerate((12, 2, 2))]
+    expected[2] += 2 * 2 * LAYER if stage == 3 else 0  # what is gathered: a layer, and the next one
     assert [use.optimizer, use.gradients, use.weights] == pytest.approx(expected, rel=1e-12)
 
 
@@ -523,6 +578,8 @@ def test_transformer_17b_fits_where_fred_puts_it() -> None:
 def test_fields_override_the_preset() -> None:
     assert Transformer(model="gpt-3", layers=2).shape.layers == 2
     assert Transformer(model="gpt-3", layers=2).shape.hidden == 12288
+    tied = Transformer(model="llama-3-8b", tied_embeddings=True)
+    assert Transformer(model="llama-3-8b").parameters - tied.parameters == 128256 * 4096
 
 
 @pytest.mark.parametrize(("npus", "dp"), [(20, 3), (18, 3), (6, 1)])
@@ -535,6 +592,11 @@ def test_replicas_fill_the_system(npus: int, dp: int) -> None:
     [
         ({"model": "gpt-4"}, "model"),
         ({"hidden": None}, "hidden"),
+        ({"architecture": "bert"}, "architecture"),
+        ({"key_value_heads": 0}, "key_value_heads"),
+        ({"key_value_heads": 3}, "key_value_heads"),
+        ({"intermediate": 0}, "intermediate"),
+        ({"tied_embeddings": "no"}, "tied_embeddings"),
         ({"layers": 0}, "layers"),
         ({"mp": 0}, "mp"),
         ({"mp": 1.5}, "mp"),
@@ -557,6 +619,8 @@ def test_replicas_fill_the_system(npus: int, dp: int) -> None:
         ({"pp_transfer": "carrier pigeon"}, "pp_transfer"),
         ({"prefetch": -1}, "prefetch"),
         ({"streams": "some"}, "streams"),
+        ({"streams": "sharded", "execution": "streaming"}, "streams"),
+        ({"memory_tier": "pool"}, "memory_tier"),
     ],
 )
 def test_bad_input_names_the_key(fields: dict[str, Any], key: str) -> None:

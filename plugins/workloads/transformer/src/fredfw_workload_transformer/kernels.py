@@ -2,7 +2,8 @@
 
 Bytes: an FP16 number read or written is 2, a mask of a dropout 1. Launches are counted in Megatron-LM of 2021 and 2022,
 where bias and GELU, and bias, dropout and residual are fused; a backward pass adds the gradient of each weight and bias
-to the sum of the microbatches before.
+to the sum of the microbatches before. Models like Llama have no biases and no dropouts; rotary embeddings, and SiLU and
+its product with the other half of a gated MLP, are one kernel each.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ class Sizes:
         sequence: Tokens in a sample.
         hidden: Hidden size.
         heads: Attention heads of all ranks together.
+        shared: Those of keys and values, which heads share.
+        keys: Width of the keys of a head, which is that of its queries.
+        values: Width of the values of a head.
+        projections: Inputs and outputs of the linear layers of attention; the last one is behind its core.
+        intermediate: Width between the linear layers of the MLP.
+        plain: Whether layers have biases, dropouts and a GELU, as in GPT; not so, they are like Llama's.
         mp: Ranks that share the layer.
         spread: Ranks that share what Megatron computes on every rank alike: MP with sequence parallelism, else 1.
     """
@@ -46,6 +53,12 @@ class Sizes:
     sequence: int
     hidden: int
     heads: int
+    shared: int
+    keys: float
+    values: float
+    projections: tuple[tuple[float, float], ...]
+    intermediate: int
+    plain: bool
     mp: int
     spread: int
 
@@ -61,34 +74,65 @@ def core(sizes: Sizes, *, fused: bool) -> Pair:
     Unfused: scores, softmax, dropout, weighted values. Fused (Dao et al. 2022, FlashAttention, arXiv 2205.14135): one
     kernel that keeps the scores on the chip, and computes them again in its backward pass.
     """
-    s, width = sizes.sequence, sizes.hidden / sizes.heads
-    batch = sizes.samples * sizes.heads / sizes.mp
-    row = 2 * sizes.tokens * sizes.hidden / sizes.mp  # bytes of the queries
+    s, batch = sizes.sequence, sizes.samples * sizes.heads / sizes.mp
     if fused:
-        scores, values = (Gemm(s, s, width, batch, width=0), Gemm(s, width, s, batch, width=0))
+        scores, values = (Gemm(s, s, sizes.keys, batch, width=0), Gemm(s, sizes.values, s, batch, width=0))
         again = (scores, *_both((scores, values)))
-        return Pair(Kernels((scores, values), 4 * row, launches=1), Kernels(again, 8 * row, launches=2))
-    gemms = Gemm(s, s, width, batch), Gemm(s, width, s, batch)
+        # Bytes of queries, result, keys and values
+        moved = 2 * sizes.tokens * (sizes.heads + sizes.shared) * (sizes.keys + sizes.values) / sizes.mp
+        return Pair(Kernels((scores, values), moved, launches=1), Kernels(again, 2 * moved, launches=2))
+    gemms = Gemm(s, s, sizes.keys, batch), Gemm(s, sizes.values, s, batch)
     cells = batch * s * s
-    moved = 4 * cells + 5 * cells  # softmax; dropout, with its mask
-    return Pair(Kernels(gemms, moved, launches=4), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=6))
+    moved = (4 + 5 * sizes.plain) * cells  # softmax; dropout, with its mask
+    forward, backward = (4, 6) if sizes.plain else (3, 5)
+    return Pair(Kernels(gemms, moved, forward), Kernels(_both(gemms), _BACKWARD_BYTES * moved, backward))
 
 
 def attention(sizes: Sizes) -> Pair:
     """Return the kernels of an attention block but for its core."""
     tokens, h, mp = sizes.tokens, sizes.hidden, sizes.mp
-    gemms = Gemm(tokens, 3 * h / mp, h), Gemm(tokens, h, h / mp)
-    # Bias of queries, keys and values; the transposed result; layer norm; bias, dropout and residual, with a mask
-    moved = tokens * h * (12 / mp + 4 / mp + (4 + 7) / sizes.spread)
-    return Pair(Kernels(gemms, moved, launches=6), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=17))
+    *before, (k, n) = sizes.projections
+    gemms = *(Gemm(tokens, n / mp, k) for k, n in before), Gemm(tokens, n, k / mp)
+    turned, result = (sizes.heads + sizes.shared) * sizes.keys, sizes.heads * sizes.values
+    if sizes.plain:
+        # Bias of queries, keys and values; the transposed result; layer norm; bias, dropout and residual, with a mask
+        moved = tokens * (
+            4 * (turned + sizes.shared * sizes.values) / mp + 4 * result / mp + (4 + 7) * h / sizes.spread
+        )
+        return Pair(Kernels(gemms, moved, launches=6), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=17))
+    # Rotary embedding of queries and keys; the transposed result; norm; residual
+    moved = tokens * (4 * turned / mp + 4 * result / mp + (4 + 6) * h / sizes.spread)
+    # Backward: two products and a sum for each matrix, gradients of the norm's input and weights, and a sum of these
+    forward, backward = len(gemms) + 4, 3 * len(gemms) + 6
+    return Pair(Kernels(gemms, moved, forward), Kernels(_both(gemms), _BACKWARD_BYTES * moved, backward))
 
 
 def mlp(sizes: Sizes) -> Pair:
     """Return the kernels of an MLP block."""
-    tokens, h, mp = sizes.tokens, sizes.hidden, sizes.mp
-    gemms = Gemm(tokens, 4 * h / mp, h), Gemm(tokens, h, 4 * h / mp)
-    moved = tokens * h * (16 / mp + (4 + 7) / sizes.spread)  # bias and GELU of 4 h; layer norm; bias, dropout, residual
-    return Pair(Kernels(gemms, moved, launches=5), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=17))
+    tokens, h, f, mp = sizes.tokens, sizes.hidden, sizes.intermediate, sizes.mp
+    gemms = Gemm(tokens, (f if sizes.plain else 2 * f) / mp, h), Gemm(tokens, h, f / mp)
+    if sizes.plain:
+        moved = tokens * (4 * f / mp + (4 + 7) * h / sizes.spread)  # bias and GELU; norm; bias, dropout, residual
+        return Pair(Kernels(gemms, moved, launches=5), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=17))
+    moved = tokens * (6 * f / mp + (4 + 6) * h / sizes.spread)  # SiLU and product; norm; residual
+    return Pair(Kernels(gemms, moved, launches=5), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=11))
+
+
+def router(sizes: Sizes, experts: int, chosen: int) -> Pair:
+    """Return the kernels before and behind experts: norm, scores, their softmax and choice, sorting of tokens, sums."""
+    tokens, h = sizes.tokens, sizes.hidden
+    gemms = (Gemm(tokens, experts / sizes.mp, h),)
+    # Norm; residual; tokens are written once for each expert before, and read so behind
+    moved = tokens * ((4 + 6) * h / sizes.spread + 2 * (1 + chosen) * 2 * h / sizes.mp)
+    return Pair(Kernels(gemms, moved, launches=7), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=12))
+
+
+def experts(sizes: Sizes, local: int) -> Pair:
+    """Return the kernels of ``local`` experts, which share the tokens and run as one grouped multiplication each."""
+    tokens, h, f = sizes.tokens / local, sizes.hidden, sizes.intermediate / sizes.mp
+    gemms = Gemm(tokens, f if sizes.plain else 2 * f, h, local), Gemm(tokens, h, f, local)
+    moved = sizes.tokens * (4 if sizes.plain else 6) * f  # bias and GELU; SiLU and product
+    return Pair(Kernels(gemms, moved, launches=3), Kernels(_both(gemms), _BACKWARD_BYTES * moved, launches=7))
 
 
 def head(sizes: Sizes, vocabulary: int) -> Pair:

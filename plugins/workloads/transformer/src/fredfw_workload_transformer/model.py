@@ -1,16 +1,21 @@
-"""What a GPT-like transformer costs: parameters, FLOPs and activations, from its shape."""
+"""What a transformer costs: parameters, FLOPs and activations, from its shape."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import frozen
+import attrs
+from attrs import evolve, field, frozen
 
+from fredfw.errors import InputError
 from fredfw_workload_transformer import kernels
+from fredfw_workload_transformer.experts import Routing, uniform_shares
 from fredfw_workload_transformer.kernels import Pair, Sizes
 
 FP16 = 2
 """Bytes per weight, gradient and activation."""
+_ROUNDED = 256
+"""Llama's MLPs are as wide as a multiple of this (``multiple_of`` in its published code)."""
 
 
 @frozen
@@ -42,6 +47,7 @@ class Block:
         reduced: Whether the MP group all-reduces its output in forward and its input's gradient in backward.
         kernels: What it launches.
         core: The part of it that selective recomputation computes again; with fused attention, backward always does.
+        mixture: The parts of an MLP that consists of experts.
     """
 
     name: str
@@ -51,6 +57,29 @@ class Block:
     reduced: bool
     kernels: Pair
     core: Core | None = None
+    mixture: Mixture | None = None
+
+    @property
+    def expert_parameters(self) -> float:
+        """Those of ``parameters`` that belong to experts which a router chooses."""
+        return self.mixture.experts[0].parameters if self.mixture else 0.0
+
+
+@frozen(eq=False)
+class Mixture:
+    """An MLP of experts.
+
+    Args:
+        router: Chooses experts for each token, behind the norm.
+        shared: The experts that all tokens go to; they compute while tokens travel.
+        experts: ``ep`` blocks: those that a router chooses, as each rank of an EP group has them.
+        routing: Where the tokens go.
+    """
+
+    router: Block
+    shared: Block | None
+    experts: tuple[Block, ...]
+    routing: Routing
 
 
 @frozen
@@ -61,21 +90,75 @@ class Style:
         fused: Whether attention is one kernel that keeps no scores in memory.
         sequence_parallel: Whether layer norms and dropouts are split over MP along the sequence (Korthikanti et al.
             2022, section 4.2.2).
+        routing: Which experts tokens go to; ``None``: to all of them alike, which are on one rank.
     """
 
     fused: bool = False
     sequence_parallel: bool = False
+    routing: Routing | None = None
 
 
 _PLAIN = Style()
 
 
 @frozen
+class Latent:
+    """Multi-head latent attention (DeepSeek-AI 2024, DeepSeek-V2, arXiv 2405.04434, section 2.1).
+
+    Args:
+        queries: Width that queries are compressed to.
+        keys_values: Width that keys and values are compressed to, together.
+        width: Width of the keys of a head that come from there.
+        rotary: Width of its keys that carry positions; these are the same for all heads.
+        values: Width of the values of a head.
+    """
+
+    queries: int
+    keys_values: int
+    width: int
+    rotary: int
+    values: int
+
+
+_OF_EXPERTS = "top_k", "expert_intermediate", "shared_experts", "dense_layers"
+
+
+def _divides_heads(shape: Shape, attribute: attrs.Attribute[int | None], value: int | None) -> None:
+    if value is not None and shape.heads % value:
+        accepted = f"a divisor of the {shape.heads} heads"
+        raise InputError(f"{shape.heads} heads cannot share {value}", key=attribute.name, accepted=accepted)
+
+
+@frozen
 class Shape:
     """The shape of a model: ``layers`` transformer layers, and behind them a head as layer number ``layers``.
 
-    The head holds the embeddings (tied with the output layer), the position embeddings and the final layer norm, and
-    computes the logits. Looking tokens up costs nothing here.
+    The head holds the embeddings, which are tied with the output layer or not, learned positions and the final norm,
+    and computes the logits. Looking tokens up costs nothing here.
+
+    Args:
+        layers: Transformer layers.
+        hidden: Hidden size.
+        sequence: Tokens in a sample.
+        heads: Attention heads.
+        vocabulary: Size of the vocabulary.
+        architecture: ``gpt``: layer norms, biases, dropouts, GELU, learned positions, tied embeddings (Brown et al.
+            2020, arXiv 2005.14165). ``llama``: RMS norms, no biases, no dropouts, a gated MLP (SwiGLU), rotary
+            embeddings, untied embeddings (Touvron et al. 2023, arXiv 2302.13971).
+        key_value_heads: Heads of keys and values (Ainslie et al. 2023, GQA, arXiv 2305.13245); default: ``heads``.
+        intermediate: Width between the linear layers of the MLP; default: 4 h, or for ``llama`` 8/3 h, rounded up to a
+            multiple of 256.
+        tied_embeddings: Whether look-up and logits share their weights; default: the architecture's.
+        latent: Widths of multi-head latent attention.
+        experts: Experts of a layer that a router chooses from; default: none.
+        top_k: How many of them each token goes to; default: 1.
+        expert_intermediate: Width between the linear layers of an expert; default: ``intermediate``.
+        shared_experts: Experts that all tokens go to, beside those; default: 0.
+        dense_layers: First layers that have an MLP instead of experts; default: 0.
+
+    Raises:
+        InputError: Heads that cannot share their keys and values, more experts for a token than there are, more dense
+            layers than there are, or a field of experts without any.
     """
 
     layers: int
@@ -83,14 +166,73 @@ class Shape:
     sequence: int
     heads: int
     vocabulary: int
+    architecture: str = "gpt"
+    key_value_heads: int | None = field(default=None, validator=_divides_heads)
+    intermediate: int | None = None
+    tied_embeddings: bool | None = None
+    latent: Latent | None = None
+    experts: int | None = None
+    top_k: int | None = None
+    expert_intermediate: int | None = None
+    shared_experts: int | None = None
+    dense_layers: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        given = next((key for key in _OF_EXPERTS if getattr(self, key) is not None), None)
+        if self.experts is None and given is not None:
+            accepted = "no value, or experts = 2 or more"
+            raise InputError(
+                f"{getattr(self, given)} is given for a model without experts", key=given, accepted=accepted
+            )
+        if self.experts is not None and self.chosen > self.experts:
+            accepted = f"1 to {self.experts}"
+            raise InputError(
+                f"{self.chosen} of {self.experts} experts cannot be chosen", key="top_k", accepted=accepted
+            )
+        if self.dense_layers is not None and self.dense_layers >= self.layers:
+            message = f"{self.dense_layers} of {self.layers} layers leave none to experts"
+            raise InputError(message, key="dense_layers", accepted=f"0 to {self.layers - 1}")
+
+    @property
+    def chosen(self) -> int:
+        """Experts that each token chooses."""
+        return self.top_k or 1
+
+    def kind(self, layer: int) -> str:
+        """Return ``dense``, ``experts`` or ``head``; layers of a kind have equal blocks."""
+        if layer == self.layers:
+            return "head"
+        return "dense" if self.experts is None or layer < (self.dense_layers or 0) else "experts"
+
+    @property
+    def key_value_width(self) -> float:
+        """Numbers of the keys and values of a token, together."""
+        sizes = self._sizes(1, 1, _PLAIN)
+        return sizes.shared * (sizes.keys + sizes.values)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the layers are those of GPT, with biases and dropouts."""
+        return self.architecture == "gpt"
 
     @property
     def parameters(self) -> int:
-        """Trainable numbers: 12 h^2 + 13 h per layer, V h + s h for embeddings, 2 h for the final layer norm."""
+        """Trainable numbers.
+
+        For GPT: 12 h^2 + 13 h per layer, V h + s h for embeddings, 2 h for the final layer norm.
+        """
         return round(sum(block.parameters for layer in range(self.layers + 1) for block in self.blocks(layer, 1, 1)))
 
+    @property
+    def active_parameters(self) -> int:
+        """Trainable numbers that a token meets: of the experts that a router chooses from, those that it chooses."""
+        if self.experts is None:
+            return self.parameters
+        routed = sum(block.expert_parameters for layer in range(self.layers) for block in self.blocks(layer, 1, 1))
+        return self.parameters - round(routed * (1 - self.chosen / self.experts))
+
     def flops(self, samples: float) -> float:
-        """Return the FLOPs of a forward pass over ``samples``: 24 b s l h^2 (1 + s / 6 h + V / 12 l h).
+        """Return the FLOPs of a forward pass over ``samples``; for GPT 24 b s l h^2 (1 + s / 6 h + V / 12 l h).
 
         Source: Narayanan et al. 2021, arXiv 2104.04473, appendix.
         """
@@ -99,50 +241,171 @@ class Shape:
     def blocks(self, layer: int, samples: float, mp: int, style: Style = _PLAIN) -> tuple[Block, ...]:
         """Return the blocks of layer number ``layer``, for ``samples`` split evenly over ``mp`` ranks (Megatron).
 
-        FLOPs: Narayanan et al. 2021 (arXiv 2104.04473), appendix. Activations: Korthikanti et al. 2022 (arXiv
-        2205.05198): section 4.1, a layer norm in each block, which adds up to equation 2, or to equation 4 with
-        sequence parallelism; head: section 4.3, logits in FP32. Fused attention keeps no scores.
+        FLOPs: two for each weight of a matrix and each token, and 4 s for each token and number of a head's queries, as
+        in Narayanan et al. 2021 (arXiv 2104.04473), appendix. Activations: Korthikanti et al. 2022 (arXiv 2205.05198):
+        section 4.1, a layer norm in each block, which adds up for GPT to equation 2, or to equation 4 with sequence
+        parallelism; head: section 4.3, logits in FP32. Fused attention keeps no scores.
         """
-        h, s = self.hidden, self.sequence
-        tokens = samples * s
-        spread = mp if style.sequence_parallel else 1
-        sizes = Sizes(samples, s, h, self.heads, mp, spread)
-        if layer == self.layers:
-            head = Block(
-                "head",
-                parameters=(self.vocabulary * h + s * h + 2 * h) / mp,
-                flops=2 * tokens * h * self.vocabulary / mp,
-                activations=tokens * (4 * h / spread + 4 * self.vocabulary / mp),
-                reduced=False,
-                kernels=kernels.head(sizes, self.vocabulary),
+        sizes = self._sizes(samples, mp, style)
+        kind = self.kind(layer)
+        if kind == "head":
+            return (self._head(sizes),)
+        mlp = self._mlp(sizes) if kind == "dense" else self._experts(sizes, style)
+        return self._attention(sizes, style), mlp
+
+    def _sizes(self, samples: float, mp: int, style: Style) -> Sizes:
+        h, width, shared = self.hidden, self.hidden / self.heads, self.key_value_heads or self.heads
+        keys, values = width, width
+        projections: tuple[tuple[float, float], ...] = ((h, h + 2 * shared * width), (h, h))
+        if self.latent is not None:
+            one = self.latent
+            keys, values = one.width + one.rotary, one.values
+            projections = (
+                (h, one.queries + one.keys_values + one.rotary),
+                (one.queries, self.heads * keys),
+                (one.keys_values, shared * (one.width + one.values)),
+                (self.heads * values, h),
             )
-            return (head,)
-        flops = 4 * tokens * s * h / mp
+        return Sizes(
+            samples,
+            self.sequence,
+            h,
+            self.heads,
+            shared,
+            keys,
+            values,
+            projections,
+            intermediate=self.intermediate or (4 * h if self.plain else -(-8 * h // (3 * _ROUNDED)) * _ROUNDED),
+            plain=self.plain,
+            mp=mp,
+            spread=mp if style.sequence_parallel else 1,
+        )
+
+    @property
+    def _norm(self) -> int:
+        """Weights of a norm: layer norms have biases, too."""
+        return (2 if self.plain else 1) * self.hidden
+
+    def _attention(self, sizes: Sizes, style: Style) -> Block:
+        tokens, s, mp = sizes.tokens, self.sequence, sizes.mp
+        flops = 2 * tokens * s * self.heads * (sizes.keys + sizes.values) / mp
+        kept = 0 if style.fused else (5 if self.plain else 2) * self.heads * s  # softmax; dropout, with its mask
         core = Core(
             flops=flops,
-            activations=0.0 if style.fused else tokens * 5 * self.heads * s / mp,
-            again=flops / 2 if style.fused else 0.0,
+            activations=tokens * kept / mp,
+            again=2 * tokens * s * self.heads * sizes.keys / mp if style.fused else 0.0,
             kernels=kernels.core(sizes, fused=style.fused),
         )
-        scores = 0 if style.fused else 5 * self.heads * s
-        attention = Block(
+        matrices = sum(k * n for k, n in sizes.projections)
+        biases = sum(n for _, n in sizes.projections) if self.plain else 0
+        # Inputs of the norm, of the linear layers and, behind a bias, of the core; the core's result is one of them.
+        held = 2 * sum(k for k, _ in sizes.projections[1:]) + 2 * sum(n for _, n in sizes.projections[:-1])
+        return Block(
             "attention",
-            parameters=(4 * h**2 + 6 * h) / mp,
-            flops=(8 * tokens * h**2 + 4 * tokens * s * h) / mp,
-            activations=tokens * (5 * h / spread + (8 * h + scores) / mp),
+            parameters=(matrices + biases + self._norm) / mp,
+            flops=2 * tokens * matrices / mp + flops,
+            activations=tokens * ((5 if self.plain else 4) * self.hidden / sizes.spread + (held + kept) / mp),
             reduced=True,
             kernels=kernels.attention(sizes) + core.kernels,
             core=core,
         )
-        mlp = Block(
-            "mlp",
-            parameters=(8 * h**2 + 7 * h) / mp,
-            flops=16 * tokens * h**2 / mp,
-            activations=tokens * (5 * h / spread + 16 * h / mp),
+
+    def _mlp(self, sizes: Sizes) -> Block:
+        weights = self._mlp_parameters(sizes.intermediate) + self._norm
+        held = (5 if self.plain else 4) * self.hidden / sizes.spread
+        return self._linear("mlp", sizes, weights, sizes.intermediate, held, kernels.mlp(sizes), reduced=True)
+
+    def _experts(self, sizes: Sizes, style: Style) -> Block:
+        """Return an MLP of experts; its numbers are those of the rank whose experts get most tokens."""
+        assert self.experts is not None
+        routing = style.routing or Routing(uniform_shares(self.experts), self.chosen)
+        h, tokens, mp, local = self.hidden, sizes.tokens, sizes.mp, self.experts // routing.ep
+        width = self.expert_intermediate or sizes.intermediate
+        router = Block(
+            "router",
+            parameters=(self.experts * h + self._norm) / mp,
+            flops=2 * tokens * h * self.experts / mp,
+            # Input of the norm, its output, with dropout a mask; what experts sent back, for the gradients of scores
+            activations=tokens * ((5 if self.plain else 4) * h / sizes.spread + 2 * routing.kept.sum() * h / mp),
             reduced=True,
-            kernels=kernels.mlp(sizes),
+            kernels=kernels.router(sizes, self.experts, self.chosen),
         )
-        return attention, mlp
+        shared = None
+        if self.shared_experts:
+            wide = evolve(sizes, intermediate=self.shared_experts * width)
+            weights = self._mlp_parameters(wide.intermediate)
+            shared = self._linear("shared experts", wide, weights, wide.intermediate, 0, kernels.experts(wide, 1))
+        experts = []
+        for load in routing.loads:
+            one = evolve(sizes, samples=sizes.samples * float(load), intermediate=width)
+            weights = local * self._mlp_parameters(width)
+            launched = kernels.experts(one, local)
+            experts.append(self._linear("experts", one, weights, width, 2 * h / mp, launched))
+        parts = router, *([] if shared is None else [shared]), max(experts, key=lambda block: block.flops)
+        return Block(
+            "mlp",
+            parameters=sum(part.parameters for part in parts),
+            flops=sum(part.flops for part in parts),
+            activations=sum(part.activations for part in parts),
+            reduced=True,
+            kernels=sum((part.kernels for part in parts[1:]), start=parts[0].kernels),
+            mixture=Mixture(router, shared, tuple(experts), routing),
+        )
+
+    def _mlp_parameters(self, width: int) -> int:
+        """Weights of an MLP: a gated one has two matrices side by side, and keeps the results of both."""
+        biases = width + self.hidden if self.plain else 0
+        return (2 if self.plain else 3) * self.hidden * width + biases
+
+    def _linear(
+        self,
+        name: str,
+        sizes: Sizes,
+        parameters: float,
+        width: int,
+        held: float,
+        launched: Pair,
+        *,
+        reduced: bool = False,
+    ) -> Block:
+        """Return a block of the linear layers of an MLP, and ``held`` bytes for each token beside what they keep."""
+        matrices, h, mp = 2 if self.plain else 3, self.hidden, sizes.mp
+        return Block(
+            name,
+            parameters=parameters / mp,
+            flops=2 * sizes.tokens * matrices * h * width / mp,
+            activations=sizes.tokens * (held + 2 * matrices * width / mp),
+            reduced=reduced,
+            kernels=launched,
+        )
+
+    def _head(self, sizes: Sizes) -> Block:
+        h, tokens, mp = self.hidden, sizes.tokens, sizes.mp
+        tied = self.plain if self.tied_embeddings is None else self.tied_embeddings
+        embeddings = (1 if tied else 2) * self.vocabulary * h
+        positions = self.sequence * h if self.plain else 0
+        return Block(
+            "head",
+            parameters=(embeddings + positions + self._norm) / mp,
+            flops=2 * tokens * h * self.vocabulary / mp,
+            activations=tokens * (4 * h / sizes.spread + 4 * self.vocabulary / mp),
+            reduced=False,
+            kernels=kernels.head(sizes, self.vocabulary),
+        )
+
+
+def _llama(layers: int, hidden: int, heads: int, intermediate: int) -> Shape:
+    """Return a model of Llama 3: Grattafiori et al. 2024, arXiv 2407.21783, table 3; vocabulary: section 3.2."""
+    return Shape(
+        layers=layers,
+        hidden=hidden,
+        sequence=8192,
+        heads=heads,
+        vocabulary=128256,
+        architecture="llama",
+        key_value_heads=8,
+        intermediate=intermediate,
+    )
 
 
 PRESETS: Mapping[str, Shape] = {
@@ -152,4 +415,37 @@ PRESETS: Mapping[str, Shape] = {
     "gpt-3": Shape(layers=96, hidden=12288, sequence=2048, heads=96, vocabulary=50257),
     # Narayanan et al. 2021, arXiv 2104.04473, table 1
     "transformer-1t": Shape(layers=128, hidden=25600, sequence=2048, heads=160, vocabulary=51200),
+    "llama-3-8b": _llama(layers=32, hidden=4096, heads=32, intermediate=14336),
+    "llama-3-70b": _llama(layers=80, hidden=8192, heads=64, intermediate=28672),
+    "llama-3-405b": _llama(layers=126, hidden=16384, heads=128, intermediate=53248),
+    # Jiang et al. 2024, arXiv 2401.04088, table 1
+    "mixtral-8x7b": Shape(
+        layers=32,
+        hidden=4096,
+        sequence=32768,
+        heads=32,
+        vocabulary=32000,
+        architecture="llama",
+        key_value_heads=8,
+        intermediate=14336,
+        experts=8,
+        top_k=2,
+    ),
+    # DeepSeek-AI 2024, arXiv 2412.19437, section 4.2, and the published config.json (vocabulary); without the module
+    # that predicts a second token
+    "deepseek-v3": Shape(
+        layers=61,
+        hidden=7168,
+        sequence=4096,
+        heads=128,
+        vocabulary=129280,
+        architecture="llama",
+        intermediate=18432,
+        latent=Latent(queries=1536, keys_values=512, width=128, rotary=64, values=128),
+        experts=256,
+        top_k=8,
+        expert_intermediate=2048,
+        shared_experts=1,
+        dense_layers=3,
+    ),
 }

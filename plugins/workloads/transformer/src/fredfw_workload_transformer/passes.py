@@ -7,29 +7,34 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 
 from fredfw import DeviceMesh, GraphBuilder, Kernels, Pattern
 from fredfw.typing import IntArray
-from fredfw_workload_transformer.model import FP16, Block, Shape, Style
+from fredfw_workload_transformer.context import RING, Context
+from fredfw_workload_transformer.costs import Cost, Way, core_cost, cost
+from fredfw_workload_transformer.experts import Step
+from fredfw_workload_transformer.model import FP16, Block, Core, Mixture, Shape, Style
+from fredfw_workload_transformer.sharding import Replicas, Sharding
 
 
 @define
 class Passes:
-    """Adds passes of microbatches over layers to a graph; one task covers all MP and DP members of a stage.
+    """Adds passes of microbatches over layers to a graph; one task covers all MP, CP and DP members of a stage.
 
     The tasks of a stage form a chain in the order in which they are added, so no rank ever has to choose.
 
     Args:
         builder: The graph.
-        parallelism: MP, DP and PP.
+        mesh: MP, CP, PP and DP.
         shape: The model.
         samples: Samples in a microbatch.
         recompute: What backward computes again: ``none``, ``full`` (each transformer layer's forward pass, with its
             communication) or ``selective`` (the core of attention).
         transfer: How activations get to the next stage: ``point-to-point``, ``multicast`` or ``scatter-gather``.
         style: How layers are computed.
-        sharded: Whether DP members hold a share of the weights each, and gather a layer's before each pass over it.
+        sharding: What the ranks with the same weights share.
+        context: How the ranks with the same sample exchange keys and values.
         merged: Whether a pass over layers is one computation, and one communication behind it.
     """
 
@@ -40,45 +45,67 @@ class Passes:
     recompute: str
     transfer: str
     style: Style
-    sharded: bool = False
+    sharding: Sharding
+    context: Context
     merged: bool = False
-    _layer: tuple[Block, ...] = field(init=False)
-    _head: tuple[Block, ...] = field(init=False)
+    _kinds: dict[str, tuple[Block, ...]] = field(init=False)
     _ranks: list[IntArray] = field(init=False)
     _mp_groups: list[IntArray] = field(init=False)
+    _ep_groups: list[IntArray] = field(init=False)
     _tails: dict[int, int] = field(factory=dict, init=False)
-    _merges: dict[tuple[tuple[str, ...], bool], tuple[float, float, Kernels]] = field(factory=dict, init=False)
+    _merges: dict[tuple[tuple[Way, ...], str], Cost] = field(factory=dict, init=False)
     _gathers: dict[int, list[int]] = field(factory=lambda: defaultdict(list), init=False)
     _ends: dict[int, list[int]] = field(factory=lambda: defaultdict(list), init=False)
 
     def __attrs_post_init__(self) -> None:
         stages = range(self.mesh.size("pp"))
-        self._layer = self.shape.blocks(0, self.samples, self.mesh.size("mp"), self.style)
-        self._head = self.shape.blocks(self.shape.layers, self.samples, self.mesh.size("mp"), self.style)
+        last, mp, cp = self.shape.layers, self.mesh.size("mp"), self.context.size
+        # With CP, attention as a layer has it is one step: a share of the tokens with a share of the keys.
+        step = evolve(self.shape, sequence=self.shape.sequence // cp)
+        self._kinds = {
+            self.shape.kind(layer): step.blocks(layer, self.samples, mp, self.style) for layer in (0, last - 1)
+        }
+        self._kinds["head"] = self.shape.blocks(last, self.samples / cp, mp, self.style)
         self._ranks = [self.mesh.members(pp=stage) for stage in stages]
         self._mp_groups = [self.mesh.groups("mp", pp=stage) for stage in stages]
+        self._ep_groups = [self.mesh.groups("ep", pp=stage) for stage in stages]
 
     def weight_bytes(self, layers: Iterable[int]) -> float:
         """Return the bytes of one rank's share of the weights (or gradients) of ``layers``."""
         return sum(block.parameters * FP16 for layer in layers for block in self._blocks(layer))
 
+    def replicated(self, stage: int, layers: Iterable[int]) -> list[tuple[Replicas, float]]:
+        """Return the ranks of ``stage`` with the same weights of ``layers``, and the bytes of these weights.
+
+        Experts have replicas of their own, over which their gradients are reduced.
+        """
+        whole, experts = self.weight_bytes(layers), 0.0
+        if self.mesh.size("ep") > 1:
+            experts = sum(block.expert_parameters * FP16 for layer in layers for block in self._blocks(layer))
+        sharding = self.sharding
+        parts = (sharding.replicas(stage), whole - experts), (sharding.expert_replicas(stage), experts)
+        return [(replicas, size) for replicas, size in parts if size and replicas.members.shape[1] > 1]
+
     def forward(self, stage: int, layers: Sequence[int], microbatch: int, after: Iterable[int] = ()) -> int:
         """Add the forward pass over ``layers`` on ``stage``, behind ``after``; return its last task."""
         for run, blocks in self._runs(layers):
-            self._pass(stage, run, [("forward", blocks)], f"[{microbatch}]", after)
+            self._pass(stage, run, [(Way.FORWARD, blocks)], microbatch, after)
             after = ()
         return self._tails[stage]
 
-    def backward(self, stage: int, layers: Sequence[int], microbatch: int, after: Iterable[int] = ()) -> int:
+    def backward(
+        self, stage: int, layers: Sequence[int], microbatch: int, after: Iterable[int] = (), way: Way = Way.BACKWARD
+    ) -> int:
         """Add the backward pass over ``layers``, given in backward order; return its last task.
 
-        Gradients of inputs and of weights together cost two forward passes.
+        Gradients of inputs and of weights together cost two forward passes. ``way`` may be one of them alone; the
+        gradients of weights come second.
         """
         for run, blocks in self._runs(layers):
-            steps = [("backward", blocks[::-1])]
-            if self.recompute == "full" and blocks is self._layer:
-                steps.insert(0, ("recompute", blocks))
-            self._pass(stage, run, steps, f"[{microbatch}]", after)
+            steps = [(way, blocks[::-1])]
+            if self.recompute == "full" and run[0] < self.shape.layers and way.backward:
+                steps.insert(0, (Way.RECOMPUTE, blocks))
+            self._pass(stage, run, steps, microbatch, after)
             after = ()
         return self._tails[stage]
 
@@ -86,47 +113,49 @@ class Passes:
         self,
         stage: int,
         run: Sequence[int],
-        steps: Sequence[tuple[str, tuple[Block, ...]]],
-        suffix: str,
+        steps: Sequence[tuple[Way, tuple[Block, ...]]],
+        microbatch: int,
         after: Iterable[int],
     ) -> None:
-        """Add a pass over ``run``, layers with equal blocks; ``steps`` are directions with their blocks in order."""
+        """Add a pass over ``run``, layers with equal blocks; ``steps`` are passes with their blocks in order."""
+        suffix = f"[{microbatch}]"
         if self.merged:
             self._merged(stage, run, steps, suffix, after)
             return
         with self.builder.repeated(len(run)):
-            for direction, blocks in steps:
-                after = self._weights(stage, f"{direction} weights of layer {_span(run)} {suffix}", run, after)
+            for position, (way, blocks) in enumerate(steps):
+                if self._gathers_for(way, position, microbatch):
+                    after = self._weights(stage, f"{way.value} weights of layer {_span(run)} {suffix}", run, after)
                 for block in blocks:
-                    self._add(stage, f"{direction} {_span(run)} {block.name} {suffix}", block, direction, after)
+                    self._add(stage, f"{way.value} {_span(run)} {block.name} {suffix}", block, way, after)
                     after = ()
 
     def _merged(
         self,
         stage: int,
         run: Sequence[int],
-        steps: Sequence[tuple[str, tuple[Block, ...]]],
+        steps: Sequence[tuple[Way, tuple[Block, ...]]],
         suffix: str,
         after: Iterable[int],
     ) -> None:
         """Add what ``_pass`` adds as one computation, and one communication of each pattern behind it."""
-        key = tuple(direction for direction, _ in steps), run[0] == self.shape.layers
+        key = tuple(way for way, _ in steps), self.shape.kind(run[0])
         if key not in self._merges:
-            costs = [self._cost(block, direction) for direction, blocks in steps for block in blocks]
+            costs = [self._cost(block, way) for way, blocks in steps for block in blocks]
             flops, moved, kernels = zip(*costs, strict=True)
-            self._merges[key] = sum(flops), sum(moved), sum(kernels, start=Kernels())
-        name = f"{steps[-1][0]} {_span(run)} {suffix}"
+            self._merges[key] = Cost(sum(flops), sum(moved), sum(kernels, start=Kernels()))
+        name = f"{steps[-1][0].value} {_span(run)} {suffix}"
         with self.builder.repeated(len(run)):
             self._compute(stage, name, self._merges[key], after)
-        exchanged = [block for _, blocks in steps for block in blocks if self._reduced(block)]
+        exchanged = [block for way, blocks in steps for block in blocks if self._reduced(block, way)]
         for pattern in self._patterns if exchanged else ():
             with self.builder.repeated(len(run) * len(exchanged)):
                 self._exchange(stage, name, pattern)
 
     def _runs(self, layers: Sequence[int]) -> list[tuple[tuple[int, ...], tuple[Block, ...]]]:
         """Return ``layers`` as runs of layers with equal blocks, and those blocks."""
-        runs = (tuple(run) for _, run in groupby(layers, lambda layer: layer < self.shape.layers))
-        if self.sharded:  # each layer has a gather of its own, which overlaps with the layer before
+        runs = (tuple(run) for _, run in groupby(layers, self.shape.kind))
+        if self.sharding.weights:  # each layer has a gather of its own, which overlaps with the layer before
             runs = ((layer,) for layer in layers)
         return [(run, self._blocks(run[0])) for run in runs]
 
@@ -134,11 +163,11 @@ class Passes:
         """Send ``task``'s result from stage to stage; return the task to wait for (itself within one stage)."""
         if source == destination:
             return task
-        grid, mp, size = self.mesh.grid, self.mesh.size("mp"), self._activation_bytes
+        mp, size = self.mesh.size("mp"), self._activation_bytes
         if self.transfer == "multicast":
-            groups = np.concatenate([grid[:, source, :1], grid[:, destination, :]], axis=1)
+            groups = np.concatenate([self._mp_groups[source][:, :1], self._mp_groups[destination]], axis=1)
         else:
-            groups = np.stack([grid[:, source, :].ravel(), grid[:, destination, :].ravel()], axis=1)
+            groups = np.stack([self._ranks[source], self._ranks[destination]], axis=1)
         # With sequence parallelism a member holds no more than its share; without it, members can share the way.
         parts = mp if self.style.sequence_parallel or self.transfer == "scatter-gather" else 1
         sent = self.builder.transfer(name, groups, size / parts, label="pp", after=(task,))
@@ -150,51 +179,161 @@ class Passes:
     @property
     def _activation_bytes(self) -> float:
         """Bytes of the activations between two layers: all of them, on every MP member."""
-        return self.samples * self.shape.sequence * self.shape.hidden * FP16
+        return self.samples * self.shape.sequence * self.shape.hidden * FP16 / self.context.size
+
+    @property
+    def _key_bytes(self) -> float:
+        """Bytes of a rank's keys and values of a layer, or of their gradients."""
+        return self._activation_bytes * self.shape.key_value_width / self.shape.hidden / self.mesh.size("mp")
 
     def _blocks(self, layer: int) -> tuple[Block, ...]:
-        return self._layer if layer < self.shape.layers else self._head
+        return self._kinds[self.shape.kind(layer)]
+
+    def _gathers_for(self, way: Way, position: int, microbatch: int) -> bool:
+        """Return whether ranks gather weights before the pass ``way`` over a layer, at ``position`` in turn."""
+        sharding = self.sharding
+        if not sharding.weights or way is Way.WEIGHTS:
+            return False
+        if not sharding.reshard_after_forward:
+            # In a pipeline other microbatches need them in between, so they stay until the last backward pass.
+            return way is Way.FORWARD and (microbatch == 0 or self.mesh.size("pp") == 1)
+        return position == 0 or sharding.reshard_after_recompute
 
     def _weights(self, stage: int, name: str, run: Sequence[int], after: Iterable[int]) -> tuple[int, ...]:
-        """Return ``after``, and the gather of the weights of ``run`` if the DP members hold a share each.
+        """Return ``after``, and the gather of the weights of ``run``.
 
-        Gathers come one after the other, each while the layer before computes.
+        Gathers come one after the other, while the layers before compute.
         """
-        if not self.sharded:
-            return tuple(after)
         gathers, ends = self._gathers[stage], self._ends[stage]
-        gather = self.builder.collective(
-            name,
-            Pattern.ALL_GATHER,
-            self.mesh.groups("dp", pp=stage),
-            self.weight_bytes(run),
-            label="dp",
-            # The buffer is free with the end of the layer before the one that computes.
-            after=(*gathers[-1:], *ends[-1:]),
-        )
-        gathers.append(gather)
-        ends.extend(() if stage not in self._tails else (self._tails[stage],))
-        return (*after, gather)
+        if gathers:
+            ends.append(self._tails[stage])
+        # There are buffers for the layer that computes and for those ahead of it.
+        reused = len(ends) - 1 - self.sharding.prefetch
+        free = (ends[reused],) if reused >= 0 else ()
+        for replicas, size in self.replicated(stage, run):
+            if replicas.size > 1:
+                before, groups = (*gathers[-1:], *free), replicas.shards
+                gather = self.builder.collective(name, Pattern.ALL_GATHER, groups, size, label="dp", after=before)
+                gathers.append(gather)
+        return (*after, *gathers[-1:])
 
-    def _add(self, stage: int, name: str, block: Block, direction: str, after: Iterable[int]) -> None:
-        """Add the computation of a block, and its communication over MP."""
-        *before, behind = self._patterns if self._reduced(block) else (None,)
+    def _add(self, stage: int, name: str, block: Block, way: Way, after: Iterable[int]) -> None:
+        """Add the computation of a block, and its communication over MP and CP."""
+        *before, behind = self._patterns if self._reduced(block, way) else (None,)
         for pattern in before:
             after = (self._exchange(stage, name, pattern, after),)
-        self._compute(stage, name, self._cost(block, direction), after)
+        if block.mixture is not None and way is not Way.WEIGHTS:
+            self._mix(stage, name, block.mixture, way, after)
+        elif block.core is not None and self.context.size > 1 and way is not Way.WEIGHTS:
+            self._attend(stage, name, block, block.core, way, after)
+        else:
+            self._compute(stage, name, self._cost(block, way), after)
         if behind is not None:
             self._exchange(stage, name, behind)
 
-    def _reduced(self, block: Block) -> bool:
-        return block.reduced and self.mesh.size("mp") > 1
+    def _mix(self, stage: int, name: str, mixture: Mixture, way: Way, after: Iterable[int]) -> None:
+        """Add an MLP of experts, which shared ones run beside while tokens travel to the others.
+
+        Backward, gradients travel as the tokens did, and the router comes last.
+        """
+        if not way.backward:
+            self._compute(stage, f"{name} router", self._cost(mixture.router, way), after)
+            after = ()
+        there, back = mixture.routing.dispatched, mixture.routing.combined
+        arrived = self._route(stage, name, there, self._chained(stage, after))
+        if mixture.shared is not None:
+            self._compute(stage, f"{name} shared experts", self._cost(mixture.shared, way), after)
+        before, loads = self._chained(stage, arrived), mixture.routing.loads
+        computed = []
+        for load in np.unique(loads):  # ranks with equally many tokens compute in one task
+            alike = np.flatnonzero(loads == load)
+            flops, moved, kernels = self._cost(mixture.experts[alike[0]], way)
+            computed.append(
+                self.builder.compute(
+                    f"{name} experts",
+                    np.sort(self._ep_groups[stage][:, alike], axis=None),
+                    flops=flops,
+                    bytes=moved,
+                    after=before,
+                    kernels=kernels + Kernels(launches=len(there) + len(back)),
+                )
+            )
+        (self._tails[stage],) = self._route(stage, name, back, computed)
+        if way.backward:
+            self._compute(stage, f"{name} router", self._cost(mixture.router, way), ())
+
+    def _route(self, stage: int, name: str, steps: Iterable[Step], after: Iterable[int]) -> tuple[int, ...]:
+        """Add exchanges of tokens in the EP groups of ``stage``, one behind the other; return what comes last."""
+        groups = self._ep_groups[stage]
+        for step in steps:
+            members = groups[:, step.members].reshape(-1, step.members.shape[1])
+            sizes = np.tile(step.tokens * self._activation_bytes, (len(groups), 1, 1))
+            after = (self.builder.all_to_all_v(f"{name} {step.name}", members, sizes, label="ep", after=after),)
+        return tuple(after)
+
+    def _attend(self, stage: int, name: str, block: Block, core: Core, way: Way, after: Iterable[int]) -> None:
+        """Add an attention block whose keys and values CP members exchange.
+
+        The linear layers come first in a forward pass, and last in a backward one.
+        """
+        each = core_cost(core, way, selective=self._selective)
+        linear = self._cost(block, way).without(each)
+        if not way.backward:
+            self._compute(stage, name, linear, after)
+            after = ()
+        attend = self._ring if self.context.communication == RING else self._gathered
+        after = attend(stage, name, each, way, after)
+        if way.backward:
+            self._compute(stage, name, linear, after)
+
+    def _ring(self, stage: int, name: str, core: Cost, way: Way, after: Iterable[int]) -> tuple[int, ...]:
+        """Add the steps of a ring; return what comes after them, beside the last computation.
+
+        A rank passes on what it computes with. In a backward pass the sums of the gradients of keys and values follow,
+        each until it is back where they belong.
+        """
+        context, key_bytes = self.context, self._key_bytes
+        arrived: tuple[int, ...] = ()  # keys and values of the step
+        summed: tuple[int, ...] = ()  # gradients of those of the steps before
+        for step in range(context.size):
+            needed, before = (*arrived, *after), self._chained(stage, (*arrived, *after))
+            if context.overlap and step + 1 < context.size:
+                arrived = (context.send(self.builder, f"{name} keys {step}", stage, key_bytes, before),)
+            self._compute(stage, f"{name} core {step}", core, needed)
+            after = ()
+            if way.backward and step:
+                before = (*self._chained(stage, ()), *summed)
+                summed = (context.send(self.builder, f"{name} gradients {step}", stage, key_bytes, before),)
+            if not context.overlap:
+                after = summed
+                if step + 1 < context.size:
+                    before = self._chained(stage, summed)
+                    arrived = (context.send(self.builder, f"{name} keys {step}", stage, key_bytes, before),)
+        return summed
+
+    def _gathered(self, stage: int, name: str, core: Cost, way: Way, after: Iterable[int]) -> tuple[int, ...]:
+        """Add attention behind an all-gather of keys and values; return what comes after it."""
+        context, size, key_bytes = self.context, self.context.size, self._key_bytes
+        before = self._chained(stage, after)
+        gather = context.exchange(self.builder, f"{name} keys", Pattern.ALL_GATHER, stage, key_bytes, before)
+        # One kernel, as large as those of all steps of a ring.
+        kernels = Kernels(core.kernels.gemms * size, core.kernels.moved * size, core.kernels.launches)
+        self._compute(stage, f"{name} core", Cost(core.flops * size, core.moved * size, kernels), (gather,))
+        if not way.backward:
+            return ()
+        before = self._chained(stage, ())
+        return (context.exchange(self.builder, f"{name} gradients", Pattern.REDUCE_SCATTER, stage, key_bytes, before),)
+
+    def _reduced(self, block: Block, way: Way) -> bool:
+        return block.reduced and self.mesh.size("mp") > 1 and way is not Way.WEIGHTS
 
     @property
     def _patterns(self) -> tuple[Pattern, ...]:
         """What MP communicates for each block: the last one behind it, the others before."""
         return (Pattern.ALL_GATHER, Pattern.REDUCE_SCATTER) if self.style.sequence_parallel else (Pattern.ALL_REDUCE,)
 
-    def _compute(self, stage: int, name: str, cost: tuple[float, float, Kernels], after: Iterable[int]) -> None:
-        """Add a computation of FLOPs, bytes and kernels behind the last task of ``stage``."""
+    def _compute(self, stage: int, name: str, cost: Cost, after: Iterable[int]) -> None:
+        """Add a computation behind the last task of ``stage``."""
         flops, moved, kernels = cost
         chained, ranks = self._chained(stage, after), self._ranks[stage]
         task = self.builder.compute(name, ranks, flops=flops, bytes=moved, after=chained, kernels=kernels)
@@ -210,21 +349,15 @@ class Passes:
         tail = self._tails.get(stage)
         return tuple(after) if tail is None else (tail, *after)
 
-    def _cost(self, block: Block, direction: str) -> tuple[float, float, Kernels]:
-        """Return FLOPs, bytes and kernels of a pass over ``block``; the host launches its communication, too."""
-        passes = 2 if direction == "backward" else 1
-        # Weights are read (or their gradients written) once a pass, activations written and read.
-        flops, moved = passes * block.flops, passes * (block.parameters * FP16 + 2 * block.activations)
-        communication = Kernels(launches=len(self._patterns) if self._reduced(block) else 0)
-        if direction != "backward":
-            return flops, moved, block.kernels.forward + communication
-        kernels = block.kernels.backward + communication
-        if block.core is not None:
-            flops += block.core.again
-            if self.recompute == "selective" and not self.style.fused:
-                flops, moved = flops + block.core.flops, moved + 2 * block.core.activations
-                kernels += block.core.kernels.forward
-        return flops, moved, kernels
+    def _cost(self, block: Block, way: Way) -> Cost:
+        """Return the cost of a pass over ``block``; of its attention there is one step."""
+        communications = len(self._patterns) if self._reduced(block, way) else 0
+        return cost(block, way, selective=self._selective, communications=communications)
+
+    @property
+    def _selective(self) -> bool:
+        """Whether backward passes compute the core of attention again, beyond what a fused kernel does."""
+        return self.recompute == "selective" and not self.style.fused
 
 
 def _span(layers: Sequence[int]) -> str:

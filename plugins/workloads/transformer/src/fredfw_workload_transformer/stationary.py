@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from enum import Enum
 from itertools import pairwise
 
-from attrs import define, field
-
-from fredfw import Pattern
+from fredfw_workload_transformer.costs import Way
+from fredfw_workload_transformer.gradients import Gradients
 from fredfw_workload_transformer.passes import Passes
 
-
-class Direction(Enum):
-    """Of a pass."""
-
-    FORWARD = "forward"
-    BACKWARD = "backward"
+ZERO_BUBBLE = "zb-h1"
 
 
 def split_layers(layers: int, stages: int) -> list[tuple[int, ...]]:
@@ -34,23 +27,34 @@ def split_chunks(layers: int, stages: int, interleave: int) -> list[list[tuple[i
 
 
 def in_flight(schedule: str, stage: int, stages: int, microbatches: int, interleave: int = 1) -> int:
-    """Return of how many passes over a chunk a stage holds activations at its fullest."""
+    """Return of how many passes over a chunk a stage holds activations at its fullest.
+
+    ``zb-h1`` keeps them until the gradients of weights, which are late on the last stages: as many as the first stage
+    of ``1f1b`` has (Qi et al. 2023, section 3.1).
+    """
     if schedule == "gpipe":
         return microbatches * interleave
+    if schedule == ZERO_BUBBLE:
+        return min(microbatches, stages)
+    return _ahead(stage, stages, microbatches, interleave)
+
+
+def _ahead(stage: int, stages: int, microbatches: int, interleave: int) -> int:
+    """Return how many forward passes come before the first backward pass where both take turns."""
     if interleave == 1:
         return min(microbatches, stages - stage)
     return min(microbatches * interleave, 2 * (stages - stage - 1) + (interleave - 1) * stages + 1)
 
 
-def order(
-    schedule: str, stage: int, stages: int, microbatches: int, interleave: int = 1
-) -> list[tuple[Direction, int, int]]:
+def order(schedule: str, stage: int, stages: int, microbatches: int, interleave: int = 1) -> list[tuple[Way, int, int]]:
     """Return the passes of a stage in order, each with its chunk and its microbatch.
 
     ``1f1b`` (Narayanan et al. 2019, PipeDream; 2021, arXiv 2104.04473, section 2.2): as many forward passes as there
     are stages behind, then one forward and one backward in turn. Interleaved, it takes as many microbatches in turn
     through each of its chunks as there are stages (Megatron-LM, schedules.py). ``gpipe`` (Huang et al. 2019): all
-    forward passes, then all backward passes.
+    forward passes, then all backward passes. ``zb-h1`` (Qi et al. 2023, arXiv 2401.10241, section 3.1): as 1F1B, but
+    the gradients of inputs and of weights are passes of their own; those of weights are as many microbatches late as
+    there are stages before.
     """
     turns = [
         (chunk, microbatch)
@@ -58,46 +62,20 @@ def order(
         for chunk in range(interleave)
         for microbatch in range(first, first + stages if interleave > 1 else microbatches)
     ]
-    ahead = in_flight(schedule, stage, stages, microbatches, interleave)
-    forward = deque((Direction.FORWARD, *turn) for turn in turns)
+    gpipe, split = schedule == "gpipe", schedule == ZERO_BUBBLE
+    ahead = len(turns) if gpipe else _ahead(stage, stages, microbatches, interleave)
+    forward = deque((Way.FORWARD, *turn) for turn in turns)
     passes = [forward.popleft() for _ in range(ahead)]
+    late: deque[tuple[Way, int, int]] = deque()
     for chunk, microbatch in turns:
-        passes.append((Direction.BACKWARD, interleave - 1 - chunk, microbatch))
+        passes.append((Way.INPUTS if split else Way.BACKWARD, interleave - 1 - chunk, microbatch))
+        if split:
+            late.append((Way.WEIGHTS, chunk, microbatch))
+        if len(late) > stage:
+            passes.append(late.popleft())
         if forward:
             passes.append(forward.popleft())
-    return passes
-
-
-@define
-class Gradients:
-    """Reduces the gradients of a stage over DP, one communication after the other.
-
-    Args:
-        passes: The graph and how it is split.
-        stage: The stage.
-        pattern: ``all-reduce``, or ``reduce-scatter+all-gather``, as ZeRO does it.
-    """
-
-    passes: Passes
-    stage: int
-    pattern: str
-    _last: tuple[int, ...] = field(default=(), init=False)
-
-    def reduce(self, layers: tuple[int, ...], task: int) -> None:
-        """Reduce the gradients of ``layers``, which are complete with ``task``."""
-        mesh = self.passes.mesh
-        if mesh.size("dp") == 1:
-            return
-        for pattern in self.pattern.split("+"):
-            done = self.passes.builder.collective(
-                f"{pattern} of the gradients of layers {layers[0]} to {layers[-1]}",
-                Pattern(pattern),
-                mesh.groups("dp", pp=self.stage),
-                self.passes.weight_bytes(layers),
-                label="dp",
-                after=(task, *self._last),
-            )
-            self._last = (done,)
+    return [*passes, *late]
 
 
 def add_stationary(
@@ -114,55 +92,66 @@ def add_stationary(
     Args:
         passes: The graph and how it is split.
         microbatches: Microbatches of each replica.
-        schedule: ``1f1b`` or ``gpipe``.
+        schedule: ``1f1b``, ``gpipe`` or ``zb-h1``.
         interleave: Chunks of layers of each stage.
         dp_communication: ``all-reduce`` or ``reduce-scatter+all-gather``.
         overlap_dp: Reduce each layer's gradients as soon as the last microbatch has completed them, not a whole stage's
-            behind its last backward pass. Where DP members hold shares of the weights, the gradients of each microbatch
-            are reduced to shares in that way.
+            behind its last backward pass. Where ranks hold shares of the weights, that is done in any case.
     """
     stages = passes.mesh.size("pp")
     layers = split_chunks(passes.shape.layers, stages, interleave)
-    pattern = Pattern.REDUCE_SCATTER.value if passes.sharded else dp_communication
-    gradients = [Gradients(passes, stage, pattern) for stage in range(stages)]
+    gradients = [Gradients(passes, stage, dp_communication) for stage in range(stages)]
     queues = [deque(order(schedule, stage, stages, microbatches, interleave)) for stage in range(stages)]
     # What a pass waits for beside its stage's own order; the ends of the pipeline wait for nothing else. Parts of the
     # model are numbered in forward order: chunk c of stage s is part c x stages + s.
-    inputs: dict[tuple[Direction, int, int], tuple[int, ...]] = {}
+    inputs: dict[tuple[Way, int, int], tuple[int, ...]] = {}
     final = stages * interleave - 1
+    back = Way.INPUTS if schedule == ZERO_BUBBLE else Way.BACKWARD
     for microbatch in range(microbatches):
-        inputs[Direction.FORWARD, 0, microbatch] = ()
-        inputs[Direction.BACKWARD, final, microbatch] = ()
+        inputs[Way.FORWARD, 0, microbatch] = ()
+        inputs[back, final, microbatch] = ()
 
-    def forward(stage: int, chunk: int, microbatch: int, after: tuple[int, ...]) -> None:
-        task = passes.forward(stage, layers[stage][chunk], microbatch, after)
+    def forward(stage: int, chunk: int, microbatch: int) -> None:
         part = chunk * stages + stage
+        task = passes.forward(stage, layers[stage][chunk], microbatch, inputs[Way.FORWARD, part, microbatch])
         if part < final:
             name = f"activations of stage {stage} [{microbatch}]"
             sent = passes.hand_over(stage, (stage + 1) % stages, task, name)
-            inputs[Direction.FORWARD, part + 1, microbatch] = (sent,)
+            inputs[Way.FORWARD, part + 1, microbatch] = (sent,)
 
-    def backward(stage: int, chunk: int, microbatch: int, after: tuple[int, ...]) -> None:
-        each = passes.sharded or (overlap_dp and microbatch == microbatches - 1)
+    def backward(stage: int, chunk: int, microbatch: int, way: Way) -> None:
+        part, held, reduction = chunk * stages + stage, layers[stage][chunk], gradients[stage]
+        after = () if way is Way.WEIGHTS else inputs[way, part, microbatch]
+        complete, last = way is not Way.INPUTS, microbatch == microbatches - 1
+        reduced = complete and (last or reduction.each)
         # Gradients that leave layer by layer need the layers apart.
-        parts = [(layer,) for layer in layers[stage][chunk]] if each else [layers[stage][chunk]]
+        apart = reduced and (overlap_dp or passes.sharding.weights)
+        parts = [(layer,) for layer in held] if apart else [held]
         for one in reversed(parts):
-            task = passes.backward(stage, one[::-1], microbatch, after)
+            task = passes.backward(stage, one[::-1], microbatch, after, way)
             after = ()
-            if each:
-                gradients[stage].reduce(one, task)
-        part = chunk * stages + stage
-        if part > 0:
+            if apart:
+                reduction.reduce(one, task, last=last)
+        if way is back and part > 0:
             name = f"gradients of stage {stage} [{microbatch}]"
             sent = passes.hand_over(stage, (stage - 1) % stages, task, name)
-            inputs[Direction.BACKWARD, part - 1, microbatch] = (sent,)
-        if not queues[stage] and not each:
-            gradients[stage].reduce(tuple(layer for held in layers[stage] for layer in held), task)
+            inputs[back, part - 1, microbatch] = (sent,)
+        if reduced and not apart and reduction.each:
+            reduction.reduce(held, task, last=last)
+        elif complete and not apart and not queues[stage]:
+            reduction.reduce(tuple(layer for one in layers[stage] for layer in one), task, last=True)
+
+    def is_ready(stage: int, way: Way, chunk: int, microbatch: int) -> bool:
+        return way is Way.WEIGHTS or (way, chunk * stages + stage, microbatch) in inputs
 
     # A task is added behind those it depends on, so stages take turns as far as their inputs are there.
     while any(queues):
         for stage, queue in enumerate(queues):
-            while queue and (queue[0][0], queue[0][1] * stages + stage, queue[0][2]) in inputs:
-                direction, chunk, microbatch = queue.popleft()
-                add = forward if direction is Direction.FORWARD else backward
-                add(stage, chunk, microbatch, inputs[direction, chunk * stages + stage, microbatch])
+            while queue and is_ready(stage, *queue[0]):
+                way, chunk, microbatch = queue.popleft()
+                if way is Way.FORWARD:
+                    forward(stage, chunk, microbatch)
+                else:
+                    backward(stage, chunk, microbatch, way)
+    for reduction in gradients:
+        reduction.finish()

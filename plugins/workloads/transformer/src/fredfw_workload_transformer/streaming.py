@@ -1,4 +1,8 @@
-"""Weight-streaming execution: a few layers at a time are on the wafer, their weights come from the I/O controllers."""
+"""Weight-streaming execution: NPUs hold a few layers at a time; their weights come from I/O controllers or a tier.
+
+Of a memory tier, each member gets its shard whole, or just its share of it, which DP then gathers (as ZeRO-Infinity
+does; Rajbhandari et al. 2021, arXiv 2104.07857, section 6).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import define, field
 
-from fredfw import DeviceMesh, limits
+from fredfw import DeviceMesh, Pattern, limits
 from fredfw.typing import IntArray
 from fredfw_workload_transformer.passes import Passes
 
@@ -26,16 +30,26 @@ def group_layers(layers: int, stages: int) -> list[Group]:
     return [tuple(map(held, range(first, first + stages))) for first in range(0, layers, stages)]
 
 
-def streams(mesh: DeviceMesh, controllers: int, stages: Sequence[int], needed: bool) -> tuple[IntArray, IntArray]:
-    """Return the streams that carry the weights of ``stages``: controller of each, and ``(streams, members)`` ranks.
+def streams(mesh: DeviceMesh, source: int | str, stages: Sequence[int], kind: str) -> tuple[IntArray | str, IntArray]:
+    """Return the streams that carry the weights of ``stages``: where each begins, and ``(streams, members)`` ranks.
 
-    Every controller has an equal part of every shard. A stream goes to the members that need the shard, or to all.
+    Args:
+        mesh: The workers.
+        source: Number of I/O controllers, each of which has an equal part of every shard, or the name of a memory tier.
+        stages: The stages.
+        kind: ``all``: a stream goes to all workers; ``needed``: to the members that need its shard; ``sharded``: to one
+            of them, which gets its share.
     """
-    limits.check("flows", controllers * mesh.ranks)
-    if not needed:
-        return np.arange(controllers), np.tile(np.arange(mesh.ranks), (controllers, 1))
-    shards = np.concatenate([mesh.groups("dp", pp=stage) for stage in stages])
-    return np.repeat(np.arange(controllers), len(shards)), np.tile(shards, (controllers, 1))
+    if kind == "all":
+        groups = np.arange(mesh.ranks)[None, :]
+    else:
+        groups = np.concatenate([mesh.groups("dp", pp=stage) for stage in stages])
+    if kind == "sharded":
+        groups = groups.reshape(-1, 1)
+    if isinstance(source, str):
+        return source, groups
+    limits.check("flows", source * mesh.ranks)
+    return np.repeat(np.arange(source), len(groups)), np.tile(groups, (source, 1))
 
 
 @define
@@ -48,16 +62,18 @@ class Lane:
     Args:
         passes: The graph and how it is split.
         stages: The stages it serves.
-        controllers: Controller of each stream.
+        source: Controller of each stream, or the name of a memory tier.
         members: ``(streams, size)`` ranks of each stream.
         prefetch: Groups loaded ahead of the one that computes.
+        sharded: Whether members get and store shares, which DP gathers and reduces.
     """
 
     passes: Passes
     stages: tuple[int, ...]
-    controllers: IntArray
+    source: IntArray | str
     members: IntArray
     prefetch: int
+    sharded: bool = False
     _loads: list[int] = field(factory=list, init=False)
     _released: list[tuple[int, ...]] = field(factory=list, init=False)
     _stores: list[int] = field(factory=list, init=False)
@@ -67,19 +83,19 @@ class Lane:
         return any(group[stage] for stage in self.stages)
 
     def load(self, name: str, group: Group) -> int:
-        """Add the load of the next group's weights; return it."""
+        """Add the load of the next group's weights; return the task that computation waits for."""
         reused = len(self._loads) - 1 - self.prefetch
         free = self._released[reused] if reused >= 0 else ()
         task = self.passes.builder.load(
             name,
-            self.controllers,
+            self.source,
             self.members,
             self._stream_bytes(group),
             label="stream",
             after=(*self._loads[-1:], *free),
         )
         self._loads.append(task)
-        return task
+        return self._exchange(name, Pattern.ALL_GATHER, group, (task,))[0]
 
     def release(self, tasks: Sequence[int]) -> None:
         """Note that after ``tasks`` the next of the loaded groups is no longer needed."""
@@ -91,10 +107,11 @@ class Lane:
         return (self._stores[reused],) if reused >= 0 else ()
 
     def store(self, name: str, group: Group, after: Sequence[int]) -> None:
-        """Add the store of a group's gradients, reduced on their way."""
+        """Add the store of a group's gradients, reduced on their way or before."""
+        after = self._exchange(name, Pattern.REDUCE_SCATTER, group, after)
         task = self.passes.builder.store(
             name,
-            self.controllers,
+            self.source,
             self.members,
             self._stream_bytes(group),
             label="stream",
@@ -102,12 +119,30 @@ class Lane:
         )
         self._stores.append(task)
 
+    def _exchange(self, name: str, pattern: Pattern, group: Group, after: Sequence[int]) -> Sequence[int]:
+        """Add what DP does with the shares of a group; return what to wait for, ``after`` where it does nothing."""
+        passes = self.passes
+        if not self.sharded or passes.mesh.size("dp") == 1:
+            return after
+        return [
+            passes.builder.collective(
+                f"{name}, stage {stage}",
+                pattern,
+                passes.mesh.groups("dp", pp=stage),
+                passes.weight_bytes(group[stage]),
+                label="dp",
+                after=after,
+            )
+            for stage in self.stages
+            if group[stage]
+        ]
+
     def _stream_bytes(self, group: Group) -> float:
         shards = sum(self.passes.weight_bytes(group[stage]) for stage in self.stages)
         return shards * self.passes.mesh.size("mp") / len(self.members)
 
 
-def add_streaming(passes: Passes, *, microbatches: int, controllers: int, prefetch: int, needed: bool) -> None:
+def add_streaming(passes: Passes, *, microbatches: int, source: int | str, prefetch: int, kind: str) -> None:
     """Add one iteration, from the first load to the last store.
 
     All microbatches pass a group before its weights are dropped; backward loads them again, except for the group that
@@ -116,15 +151,15 @@ def add_streaming(passes: Passes, *, microbatches: int, controllers: int, prefet
     Args:
         passes: The graph and how it is split.
         microbatches: Microbatches of each replica.
-        controllers: Number of I/O controllers.
+        source: Number of I/O controllers, or the name of the memory tier that has the weights.
         prefetch: Groups loaded ahead of the one that computes.
-        needed: Whether streams go to the members that need the shard only, instead of to all.
+        kind: Of streams: ``all``, ``needed`` or ``sharded``.
     """
     stages = tuple(range(passes.mesh.size("pp")))
     groups = group_layers(passes.shape.layers, len(stages))
     lanes = [
-        Lane(passes, served, *streams(passes.mesh, controllers, served, needed), prefetch)
-        for served in ([(stage,) for stage in stages] if needed else [stages])
+        Lane(passes, served, *streams(passes.mesh, source, served, kind), prefetch, kind == "sharded")
+        for served in ([stages] if kind == "all" else [(stage,) for stage in stages])
     ]
     # A lane's last group in forward is its first in backward, and stays in between.
     turns = {lane.stages: max(k for k, group in enumerate(groups) if lane.serves(group)) for lane in lanes}

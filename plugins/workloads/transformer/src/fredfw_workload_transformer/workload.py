@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -10,22 +11,28 @@ from attrs import frozen
 
 from fredfw import (
     DeviceMesh,
+    File,
     GraphBuilder,
     Label,
     MemoryUse,
     System,
     TaskGraph,
     Work,
-    Workload,
     limits,
     samples_per_replica,
     units,
 )
 from fredfw.errors import InputError
 from fredfw_workload_transformer.batch import Batch, divided, filling
-from fredfw_workload_transformer.model import FP16, PRESETS, Block, Shape, Style
+from fredfw_workload_transformer.checks import check_parallelism
+from fredfw_workload_transformer.context import ALL_GATHER, RING, Context
+from fredfw_workload_transformer.experts import DIRECT, DISPATCHES, ROUTINGS, UNIFORM, Routing, routing_of
+from fredfw_workload_transformer.gradients import ALL_REDUCE, SCATTER_GATHER
+from fredfw_workload_transformer.model import FP16, Block, Style
 from fredfw_workload_transformer.passes import Passes
-from fredfw_workload_transformer.stationary import add_stationary, in_flight, split_chunks
+from fredfw_workload_transformer.shaped import ModelWorkload
+from fredfw_workload_transformer.sharding import Sharding, sharding_of
+from fredfw_workload_transformer.stationary import ZERO_BUBBLE, add_stationary, in_flight, split_chunks
 from fredfw_workload_transformer.streaming import add_streaming, group_layers
 
 _OPTIMIZER = 12
@@ -33,10 +40,10 @@ _OPTIMIZER = 12
 _MINIBATCH = 16
 
 
-def _dimension(meaning: str) -> Any:
-    return units.option(
-        None, validator=units.whole(1), help=f"{meaning}; default: the preset's, required where there is no preset"
-    )
+def _above_zero(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    units.at_least(0)(_instance, attribute, value)
+    if value == 0:
+        raise InputError(f"{value!r} takes no token", key=attribute.name, accepted="a number above 0")
 
 
 def _recomputation(value: object) -> object:
@@ -45,8 +52,8 @@ def _recomputation(value: object) -> object:
 
 
 @frozen
-class Transformer(Workload):
-    """Training of a GPT-like model with MP x DP x PP workers, in FP16 with FP32 optimizer state.
+class Transformer(ModelWorkload):
+    """Training of a transformer with MP x CP x DP x PP workers, in FP16 with FP32 optimizer state.
 
     Each transformer layer is two tasks (attention, MLP), each followed by an all-reduce over MP, forward and backward
     (Megatron). The logits are computed on the last stage; token look-up, the loss, the optimizer step and the loading
@@ -55,17 +62,45 @@ class Transformer(Workload):
 
     name: ClassVar[str] = "transformer"
 
-    model: str | None = units.option(
-        None, validator=attrs.validators.optional(units.one_of(*PRESETS)), help=f"shape preset: {', '.join(PRESETS)}"
-    )
-    layers: int | None = _dimension("transformer layers")
-    hidden: int | None = _dimension("hidden size")
-    sequence: int | None = _dimension("tokens in a sample")
-    heads: int | None = _dimension("attention heads")
-    vocabulary: int | None = _dimension("size of the vocabulary")
     mp: int = units.option(1, validator=units.whole(1), help="workers that split each layer")
     dp: int | None = units.option(None, validator=units.whole(1), help="replicas; default: as many as fit the fabric")
     pp: int = units.option(1, validator=units.whole(1), help="pipeline stages")
+    cp: int = units.option(1, validator=units.whole(1), help="stationary: workers that split the tokens of each sample")
+    ep: int = units.option(
+        1, validator=units.whole(1), help="replicas that share the experts of a layer; it divides DP and the experts"
+    )
+    routing: str = units.option(
+        UNIFORM,
+        validator=units.one_of(*ROUTINGS),
+        help="how tokens choose experts: all alike; zipf: the r-th most popular one has a share in proportion to "
+        "r ** -routing_exponent, up to 1 / top_k; file: the shares in routing_file",
+    )
+    routing_exponent: float | None = units.option(
+        None, validator=units.at_least(0, at_most=10), help="zipf; default: 1"
+    )
+    routing_seed: int | None = units.option(
+        None, validator=units.whole(0), help="zipf: draws which expert is how popular; default: 0"
+    )
+    routing_file: File | None = units.file(
+        None, help="file: one number for each expert, between spaces, commas or lines; their sum is 1"
+    )
+    capacity_factor: float | None = units.option(
+        None,
+        validator=_above_zero,
+        help="an expert takes that many times the mean number of tokens from each rank, and drops the rest; default: "
+        "any",
+    )
+    dispatch: str = units.option(
+        DIRECT,
+        validator=units.one_of(*DISPATCHES),
+        help="how tokens get to experts: in one all-to-all; inside-first: inside nodes to the rank with the receiver's "
+        "place, then across; across-first: across once for each node, to the rank with the sender's place, then inside",
+    )
+    dispatch_node: int | None = units.option(
+        None,
+        validator=units.whole(1),
+        help="members of an EP group on a node; required unless dispatch is direct, which does not need it",
+    )
     global_batch: int | None = units.option(
         None, validator=units.whole(1), help="samples of an iteration, over all replicas; DP divides it"
     )
@@ -86,22 +121,52 @@ class Transformer(Workload):
     execution: str = units.option(
         "stationary",
         validator=units.one_of("stationary", "streaming"),
-        help="stationary: weights stay on the NPUs; streaming: they come from the I/O controllers, layer by layer",
+        help="stationary: weights stay on the NPUs; streaming: they come from the I/O controllers or from memory_tier, "
+        "layer by layer",
+    )
+    memory_tier: str | None = units.option(
+        None,
+        help="streaming: the memory tier that has weights, gradients and optimizer state; default: I/O controllers",
     )
     pipeline: str = units.option(
-        "1f1b", validator=units.one_of("1f1b", "gpipe"), help="stationary: order of forward and backward passes"
+        "1f1b",
+        validator=units.one_of("1f1b", "gpipe", ZERO_BUBBLE),
+        help="stationary: order of forward and backward passes; zb-h1: gradients of weights are passes of their own",
     )
     zero_stage: int = units.option(
         0,
         validator=units.whole(0),
-        help="stationary: ZeRO stage 0 to 3; it shards memory over DP. 1 and 2 move no bytes; 3 gathers the weights of "
-        "each layer before each pass over it, and reduces the gradients of each microbatch to shares",
+        help="stationary: ZeRO stage 0 to 3: what DP members hold a share of, 1: optimizer state, 2: and gradients, "
+        "reduced for each microbatch, 3: and weights (FSDP), gathered layer by layer before they are used",
     )
-    dp_communication: str = units.option(
-        "all-reduce",
-        validator=units.one_of("all-reduce", "reduce-scatter+all-gather"),
-        help="stationary: how gradients are reduced over DP",
+    dp_shard: int | None = units.option(
+        None,
+        validator=units.whole(1),
+        help="ZeRO: consecutive DP members that hold a share each (HSDP: gradients are all-reduced between such "
+        "groups); divides dp; default: all",
     )
+    reshard_after_forward: bool = units.flag(
+        True,
+        help="ZeRO 3: gather weights again for backward; false: keep them until the backward pass, and in a pipeline "
+        "until the last one",
+    )
+    reshard_after_recompute: bool = units.flag(
+        True,
+        help="ZeRO 3, recompute = full: gather weights for recomputation and again for backward (ZeRO-Infinity); "
+        "false: once for both (PyTorch)",
+    )
+    dp_communication: str | None = units.option(
+        None,
+        validator=attrs.validators.optional(units.one_of(ALL_REDUCE, SCATTER_GATHER)),
+        help="stationary: how gradients are reduced over DP; default: all-reduce, with ZeRO reduce-scatter+all-gather. "
+        "With ZeRO 1 and 2, all-reduce stands for both, once an iteration",
+    )
+    cp_communication: str = units.option(
+        RING,
+        validator=units.one_of(RING, ALL_GATHER),
+        help="how CP members exchange keys and values: from one to the next, or all before attention",
+    )
+    overlap_cp: bool = units.flag(True, help="ring: send keys and values while attention computes with them")
     overlap_dp: bool = units.flag(
         False, help="stationary: reduce layer by layer during the last backward pass, not stage by stage behind it"
     )
@@ -139,21 +204,32 @@ class Transformer(Workload):
         "communicate, which takes fewer tasks and the same time where nothing else uses those links",
     )
     prefetch: int = units.option(
-        1, validator=units.whole(0), help="streaming: groups of layers loaded ahead of the one that computes"
+        1,
+        validator=units.whole(0),
+        help="streaming: groups of layers loaded ahead of the one that computes; ZeRO 3: layers gathered ahead of it",
     )
     streams: str = units.option(
         "all",
-        validator=units.one_of("all", "needed"),
-        help="streaming: each controller's stream goes to all workers, or to the members that need the shard",
+        validator=units.one_of("all", "needed", "sharded"),
+        help="streaming: each stream goes to all workers, or to the members that need its shard; sharded, with "
+        "memory_tier: each member loads and stores its share, which DP gathers and reduces (ZeRO-Infinity)",
     )
 
     def __attrs_post_init__(self) -> None:
+        if self.memory_tier is not None and self.execution == "stationary":
+            message = f"{self.memory_tier!r} is not used, as weights stay on the NPUs"
+            raise InputError(message, key="memory_tier", accepted='execution = "streaming"')
+        if self.streams == "sharded" and self.memory_tier is None:
+            raise InputError(
+                "I/O controllers stream whole shards", key="streams", accepted="all, needed, or memory_tier"
+            )
         if self.zero_stage > 3:
             raise InputError(f"{self.zero_stage} is not a ZeRO stage", key="zero_stage", accepted="0, 1, 2 or 3")
         if self.sequence_parallel and self.pp_transfer != "point-to-point":
             raise InputError(
                 f"{self.pp_transfer} hands over what every MP member has", key="pp_transfer", accepted="point-to-point"
             )
+        check_parallelism(self)
         if self.interleave > 1 and (self.execution, self.pipeline) != ("stationary", "1f1b"):
             raise InputError("chunks are interleaved", key="interleave", accepted="1, or stationary 1f1b")
         if self.interleave > 1 and self.pp == 1:
@@ -166,6 +242,7 @@ class Transformer(Workload):
             )
         if self.dp is not None or self.global_batch is None:
             self._batch(self.dp or 1)
+        self._check_experts()
         # Written out, as a stepwise simulation has them, each layer is a task at least.
         limits.check("tasks", self.shape.layers, key="layers")
         if self.pp > self.shape.layers:
@@ -182,23 +259,6 @@ class Transformer(Workload):
             )
 
     @property
-    def shape(self) -> Shape:
-        """The shape of the model: the preset's, where fields do not say otherwise.
-
-        Raises:
-            InputError: A dimension that neither gives.
-        """
-        shape = {} if self.model is None else attrs.asdict(PRESETS[self.model])
-        for dimension in attrs.fields_dict(Shape):
-            value = getattr(self, dimension)
-            if value is not None:
-                shape[dimension] = value
-            if dimension not in shape:
-                accepted = f"a whole number, or model = one of {', '.join(PRESETS)}"
-                raise InputError("is missing, and no model is given", key=dimension, accepted=accepted)
-        return Shape(**shape)
-
-    @property
     def parameters(self) -> int:
         """Trainable numbers of the model."""
         return self.shape.parameters
@@ -209,24 +269,29 @@ class Transformer(Workload):
         Raises:
             InputError: ``dp`` is left open, and not even one replica fits.
         """
-        dp = system.npus // (self.mp * self.pp) if self.dp is None else self.dp
+        inner = {"mp": self.mp, "cp": self.cp} if self.cp > 1 else {"mp": self.mp}
+        replica = {**inner, "pp": self.pp}
+        dp = system.npus // math.prod(replica.values()) if self.dp is None else self.dp
         if dp == 0:
+            sizes = " x ".join(map(str, replica.values()))
             raise InputError(
-                f"one replica needs {self.mp} x {self.pp} workers, but there are {system.npus} NPUs",
+                f"one replica needs {sizes} workers, but there are {system.npus} NPUs",
                 key="mp",
-                accepted=f"mp x pp of at most {system.npus}",
+                accepted=f"{' x '.join(replica)} of at most {system.npus}",
             )
-        return DeviceMesh({"mp": self.mp, "pp": self.pp, "dp": dp})
+        if self.ep == 1:
+            return DeviceMesh({**replica, "dp": dp})
+        self._check_replicas(dp)
+        return DeviceMesh({**inner, "ep": self.ep, "pp": self.pp, "dp": dp // self.ep})
 
     def labels(self, system: System) -> Mapping[str, Label]:
-        """See ``Workload.labels``; priorities as in the FRED paper: MP before PP before DP."""
+        """See ``Workload.labels``; priorities as in the FRED paper: MP, then PP, then DP; EP and CP follow MP."""
         del system
-        return {
-            "mp": Label(0, "#D55E00"),
-            "dp": Label(2, "#E69F00"),
-            "pp": Label(1, "#009E73"),
-            "stream": Label(colour="#CC79A7"),
-        }
+        split = [axis for axis, size in (("ep", self.ep), ("cp", self.cp)) if size > 1]
+        priority = {axis: position for position, axis in enumerate(("mp", *split, "pp", "dp"))}
+        colours = {"mp": "#D55E00", "ep": "#56B4E9", "cp": "#F0E442", "dp": "#E69F00", "pp": "#009E73"}
+        labels = {axis: Label(priority[axis], colour) for axis, colour in colours.items() if axis in priority}
+        return {**labels, "stream": Label(colour="#CC79A7")}
 
     def graph(self, system: System) -> TaskGraph:
         """Return one iteration.
@@ -235,12 +300,16 @@ class Transformer(Workload):
             InputError: Streaming without I/O controllers, or a batch that cannot be divided evenly.
         """
         mesh = self.mesh(system)
-        batch = self._batch(mesh.size("dp"))
+        dp = self._replicas(mesh)
+        batch = self._batch(dp)
         # A microbatch is two tasks forward and two backward for each stage, or for each group of streamed layers.
         parts = self.pp if self.execution == "stationary" else self.shape.layers
         deciding = ("microbatches", "micro_batch", "global_batch")
         key = next((one for one in deciding if getattr(self, one) is not None), "minibatch")
-        limits.check("tasks", 4 * batch.microbatches * parts * self.interleave, key=key)
+        sharding = self._sharding(mesh)
+        if sharding.gradients:  # which leave layer by layer
+            parts = max(parts, self.shape.layers)
+        limits.check("tasks", 4 * batch.microbatches * parts * self.interleave * self.cp, key=key)
         if self.interleave > 1 and batch.microbatches % self.pp:
             raise InputError(
                 f"{batch.microbatches} microbatches cannot be interleaved on {self.pp} stages",
@@ -255,8 +324,9 @@ class Transformer(Workload):
             recompute=str(self.recompute),
             transfer=self.pp_transfer,
             style=self._style,
-            sharded=self._sharded(mesh.size("dp")),
-            merged=self.tasks == "passes" and not self._sharded(mesh.size("dp")),
+            sharding=sharding,
+            context=Context(mesh, self.cp_communication, self.overlap_cp),
+            merged=self.tasks == "passes" and not sharding.weights,
         )
         if self.execution == "stationary":
             add_stationary(
@@ -264,22 +334,16 @@ class Transformer(Workload):
                 microbatches=batch.microbatches,
                 schedule=self.pipeline,
                 interleave=self.interleave,
-                dp_communication=self.dp_communication,
+                dp_communication=self.dp_communication or (SCATTER_GATHER if sharding.optimizer else ALL_REDUCE),
                 overlap_dp=self.overlap_dp,
             )
         else:
-            if not system.controllers:
-                raise InputError(
-                    "weights cannot stream into a fabric without I/O controllers",
-                    key="execution",
-                    accepted="stationary",
-                )
             add_streaming(
                 passes,
                 microbatches=batch.microbatches,
-                controllers=system.controllers,
+                source=self._source(system),
                 prefetch=self.prefetch,
-                needed=self.streams == "needed",
+                kind=self.streams,
             )
         return passes.builder.build()
 
@@ -288,28 +352,31 @@ class Transformer(Workload):
 
         Stationary: weights, gradients and optimizer state, sharded over DP from ZeRO stage 3, 2 and 1 on (Rajbhandari
         et al. 2020, arXiv 1910.02054), and the activations of the microbatches in flight. Streaming: ``1 + prefetch``
-        groups of weights and of gradients, and the activations of all microbatches; the optimizer state is elsewhere.
+        groups of weights and of gradients, and the activations of all microbatches; the optimizer state is elsewhere,
+        in ``memory_tier`` if that is given.
         Activations per layer: Korthikanti et al. 2022, equation 2, or 4 with sequence parallelism; without the core of
         attention where that is computed again or fused; just the layer's input with full recomputation.
         """
-        batch = self._batch(self.mesh(system).size("dp"))
+        mesh = self.mesh(system)
+        batch, sharding = self._batch(self._replicas(mesh)), self._sharding(mesh)
         stages = range(self.pp)
         if self.execution == "stationary":
             held = split_chunks(self.shape.layers, self.pp, self.interleave)
-            uses = [self._stationary_memory(stage, held[stage], batch) for stage in stages]
+            uses = [self._stationary_memory(stage, held[stage], batch, sharding) for stage in stages]
         else:
             groups = group_layers(self.shape.layers, self.pp)
-            uses = [self._streaming_memory([group[stage] for group in groups], batch) for stage in stages]
+            kept = self._kept(system)
+            uses = [self._streaming_memory([group[stage] for group in groups], batch, kept) for stage in stages]
         return max(uses, key=lambda use: use.total)
 
     def work(self, system: System) -> Work:
         """Return samples, tokens and model FLOPs of an iteration; a backward pass costs two forward passes.
 
-        The model FLOPs are 72 B s l h^2 (1 + s / 6 h + V / 12 l h), with or without ``recompute`` (Narayanan et al.
+        The model FLOPs of GPT are 72 B s l h^2 (1 + s / 6 h + V / 12 l h), with any ``recompute`` (Narayanan et al.
         2021, arXiv 2104.04473, appendix; without recomputation as in Korthikanti et al. 2022, arXiv 2205.05198,
         appendix).
         """
-        batch = self._batch(self.mesh(system).size("dp"))
+        batch = self._batch(self._replicas(self.mesh(system)))
         samples, shape = batch.samples, self.shape
         return Work(
             samples,
@@ -319,13 +386,89 @@ class Transformer(Workload):
             microbatches=batch.microbatches,
         )
 
-    def _sharded(self, dp: int) -> bool:
-        """Return whether replicas hold shares of the weights, which they gather."""
-        return self.execution == "stationary" and self.zero_stage >= 3 and dp > 1
+    def notes(self, system: System) -> tuple[str, ...]:
+        """Say what does not move, and how unequal the numbers of tokens are that EP ranks take."""
+        del system
+        notes = []
+        if self.memory_tier is not None and self.execution == "streaming":
+            notes.append(
+                f"the optimizer state stays in {self.memory_tier!r}: its step is done there, and takes no time; on the "
+                "NPUs it would have to be loaded and stored in each iteration"
+            )
+        routing = self._routing
+        if routing is None:
+            return tuple(notes)
+        if self.ep > 1 and self.routing != UNIFORM:
+            notes.append(
+                f"experts: the fullest of {self.ep} EP ranks takes {routing.imbalance:.4g} times the mean of tokens"
+            )
+        if routing.dropped > 0:
+            notes.append(f"experts: {routing.dropped / routing.top_k:.3%} of the tokens' choices are dropped")
+        return tuple(notes)
+
+    def _check_experts(self) -> None:
+        """Check what experts need.
+
+        Raises:
+            InputError: They do not fit the model, the replicas or the execution.
+        """
+        if self._routing is not None and self.tasks != "blocks":
+            raise InputError("experts communicate within a layer", key="tasks", accepted="blocks")
+        if self.ep > 1 and self.execution != "stationary":
+            raise InputError("each EP rank has experts of its own", key="execution", accepted="stationary")
+        if self.dp is not None:
+            self._check_replicas(self.dp)
+
+    def _check_replicas(self, dp: int) -> None:
+        if dp % self.ep:
+            raise InputError(f"{self.ep} does not divide the {dp} replicas", key="ep", accepted=f"a divisor of {dp}")
+
+    def _replicas(self, mesh: DeviceMesh) -> int:
+        """Return DP: replicas of all that is not an expert."""
+        return mesh.size("ep") * mesh.size("dp")
+
+    @property
+    def _routing(self) -> Routing | None:
+        shape = self.shape
+        return routing_of(
+            shape.experts,
+            shape.chosen,
+            ep=self.ep,
+            routing=self.routing,
+            routing_exponent=self.routing_exponent,
+            routing_seed=self.routing_seed,
+            routing_file=self.routing_file,
+            capacity_factor=self.capacity_factor,
+            dispatch=self.dispatch,
+            dispatch_node=self.dispatch_node,
+        )
+
+    def _sharding(self, mesh: DeviceMesh) -> Sharding:
+        return sharding_of(
+            mesh,
+            zero=self.zero_stage if self.execution == "stationary" else 0,
+            dp_shard=self.dp_shard,
+            prefetch=self.prefetch,
+            after_forward=self.reshard_after_forward,
+            after_recompute=self.reshard_after_recompute,
+        )
+
+    def _source(self, system: System) -> int | str:
+        """Return where weights stream from: the number of I/O controllers, or a memory tier; raises ``InputError``."""
+        if self.memory_tier is not None:
+            return system.memory(self.memory_tier, key="memory_tier").name
+        if not system.controllers:
+            raise InputError(
+                "weights cannot stream into a fabric without I/O controllers",
+                key="execution",
+                accepted="stationary, or a memory_tier of the fabric",
+            )
+        return system.controllers
 
     @property
     def _style(self) -> Style:
-        return Style(fused=self.attention == "fused", sequence_parallel=self.sequence_parallel)
+        fused = self.attention == "fused"
+        return Style(fused=fused, sequence_parallel=self.sequence_parallel, routing=self._routing)
 
     def _batch(self, dp: int) -> Batch:
         if self.global_batch is None:
@@ -337,24 +480,42 @@ class Transformer(Workload):
             samples, replicas=dp, microbatches=self.microbatches, micro_batch=self.micro_batch, default=default
         )
 
-    def _stationary_memory(self, stage: int, chunks: list[tuple[int, ...]], batch: Batch) -> MemoryUse:
-        parameters, dp = sum(map(self._parameters, chunks)), batch.replicas
+    def _stationary_memory(
+        self, stage: int, chunks: list[tuple[int, ...]], batch: Batch, sharding: Sharding
+    ) -> MemoryUse:
+        blocks = [block for layers in chunks for block in self._blocks(layers, 1)]
+        experts = sum(block.expert_parameters for block in blocks)
+        parameters = sum(block.parameters for block in blocks)
+        # What a rank holds where the replicas of a weight share it: experts have fewer replicas.
+        shares = (parameters - experts) / sharding.size + experts / sharding.expert_size
         fullest = max(self._activations(layers, batch) for layers in chunks)
         held = in_flight(self.pipeline, stage, self.pp, batch.microbatches, self.interleave)
+        weights = shares if sharding.weights else parameters
+        if sharding.weights:  # and those that are gathered
+            each = sorted(self._parameters((layer,)) for layers in chunks for layer in layers)
+            weights += sum(each[-1 - self.prefetch :] if self.reshard_after_forward else each)
         return MemoryUse(
-            weights=parameters * FP16 / (dp if self.zero_stage >= 3 else 1),
-            gradients=parameters * FP16 / (dp if self.zero_stage >= 2 else 1),
-            optimizer=parameters * _OPTIMIZER / (dp if self.zero_stage >= 1 else 1),
+            weights=weights * FP16,
+            gradients=(shares if sharding.gradients else parameters) * FP16,
+            optimizer=(shares if sharding.optimizer else parameters) * _OPTIMIZER,
             activations=fullest * held,
         )
 
-    def _streaming_memory(self, groups: list[tuple[int, ...]], batch: Batch) -> MemoryUse:
+    def _kept(self, system: System) -> dict[str, float]:
+        """Return what the memory tier has: weights, gradients and optimizer state, once; bytes for each worker."""
+        if self.memory_tier is None:
+            return {}
+        tier = system.memory(self.memory_tier, key="memory_tier")
+        return {tier.name: self.parameters * (2 * FP16 + _OPTIMIZER) / self.mesh(system).ranks}
+
+    def _streaming_memory(self, groups: list[tuple[int, ...]], batch: Batch, kept: dict[str, float]) -> MemoryUse:
         buffers = (1 + self.prefetch) * max(self._parameters(layers) for layers in groups) * FP16
         activations = sum(self._activations(layers, batch) for layers in groups) * batch.microbatches
-        return MemoryUse(weights=buffers, gradients=buffers, activations=activations, must_fit=False)
+        return MemoryUse(weights=buffers, gradients=buffers, activations=activations, must_fit=False, tiers=kept)
 
     def _blocks(self, layers: tuple[int, ...], samples: float) -> list[Block]:
-        return [block for layer in layers for block in self.shape.blocks(layer, samples, self.mp, self._style)]
+        shape, style = self.shape, self._style
+        return [block for layer in layers for block in shape.blocks(layer, samples, self.mp, style)]
 
     def _parameters(self, layers: tuple[int, ...]) -> float:
         """Weights of ``layers`` that one rank holds."""
@@ -362,7 +523,8 @@ class Transformer(Workload):
 
     def _activations(self, layers: tuple[int, ...], batch: Batch) -> float:
         """Bytes that one microbatch keeps on one rank for the backward pass over ``layers``."""
-        blocks = self._blocks(layers, batch.micro_batch)
+        samples = batch.micro_batch / self.cp
+        blocks = self._blocks(layers, samples)
         kept = sum(block.activations for block in blocks)
         if self.recompute == "selective":
             return kept - sum(block.core.activations for block in blocks if block.core is not None)
@@ -370,6 +532,6 @@ class Transformer(Workload):
             return kept
         repeated = [layer for layer in layers if layer < self.shape.layers]
         shares = self.mp if self.sequence_parallel else 1
-        inputs = float(batch.micro_batch) * self.shape.sequence * self.shape.hidden * FP16 / shares
-        rest = self._blocks(layers[len(repeated) :], batch.micro_batch)
+        inputs = samples * self.shape.sequence * self.shape.hidden * FP16 / shares
+        rest = self._blocks(layers[len(repeated) :], samples)
         return len(repeated) * inputs + sum(block.activations for block in rest)

@@ -1,0 +1,301 @@
+"""Inference with a transformer: prefill, decode, and the KV cache between two pools of NPUs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw import DeviceMesh, GraphBuilder, Label, MemoryUse, Pattern, System, TaskGraph, Timeline, Work, limits, units
+from fredfw.errors import InputError
+from fredfw.typing import IntArray
+from fredfw_workload_transformer.model import FP16, Block, Style
+from fredfw_workload_transformer.shaped import ModelWorkload
+
+PREFILL, DECODE, BOTH, DISAGGREGATED = PHASES = "prefill", "decode", "both", "disaggregated"
+FIRST_TOKEN, TOKEN = "first token", "token"
+"""Names of the tasks that compute the logits of the first and of a later token."""
+_STYLE = Style(fused=True)
+_TOKEN_ID = 4
+"""Bytes of a token's number, which the last stage sends to the first one."""
+
+
+@frozen
+class Latencies:
+    """How long users wait.
+
+    Args:
+        ttft: Seconds to the first token; ``None`` without prefill.
+        tpot: Mean seconds for each later token; ``None`` without decode.
+    """
+
+    ttft: float | None
+    tpot: float | None
+
+
+def latencies(timeline: Timeline, steps: int) -> Latencies:
+    """Return the latencies of an iteration of ``Inference``, of which the last stage computes the logits.
+
+    Args:
+        timeline: Of a result.
+        steps: Tokens that each sequence decodes in it: ``Inference.steps``.
+    """
+    names = np.array(timeline.graph.names)[timeline.task]
+    first, later = (timeline.end[names == name] for name in (FIRST_TOKEN, TOKEN))
+    ttft = float(first.max()) if len(first) else None
+    if not len(later):
+        return Latencies(ttft, None)
+    # The pools of a disaggregated system begin together; elsewhere decode follows prefill.
+    after = 0.0 if ttft is None or "kv" in timeline.graph.label_names else ttft
+    return Latencies(ttft, (float(later.max()) - after) / steps)
+
+
+@frozen
+class Inference(ModelWorkload):
+    """Prefill and decode of one batch of requests in FP16, each layer split over TP, layers over PP (Megatron).
+
+    A computation takes its roofline time. Prefill computes all prompts at once, and the logits of the last token of
+    each. A step of decode computes one token of each sequence; it reads the weights and the KV cache. There is no
+    scheduler: the batch is there at the beginning, and goes through the pipeline as a whole.
+    """
+
+    name: ClassVar[str] = "inference"
+
+    phase: str = units.option(
+        BOTH,
+        validator=units.one_of(*PHASES),
+        help="prefill: to the first token; decode: one step, at the mean length of the context; both: a batch from "
+        "prompt to last token; disaggregated: one pool of NPUs prefills and sends the KV cache to another one, which "
+        "decodes other requests meanwhile",
+    )
+    tp: int = units.option(1, validator=units.whole(1), help="workers that split each layer; divides key_value_heads")
+    pp: int = units.option(1, validator=units.whole(1), help="pipeline stages, of each pool")
+    batch: int = units.option(1, validator=units.whole(1), help="sequences")
+    prompt_tokens: int = units.option(1024, validator=units.whole(1), help="tokens of a prompt")
+    output_tokens: int = units.option(
+        128, validator=units.whole(2), help="tokens of an answer; prefill computes the first one"
+    )
+    decode_tp: int | None = units.option(
+        None, validator=units.whole(1), help="disaggregated: tp of the pool that decodes; default: tp"
+    )
+    decode_batch: int | None = units.option(
+        None, validator=units.whole(1), help="disaggregated: other sequences, which are decoded; default: batch"
+    )
+    decode_steps: int | None = units.option(
+        None, validator=units.whole(1), help="disaggregated: tokens that each of them decodes meanwhile; default: 8"
+    )
+
+    def __attrs_post_init__(self) -> None:
+        shape = self.shape
+        if shape.latent is not None:
+            raise InputError(
+                f"{self.model!r} caches latent vectors, not keys and values", key="model", accepted="another model"
+            )
+        heads = shape.key_value_heads or shape.heads
+        for key, value in (("tp", self.tp), ("decode_tp", self.decode_tp)):
+            if value is not None and heads % value:
+                divisors = ", ".join(str(one) for one in range(1, heads + 1) if heads % one == 0)
+                raise InputError(f"{value} workers cannot share {heads} KV heads", key=key, accepted=divisors)
+        if self.pp > shape.layers:
+            raise InputError(
+                f"{self.pp} pipeline stages for {shape.layers} layers", key="pp", accepted=f"at most {shape.layers}"
+            )
+        room = shape.sequence - (0 if self.phase == PREFILL else self.output_tokens)
+        if self.prompt_tokens > room:
+            longest = f"1 to {room}" if room > 0 else "a smaller output_tokens"
+            message = f"a prompt of {self.prompt_tokens} tokens does not fit a sequence of {shape.sequence}"
+            raise InputError(message, key="prompt_tokens", accepted=f"{longest}, or a greater sequence")
+        for key in ("decode_tp", "decode_batch", "decode_steps"):
+            if getattr(self, key) is not None and self.phase != DISAGGREGATED:
+                message = f"{getattr(self, key)} is given, and phase is {self.phase}"
+                raise InputError(message, key=key, accepted=f"no value, or phase = {DISAGGREGATED}")
+        limits.check("tasks", 4 * shape.layers * (self.steps if self.phase == DISAGGREGATED else 1), key="layers")
+
+    @property
+    def steps(self) -> int:
+        """Steps of decode in an iteration."""
+        if self.phase == DISAGGREGATED:
+            return 8 if self.decode_steps is None else self.decode_steps
+        return {PREFILL: 0, DECODE: 1, BOTH: self.output_tokens - 1}[self.phase]
+
+    @property
+    def context(self) -> float:
+        """Mean number of tokens whose keys and values a step of decode reads, its own among them."""
+        return self.prompt_tokens + self.output_tokens / 2
+
+    def kv_bytes(self, tokens: float, tp: int = 1) -> float:
+        """Return the bytes of the KV cache of one sequence in all layers, on each of ``tp`` ranks."""
+        return FP16 * self.shape.layers * self.shape.key_value_width * tokens / tp
+
+    def mesh(self, system: System) -> DeviceMesh:
+        """See ``Workload.mesh``; the ranks of two pools are along one axis, those of prefill first."""
+        del system
+        if self.phase != DISAGGREGATED:
+            return DeviceMesh({"tp": self.tp, "pp": self.pp})
+        return DeviceMesh({"pools": self.pp * (self.tp + self._decode_tp)})
+
+    def graph(self, system: System) -> TaskGraph:
+        """See ``Workload.graph``."""
+        builder = GraphBuilder(self.mesh(system).ranks)
+        if self.phase == DISAGGREGATED:
+            self._add_pools(builder)
+            return builder.build()
+        stages = self._stages(0, self.tp)
+        last: tuple[int, ...] = ()
+        if self.phase in (PREFILL, BOTH):
+            last, _ = self._pass(builder, stages, self.batch, last, prefill=True)
+        if self.steps == 1:
+            self._pass(builder, stages, self.batch, last, prefill=False)
+        elif self.steps:
+            with builder.repeated(self.steps):
+                self._pass(builder, stages, self.batch, last, prefill=False)
+        return builder.build()
+
+    def labels(self, system: System) -> Mapping[str, Label]:
+        """See ``Workload.labels``."""
+        del system
+        return {"tp": Label(priority=0), "pp": Label(priority=1), "kv": Label(priority=2)}
+
+    def memory(self, system: System) -> MemoryUse:
+        """Return weights and, as activations, the KV cache at its longest, of the fullest stage."""
+        del system
+        whole = self.prompt_tokens + self.output_tokens
+        if self.phase != DISAGGREGATED:
+            return self._memory(self.tp, self.batch * (self.prompt_tokens if self.phase == PREFILL else whole))
+        prefill = self._memory(self.tp, self.batch * self.prompt_tokens)
+        arriving = self.batch * self.prompt_tokens
+        decode = self._memory(self._decode_tp, self._decode_batch * whole + arriving)
+        return max(prefill, decode, key=lambda use: use.total)
+
+    def work(self, system: System) -> Work:
+        """Return the sequences, and the tokens that the iteration computes, those of prompts among them."""
+        del system
+        prompts = 0 if self.phase == DECODE else self.batch * self.prompt_tokens
+        others = self._decode_batch if self.phase == DISAGGREGATED else self.batch
+        return Work(self.batch, tokens=prompts + others * self.steps, replicas=1)
+
+    def notes(self, system: System) -> tuple[str, ...]:
+        """Say what the time of the iteration is."""
+        del system
+        context = f"{self.context:g} tokens of context"
+        return {
+            PREFILL: ("inference: the time is TTFT",),
+            DECODE: (f"inference: the time is TPOT, at {context}",),
+            BOTH: (f"inference: the time is TTFT + {self.steps} x TPOT, at {context}",),
+            DISAGGREGATED: (
+                "inference: the time is that of the last of prefill, KV transfer and "
+                f"{self.steps} steps of decode, at {context}",
+            ),
+        }[self.phase]
+
+    @property
+    def _decode_tp(self) -> int:
+        return self.tp if self.decode_tp is None else self.decode_tp
+
+    @property
+    def _decode_batch(self) -> int:
+        return self.batch if self.decode_batch is None else self.decode_batch
+
+    def _stages(self, first: int, tp: int) -> IntArray:
+        """Return the ``(pp, tp)`` ranks of a pool."""
+        return first + np.arange(self.pp * tp).reshape(self.pp, tp)
+
+    def _layers(self) -> list[range]:
+        bounds = [self.shape.layers * stage // self.pp for stage in range(self.pp + 1)]
+        return [range(low, high) for low, high in pairwise(bounds)]
+
+    def _memory(self, tp: int, tokens: int) -> MemoryUse:
+        shape, uses = self.shape, []
+        for layers in self._layers():
+            held = [*layers, *([shape.layers] if layers[-1] == shape.layers - 1 else [])]
+            weights = sum(block.parameters for layer in held for block in shape.blocks(layer, 1, tp))
+            cache = self.kv_bytes(tokens, tp) * len(layers) / shape.layers
+            uses.append(MemoryUse(weights=weights * FP16, activations=cache))
+        return max(uses, key=lambda use: use.total)
+
+    def _pass(
+        self, builder: GraphBuilder, stages: IntArray, batch: int, after: tuple[int, ...], *, prefill: bool
+    ) -> tuple[tuple[int, ...], list[int]]:
+        """Add a pass over all layers; return its last task, and that of the attention of each layer."""
+        tokens = batch * (self.prompt_tokens if prefill else 1)
+        activations = tokens * self.shape.hidden * FP16
+        attentions = []
+        what = PREFILL if prefill else DECODE
+        for stage, layers in enumerate(self._layers()):
+            ranks = stages[stage]
+            if stage:
+                pairs = np.stack([stages[stage - 1], ranks], axis=1)
+                after = (builder.transfer(f"{what} to stage {stage}", pairs, activations, label="pp", after=after),)
+            for layer in layers:
+                for block in self._blocks(layer, batch, len(ranks), prefill=prefill):
+                    name = f"{what} layer {layer} {block.name}"
+                    moved = self._moved(block, batch, len(ranks), prefill=prefill)
+                    task = builder.compute(name, ranks, flops=self._flops(block, prefill), bytes=moved, after=after)
+                    if block.name == "attention":
+                        attentions.append(task)
+                    after = (task,)
+                    if len(ranks) > 1:
+                        reduced = builder.collective(
+                            name, Pattern.ALL_REDUCE, ranks[None], activations, label="tp", after=after
+                        )
+                        after = (reduced,)
+        shape, ranks = self.shape, stages[-1]
+        read = shape.vocabulary * shape.hidden / len(ranks) * FP16
+        flops = 2 * batch * shape.vocabulary * shape.hidden / len(ranks)
+        after = (builder.compute(FIRST_TOKEN if prefill else TOKEN, ranks, flops=flops, bytes=read, after=after),)
+        if self.pp > 1:
+            pairs = np.stack([stages[-1], stages[0]], axis=1)
+            after = (builder.transfer(f"{what} to stage 0", pairs, batch * _TOKEN_ID, label="pp", after=after),)
+        return after, attentions
+
+    def _blocks(self, layer: int, batch: int, tp: int, *, prefill: bool) -> tuple[Block, ...]:
+        return evolve(self.shape, sequence=self.prompt_tokens if prefill else 1).blocks(layer, batch, tp, _STYLE)
+
+    def _flops(self, block: Block, prefill: bool) -> float:
+        """Return the FLOPs of a rank; in decode the core of attention goes over the whole context."""
+        if prefill or block.core is None:
+            return block.flops
+        return block.flops + block.core.flops * (self.context - 1)
+
+    def _moved(self, block: Block, batch: int, tp: int, *, prefill: bool) -> float:
+        """Return the bytes of weights and, in attention, of the KV cache, which prefill writes and decode reads."""
+        shape, tokens = self.shape, batch * (self.prompt_tokens if prefill else 1)
+        weights = block.parameters
+        if shape.experts is not None:
+            # Expected share of experts that are chosen, each token's choice being uniform
+            weights -= block.expert_parameters * (1 - shape.chosen / shape.experts) ** tokens
+        cache = 0.0
+        if block.core is not None:
+            cache = self.kv_bytes(batch * (self.prompt_tokens if prefill else self.context), tp) / shape.layers
+        return weights * FP16 + cache
+
+    def _add_pools(self, builder: GraphBuilder) -> None:
+        """Add prefill, the KV cache of each layer as soon as that is computed, and the steps of the other pool."""
+        prefill = self._stages(0, self.tp)
+        decode = self._stages(prefill.size, self._decode_tp)
+        _, attentions = self._pass(builder, prefill, self.batch, (), prefill=True)
+        size = self.kv_bytes(self.batch * self.prompt_tokens) / self.shape.layers
+        common = math.lcm(self.tp, self._decode_tp)
+        for stage, layers in enumerate(self._layers()):
+            # Heads are cut into as many slices as both pools can tell apart.
+            slices = np.arange(common)
+            ends = np.stack(
+                [prefill[stage][slices * self.tp // common], decode[stage][slices * self._decode_tp // common]], axis=1
+            )
+            pairs, counts = np.unique(ends, axis=0, return_counts=True)
+            for layer in layers:
+                for count in np.unique(counts):
+                    builder.transfer(
+                        f"KV cache of layer {layer}",
+                        pairs[counts == count],
+                        size * int(count) / common,
+                        label="kv",
+                        after=(attentions[layer],),
+                    )
+        last: tuple[int, ...] = ()
+        for _ in range(self.steps):
+            last, _ = self._pass(builder, decode, self._decode_batch, last, prefill=False)

@@ -1,0 +1,111 @@
+"""ZeRO and FSDP: which ranks share optimizer state, gradients and weights, and when they exchange them."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from fredfw import DeviceMesh
+from fredfw.errors import InputError
+from fredfw.typing import IntArray
+
+
+@frozen(eq=False)
+class Replicas:
+    """Ranks that have the same weights.
+
+    ``size`` consecutive ones of them hold a share each; where there are more, such groups are copies of each other
+    (HSDP; MiCS, Zhang et al. 2022, arXiv 2205.00119).
+
+    Args:
+        members: ``(groups, replicas)`` ranks.
+        size: Ranks that hold a share each.
+    """
+
+    members: IntArray
+    size: int
+
+    @property
+    def shards(self) -> IntArray:
+        """``(groups, size)`` ranks that hold one copy together."""
+        return self.members.reshape(-1, self.size)
+
+    @property
+    def copies(self) -> IntArray:
+        """``(groups, copies)`` ranks that hold the same share."""
+        split = self.members.reshape(len(self.members), -1, self.size)
+        groups: IntArray = split.swapaxes(1, 2).reshape(-1, split.shape[1])
+        return groups
+
+
+@frozen
+class Sharding:
+    """Shares of what replicas have in common; these differ along CP, EP and DP, those of experts along CP and DP.
+
+    Args:
+        mesh: The ranks.
+        zero: ZeRO stage: from 1 on the optimizer state is shared, from 2 on gradients, from 3 on weights.
+        size: Ranks that hold a share each of weights outside experts.
+        prefetch: Layers whose weights are gathered ahead of the one that computes.
+        reshard_after_forward: Whether backward gathers weights again.
+        reshard_after_recompute: Whether they are gathered again between recomputation and backward, too.
+    """
+
+    mesh: DeviceMesh
+    zero: int = 0
+    size: int = 1
+    prefetch: int = 1
+    reshard_after_forward: bool = True
+    reshard_after_recompute: bool = True
+
+    @property
+    def optimizer(self) -> bool:
+        """Whether ranks hold a share of the optimizer state."""
+        return self.zero >= 1 and self.size > 1
+
+    @property
+    def gradients(self) -> bool:
+        """Whether ranks hold a share of the gradients."""
+        return self.zero >= 2 and self.size > 1
+
+    @property
+    def weights(self) -> bool:
+        """Whether ranks hold a share of the weights, and gather the others' before they compute."""
+        return self.zero >= 3 and self.size > 1
+
+    @property
+    def expert_size(self) -> int:
+        """Ranks that hold a share each of the same experts."""
+        return self.size // self.mesh.size("ep")
+
+    def replicas(self, stage: int) -> Replicas:
+        """Return the ranks of a pipeline stage that have the same weights, but for experts."""
+        return Replicas(self.mesh.groups("cp", "ep", "dp", pp=stage), self.size)
+
+    def expert_replicas(self, stage: int) -> Replicas:
+        """Return the ranks of a pipeline stage that have the same experts."""
+        return Replicas(self.mesh.groups("cp", "dp", pp=stage), self.expert_size)
+
+
+def sharding_of(
+    mesh: DeviceMesh, *, zero: int, dp_shard: int | None, prefetch: int, after_forward: bool, after_recompute: bool
+) -> Sharding:
+    """Return the sharding of a workload.
+
+    Raises:
+        InputError: ``dp_shard`` does not divide DP, or EP does not divide it.
+    """
+    ep = mesh.size("ep")
+    dp = ep * mesh.size("dp")
+    shard = dp if dp_shard is None else dp_shard
+    check_shard(shard, dp, ep)
+    return Sharding(mesh, zero, shard * mesh.size("cp"), prefetch, after_forward, after_recompute)
+
+
+def check_shard(shard: int, dp: int, ep: int) -> None:
+    """Make sure that ``shard`` divides ``dp`` and is a multiple of ``ep``; else ``InputError``."""
+    accepted = ", ".join(str(one) for one in range(ep, dp + 1, ep) if dp % one == 0)
+    if dp % shard:
+        raise InputError(f"{shard} does not divide the {dp} replicas", key="dp_shard", accepted=accepted)
+    if shard % ep:
+        message = f"{shard} replicas do not have all experts of {ep} EP ranks"
+        raise InputError(message, key="dp_shard", accepted=accepted)

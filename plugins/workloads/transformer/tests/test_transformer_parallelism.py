@@ -1,0 +1,466 @@
+"""Bytes, times and memory of sharding, context parallelism and pipelines, by their closed forms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fredfw import Framework, RunResult, tier_shares
+from fredfw.collectives import Pattern
+from fredfw.errors import InputError
+from fredfw.typing import FloatArray
+from fredfw.workloads import System, TaskGraph, TaskKind
+from fredfw_workload_transformer import Transformer
+from fredfw_workload_transformer.costs import Way
+from fredfw_workload_transformer.stationary import in_flight, order
+
+SYSTEM = System(npus=64)
+SHAPE: dict[str, Any] = {"layers": 4, "hidden": 8, "sequence": 8, "heads": 2, "vocabulary": 10}
+LAYER = 12 * 8**2 + 13 * 8  # parameters
+HEAD = (10 + 8 + 2) * 8
+KEYS = 2 * 8 * 8 * 2  # bytes of the keys and values of a sample in a layer
+INFINITE = 1e30
+
+
+def small(**fields: Any) -> Transformer:
+    return Transformer(**(SHAPE | fields))
+
+
+def of_kind(graph: TaskGraph, kind: TaskKind, label: str) -> list[int]:
+    return [task for task in range(len(graph)) if graph.kinds[task] == kind and graph.label(task) == label]
+
+
+def sent(graph: TaskGraph, label: str) -> FloatArray:
+    """Return the ``(ranks,)`` bytes that each rank sends, as a ring does."""
+    total = np.zeros(graph.ranks)
+    for task in of_kind(graph, TaskKind.COLLECTIVE, label):
+        groups = graph.tables[graph.members[task]]
+        passes = 2 if graph.patterns[task] is Pattern.ALL_REDUCE else 1
+        size = groups.shape[1]
+        np.add.at(total, groups.ravel(), graph.repeats[task] * passes * (size - 1) / size * graph.bytes[task])
+    for task in of_kind(graph, TaskKind.TRANSFER, label):
+        groups = graph.tables[graph.members[task]]
+        np.add.at(total, groups[:, 0], graph.repeats[task] * graph.bytes[task])
+    return total
+
+
+def longest_path(graph: TaskGraph, cost: FloatArray) -> float:
+    end = np.zeros(len(graph))
+    for task in range(len(graph)):
+        end[task] = cost[task] + max((end[before] for before in graph.after(task)), default=0.0)
+    return float(np.max(end))
+
+
+def names_before(graph: TaskGraph, name: str) -> set[str]:
+    return {graph.names[task] for task in graph.after(graph.names.index(name))}
+
+
+SHARDINGS = [
+    *product((0,), (None,), (True,), (1, 2), (1, 3)),
+    *product((1, 2, 3), (None, 4, 2, 1), (True, False), (1, 2), (1, 3)),
+]
+OTHERS = list(product(("none", "full"), (1, 2), (True, False)))
+
+
+def test_each_sharding_sends_its_closed_form() -> None:
+    # Rajbhandari et al. 2020, section 7: stages 1 and 2 reduce-scatter gradients and all-gather weights, stage 3
+    # gathers weights for each pass. Zhang et al. 2022 (MiCS), section 3.4: copies of a group all-reduce shares once.
+    for index, (zero, shard, reshard, pp, m) in enumerate(SHARDINGS):
+        recompute, cp, overlap = OTHERS[(index + index // 8) % 8]
+        fields = {"dp": 4, "pp": pp, "cp": cp, "microbatches": m, "recompute": recompute, "overlap_dp": overlap}
+        fields |= {"zero_stage": zero, "dp_shard": shard, "reshard_after_forward": reshard}
+        found = sent(small(layers=2, minibatch=3, **fields).graph(SYSTEM), "dp")
+        members, size = 4 * cp, (shard or 4) * cp
+        whole, copies = (size - 1) / size, 2 * (members // size - 1) / (members // size) / size
+        for stage in range(pp):
+            layers = 2 * LAYER * 2 / pp
+            weights = layers + (2 * HEAD if stage == pp - 1 else 0)
+            if zero == 0 or size == 1:
+                expected = 2 * (members - 1) / members * weights
+            elif zero == 1:
+                expected = (2 * whole + copies) * weights
+            elif zero == 2:
+                expected = ((m + 1) * whole + copies) * weights
+            elif reshard:
+                again = layers if recompute == "full" else 0  # the head is not computed again
+                expected = (3 * m * whole + copies) * weights + m * whole * again
+            else:
+                gathers = 1 if pp > 1 else m
+                expected = ((gathers + m) * whole + copies) * weights
+            assert found[stage * cp] == pytest.approx(expected, rel=1e-12), fields
+            assert found.sum() > 0
+
+
+def test_zero_is_an_all_reduce_where_that_is_asked_for() -> None:
+    # As the FRED paper has it: one all-reduce for each stage, whatever is shared.
+    plain = small(dp=4, minibatch=6, microbatches=3).graph(SYSTEM)
+    for zero in (1, 2):
+        asked = small(dp=4, minibatch=6, microbatches=3, zero_stage=zero, dp_communication="all-reduce").graph(SYSTEM)
+        assert asked.names == plain.names
+        assert asked.bytes.tolist() == plain.bytes.tolist()
+    assert sent(small(dp=4, zero_stage=1).graph(SYSTEM), "dp") == pytest.approx(sent(plain, "dp"), rel=1e-12)
+
+
+@pytest.mark.parametrize("zero", [1, 2])
+@pytest.mark.parametrize("fields", [{}, {"overlap_dp": True}, {"pp": 2, "interleave": 1, "overlap_dp": True}])
+def test_weights_come_back_when_the_optimizer_has_all_gradients(zero: int, fields: dict[str, Any]) -> None:
+    # The step follows the last gradient: its norm is that of all of them.
+    graph = small(dp=2, minibatch=2, microbatches=2, zero_stage=zero, **fields).graph(SYSTEM)
+    gathers = [task for task, name in enumerate(graph.names) if name.startswith("all-gather of the weights")]
+    assert gathers
+    for gather in gathers:
+        before, behind = [gather], set[int]()
+        while before:
+            one = before.pop()
+            behind.update(graph.after(one).tolist())
+            before += [task for task in graph.after(one).tolist() if graph.label(task) == "dp"]
+        ranks = set(graph.participants(gather).tolist())
+        reduced = {
+            task
+            for task, name in enumerate(graph.names)
+            if "gradients of layers" in name and ranks & set(graph.participants(task).tolist())
+        }
+        assert reduced
+        assert reduced <= behind
+
+
+def test_pytorch_gathers_once_for_recomputation_and_backward() -> None:
+    fields = {"dp": 4, "minibatch": 1, "recompute": "full", "zero_stage": 3}
+    found = sent(small(**fields, reshard_after_recompute=False).graph(SYSTEM), "dp")
+    assert found == pytest.approx(3 * 3 / 4 * 2 * (4 * LAYER + HEAD), rel=1e-12)
+
+
+def test_groups_of_a_hybrid_are_consecutive_ranks_and_copies_their_counterparts() -> None:
+    graph = small(mp=2, dp=4, dp_shard=2, zero_stage=3, minibatch=1).graph(SYSTEM)
+    tables = {
+        graph.patterns[task]: graph.tables[graph.members[task]].tolist()
+        for task in of_kind(graph, TaskKind.COLLECTIVE, "dp")
+    }
+    # ranks are mp + 2 dp
+    shards, copies = [[0, 2], [4, 6], [1, 3], [5, 7]], [[0, 4], [2, 6], [1, 5], [3, 7]]
+    assert tables == {Pattern.ALL_GATHER: shards, Pattern.REDUCE_SCATTER: shards, Pattern.ALL_REDUCE: copies}
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 2])
+def test_gathers_are_as_far_ahead_as_there_are_buffers(prefetch: int) -> None:
+    graph = small(dp=2, zero_stage=3, prefetch=prefetch, minibatch=1).graph(SYSTEM)
+    layers = [*(f"forward {layer} mlp [0]" for layer in range(4)), "forward 4 head [0]"]
+    for layer in range(1, 5):
+        expected = {f"forward weights of layer {layer - 1} [0]"}
+        if layer - 1 - prefetch >= 0:
+            expected.add(layers[layer - 1 - prefetch])
+        assert names_before(graph, f"forward weights of layer {layer} [0]") == expected
+
+
+def test_memory_has_the_shares_and_what_is_gathered() -> None:
+    fields = {"dp": 4, "zero_stage": 3, "minibatch": 1}
+    whole = 4 * LAYER + HEAD
+    for prefetch in (0, 1, 2):
+        use = small(**fields, prefetch=prefetch).memory(SYSTEM)
+        assert use.weights == pytest.approx(2 * (whole / 4 + (1 + prefetch) * LAYER), rel=1e-12)
+    assert small(**fields, reshard_after_forward=False).memory(SYSTEM).weights == 2 * (whole / 4 + whole)
+    hybrid = small(**fields, dp_shard=2).memory(SYSTEM)
+    assert (hybrid.optimizer, hybrid.gradients) == (12 * whole / 2, 2 * whole / 2)
+    # Members of CP have the same weights, too.
+    spread = small(**fields, cp=2).memory(SYSTEM)
+    assert (spread.optimizer, spread.gradients) == (12 * whole / 8, 2 * whole / 8)
+    assert spread.activations == small(**fields).memory(SYSTEM).activations / 2
+
+
+MACHINE = """
+[npu]
+peak = "1 TFLOP/s"
+memory_bandwidth = "1000 TB/s"
+memory = "1 TB"
+
+[fabrics.x]
+topology = {topology}
+collectives = {{ default = ["hierarchical", "ring", "direct"], selection = "first" }}
+
+[workloads.y]
+workload = {{ name = "transformer", layers = 4, hidden = 64, sequence = 64, heads = 4, vocabulary = 100, {fields} }}
+"""
+WEIGHTS = 2 * (4 * (12 * 64**2 + 13 * 64) + (100 + 64 + 2) * 64)
+
+
+def run(tmp_path: Any, topology: str, fields: str) -> RunResult:
+    path = tmp_path / "x.toml"
+    path.write_text(MACHINE.format(topology=topology, fields=fields), encoding="utf-8")
+    return Framework().run(path)
+
+
+@pytest.mark.parametrize(("shard", "nodes", "network"), [(8, 3 * 3 / 4, 3 / 8), (4, 3 * 3 / 4, 2 / 2 / 4)])
+def test_links_carry_what_a_hierarchy_sends(tmp_path: Any, shard: int, nodes: float, network: float) -> None:
+    # 2 nodes of 4 NPUs. All shared: 3/4 of the weights inside and 1/8 between nodes, for each of 3 exchanges. Shared in
+    # a node: 3/4 inside for each, and an all-reduce of a quarter between two nodes.
+    node = '{ name = "switch", npus = 4, link_bandwidth = "450 GB/s" }'
+    topology = f'{{ name = "cluster", nodes = 2, nic = "50 GB/s", node = {node} }}'
+    result = run(tmp_path, topology, f"minibatch = 1, zero_stage = 3, dp = 8, dp_shard = {shard}")
+    tiers = {tier.name: tier.bytes / 8 for tier in tier_shares(result)}
+    assert tiers["node.npu -> node.switch"] == pytest.approx(nodes * WEIGHTS, rel=1e-9)
+    assert tiers["node.npu -> leaf"] == pytest.approx(network * WEIGHTS, rel=1e-9)
+
+
+LLAMA: dict[str, Any] = {"architecture": "llama", "key_value_heads": 1, "intermediate": 16}
+EXPERTS: dict[str, Any] = {**LLAMA, "experts": 4, "top_k": 2}
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_experts_are_shared_by_their_own_replicas(zero: int) -> None:
+    # 8 replicas, of which 2 share the experts: 4 ranks hold the others, in two copies of 4 and 2 ranks.
+    fields = {"dp": 8, "ep": 2, "minibatch": 1, "zero_stage": zero} | ({"dp_shard": 4} if zero else {})
+    workload = small(**EXPERTS, **fields)
+    experts = 2 * 4 * 2 * 3 * 8 * 16  # of a rank: bytes in 4 layers of 2 experts
+    others = 2 * workload.parameters - 2 * experts
+
+    def sends(weights: float, size: int) -> float:
+        whole, copies = (size - 1) / size, 2 * (2 - 1) / 2 / size
+        return ({1: 2, 2: 2, 3: 3}[zero] * whole + copies) * weights
+
+    expected = 2 * (7 / 8 * others + 3 / 4 * experts) if zero == 0 else sends(others, 4) + sends(experts, 2)
+    assert sent(workload.graph(SYSTEM), "dp") == pytest.approx(expected, rel=1e-12)
+    use, held = workload.memory(SYSTEM), others / 4 + experts / 2
+    assert use.optimizer == pytest.approx(6 * (held if zero else others + experts), rel=1e-12)
+
+
+# --- context parallelism
+
+
+@pytest.mark.parametrize("communication", ["ring", "all-gather"])
+def test_heads_that_share_keys_and_values_send_less(communication: str) -> None:
+    fields = {"dp": 1, "cp": 4, "minibatch": 2, "cp_communication": communication}
+    graph = small(**LLAMA, **fields).graph(SYSTEM).expanded()
+    assert sent(graph, "cp") == pytest.approx(3 * 4 * 2 * 3 / 4 * KEYS / 2, rel=1e-12)
+
+
+def test_experts_and_cp_compute_what_one_rank_did() -> None:
+    plain = small(**EXPERTS, dp=1, minibatch=4).graph(SYSTEM).expanded()
+    for fields in ({"cp": 4}, {"cp": 2, "ep": 2, "dp": 2, "minibatch": 2}, {"cp": 4, "pipeline": "zb-h1"}):
+        split = small(**EXPERTS, **({"dp": 1, "minibatch": 4} | fields)).graph(SYSTEM).expanded()
+        ranks = [len(split.participants(task)) for task in range(len(split))]
+        assert (split.flops * ranks).sum() == pytest.approx(plain.flops.sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("communication", ["ring", "all-gather"])
+@pytest.mark.parametrize(("cp", "mp"), [(2, 1), (4, 1), (8, 2)])
+def test_keys_and_values_take_their_closed_form(communication: str, cp: int, mp: int) -> None:
+    # Forward: all keys and values but the own ones, of all members. Backward: these again, and their gradients.
+    fields = {"dp": 1, "mp": mp, "minibatch": 6, "microbatches": 3}
+    for recompute, passes in (("none", 3), ("full", 4)):
+        graph = small(**fields, cp=cp, cp_communication=communication, recompute=recompute).graph(SYSTEM).expanded()
+        assert sent(graph, "cp") == pytest.approx(passes * 4 * 6 * (cp - 1) / cp * KEYS / mp, rel=1e-12)
+
+
+def test_members_of_cp_compute_what_one_rank_did() -> None:
+    fields = {"dp": 1, "mp": 2, "minibatch": 4}
+    for attention, recompute in product(("unfused", "fused"), ("none", "selective", "full")):
+        style = {"attention": attention, "recompute": recompute}
+        plain = small(**fields, **style).graph(SYSTEM).expanded()
+        for communication in ("ring", "all-gather"):
+            split = small(**fields, **style, cp=4, cp_communication=communication).graph(SYSTEM).expanded()
+            assert split.flops.sum() * 4 == pytest.approx(plain.flops.sum(), rel=1e-12)
+            flops = sum(split.kernel_tables[index].flops for index in split.kernels[split.kernels >= 0])
+            assert flops * 4 == pytest.approx(
+                sum(plain.kernel_tables[index].flops for index in plain.kernels[plain.kernels >= 0]), rel=1e-12
+            )
+
+
+@pytest.mark.parametrize("slow", [0.5, 3.0])
+@pytest.mark.parametrize("overlap", [True, False])
+def test_a_ring_takes_its_closed_form(overlap: bool, slow: float) -> None:
+    # A step computes c and sends for t: c + (n - 1) max(c, t) where both overlap, else n c + (n - 1) t. In backward the
+    # last sum of gradients has one more step to go, or all of them do.
+    size = 4
+    graph = small(layers=1, dp=1, cp=size, minibatch=1, overlap_cp=overlap).graph(SYSTEM)
+    cost = np.zeros(len(graph))
+    for task, name in enumerate(graph.names):
+        if " core " in name:
+            cost[task] = 1.0 if name.startswith("forward") else 2.0
+        elif graph.label(task) == "cp":
+            cost[task] = slow
+    if overlap:
+        expected = 1 + (size - 1) * max(1, slow) + 2 + (size - 1) * max(2, slow) + slow
+    else:
+        expected = size * (1 + 2) + (size - 1) * (slow + 2 * slow)
+    assert longest_path(graph, cost) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_a_ring_on_a_ring_takes_its_closed_form(tmp_path: Any, overlap: bool) -> None:
+    # Links are fast enough to hide two messages behind each step.
+    topology = '{ name = "torus", dimensions = [4], link_bandwidth = "1 TB/s", link_latency = "0 ns" }'
+    fields = f"dp = 1, cp = 4, minibatch = 8, microbatches = 1, overlap_cp = {str(overlap).lower()}"
+    result = run(tmp_path, topology, fields)
+    tokens, step = 8 * 64 / 4, 2 * 8 * 16 * 64 * 2  # bytes of keys and values of 16 tokens
+    linear = 24 * tokens * 64**2
+    core = 4 * 8 * 16 * 16 * 64
+    send = step / 1e12
+    assert 2 * send < core / 1e12
+    compute = 3 * (4 * (linear + 4 * core) + 2 * tokens * 64 * 100) / 1e12
+    exposed = send if overlap else 3 * (send + 2 * send)
+    reduction = 2 * 3 / 4 * WEIGHTS / 1e12
+    assert result.seconds == pytest.approx(compute + 4 * exposed + reduction, rel=1e-9)
+
+
+def test_members_of_cp_are_next_to_each_other_and_reduce_gradients_together() -> None:
+    workload = small(mp=2, cp=2, pp=2, dp=2, minibatch=2, microbatches=2)
+    assert workload.mesh(SYSTEM).axes == {"mp": 2, "cp": 2, "pp": 2, "dp": 2}
+    assert "cp" not in small(mp=2).mesh(SYSTEM).axes
+    graph = workload.graph(SYSTEM)
+    tables = [graph.tables[graph.members[task]].tolist() for task in of_kind(graph, TaskKind.TRANSFER, "cp")]
+    # ranks are mp + 2 (cp + 2 (pp + 2 dp)); each of both members sends to the other
+    assert {frozenset(map(tuple, table)) for table in tables} == {
+        frozenset({(0, 2), (2, 0), (1, 3), (3, 1), (8, 10), (10, 8), (9, 11), (11, 9)}),
+        frozenset({(4, 6), (6, 4), (5, 7), (7, 5), (12, 14), (14, 12), (13, 15), (15, 13)}),
+    }
+    first = next(t for t in of_kind(graph, TaskKind.COLLECTIVE, "dp") if 0 in graph.participants(t))
+    assert graph.tables[graph.members[first]].tolist() == [[0, 2, 8, 10], [1, 3, 9, 11]]
+
+
+# --- pipelines
+
+
+@pytest.mark.parametrize(("pp", "microbatches"), [(1, 3), (2, 2), (4, 4), (4, 9), (6, 12)])
+def test_bubbles_are_the_published_ones(pp: int, microbatches: int) -> None:
+    # Qi et al. 2023, arXiv 2401.10241, table 1: (p - 1)(T_F + T_B + T_W) and (p - 1)(T_F + T_B - T_W).
+    fields = {"layers": 12, "pp": pp, "minibatch": microbatches, "microbatches": microbatches, "tasks": "passes"}
+    for pipeline, sign in (("1f1b", 1), ("zb-h1", -1)):
+        graph = small(**fields, pipeline=pipeline).graph(System(npus=pp))
+        for forward, inputs, weights in [(1.0, 1.0, 1.0), (1.0, 1.5, 1.0), (1.0, 1.2, 0.8), (1.0, 1.0, 0.25)]:
+            seconds = {"forward": forward, "backward": inputs + weights}
+            seconds |= {"input gradients": inputs, "weight gradients": weights}
+            cost = np.zeros(len(graph))
+            for task, name in enumerate(graph.names):
+                if graph.kinds[task] == TaskKind.COMPUTE and not name.split(" [")[0].endswith(" 12"):  # the head
+                    cost[task] = next(each for way, each in seconds.items() if name.startswith(way))
+            bubble = (pp - 1) * (forward + inputs + sign * weights)
+            busy = microbatches * (forward + inputs + weights)
+            assert longest_path(graph, cost) == pytest.approx(busy + bubble, rel=1e-12)
+
+
+def test_zb_h1_by_hand() -> None:
+    # Qi et al. 2023, figure 2, of 4 stages: the second one defers the gradients of weights by one microbatch.
+    ways = {"f": Way.FORWARD, "b": Way.INPUTS, "w": Way.WEIGHTS}
+
+    def passes_of(text: str) -> list[tuple[Way, int, int]]:
+        return [(ways[one[0]], 0, int(one[1:])) for one in text.split()]
+
+    assert order("zb-h1", 0, 4, 5) == passes_of("f0 f1 f2 f3 b0 w0 f4 b1 w1 b2 w2 b3 w3 b4 w4")
+    assert order("zb-h1", 1, 4, 5) == passes_of("f0 f1 f2 b0 f3 b1 w0 f4 b2 w1 b3 w2 b4 w3 w4")
+    assert order("zb-h1", 3, 4, 5) == passes_of("f0 b0 f1 b1 f2 b2 f3 b3 w0 f4 b4 w1 w2 w3 w4")
+
+
+@pytest.mark.parametrize(("schedule", "interleave"), [("1f1b", 1), ("1f1b", 2), ("gpipe", 1), ("zb-h1", 1)])
+def test_a_stage_holds_what_its_order_needs(schedule: str, interleave: int) -> None:
+    for stages, microbatches in product((1, 2, 4), (4, 8)):
+        for stage in range(stages):
+            held = highest = 0
+            ended = Way.WEIGHTS if schedule == "zb-h1" else Way.BACKWARD
+            if stages == 1 and interleave > 1:
+                continue
+            for way, _, _ in order(schedule, stage, stages, microbatches, interleave):
+                held += (way is Way.FORWARD) - (way is ended)
+                highest = max(highest, held)
+            assert highest == in_flight(schedule, stage, stages, microbatches, interleave)
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"recompute": "selective"}, {"attention": "fused", "mp": 2}, {"cp": 2}, LLAMA, EXPERTS]
+)
+def test_gradients_of_inputs_and_of_weights_are_a_backward_pass(fields: dict[str, Any]) -> None:
+    whole, split = (
+        small(dp=1, pp=2, minibatch=4, microbatches=4, pipeline=pipeline, **fields).graph(SYSTEM).expanded()
+        for pipeline in ("1f1b", "zb-h1")
+    )
+    for graph in (whole, split):
+        assert (graph.flops >= 0).all()
+
+    def totals(graph: TaskGraph) -> tuple[float, float, float, float, Counter[Any]]:
+        compute = of_kind(graph, TaskKind.COMPUTE, "compute")
+        kernels = [graph.kernel_tables[graph.kernels[task]] for task in compute]
+        return (
+            float(graph.flops.sum()),
+            float(graph.bytes[compute].sum()),
+            sum(one.moved for one in kernels),
+            sum(one.launches for one in kernels),
+            Counter(gemm for one in kernels for gemm in one.gemms),
+        )
+
+    *numbers, gemms = totals(split)
+    *expected, theirs = totals(whole)
+    assert numbers == pytest.approx(expected, rel=1e-12)
+    assert gemms == theirs
+    assert sent(split, "mp") == pytest.approx(sent(whole, "mp"), rel=1e-12)
+
+
+def test_gradients_leave_with_the_last_gradients_of_weights() -> None:
+    fields = {"dp": 2, "pp": 2, "minibatch": 2, "microbatches": 2, "pipeline": "zb-h1"}
+    graph = small(**fields).graph(SYSTEM)
+    reductions = of_kind(graph, TaskKind.COLLECTIVE, "dp")
+    assert sorted(graph.names[graph.after(task)[0]] for task in reductions) == [
+        "weight gradients 1..0 attention [1]",
+        "weight gradients 3..2 attention [1]",
+    ]
+    # Gradients of weights need no weights.
+    gathered = small(**fields, zero_stage=3).graph(SYSTEM)
+    assert not [name for name in gathered.names if name.startswith("weight gradients weights")]
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"cp": 3}, "cp: 3 workers cannot split the 8 tokens of a sample evenly (accepted: a divisor of 8)"),
+        (
+            {"cp": 2, "execution": "streaming"},
+            "cp: streaming execution does not split the 8 tokens of a sample (accepted: 1, or execution = stationary)",
+        ),
+        (
+            {"cp": 2, "tasks": "passes"},
+            "cp: tasks = passes has no place for keys and values between computations (accepted: 1, or tasks = blocks)",
+        ),
+        (
+            {"dp": 6, "zero_stage": 3, "dp_shard": 4},
+            "dp_shard: 4 does not divide the 6 replicas (accepted: 1, 2, 3, 6)",
+        ),
+        (
+            {**EXPERTS, "dp": 8, "ep": 4, "zero_stage": 3, "dp_shard": 2},
+            "dp_shard: 2 replicas do not have all experts of 4 EP ranks (accepted: 4, 8)",
+        ),
+        ({"dp_shard": 2}, "dp_shard: 2 replicas have nothing to share (accepted: a stationary zero_stage of 1 to 3)"),
+        (
+            {"pipeline": "zb-h1", "execution": "streaming"},
+            "pipeline: only stages that keep their weights form a pipeline (accepted: 1f1b, gpipe)",
+        ),
+        (
+            {"pipeline": "zb-h1", "interleave": 2, "pp": 2},
+            "interleave: chunks are interleaved (accepted: 1, or stationary 1f1b)",
+        ),
+        (
+            {"cp_communication": "gossip"},
+            "cp_communication: 'gossip' is not known (accepted: ring, all-gather)",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        small(**fields)
+    assert str(caught.value) == message
+
+
+def test_groups_that_do_not_divide_the_replicas_of_a_system_are_refused() -> None:
+    workload = small(zero_stage=3, dp_shard=3)
+    for ask in (workload.graph, workload.memory):
+        with pytest.raises(InputError, match=r"^dp_shard: 3 does not divide the 64 replicas \(accepted: 1, 2, 4, "):
+            ask(SYSTEM)
+
+
+def test_a_system_too_small_for_one_replica_with_cp() -> None:
+    with pytest.raises(InputError, match=r"one replica needs 2 x 4 x 2 workers.*mp x cp x pp of at most 8"):
+        small(mp=2, cp=4, pp=2).mesh(System(npus=8))
