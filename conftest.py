@@ -11,6 +11,8 @@ with suppress(ImportError):  # the tests of third-party packages run without it
 
     # How long an example takes depends on what else the machine does.
     settings.register_profile("untimed", deadline=None)
+    # For the default tests, which have ten minutes on two cores; the full tests try a hundred examples.
+    settings.register_profile("quick", deadline=None, max_examples=25)
     settings.load_profile("untimed")
 
 # Starts another Python for each class: the default tests do that for the plugins of the core.

@@ -62,6 +62,7 @@ def steps_and_share(algorithm: str, nodes: int) -> list[tuple[int, float]]:
             return [(wrht_steps(nodes), 1.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("algorithm", ["Ring", "H-Ring", "BT", "WRHT"])
 def test_every_cell_takes_the_time_of_its_steps(comparison: Comparison, algorithm: str, network: str) -> None:
@@ -74,6 +75,7 @@ def test_every_cell_takes_the_time_of_its_steps(comparison: Comparison, algorith
             assert measured[f"{algorithm} {nodes} {rate}", network] == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_circuits_that_are_kept_are_paid_once(comparison: Comparison) -> None:
     measured = exposed(comparison)
     for network in NETWORKS:
@@ -104,6 +106,7 @@ def test_the_electrical_ring_runs_rank_by_rank(nodes: int, barriers: float) -> N
     assert compressed.breakdown["dp"] / expected - 1 == pytest.approx(barriers, abs=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("over", "expected"),
     # The facts' table of mean savings, from the closed forms with rounded parameter counts (6.8 M for GoogLeNet).
@@ -138,12 +141,14 @@ def test_our_own_closed_forms_are_not_called_published() -> None:
     }
 
 
+@pytest.mark.slow
 def test_no_line_rate_meets_all_published_claims(comparison: Comparison) -> None:
     claims = {saving.name: saving.claims[0].between for saving in comparison.savings if saving.claims}
     assert claims["WRHT over BT"] == ()
     assert set(claims["WRHT over Ring"]).isdisjoint(claims["WRHT over H-Ring"])
 
 
+@pytest.mark.slow
 def test_every_step_of_wrht_gets_its_wavelengths(comparison: Comparison) -> None:
     for row in comparison.rows:
         if row.fabric.startswith("WRHT"):

@@ -88,7 +88,7 @@ def test_it_is_registered() -> None:
     assert fredfw_collectives() == [Hierarchical]
 
 
-@pytest.mark.parametrize("n", [*range(2, 18), 32])
+@pytest.mark.parametrize("n", [*range(2, 18), pytest.param(32, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("pattern", sorted(Hierarchical.patterns))
 def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Pattern, n: int) -> None:
     request = CollectiveRequest(pattern, n, 1e6)

@@ -137,6 +137,7 @@ def test_hpcc_keeps_a_link_below_its_capacity() -> None:
     assert fair == pytest.approx(seen.rates[-1], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "least", "most"), [("original", 2.2, 2.5), ("patched", 1.0, 1.8)])
 def test_only_patched_timely_evens_out(variant: str, least: float, most: float) -> None:
     seen = watched(Timely(variant=variant, start=(7 * GBPS, 3 * GBPS)), 2, 10 * GBPS, 0.01, 1e-4)
