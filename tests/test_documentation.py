@@ -147,6 +147,26 @@ def test_every_key_of_an_experiment_is_documented(section: str, tables: dict[str
     assert sorted(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE)) == sorted(accepted)
 
 
+def anchors(page: Path) -> set[str]:
+    """Return what links to headings of ``page`` may name, by the rule of GitHub and MyST."""
+    headings = re.findall(r"^#{1,4} (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", page.read_text(encoding="utf-8")):
+        there = (page.parent / target).resolve() if target else page
+        assert there.exists() or target.startswith("_generated/"), target  # pictures that the site's build draws
+        assert not anchor or anchor in anchors(there), f"{target}#{anchor}"
+
+
+def test_every_page_of_the_site_is_in_the_index() -> None:
+    docs = ROOT / "docs"
+    listed = set(re.findall(r"^([\w/-]+)$", (docs / "index.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert {str(page.relative_to(docs).with_suffix("")) for page in PAGES if docs in page.parents} - listed == {"index"}
+
+
 def test_every_public_name_is_in_the_reference() -> None:
     page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     documented = re.findall(r"^\.\. auto(?:class|data|function):: (\w+)$", page, re.MULTILINE)
