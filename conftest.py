@@ -15,17 +15,20 @@ with suppress(ImportError):  # the tests of third-party packages run without it
     settings.register_profile("quick", deadline=None, max_examples=25)
     settings.load_profile("untimed")
 
-# Starts another Python for each class: the default tests do that for the plugins of the core.
-_PROCESS = "test_is_the_same_in_another_process"
-# About the class, and not its configuration.
-_ONCE = _PROCESS, "test_variants_are_valid"
+# Start another Python for each class, or plan all variants: the default tests do that for the plugins of the core.
+_CORE = "test_is_the_same_in_another_process", "test_variants_are_valid"
+# About a class more than about a configuration: the default tests do that for its first one.
+_ONCE = *_CORE, "test_is_deterministic"
 # Blocks of commands that take many seconds each; what they show is tested elsewhere, too.
 _LONG = (
     "docs/experiments.md:4",
+    "docs/experts.md:0",
     "docs/experts.md:1",
     "docs/experts.md:2",
     "docs/fred.md:3",
+    "docs/gallery.md:2",
     "docs/how-to/astra-sim.md:2",
+    "docs/how-to/gpu-cluster.md:3",
     "docs/how-to/gpu-cluster.md:4",
     "docs/how-to/gpu-cluster.md:5",
     "docs/how-to/gpu-cluster.md:6",
@@ -36,6 +39,7 @@ _LONG = (
     "docs/studies.md:0",
     "docs/testing.md:0",
     "docs/testing.md:1",
+    "docs/themis.md:0",
     "docs/tutorials/plugin-author.md:2",
 )
 
@@ -52,6 +56,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if name in _ONCE:
             where = name, item.path, getattr(item, "cls", None)
-            if where in seen or (name == _PROCESS and "plugins" in item.path.parts):
+            if where in seen or (name in _CORE and "plugins" in item.path.parts):
                 item.add_marker(pytest.mark.slow)
             seen.add(where)

@@ -126,6 +126,7 @@ def test_a_full_directory_is_refused() -> None:
     assert [one.name for one in Path("twin").iterdir()] == ["other"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="there are no samples beside the checkout")
 @pytest.mark.parametrize(("name", "ranks"), [("gpt_tp2_dp2_pp2", 8), ("gpt_fsdp4", 4), ("gpt_pp4_mb2", 4)])
 def test_twins_of_samples(name: str, ranks: int) -> None:
