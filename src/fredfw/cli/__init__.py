@@ -18,11 +18,14 @@ from typing import Any
 import click
 
 from fredfw import limits
-from fredfw.cli.commands import calibrate, cells, collective, compare, merge, run
+from fredfw.cli.calibrate import calibrate
+from fredfw.cli.collective import collective
+from fredfw.cli.compare import cells, compare, merge
 from fredfw.cli.new import new
 from fredfw.cli.output import Outputs, log_traceback, print_report, table
 from fredfw.cli.parsing import configured, limits_of
 from fredfw.cli.plugins import plugins
+from fredfw.cli.run import run
 from fredfw.cli.session import open_framework, session
 from fredfw.cli.study import study
 from fredfw.cli.trace import trace

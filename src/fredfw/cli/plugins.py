@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fredfw.cli.completion import PathText, plugin_names
+from fredfw.cli.completion import plugin_names
+from fredfw.cli.options import PATH
 from fredfw.cli.output import Outputs, print_report
 from fredfw.cli.session import open_framework
 from fredfw.errors import UnknownNameError, nearest
@@ -41,9 +42,7 @@ def plugins() -> None:
 @plugins.command("list")
 @click.option("--kind", type=click.Choice(KINDS), help="List only plugins of this kind.")
 @click.option("--long", "is_long", is_flag=True, help="Show distribution, version and location, not the description.")
-@click.option(
-    "--json", "json_path", metavar="PATH", type=PathText(), help="Write the list as JSON; - is standard output."
-)
+@click.option("--json", "json_path", metavar="PATH", type=PATH, help="Write the list as JSON; - is standard output.")
 @click.pass_context
 def list_(ctx: click.Context, kind: str | None, is_long: bool, json_path: str | None) -> None:
     """List all plugins: kind, name and a line of description, as wide as the terminal."""

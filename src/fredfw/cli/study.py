@@ -8,8 +8,9 @@ import click
 
 from fredfw.cli import completion, exports
 from fredfw.cli.called import called
-from fredfw.cli.commands import CSV, FILE, INCOMPLETE, JSON, PROGRESS, running, store_of
+from fredfw.cli.compare import INCOMPLETE
 from fredfw.cli.exports import Exports
+from fredfw.cli.options import CSV, FILE, JSON, PROGRESS, running, store_of
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import blamed_on_options, parse_values
 from fredfw.cli.session import open_framework

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from fredfw.cli.completion import PathText, trace_workloads
+from fredfw.cli.completion import trace_workloads
+from fredfw.cli.options import PATH
 from fredfw.cli.output import Outputs
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
@@ -22,11 +23,10 @@ if TYPE_CHECKING:
     from fredfw.plugin.manager import PluginManager
     from fredfw.workloads import TraceWorkload
 
-_PATH = PathText()
 # How much of a file a format may look at.
 _HEAD = 1 << 16
 
-files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE...", type=_PATH)
+files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE...", type=PATH)
 format_option = click.option(
     "--format",
     "given",
@@ -45,7 +45,7 @@ def trace() -> None:
 @files_argument
 @format_option
 @click.option(
-    "--json", "json_path", metavar="PATH", type=_PATH, help="Write all that is known as JSON; - is standard output."
+    "--json", "json_path", metavar="PATH", type=PATH, help="Write all that is known as JSON; - is standard output."
 )
 @click.pass_context
 def info(ctx: click.Context, files: tuple[str, ...], given: str | None, json_path: str | None) -> None:
@@ -71,7 +71,7 @@ def info(ctx: click.Context, files: tuple[str, ...], given: str | None, json_pat
     "--output",
     required=True,
     metavar="DIR/PREFIX",
-    type=_PATH,
+    type=PATH,
     help="Write Chakra traces DIR/PREFIX.0.et and so on, and their groups; DIR is new or empty.",
 )
 @click.option(

@@ -9,9 +9,9 @@ import click
 
 from fredfw.cli import exports
 from fredfw.cli.called import called
-from fredfw.cli.commands import EXECUTOR, JOBS
-from fredfw.cli.completion import PathText, slot
+from fredfw.cli.completion import slot
 from fredfw.cli.exports import Exports, Maker
+from fredfw.cli.options import EXECUTOR, JOBS, PATH
 from fredfw.cli.output import Outputs, log, picture_format, progress_bar
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError, UnknownNameError, nearest
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from fredfw.validation.points import Point
     from fredfw.validation.results import Validation
 
-_PATH = PathText()
-
 
 @click.command(short_help="Compare predicted with measured times.")
 @click.option(
@@ -32,7 +30,7 @@ _PATH = PathText()
     "files",
     metavar="FILE",
     multiple=True,
-    type=_PATH,
+    type=PATH,
     help="Compare with the times in FILE, not with those that come with fredfw: CSV, or the output of nccl-tests. "
     "May be repeated.",
 )
@@ -63,17 +61,17 @@ _PATH = PathText()
     "--store",
     "store_path",
     metavar="PATH",
-    type=_PATH,
+    type=PATH,
     help="Keep the iterations of training at PATH, and simulate none that is there.",
 )
 @JOBS
 @EXECUTOR
-@click.option("--json", "json_path", metavar="PATH", type=_PATH, help="Write points and scores; - is standard output.")
+@click.option("--json", "json_path", metavar="PATH", type=PATH, help="Write points and scores; - is standard output.")
 @click.option(
     "--plot",
     "plot_path",
     metavar="PATH",
-    type=_PATH,
+    type=PATH,
     help="Draw measured against predicted times, and busbw over size, into a .png, .svg or .pdf; - is a PNG on "
     "standard output.",
 )

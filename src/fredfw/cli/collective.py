@@ -1,0 +1,215 @@
+"""The command that runs one collective at one or more sizes: collective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fredfw.cli import completion, exports
+from fredfw.cli.exports import Exports
+from fredfw.cli.options import CSV, FIDELITIES, JSON, PROGRESS, SENSITIVITY, Command, share_of
+from fredfw.cli.output import log, progress_bar
+from fredfw.cli.parsing import configured, nccl_sizes, parse_assignments, parse_group, parse_size, parse_sizes
+from fredfw.cli.session import open_framework
+from fredfw.errors import InputError
+from fredfw.units import Unit, render
+
+if TYPE_CHECKING:
+    from fredfw.experiment.results import CollectiveResult, Effect
+    from fredfw.plugin.manager import Registry
+
+T = TypeVar("T")
+
+
+def _slot(name: str, text: str) -> Callable[[Command], Command]:
+    """Return the option for what is used instead of the fabric's default in a slot."""
+    return click.option(
+        f"--{name}",
+        metavar="PLUGIN",
+        shell_complete=completion.slot,
+        help=f"{text} A name, or {{name = ..., KEY = ...}}.  [default: the fabric's]",
+    )
+
+
+@click.command(short_help="Run one collective operation at one or more sizes.")
+@click.argument("pattern", shell_complete=completion.patterns)
+@click.option(
+    "--topology",
+    required=True,
+    metavar="NAME",
+    shell_complete=completion.topologies,
+    help="Topology to build; see: fredfw plugins list.",
+)
+@click.option(
+    "--set",
+    "fields",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=completion.topology_fields,
+    help="A field of the topology, such as arity=3,3; may be repeated.",
+)
+@_slot("router", "How transfers become links.")
+@_slot("sharing", "How flows share links.")
+@_slot("admission", "What may run beside what.")
+@_slot("transport", "What launching, steps and messages cost.")
+@click.option("--size", metavar="SIZE", help="Bytes of the per-rank buffer, such as 64MiB or 8G.  [default: 1GB]")
+@click.option("--sizes", metavar="SWEEP", help="A sweep: 8:8G:x2 multiplies, 1MB:9MB:+2MB adds.")
+@click.option("-b", "--minbytes", metavar="SIZE", help="As in nccl-tests: the first size of a sweep.  [default: 32M]")
+@click.option("-e", "--maxbytes", metavar="SIZE", help="As in nccl-tests: the last size.  [default: 32M]")
+@click.option("-f", "--stepfactor", metavar="FACTOR", help="As in nccl-tests: the factor between sizes.")
+@click.option("-i", "--stepbytes", metavar="SIZE", help="As in nccl-tests: the step between sizes.  [default: 1M]")
+@click.option("--group", metavar="NPUS", help="NPUs that take part, in rank order, such as 0-4,7.  [default: all]")
+@click.option(
+    "--algorithm",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=completion.algorithms,
+    help="Collective algorithm; auto chooses the fastest one.",
+)
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=completion.algorithm_fields,
+    help="A field of the algorithm; see --set.",
+)
+@click.option("--root", type=int, default=0, show_default=True, help="Root rank of a rooted pattern.")
+@click.option("--fidelity", type=click.Choice(FIDELITIES), default=FIDELITIES[0], show_default=True)
+@SENSITIVITY
+@JSON
+@CSV
+@exports.option
+@PROGRESS
+@click.pass_context
+def collective(
+    ctx: click.Context,
+    pattern: str,
+    topology: str,
+    fields: tuple[str, ...],
+    router: str | None,
+    sharing: str | None,
+    admission: str | None,
+    transport: str | None,
+    size: str | None,
+    sizes: str | None,
+    minbytes: str | None,
+    maxbytes: str | None,
+    stepfactor: str | None,
+    stepbytes: str | None,
+    group: str | None,
+    algorithm: str,
+    options: tuple[str, ...],
+    root: int,
+    fidelity: str,
+    percent: float | None,
+    json_path: str | None,
+    csv_path: str | None,
+    exports: tuple[tuple[str, str], ...],
+    progress: bool,
+) -> None:
+    """Run one collective PATTERN, such as all-reduce, on an otherwise idle fabric.
+
+    Prints a table in nccl-tests' terms. Size is the per-rank buffer, the larger of input and output. A number is bytes.
+    A bare K, M or G is a power of 1024, as in nccl-tests; kB, MB and GB are powers of 1000, KiB, MiB and GiB of 1024.
+    An interrupt (Ctrl-C) ends a sweep with the sizes that are done.
+    """
+    sweep = _sweep(size, sizes, (minbytes, maxbytes, stepfactor, stepbytes))
+    option_texts = parse_assignments(options, "--option")
+    framework = open_framework(ctx)
+    # An exporter of a single collective has one to write where one size is asked for.
+    kinds = ("sweep",) if len(sweep) > 1 else ("sweep", "collective")
+    exporting = Exports(framework, exports, kinds, json=json_path, csv=csv_path)
+    outputs = exporting.outputs({}, ())
+    from fredfw.plugin import configure
+    from fredfw.plugin.contract import built
+
+    registries = framework.plugins
+    cls = _named("--topology", registries.topologies, topology)
+    chosen_topology = configured(cls, fields, "--set", plugins=registries)
+    given = {"router": router, "sharing": sharing, "admission": admission, "transport": transport}
+    slots = {
+        slot: configure.choose(
+            configure.from_toml(text),
+            registries.slots[slot],
+            key_prefix=f"--{slot}",
+            registries=lambda: registries.registries,
+        )
+        for slot, text in given.items()
+        if text is not None
+    }
+    fabric = built(chosen_topology).with_defaults(**slots)
+    members = None if group is None else parse_group(group, len(fabric.npus))
+    chosen: dict[str, Any] = {}
+    if option_texts and algorithm == "auto":
+        raise InputError("options are given, but no algorithm", key="--option", accepted="with --algorithm NAME")
+    if algorithm != "auto":
+        plugin = configure.from_text(
+            _named("--algorithm", registries.collectives, algorithm), option_texts, key_prefix="--option"
+        )
+        chosen = {key: value for key, value in configure.unstructure(plugin).items() if key in option_texts}
+    share = share_of(percent)
+    results: list[CollectiveResult] = []
+    effects: list[tuple[Effect, ...]] = []
+    try:
+        with progress_bar(progress) as step:
+            for one in sweep:
+                if step:
+                    step(len(results), len(sweep), f"{pattern} of {render(one, Unit.BYTES)} on {topology}")
+                call: dict[str, Any] = {"size": one, "group": members, "algorithm": algorithm, "root": root, **chosen}
+                result = framework.simulate_collective(fabric, pattern, fidelity=fidelity, **call)
+                if share is not None:
+                    found = framework.collective_sensitivity(fabric, pattern, share=share, fidelity=fidelity, **call)
+                    effects.append(found)
+                results.append(result)
+    except KeyboardInterrupt:
+        if not results:
+            raise
+    missing = sweep[len(results) :]
+    log("simulated", pattern=pattern, topology=topology, sizes=len(results))
+    from fredfw.experiment.results import CollectiveSweep
+    from fredfw.experiment.runner import describe
+    from fredfw.report import sensitivity, tables
+
+    used = [chosen_topology, *slots.values(), *([] if algorithm == "auto" else [plugin])]
+    provenance = {
+        "topology": describe(chosen_topology),
+        **{slot: describe(one) for slot, one in slots.items()},
+        "group": members,
+        "algorithm": {"name": algorithm, **chosen},
+        "root": root,
+        "fidelity": fidelity,
+        "files": configure.files(used),
+    }
+    done = CollectiveSweep(tuple(results), fabric, provenance, tuple(missing), tuple(effects))
+    outputs.write(
+        exporting.contents({"sweep": done, "collective": results[0]}), leave_out=exporting.unfit if missing else ()
+    )
+    outputs.show(lambda: [*tables.sweep_report(done), *sensitivity.sweep_report(done, share)])
+    if missing:
+        raise KeyboardInterrupt(f"{len(results)} of {len(sweep)} sizes are done")
+
+
+def _sweep(size: str | None, sizes: str | None, nccl: tuple[str | None, ...]) -> list[float]:
+    """Return the sizes that one of three ways asks for; raises ``UsageError`` where there are several."""
+    wants_nccl = any(one is not None for one in nccl)
+    if (size is not None) + (sizes is not None) + wants_nccl > 1:
+        raise click.UsageError("--size, --sizes and -b, -e, -f, -i exclude each other.")
+    if wants_nccl:
+        first, last, factor, step = nccl
+        if factor is not None and step is not None:
+            raise click.UsageError("-f and -i exclude each other.")
+        return nccl_sizes(first, last, factor, step)
+    return parse_sizes(sizes) if sizes is not None else [parse_size("1GB" if size is None else size, "--size")]
+
+
+def _named(option: str, registry: Registry[T], name: str) -> type[T]:
+    """Return the plugin ``name``, with ``option`` named in the error."""
+    try:
+        return registry.get(name)
+    except InputError as error:
+        error.at(key=option)
+        raise

@@ -1,0 +1,88 @@
+"""Options that several commands have, and what two of them mean together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from fredfw.cli import completion
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+FIDELITIES = ("compressed", "stepwise", "per-rank", "per-rank-rendezvous")
+PATH = completion.PathText()
+FILE = click.argument("file", type=PATH)
+JSON = click.option(
+    "--json", "json_path", metavar="PATH", type=PATH, help="Write all results as JSON; - is standard output."
+)
+CSV = click.option("--csv", "csv_path", metavar="PATH", type=PATH, help="Write a table as CSV; - is standard output.")
+SET = click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="PATH=VALUE",
+    shell_complete=completion.paths,
+    help="Replace a value of FILE, such as fabrics.mesh.topology.rows=5; may be repeated.",
+)
+FIDELITY = click.option(
+    "--fidelity",
+    type=click.Choice(FIDELITIES),
+    help="How closely collectives are simulated; overrides the experiment.",
+)
+SENSITIVITY = click.option(
+    "--sensitivity",
+    "percent",
+    metavar="PERCENT",
+    type=float,
+    is_flag=False,
+    flag_value=20.0,
+    help="Also make each parameter of each machine so much less and more, one at a time.  [without PERCENT: 20]",
+)
+PROGRESS = click.option(
+    "--progress/--no-progress",
+    default=True,
+    help="Show what runs, how much is done, and the elapsed and remaining time, where standard error is a terminal.",
+)
+STORE = click.option(
+    "--store",
+    "store_path",
+    metavar="PATH",
+    type=PATH,
+    help="Keep the cells at PATH, and run none that is there.  [default: FILE with the ending .cells]",
+)
+JOBS = click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that run cells."
+)
+EXECUTOR = click.option(
+    "--executor", metavar="ADDRESS", help="Run cells on a Dask scheduler instead: dask://HOST:PORT, or dask://local."
+)
+
+
+def running(command: Command) -> Command:
+    """Add the options of a command that runs many cells."""
+    no_store = click.option("--no-store", is_flag=True, help="Keep no cells, and run all of them.")
+    for option in (EXECUTOR, JOBS, no_store, STORE):
+        command = option(command)
+    return command
+
+
+def store_of(file: str, path: str | None, wanted: bool) -> str | None:
+    """Return where the cells of ``file`` are kept: at ``path``, or beside it if that can be written, or nowhere."""
+    if not wanted:
+        if path is not None:
+            raise click.UsageError("--store and --no-store exclude each other.")
+        return None
+    if path is not None:
+        return path
+    beside = Path(file).with_suffix(".cells")
+    return str(beside) if os.path.isfile(file) and os.access(beside.parent, os.W_OK) else None
+
+
+def share_of(percent: float | None) -> float | None:
+    """Return ``--sensitivity`` as a share; raises ``InputError`` where it is not between 0 and 100."""
+    from fredfw.experiment.sensitivity import check_share
+
+    return None if percent is None else check_share(percent / 100)

@@ -1,0 +1,129 @@
+"""The command that runs one cell and says where its time goes: run."""
+
+from __future__ import annotations
+
+import click
+
+from fredfw.cli import completion, exports
+from fredfw.cli.called import called
+from fredfw.cli.exports import Exports
+from fredfw.cli.options import FIDELITY, FILE, JSON, PATH, PROGRESS, SET
+from fredfw.cli.output import log, progress_bar
+from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
+from fredfw.cli.session import open_framework
+from fredfw.errors import InputError
+
+
+@click.command(short_help="Run one workload on one fabric.")
+@FILE
+@click.option(
+    "--workload",
+    metavar="NAME",
+    shell_complete=completion.workloads,
+    help="Workload of the experiment; required if there are several.",
+)
+@click.option(
+    "--fabric",
+    metavar="NAME",
+    shell_complete=completion.fabrics,
+    help="Fabric of the experiment; required if there are several.",
+)
+@SET
+@FIDELITY
+@click.option("--store", "store_path", metavar="PATH", type=PATH, help="Keep the cell at PATH, for fredfw merge.")
+@click.option("--trace", "trace_path", metavar="PATH", type=PATH, help="Write a Chrome trace (opens in Perfetto).")
+@click.option("--ranks", metavar="RANKS", help="The ranks that --trace shows, such as 0-7,64.  [default: all]")
+@JSON
+@exports.report
+@exports.option
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="Number of tiers, and of steps of the critical path, to list.",
+)
+@click.option("--why", is_flag=True, help="Print what limits the iteration: its critical path, and each tier by label.")
+@click.option(
+    "--what-if",
+    "factor",
+    metavar="FACTOR",
+    type=float,
+    is_flag=False,
+    flag_value=2.0,
+    help="Also make each parameter of the machine so many times better, one at a time.  [without FACTOR: 2]",
+)
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes that make the runs of --what-if.  [default: 1]")
+@PROGRESS
+@click.pass_context
+def run(
+    ctx: click.Context,
+    file: str,
+    workload: str | None,
+    fabric: str | None,
+    assignments: tuple[str, ...],
+    fidelity: str | None,
+    store_path: str | None,
+    trace_path: str | None,
+    ranks: str | None,
+    json_path: str | None,
+    report_path: str | None,
+    exports: tuple[tuple[str, str], ...],
+    top: int,
+    why: bool,
+    factor: float | None,
+    jobs: int | None,
+    progress: bool,
+) -> None:
+    """Run one workload on one fabric of the experiment FILE.
+
+    Prints where the time goes, the hottest link of each tier and whose bytes it carries, the bytes moved by cause,
+    energy, memory and algorithms. With --why it begins with what limits the iteration: what its critical path goes
+    through, and how much of each tier each label uses. With --what-if it runs the iteration twice more for each
+    parameter of the machine, a little better and much better, and prints the times beside what the path lets expect.
+    With --store these runs are kept, too, and none that is there is made again.
+    """
+    if jobs is not None and factor is None:
+        raise InputError("there is one run to make", key="--jobs", accepted="with --what-if")
+    if factor is not None:
+        from fredfw.experiment.sensitivity import check_factor
+
+        check_factor(factor, key="--what-if")
+    values = parse_values(assignments)
+    framework = open_framework(ctx)
+    if ranks is not None and trace_path is None:
+        raise InputError("there is no trace whose ranks they are", key="--ranks", accepted="with --trace PATH")
+    fields = {"report": {"command": called(ctx)}, **({} if ranks is None else {"trace": {"ranks": ranks}})}
+    exporting = Exports(framework, exports, ("run",), fields, report=report_path, json=json_path, trace=trace_path)
+    outputs = exporting.outputs({}, [file, *([] if store_path is None else [store_path])])
+    chosen_fabrics = None if fabric is None else [fabric]
+    chosen_workloads = None if workload is None else [workload]
+    with progress_bar(progress) as step, blamed_on_options(values):
+        experiment = framework.load_experiment(file, fabrics=chosen_fabrics, workloads=chosen_workloads, values=values)
+        check_units(experiment, values)
+        outputs.protect(framework.plugins.files)
+        result = framework.run(
+            experiment, workload=workload, fabric=fabric, fidelity=fidelity, store=store_path, progress=step
+        )
+        if why or factor is not None:
+            from attrs import evolve
+
+            from fredfw.experiment.why import critical_path
+
+            result = evolve(result, critical_path=critical_path(result))
+        if factor is not None:
+            found = framework.what_if(
+                experiment,
+                fidelity=fidelity,
+                factor=factor,
+                result=result,
+                store=store_path,
+                jobs=jobs or 1,
+                progress=step,
+            )
+            result = evolve(result, what_if=found)
+    log("ran", file=file, workload=result.workload, fabric=result.fabric_name, **result.statistics)
+    from fredfw.report import tables
+
+    outputs.write(exporting.contents({"run": result}))
+    outputs.show(lambda: tables.run_report(result, top))
