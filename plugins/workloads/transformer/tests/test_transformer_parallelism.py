@@ -22,6 +22,7 @@ SYSTEM = System(npus=64)
 SHAPE: dict[str, Any] = {"layers": 4, "hidden": 8, "sequence": 8, "heads": 2, "vocabulary": 10}
 LAYER = 12 * 8**2 + 13 * 8  # parameters
 HEAD = (10 + 8 + 2) * 8
+TIED = (10 + 8) * 8
 KEYS = 2 * 8 * 8 * 2  # bytes of the keys and values of a sample in a layer
 INFINITE = 1e30
 
@@ -69,6 +70,7 @@ OTHERS = list(product(("none", "full"), (1, 2), (True, False)))
 def test_each_sharding_sends_its_closed_form() -> None:
     # Rajbhandari et al. 2020, section 7: stages 1 and 2 reduce-scatter gradients and all-gather weights, stage 3
     # gathers weights for each pass. Zhang et al. 2022 (MiCS), section 3.4: copies of a group all-reduce shares once.
+    # Without a pipeline, tied embeddings are gathered for the look-up, and stay.
     for index, (zero, shard, reshard, pp, m) in enumerate(SHARDINGS):
         recompute, cp, overlap = OTHERS[(index + index // 8) % 8]
         fields = {"dp": 4, "pp": pp, "cp": cp, "microbatches": m, "recompute": recompute, "overlap_dp": overlap}
@@ -87,7 +89,8 @@ def test_each_sharding_sends_its_closed_form() -> None:
                 expected = ((m + 1) * whole + copies) * weights
             elif reshard:
                 again = layers if recompute == "full" else 0  # the head is not computed again
-                expected = (3 * m * whole + copies) * weights + m * whole * again
+                stay = 2 * TIED if pp == 1 else 0
+                expected = (3 * m * whole + copies) * weights + m * whole * (again - stay)
             else:
                 gathers = 1 if pp > 1 else m
                 expected = ((gathers + m) * whole + copies) * weights
@@ -131,7 +134,7 @@ def test_weights_come_back_when_the_optimizer_has_all_gradients(zero: int, field
 def test_pytorch_gathers_once_for_recomputation_and_backward() -> None:
     fields = {"dp": 4, "minibatch": 1, "recompute": "full", "zero_stage": 3}
     found = sent(small(**fields, reshard_after_recompute=False).graph(SYSTEM), "dp")
-    assert found == pytest.approx(3 * 3 / 4 * 2 * (4 * LAYER + HEAD), rel=1e-12)
+    assert found == pytest.approx(3 / 4 * 2 * (3 * (4 * LAYER + HEAD) - TIED), rel=1e-12)
 
 
 def test_groups_of_a_hybrid_are_consecutive_ranks_and_copies_their_counterparts() -> None:
@@ -148,11 +151,11 @@ def test_groups_of_a_hybrid_are_consecutive_ranks_and_copies_their_counterparts(
 @pytest.mark.parametrize("prefetch", [0, 1, 2])
 def test_gathers_are_as_far_ahead_as_there_are_buffers(prefetch: int) -> None:
     graph = small(dp=2, zero_stage=3, prefetch=prefetch, minibatch=1).graph(SYSTEM)
-    layers = [*(f"forward {layer} mlp [0]" for layer in range(4)), "forward 4 head [0]"]
-    for layer in range(1, 5):
+    layers = ["forward -1 embedding [0]", *(f"forward {layer} mlp [0]" for layer in range(4))]
+    for layer in range(5):
         expected = {f"forward weights of layer {layer - 1} [0]"}
-        if layer - 1 - prefetch >= 0:
-            expected.add(layers[layer - 1 - prefetch])
+        if layer - prefetch >= 0:
+            expected.add(layers[layer - prefetch])
         assert names_before(graph, f"forward weights of layer {layer} [0]") == expected
 
 
@@ -161,7 +164,7 @@ def test_memory_has_the_shares_and_what_is_gathered() -> None:
     whole = 4 * LAYER + HEAD
     for prefetch in (0, 1, 2):
         use = small(**fields, prefetch=prefetch).memory(SYSTEM)
-        assert use.weights == pytest.approx(2 * (whole / 4 + (1 + prefetch) * LAYER), rel=1e-12)
+        assert use.weights == pytest.approx(2 * (whole / 4 + TIED + (1 + prefetch) * LAYER), rel=1e-12)
     assert small(**fields, reshard_after_forward=False).memory(SYSTEM).weights == 2 * (whole / 4 + whole)
     hybrid = small(**fields, dp_shard=2).memory(SYSTEM)
     assert (hybrid.optimizer, hybrid.gradients) == (12 * whole / 2, 2 * whole / 2)
@@ -199,10 +202,45 @@ def test_links_carry_what_a_hierarchy_sends(tmp_path: Any, shard: int, nodes: fl
     # a node: 3/4 inside for each, and an all-reduce of a quarter between two nodes.
     node = '{ name = "switch", npus = 4, link_bandwidth = "450 GB/s" }'
     topology = f'{{ name = "cluster", nodes = 2, nic = "50 GB/s", node = {node} }}'
-    result = run(tmp_path, topology, f"minibatch = 1, zero_stage = 3, dp = 8, dp_shard = {shard}")
+    fields = f"minibatch = 1, zero_stage = 3, dp = 8, dp_shard = {shard}, tied_embeddings = false"
+    result = run(tmp_path, topology, fields)
     tiers = {tier.name: tier.bytes / 8 for tier in tier_shares(result)}
-    assert tiers["node.npu -> node.switch"] == pytest.approx(nodes * WEIGHTS, rel=1e-9)
-    assert tiers["node.npu -> leaf"] == pytest.approx(network * WEIGHTS, rel=1e-9)
+    weights = WEIGHTS + 2 * 100 * 64
+    assert tiers["node.npu -> node.switch"] == pytest.approx(nodes * weights, rel=1e-9)
+    assert tiers["node.npu -> leaf"] == pytest.approx(network * weights, rel=1e-9)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_embeddings_and_the_first_layer_are_exposed_at_both_ends(tmp_path: Any, tied: bool, recompute: str) -> None:
+    # Computation hides all but what comes before the first layer can begin, and what is complete with its gradients.
+    topology = '{ name = "torus", dimensions = [4], link_bandwidth = "1 TB/s", link_latency = "0 ns" }'
+    fields = f'dp = 4, minibatch = 8, zero_stage = 3, recompute = "{recompute}", tied_embeddings = {str(tied).lower()}'
+    result = run(tmp_path, topology, fields)
+    tokens = 8 * 64
+    layers = 4 * (24 * tokens * 64**2 + 4 * tokens * 64 * 64)
+    compute = ((4 if recompute == "full" else 3) * layers + 3 * 2 * tokens * 64 * 100) / 1e12
+    embeddings, layer = 2 * (100 + 64) * 64, 2 * (12 * 64**2 + 13 * 64)
+    assert result.seconds == pytest.approx(compute + 2 * 3 / 4 * (embeddings + layer) / 1e12, rel=1e-9)
+
+
+def test_embeddings_that_are_not_tied_are_a_layer_of_the_first_stage() -> None:
+    fields = {"dp": 2, "pp": 2, "minibatch": 2, "microbatches": 1, "tied_embeddings": False}
+    graph = small(**fields).graph(SYSTEM)
+    reduced = [float(graph.bytes[task]) for task in of_kind(graph, TaskKind.COLLECTIVE, "dp")]
+    assert sorted(reduced) == [2 * (2 * LAYER + (10 + 2) * 8), 2 * (2 * LAYER + TIED)]
+    # Backward gathers them, too, and their gradients leave behind them.
+    gathered = small(**fields, zero_stage=3).graph(SYSTEM)
+    name = "reduce-scatter of the gradients of layers -1 to -1"
+    assert names_before(gathered, name) == {
+        "backward -1 embedding [0]",
+        "reduce-scatter of the gradients of layers 0 to 0",
+    }
+    assert "backward weights of layer -1 [0]" in names_before(gathered, "backward -1 embedding [0]")
+    whole = 4 * LAYER + HEAD + 10 * 8
+    assert small(dp=2, tied_embeddings=False).parameters == whole
+    sends = sent(small(dp=4, minibatch=1, zero_stage=3, tied_embeddings=False).graph(SYSTEM), "dp")
+    assert sends == pytest.approx(3 * 3 / 4 * 2 * whole, rel=1e-12)
 
 
 LLAMA: dict[str, Any] = {"architecture": "llama", "key_value_heads": 1, "intermediate": 16}

@@ -126,6 +126,7 @@ def test_every_configuration_conserves_work_and_orders_each_rank(fields: dict[st
 def test_layers_are_spread_evenly_with_the_extra_ones_in_front() -> None:
     assert split_layers(78, 2) == [tuple(range(39)), tuple(range(39, 79))]
     assert [len(stage) for stage in split_layers(10, 4)] == [3, 3, 2, 3]  # the last one is the head
+    assert split_layers(4, 2, first=-1) == [(-1, 0, 1), (2, 3, 4)]
 
 
 def passes_of(text: str) -> list[tuple[Way, int, int]]:
@@ -175,8 +176,8 @@ def test_an_interleaved_pipeline_takes_its_closed_form(pp: int, microbatches: in
 
 
 def test_chunks_are_dealt_to_the_stages_in_turn() -> None:
-    assert split_chunks(8, 2, 2) == [[(0, 1), (4, 5)], [(2, 3), (6, 7, 8)]]
-    assert split_chunks(4, 2, 1) == [[(0, 1)], [(2, 3, 4)]]
+    assert split_chunks(8, 2, 2, first=-1) == [[(-1, 0, 1), (4, 5)], [(2, 3), (6, 7, 8)]]
+    assert split_chunks(4, 2, 1, first=0) == [[(0, 1)], [(2, 3, 4)]]
 
 
 def test_gradients_of_all_chunks_are_reduced_behind_the_last_backward_pass() -> None:
@@ -319,7 +320,8 @@ def test_shards_of_weights_are_gathered_before_each_pass() -> None:
     gathers = [t for t in collectives if graph.patterns[t] is Pattern.ALL_GATHER]
     scatters = [t for t in collectives if graph.patterns[t] is Pattern.REDUCE_SCATTER]
     layers = 2 * 3 * LAYER
-    assert sum(float(graph.bytes[t]) for t in gathers) == 3 * layers + 2 * 2 * HEAD
+    norm = 2 * 8  # tied embeddings are gathered once
+    assert sum(float(graph.bytes[t]) for t in gathers) == 3 * layers + 2 * (HEAD + norm)
     assert sum(float(graph.bytes[t]) for t in scatters) == layers + 2 * HEAD
     assert len(collectives) == len(gathers) + len(scatters)
     assert names_before(graph, "forward 1 attention [0]") == {"forward 0 mlp [0]", "forward weights of layer 1 [0]"}
@@ -399,6 +401,8 @@ def test_groups_hold_consecutive_layers_and_the_head_comes_last() -> None:
     assert group_layers(4, 2) == [((0,), (1,)), ((2,), (3, 4))]
     assert group_layers(3, 2) == [((0,), (1,)), ((2, 3), ())]
     assert group_layers(2, 1) == [((0,),), ((1, 2),)]
+    assert group_layers(2, 1, first=-1) == [((-1, 0),), ((1, 2),)]
+    assert group_layers(1, 1, first=-1) == [((-1, 0, 1),)]
 
 
 @pytest.mark.parametrize("streams", ["all", "needed"])
@@ -552,7 +556,8 @@ def test_zero_stages_shard_memory_over_replicas(stage: int, sharded: int) -> Non
     use = small(dp=4, zero_stage=stage).memory(WAFER)
     whole = 4 * LAYER + HEAD
     expected = [each * whole / (4 if place < sharded else 1) for place, each in enumerate((12, 2, 2))]
-    expected[2] += 2 * 2 * LAYER if stage == 3 else 0  # what is gathered: a layer, and the next one
+    if stage == 3:  # what is gathered: a layer, the next one, and tied embeddings with positions
+        expected[2] += 2 * (2 * LAYER + HEAD - 2 * 8)
     assert [use.optimizer, use.gradients, use.weights] == pytest.approx(expected, rel=1e-12)
 
 

@@ -58,7 +58,7 @@ def cost(block: Block, way: Way, *, selective: bool, communications: int) -> Cos
         return _weight_gradients(block)
     passes = 2 if way.backward else 1
     # Weights are read (or their gradients written) once a pass, activations written and read.
-    flops, moved = passes * block.flops, passes * (block.parameters * FP16 + 2 * block.activations)
+    flops, moved = passes * block.flops, passes * (block.read * FP16 + 2 * block.activations)
     launches = Kernels(launches=communications)
     if not way.backward:
         return Cost(flops, moved, block.kernels.forward + launches)
@@ -92,4 +92,4 @@ def _weight_gradients(block: Block) -> Cost:
         gemms = whole.without(Cost(0.0, 0.0, block.core.kernels.forward)).kernels.gemms
     products = tuple(Gemm(one.k, one.n, one.m, one.batch, one.width) for one in gemms)
     kernels = Kernels(products, launches=_LAUNCHES * len(products))
-    return Cost(flops, block.parameters * FP16 + 2 * activations, kernels)
+    return Cost(flops, block.read * FP16 + 2 * activations, kernels)

@@ -211,7 +211,8 @@ class Inference(ModelWorkload):
     def _memory(self, tp: int, tokens: int) -> MemoryUse:
         shape, uses = self.shape, []
         for layers in self._layers():
-            held = [*layers, *([shape.layers] if layers[-1] == shape.layers - 1 else [])]
+            first, last = layers[0] or shape.first(), layers[-1] + 1
+            held = range(first, last + (last == shape.layers))  # with embeddings and head
             weights = sum(block.parameters for layer in held for block in shape.blocks(layer, 1, tp))
             cache = self.kv_bytes(tokens, tp) * len(layers) / shape.layers
             uses.append(MemoryUse(weights=weights * FP16, activations=cache))

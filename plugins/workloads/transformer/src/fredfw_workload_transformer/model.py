@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from attrs import evolve, field, frozen
+from attrs import Factory, evolve, field, frozen
 
+from fredfw import Kernels
 from fredfw.errors import InputError
 from fredfw_workload_transformer import kernels
 from fredfw_workload_transformer.experts import Routing, uniform_shares
@@ -40,7 +41,7 @@ class Block:
     """What one rank computes of a part of a layer for one microbatch.
 
     Args:
-        name: ``attention``, ``mlp`` or ``head``.
+        name: ``embedding``, ``attention``, ``mlp`` or ``head``.
         parameters: The rank's share of the weights, a number.
         flops: Forward floating-point operations, two per multiply-add.
         activations: Bytes kept for the backward pass.
@@ -48,6 +49,7 @@ class Block:
         kernels: What it launches.
         core: The part of it that selective recomputation computes again; with fused attention, backward always does.
         mixture: The parts of an MLP that consists of experts.
+        read: Weights that a pass reads, a number; default: ``parameters``.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Block:
     kernels: Pair
     core: Core | None = None
     mixture: Mixture | None = None
+    read: float = field(default=Factory(lambda block: block.parameters, takes_self=True))
 
     @property
     def expert_parameters(self) -> float:
@@ -91,11 +94,13 @@ class Style:
         sequence_parallel: Whether layer norms and dropouts are split over MP along the sequence (Korthikanti et al.
             2022, section 4.2.2).
         routing: Which experts tokens go to; ``None``: to all of them alike, which are on one rank.
+        embeddings_first: Whether tied embeddings belong to the look-up, which needs them first; not so, to the head.
     """
 
     fused: bool = False
     sequence_parallel: bool = False
     routing: Routing | None = None
+    embeddings_first: bool = False
 
 
 _PLAIN = Style()
@@ -133,8 +138,9 @@ def _divides_heads(shape: Shape, attribute: attrs.Attribute[int | None], value: 
 class Shape:
     """The shape of a model: ``layers`` transformer layers, and behind them a head as layer number ``layers``.
 
-    The head holds the embeddings, which are tied with the output layer or not, learned positions and the final norm,
-    and computes the logits. Looking tokens up costs nothing here.
+    The head holds the final norm and the weights of the logits, which it computes. Embeddings that are not tied to
+    these weights are layer number -1, with learned positions. Tied ones and their positions belong to the head or, with
+    ``Style.embeddings_first``, to layer -1. Looking tokens up costs nothing here.
 
     Args:
         layers: Transformer layers.
@@ -199,10 +205,21 @@ class Shape:
         return self.top_k or 1
 
     def kind(self, layer: int) -> str:
-        """Return ``dense``, ``experts`` or ``head``; layers of a kind have equal blocks."""
+        """Return ``embedding``, ``dense``, ``experts`` or ``head``; layers of a kind have equal blocks."""
+        if layer < 0:
+            return "embedding"
         if layer == self.layers:
             return "head"
         return "dense" if self.experts is None or layer < (self.dense_layers or 0) else "experts"
+
+    @property
+    def tied(self) -> bool:
+        """Whether look-up and logits share their weights."""
+        return self.plain if self.tied_embeddings is None else self.tied_embeddings
+
+    def first(self, style: Style = _PLAIN) -> int:
+        """Return the number of the first layer: -1 where embeddings have one of their own."""
+        return 0 if self.tied and not style.embeddings_first else -1
 
     @property
     def key_value_width(self) -> float:
@@ -221,7 +238,8 @@ class Shape:
 
         For GPT: 12 h^2 + 13 h per layer, V h + s h for embeddings, 2 h for the final layer norm.
         """
-        return round(sum(block.parameters for layer in range(self.layers + 1) for block in self.blocks(layer, 1, 1)))
+        layers = range(self.first(), self.layers + 1)
+        return round(sum(block.parameters for layer in layers for block in self.blocks(layer, 1, 1)))
 
     @property
     def active_parameters(self) -> int:
@@ -248,8 +266,10 @@ class Shape:
         """
         sizes = self._sizes(samples, mp, style)
         kind = self.kind(layer)
+        if kind == "embedding":
+            return (self._embedding(mp),)
         if kind == "head":
-            return (self._head(sizes),)
+            return (self._head(sizes, style),)
         mlp = self._mlp(sizes) if kind == "dense" else self._experts(sizes, style)
         return self._attention(sizes, style), mlp
 
@@ -379,18 +399,33 @@ class Shape:
             kernels=launched,
         )
 
-    def _head(self, sizes: Sizes) -> Block:
+    @property
+    def _embeddings(self) -> int:
+        """Weights of the look-up: of each token of the vocabulary, and of learned positions."""
+        return (self.vocabulary + (self.sequence if self.plain else 0)) * self.hidden
+
+    def _embedding(self, mp: int) -> Block:
+        return Block(
+            "embedding",
+            parameters=self._embeddings / mp,
+            flops=0.0,
+            activations=0.0,
+            reduced=False,
+            kernels=Pair(Kernels(), Kernels()),
+            read=0.0,
+        )
+
+    def _head(self, sizes: Sizes, style: Style) -> Block:
         h, tokens, mp = self.hidden, sizes.tokens, sizes.mp
-        tied = self.plain if self.tied_embeddings is None else self.tied_embeddings
-        embeddings = (1 if tied else 2) * self.vocabulary * h
-        positions = self.sequence * h if self.plain else 0
+        whole = (self._embeddings if self.tied else self.vocabulary * h) + self._norm
         return Block(
             "head",
-            parameters=(embeddings + positions + self._norm) / mp,
+            parameters=(self._norm if self.tied and style.embeddings_first else whole) / mp,
             flops=2 * tokens * h * self.vocabulary / mp,
             activations=tokens * (4 * h / sizes.spread + 4 * self.vocabulary / mp),
             reduced=False,
             kernels=kernels.head(sizes, self.vocabulary),
+            read=whole / mp,
         )
 
 

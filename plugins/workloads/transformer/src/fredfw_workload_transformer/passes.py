@@ -65,7 +65,8 @@ class Passes:
         self._kinds = {
             self.shape.kind(layer): step.blocks(layer, self.samples, mp, self.style) for layer in (0, last - 1)
         }
-        self._kinds["head"] = self.shape.blocks(last, self.samples / cp, mp, self.style)
+        for layer in (-1, last):
+            self._kinds[self.shape.kind(layer)] = self.shape.blocks(layer, self.samples / cp, mp, self.style)
         self._ranks = [self.mesh.members(pp=stage) for stage in stages]
         self._mp_groups = [self.mesh.groups("mp", pp=stage) for stage in stages]
         self._ep_groups = [self.mesh.groups("ep", pp=stage) for stage in stages]
@@ -103,7 +104,7 @@ class Passes:
         """
         for run, blocks in self._runs(layers):
             steps = [(way, blocks[::-1])]
-            if self.recompute == "full" and run[0] < self.shape.layers and way.backward:
+            if self.recompute == "full" and 0 <= run[0] < self.shape.layers and way.backward:
                 steps.insert(0, (Way.RECOMPUTE, blocks))
             self._pass(stage, run, steps, microbatch, after)
             after = ()
@@ -124,7 +125,7 @@ class Passes:
             return
         with self.builder.repeated(len(run)):
             for position, (way, blocks) in enumerate(steps):
-                if self._gathers_for(way, position, microbatch):
+                if self._gathers_for(way, run[0], position, microbatch):
                     after = self._weights(stage, f"{way.value} weights of layer {_span(run)} {suffix}", run, after)
                 for block in blocks:
                     self._add(stage, f"{way.value} {_span(run)} {block.name} {suffix}", block, way, after)
@@ -189,11 +190,17 @@ class Passes:
     def _blocks(self, layer: int) -> tuple[Block, ...]:
         return self._kinds[self.shape.kind(layer)]
 
-    def _gathers_for(self, way: Way, position: int, microbatch: int) -> bool:
-        """Return whether ranks gather weights before the pass ``way`` over a layer, at ``position`` in turn."""
+    def _gathers_for(self, way: Way, layer: int, position: int, microbatch: int) -> bool:
+        """Return whether ranks gather weights before the pass ``way`` over ``layer``, at ``position`` in turn.
+
+        Tied embeddings stay from the look-up to the last gradient. Others are gathered again in backward, which does
+        not need them, as PyTorch does without ``set_unshard_in_backward(False)``.
+        """
         sharding = self.sharding
         if not sharding.weights or way is Way.WEIGHTS:
             return False
+        if layer < 0 and self.style.embeddings_first and self.shape.tied:
+            return way is Way.FORWARD
         if not sharding.reshard_after_forward:
             # In a pipeline other microbatches need them in between, so they stay until the last backward pass.
             return way is Way.FORWARD and (microbatch == 0 or self.mesh.size("pp") == 1)

@@ -12,17 +12,20 @@ from fredfw_workload_transformer.passes import Passes
 ZERO_BUBBLE = "zb-h1"
 
 
-def split_layers(layers: int, stages: int) -> list[tuple[int, ...]]:
-    """Return the layers of each stage: as even as possible, the first stages get one more, the last also the head."""
+def split_layers(layers: int, stages: int, first: int = 0) -> list[tuple[int, ...]]:
+    """Return the layers of each stage: as even as possible, the first stages get one more.
+
+    The first stage also has those from ``first`` on, the last one the head.
+    """
     share, extra = divmod(layers, stages)
     bounds = [stage * share + min(stage, extra) for stage in range(stages + 1)]
-    bounds[-1] += 1
+    bounds[0], bounds[-1] = first, layers + 1
     return [tuple(range(begin, end)) for begin, end in pairwise(bounds)]
 
 
-def split_chunks(layers: int, stages: int, interleave: int) -> list[list[tuple[int, ...]]]:
+def split_chunks(layers: int, stages: int, interleave: int, first: int) -> list[list[tuple[int, ...]]]:
     """Return the layers of each chunk of each stage; chunk ``c`` of stage ``s`` is part ``c x stages + s`` of them."""
-    parts = split_layers(layers, stages * interleave)
+    parts = split_layers(layers, stages * interleave, first)
     return [parts[stage::stages] for stage in range(stages)]
 
 
@@ -99,7 +102,7 @@ def add_stationary(
             behind its last backward pass. Where ranks hold shares of the weights, that is done in any case.
     """
     stages = passes.mesh.size("pp")
-    layers = split_chunks(passes.shape.layers, stages, interleave)
+    layers = split_chunks(passes.shape.layers, stages, interleave, passes.shape.first(passes.style))
     gradients = [Gradients(passes, stage, dp_communication) for stage in range(stages)]
     queues = [deque(order(schedule, stage, stages, microbatches, interleave)) for stage in range(stages)]
     # What a pass waits for beside its stage's own order; the ends of the pipeline wait for nothing else. Parts of the

@@ -19,13 +19,16 @@ Group = Sequence[tuple[int, ...]]
 """The layers of each stage that are on the wafer together; an empty tuple where the last group has none left."""
 
 
-def group_layers(layers: int, stages: int) -> list[Group]:
-    """Return the groups: stage i of group k holds layer ``stages * k + i``; the head is with the last layer."""
+def group_layers(layers: int, stages: int, first: int = 0) -> list[Group]:
+    """Return the groups: stage i of group k holds layer ``stages * k + i``.
+
+    Those from ``first`` on are with layer 0, the head is with the last layer.
+    """
 
     def held(layer: int) -> tuple[int, ...]:
         if layer >= layers:
             return ()
-        return (layer, layers) if layer == layers - 1 else (layer,)
+        return tuple(range(layer or first, layer + 1 + (layer == layers - 1)))
 
     return [tuple(map(held, range(first, first + stages))) for first in range(0, layers, stages)]
 
@@ -156,7 +159,7 @@ def add_streaming(passes: Passes, *, microbatches: int, source: int | str, prefe
         kind: Of streams: ``all``, ``needed`` or ``sharded``.
     """
     stages = tuple(range(passes.mesh.size("pp")))
-    groups = group_layers(passes.shape.layers, len(stages))
+    groups = group_layers(passes.shape.layers, len(stages), passes.shape.first(passes.style))
     lanes = [
         Lane(passes, served, *streams(passes.mesh, source, served, kind), prefetch, kind == "sharded")
         for served in ([stages] if kind == "all" else [(stage,) for stage in stages])

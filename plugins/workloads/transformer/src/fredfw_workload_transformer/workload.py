@@ -359,12 +359,12 @@ class Transformer(ModelWorkload):
         """
         mesh = self.mesh(system)
         batch, sharding = self._batch(self._replicas(mesh)), self._sharding(mesh)
-        stages = range(self.pp)
+        stages, first = range(self.pp), self.shape.first(self._style)
         if self.execution == "stationary":
-            held = split_chunks(self.shape.layers, self.pp, self.interleave)
+            held = split_chunks(self.shape.layers, self.pp, self.interleave, first)
             uses = [self._stationary_memory(stage, held[stage], batch, sharding) for stage in stages]
         else:
-            groups = group_layers(self.shape.layers, self.pp)
+            groups = group_layers(self.shape.layers, self.pp, first)
             kept = self._kept(system)
             uses = [self._streaming_memory([group[stage] for group in groups], batch, kept) for stage in stages]
         return max(uses, key=lambda use: use.total)
@@ -467,8 +467,13 @@ class Transformer(ModelWorkload):
 
     @property
     def _style(self) -> Style:
-        fused = self.attention == "fused"
-        return Style(fused=fused, sequence_parallel=self.sequence_parallel, routing=self._routing)
+        return Style(
+            fused=self.attention == "fused",
+            sequence_parallel=self.sequence_parallel,
+            routing=self._routing,
+            # Where weights are gathered for each layer. The first and the last stage of a pipeline have a copy each.
+            embeddings_first=self.execution == "stationary" and self.zero_stage == 3 and self.pp == 1,
+        )
 
     def _batch(self, dp: int) -> Batch:
         if self.global_batch is None:
@@ -491,9 +496,10 @@ class Transformer(ModelWorkload):
         fullest = max(self._activations(layers, batch) for layers in chunks)
         held = in_flight(self.pipeline, stage, self.pp, batch.microbatches, self.interleave)
         weights = shares if sharding.weights else parameters
-        if sharding.weights:  # and those that are gathered
-            each = sorted(self._parameters((layer,)) for layers in chunks for layer in layers)
-            weights += sum(each[-1 - self.prefetch :] if self.reshard_after_forward else each)
+        if sharding.weights:  # and those that are gathered; tied embeddings stay
+            stay = (-1,) if self.shape.tied and self._style.embeddings_first else ()
+            each = sorted(self._parameters((layer,)) for layers in chunks for layer in layers if layer not in stay)
+            weights += sum(each[-1 - self.prefetch :] if self.reshard_after_forward else each) + self._parameters(stay)
         return MemoryUse(
             weights=weights * FP16,
             gradients=(shares if sharding.gradients else parameters) * FP16,
@@ -530,8 +536,8 @@ class Transformer(ModelWorkload):
             return kept - sum(block.core.activations for block in blocks if block.core is not None)
         if self.recompute == "none":
             return kept
-        repeated = [layer for layer in layers if layer < self.shape.layers]
+        repeated = [layer for layer in layers if 0 <= layer < self.shape.layers]
         shares = self.mp if self.sequence_parallel else 1
         inputs = samples * self.shape.sequence * self.shape.hidden * FP16 / shares
-        rest = self._blocks(layers[len(repeated) :], samples)
+        rest = self._blocks(tuple(layer for layer in layers if layer == self.shape.layers), samples)
         return len(repeated) * inputs + sum(block.activations for block in rest)
