@@ -1,5 +1,6 @@
 """Workloads: training iterations as task graphs."""
 
+from fredfw.workloads.buckets import GradientBuckets
 from fredfw.workloads.compute import Npu
 from fredfw.workloads.graph import GraphBuilder, TaskGraph
 from fredfw.workloads.kernels import Gemm, Kernels
@@ -12,6 +13,7 @@ from fredfw.workloads.workload import Label, MemoryUse, System, Work, Workload, 
 __all__ = [
     "DeviceMesh",
     "Gemm",
+    "GradientBuckets",
     "GraphBuilder",
     "Kernels",
     "Label",

@@ -11,10 +11,10 @@ from attrs import frozen
 
 from fredfw import (
     DeviceMesh,
+    GradientBuckets,
     GraphBuilder,
     Label,
     MemoryUse,
-    Pattern,
     System,
     TaskGraph,
     Work,
@@ -114,23 +114,11 @@ class Cnn(Workload):
         before: tuple[int, ...] = ()
         for block in self.blocks:
             before = (self._compute(builder, ranks, "forward", block, samples, before),)
-        pending = 0.0
-        reduced: tuple[int, ...] = ()
+        buckets = GradientBuckets(builder, ranks, self.bucket if self.overlap_dp else math.inf)
         for block in reversed(self.blocks):
             before = (self._compute(builder, ranks, "backward", block, samples, before),)
-            pending += block.parameters * self.gradient_bytes
-            last = block is self.blocks[0]
-            if workers > 1 and pending and (last or pending >= (self.bucket if self.overlap_dp else math.inf)):
-                # Buckets share one communication stream, so each also waits for the one before.
-                task = builder.collective(
-                    f"gradients down to {block.name}",
-                    Pattern.ALL_REDUCE,
-                    ranks[None, :],
-                    pending,
-                    label="dp",
-                    after=before + reduced,
-                )
-                reduced, pending = (task,), 0.0
+            buckets.add(block.name, block.parameters * self.gradient_bytes, *before)
+        buckets.flush()
         return builder.build()
 
     def memory(self, system: System) -> MemoryUse:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import define, field, frozen
 
-from fredfw import GraphBuilder, Pattern, TaskGraph
+from fredfw import GradientBuckets, GraphBuilder, Pattern, TaskGraph
 from fredfw.typing import IntArray
 from fredfw_workload_dlrm.model import Layer, Shape
 
@@ -50,11 +50,12 @@ class Iteration:
     hidden: bool
     bucket: float
     _builder: GraphBuilder = field(init=False)
-    _pending: float = field(default=0.0, init=False)
-    _reduced: tuple[int, ...] = field(default=(), init=False)
+    _buckets: GradientBuckets = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._builder = GraphBuilder(len(self.widths))
+        workers = len(self.widths)
+        self._builder = GraphBuilder(workers)
+        self._buckets = GradientBuckets(self._builder, np.arange(workers), self.bucket)
 
     def graph(self) -> TaskGraph:
         """Return the iteration.
@@ -79,6 +80,7 @@ class Iteration:
             before = returned
         for layer in reversed(shape.bottom):
             before = self._backward(layer, before)
+        self._buckets.flush()
         self._tables("update", passes=2, after=returned + before)
         return self._builder.build()
 
@@ -125,21 +127,9 @@ class Iteration:
         return (task,)
 
     def _backward(self, layer: Layer, after: Sequence[int]) -> tuple[int, ...]:
-        """Add the backward pass of a layer, and the all-reduce of the gradients of a full bucket."""
+        """Add the backward pass of a layer, and put its gradients into a bucket."""
         done = self._layer("backward", layer, after)
-        self._pending += layer.parameters * self.size.gradient
-        last = layer.name == self.shape.bottom[0].name
-        if len(self.widths) > 1 and (last or self._pending >= self.bucket):
-            # Buckets share one communication stream, so each also waits for the one before.
-            task = self._builder.collective(
-                f"gradients down to {layer.name}",
-                Pattern.ALL_REDUCE,
-                np.arange(len(self.widths))[None, :],
-                self._pending,
-                label="dp",
-                after=done + self._reduced,
-            )
-            self._reduced, self._pending = (task,), 0.0
+        self._buckets.add(layer.name, layer.parameters * self.size.gradient, *done)
         return done
 
 

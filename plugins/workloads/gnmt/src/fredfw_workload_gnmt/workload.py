@@ -12,10 +12,10 @@ from attrs import frozen
 
 from fredfw import (
     DeviceMesh,
+    GradientBuckets,
     GraphBuilder,
     Label,
     MemoryUse,
-    Pattern,
     System,
     TaskGraph,
     Work,
@@ -112,29 +112,17 @@ class Gnmt(Workload):
     def graph(self, system: System) -> TaskGraph:
         """See ``Workload.graph``."""
         workers = self.mesh(system).ranks
-        samples, ranks = self._samples(workers), np.arange(workers)
+        samples = self._samples(workers)
         builder = GraphBuilder(workers)
         layers = self.shape.layers
         before: tuple[int, ...] = ()
         for layer in layers:
             before = (self._compute(builder, "forward", layer, samples, before),)
-        pending = 0.0
-        reduced: tuple[int, ...] = ()
+        buckets = GradientBuckets(builder, np.arange(workers), self.bucket if self.overlap_dp else math.inf)
         for layer in reversed(layers):
             before = (self._compute(builder, "backward", layer, samples, before),)
-            pending += self._gradients(layer) * self.gradient_bytes
-            full = layer is layers[0] or pending >= (self.bucket if self.overlap_dp else math.inf)
-            if workers > 1 and pending and full:
-                # All-reduces share one communication stream, so each also waits for the one before.
-                task = builder.collective(
-                    f"gradients down to {layer.name}",
-                    Pattern.ALL_REDUCE,
-                    ranks[None, :],
-                    pending,
-                    label="dp",
-                    after=before + reduced,
-                )
-                reduced, pending = (task,), 0.0
+            buckets.add(layer.name, self._gradients(layer) * self.gradient_bytes, *before)
+        buckets.flush()
         return builder.build()
 
     def memory(self, system: System) -> MemoryUse:
