@@ -280,7 +280,8 @@ class Runner:
         with self._placed(f"fabrics.{fabric.name}.router"):
             fabric_answers.route(bench.simulator.lowering.router, bench.fabric, npus[:1], npus[-1:])
         tiers = () if bench.fabric.memories is None else bench.fabric.memories.tiers
-        system = System(len(npus), len(bench.fabric.controllers), tiers)
+        sends = injection_bandwidth(bench.fabric, np.arange(len(npus)))
+        system = System(len(npus), len(bench.fabric.controllers), tiers, sends)
         work = workload.key
         jobs: tuple[Part, ...] = ()
         with self._placed(work):

@@ -26,11 +26,13 @@ class System:
         npus: Number of NPUs.
         controllers: Number of I/O controllers.
         memories: The memory tiers of the fabric, the nearest first.
+        bandwidth: Bytes per second that an NPU can send to others, mean over all; ``None`` where there is no fabric.
     """
 
     npus: int
     controllers: int = 0
     memories: tuple[MemoryTier, ...] = ()
+    bandwidth: float | None = None
 
     def memory(self, name: str, *, key: str) -> MemoryTier:
         """Return the memory tier ``name``.

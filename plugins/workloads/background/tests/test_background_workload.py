@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
+from fredfw import Framework
 from fredfw.errors import InputError
 from fredfw.workloads import System, TaskKind
 from fredfw_workload_background import Background, fredfw_workloads
@@ -17,7 +19,7 @@ def test_it_is_registered() -> None:
 @pytest.mark.parametrize("pairs", ["random", "permutation"])
 def test_it_offers_the_load_that_is_asked_for(sizes: str, pairs: str) -> None:
     one = Background(bandwidth=1e9, load=0.25, duration=1.0, size=1e6, sizes=sizes, pairs=pairs, seed=7)
-    messages = [message for sent in one.messages(40) for message in sent]
+    messages = [message for sent in one.messages(System(npus=40)) for message in sent]
     expected = 40 * 0.25 * 1e9 / 1e6
     # A Poisson number deviates by its root; exponential sizes double the variance of the sum. Four deviations.
     deviation = math.sqrt(expected * (2 if sizes == "exponential" else 1))
@@ -26,13 +28,13 @@ def test_it_offers_the_load_that_is_asked_for(sizes: str, pairs: str) -> None:
 
 
 def test_random_pairs_are_even_and_a_permutation_is_one() -> None:
-    sent = Background(bandwidth=1e9, load=1.0, duration=1.0, size=1e6).messages(5)
+    sent = Background(bandwidth=1e9, load=1.0, duration=1.0, size=1e6).messages(System(npus=5))
     for rank, messages in enumerate(sent):
         to = [message.destination for message in messages]
         assert rank not in to
         for other in set(range(5)) - {rank}:  # a binomial number; four deviations
             assert to.count(other) == pytest.approx(len(to) / 4, abs=4 * math.sqrt(len(to) * 3 / 16))
-    fixed = Background(bandwidth=1e9, load=1.0, duration=1.0, size=1e6, pairs="permutation").messages(5)
+    fixed = Background(bandwidth=1e9, load=1.0, duration=1.0, size=1e6, pairs="permutation").messages(System(npus=5))
     partners = [{message.destination for message in messages} for messages in fixed]
     assert sorted(one for each in partners for one in each) == [0, 1, 2, 3, 4]
     assert all(rank not in each for rank, each in enumerate(partners))
@@ -40,7 +42,7 @@ def test_random_pairs_are_even_and_a_permutation_is_one() -> None:
 
 def test_equal_seeds_give_equal_messages() -> None:
     def messages(seed: int) -> object:
-        return Background(bandwidth=1e9, duration=0.1, sizes="exponential", seed=seed).messages(4)
+        return Background(bandwidth=1e9, duration=0.1, sizes="exponential", seed=seed).messages(System(npus=4))
 
     assert messages(1) == messages(1) != messages(2)
 
@@ -66,8 +68,41 @@ def test_messages_are_sent_at_their_times_whatever_the_others_do() -> None:
 
 def test_a_note_says_what_is_offered() -> None:
     (note,) = Background(bandwidth=1e9, load=0.5, duration=1.0, size=1e7).notes(System(npus=4))
-    assert "(asked: 0.5)" in note
+    assert note.endswith("for each NPU (asked: 0.5 of 1 GB/s)")
     assert Background(bandwidth=1e9, duration=0.0).notes(System(npus=4)) == ()
+
+
+def test_the_load_is_a_share_of_what_an_npu_can_send() -> None:
+    # Without a bandwidth it is that of the system; with another one, the note says what share of the system's it is.
+    system = System(npus=4, bandwidth=4e9)
+    own = Background(load=0.5, duration=1.0, size=1e7)
+    other = Background(load=0.5, duration=1.0, size=1e7, bandwidth=4e9)
+    assert own.messages(system) == other.messages(system)
+    quarter = Background(bandwidth=1e9, load=0.5, duration=1.0, size=1e7)
+    messages = [message for sent in quarter.messages(system) for message in sent]
+    share = sum(message.size for message in messages) / 4 / 4e9
+    assert share == pytest.approx(0.125, rel=0.2)
+    (note,) = quarter.notes(system)
+    assert f"{share:.3g} of the 4 GB/s that it can send (asked: 0.5 of 1 GB/s)" in note
+
+
+def test_a_bandwidth_that_npus_do_not_have_is_refused() -> None:
+    content: dict[str, Any] = {
+        "fabrics": {"switch": {"topology": {"name": "switch", "npus": 4, "link_bandwidth": "50 GB/s"}}},
+        "workloads": {"others": {"workload": {"name": "background", "bandwidth": "400 GB/s", "duration": "0.1 ms"}}},
+    }
+    framework = Framework()
+    with pytest.raises(InputError) as caught:
+        framework.run(framework.load_experiment(content), workload="others")
+    assert str(caught.value) == (
+        "workloads.others.workload.bandwidth: 400 GB/s is more than the 50 GB/s that an NPU can send "
+        "(accepted: at most 50 GB/s, which is the default)"
+    )
+    del content["workloads"]["others"]["workload"]["bandwidth"]
+    (note,) = framework.run(framework.load_experiment(content), workload="others").notes
+    assert "of the 50 GB/s that it can send (asked: 0.3)" in note
+    with pytest.raises(InputError, match="bandwidth: is missing"):
+        Background().graph(System(npus=4))
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ class Cell:
         provenance: Everything needed to make the numbers again; JSON-ready.
         placement: ``(workers,)`` NPU number of each rank.
         algorithms: What served each kind of request.
-        injection_bandwidth: Bytes per second that an NPU in use can send, mean over them.
+        injection_bandwidth: Bytes per second that an NPU in use can send to others, mean over them.
         work: What the iteration trains, or ``None`` where that is not known.
         omissions: Those of the notes that say what the workload leaves out.
         colours: Of the labels that the workload declares, in their order; empty for one that is free.

@@ -230,12 +230,16 @@ class RunResult:
 
     @property
     def injection_bandwidth(self) -> float:
-        """Bytes per second that an NPU in use can send: its links out, those to controllers apart; mean over them."""
+        """Bytes per second that an NPU in use can send to others, mean over them.
+
+        These are its links out, but for those to controllers and memory tiers.
+        """
         return injection_bandwidth(self.fabric, self.placement)
 
 
 def injection_bandwidth(fabric: Fabric, placement: IntArray) -> float:
     """Return what ``RunResult.injection_bandwidth`` is for ranks on the NPUs numbered ``placement``."""
+    fabric = fabric if fabric.memories is None else fabric.memories.network
     peers = np.isin(fabric.destinations, fabric.controllers, invert=True)
     leaving = np.bincount(fabric.sources[peers], weights=fabric.bandwidths[peers], minlength=len(fabric.kinds))
     return float(leaving[fabric.npus[placement]].mean())

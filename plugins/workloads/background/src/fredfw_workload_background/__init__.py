@@ -15,6 +15,7 @@ from fredfw.errors import InputError
 fredfw_contract = 2
 
 _TASKS = 3  # of a message: the time until it is sent, a send and a receive
+_ROUNDED = 1 + 1e-9  # a mean over NPUs is rounded
 
 
 class Message(NamedTuple):
@@ -35,16 +36,22 @@ class Message(NamedTuple):
 class Background(Workload):
     """Messages that each rank sends at random times, whether its earlier ones have arrived or not (an open loop).
 
-    The times of a rank are a Poisson process. Its mean rate makes the messages ``load`` of what an NPU of ``bandwidth``
-    can send, as long as ``duration`` lasts. Messages go to a random other rank each (``random``), or those of a rank
+    The times of a rank are a Poisson process. Its mean rate makes the messages ``load`` of ``bandwidth``, as long as
+    ``duration`` lasts. Messages go to a random other rank each (``random``), or those of a rank
     all go to one other rank, and each rank receives those of one (``permutation``).
     """
 
     name: ClassVar[str] = "background"
 
-    bandwidth: float = units.bandwidth(help="of an NPU, which the load is a share of")
+    bandwidth: float | None = units.quantity(
+        units.Unit.BYTES_PER_SECOND,
+        None,
+        exclusive=True,
+        optional=True,
+        help="that the load is a share of, at most what an NPU can send; default: what it can send",
+    )
     load: float = units.option(
-        0.3, validator=units.at_least(0, at_most=1), help="bytes offered, as a share of what the NPUs can send"
+        0.3, validator=units.at_least(0, at_most=1), help="bytes that each rank offers, as a share of bandwidth"
     )
     duration: float = units.duration("1 ms", help="time in which messages are offered")
     size: float = units.size("1 MB", help="mean size of a message")
@@ -64,16 +71,37 @@ class Background(Workload):
             raise InputError("1 rank has no other to send to", key="ranks", accepted="2 or more")
         return DeviceMesh({"npus": ranks})
 
-    def messages(self, ranks: int) -> list[list[Message]]:
-        """Return the messages of each of ``ranks`` ranks, in their order."""
+    def offered(self, system: System) -> float:
+        """Return the bytes per second that each rank offers on average.
+
+        Raises:
+            InputError: ``bandwidth`` is more than an NPU of ``system`` can send, or neither is known.
+        """
+        if self.bandwidth is None:
+            if system.bandwidth is None:
+                raise InputError(
+                    "is missing, and nothing is known of a fabric", key="bandwidth", accepted="a bandwidth"
+                )
+            return self.load * system.bandwidth
+        if system.bandwidth is not None and self.bandwidth > system.bandwidth * _ROUNDED:
+            most = _rendered(system.bandwidth)
+            raise InputError(
+                f"{_rendered(self.bandwidth)} is more than the {most} that an NPU can send",
+                key="bandwidth",
+                accepted=f"at most {most}, which is the default",
+            )
+        return self.load * self.bandwidth
+
+    def messages(self, system: System) -> list[list[Message]]:
+        """Return the messages of each rank, in their order; raises ``InputError`` as ``offered`` and ``mesh`` do."""
+        ranks, rate = self.mesh(system).ranks, self.offered(system) / self.size
         random = Random(self.seed)
         order = sorted(range(ranks), key=[random.random() for _ in range(ranks)].__getitem__)
         partner = dict(zip(order, [*order[1:], order[0]], strict=True))
-        return [list(self._sent(rank, partner[rank], ranks, random)) for rank in range(ranks)]
+        return [list(self._sent(rank, partner[rank], ranks, rate, random)) for rank in range(ranks)]
 
-    def _sent(self, rank: int, partner: int, ranks: int, random: Random) -> Iterator[Message]:
-        """Yield the messages of ``rank``, whose partner in the permutation is ``partner``."""
-        rate = self.load * self.bandwidth / self.size
+    def _sent(self, rank: int, partner: int, ranks: int, rate: float, random: Random) -> Iterator[Message]:
+        """Yield ``rate`` messages a second of ``rank``, whose partner in the permutation is ``partner``."""
         now = 0.0
         while rate > 0:
             gap = _exponential(random) / rate
@@ -87,10 +115,10 @@ class Background(Workload):
     def graph(self, system: System) -> TaskGraph:
         """See ``Workload.graph``."""
         ranks = self.mesh(system).ranks
-        expected = ranks * self.duration * self.load * self.bandwidth / self.size
+        expected = ranks * self.duration * self.offered(system) / self.size
         limits.check("tasks", int(_TASKS * expected), key="duration")
         builder = GraphBuilder(ranks)
-        for rank, messages in enumerate(self.messages(ranks)):
+        for rank, messages in enumerate(self.messages(system)):
             before: tuple[int, ...] = ()
             passed = 0.0
             for number, message in enumerate(messages):
@@ -103,14 +131,21 @@ class Background(Workload):
         return builder.build()
 
     def notes(self, system: System) -> tuple[str, ...]:
-        """Return how much is offered."""
-        ranks = self.mesh(system).ranks
-        messages = [one for sent in self.messages(ranks) for one in sent]
+        """Return how much is offered, and which share that is of what an NPU can send."""
+        sent = self.messages(system)
         if not self.duration:
             return ()
-        load = sum(one.size for one in messages) / (ranks * self.bandwidth * self.duration)
-        each = units.render(self.bandwidth, units.Unit.BYTES_PER_SECOND)
-        return (f"{len(messages)} messages are offered, {load:.3g} of {each} for each NPU (asked: {self.load:g})",)
+        messages = [message for one in sent for message in one]
+        offered = sum(message.size for message in messages) / (len(sent) * self.duration)
+        note = f"{len(messages)} messages are offered: {_rendered(offered)} for each NPU"
+        if system.bandwidth is not None:
+            note += f", {offered / system.bandwidth:.3g} of the {_rendered(system.bandwidth)} that it can send"
+        of = "" if self.bandwidth is None else f" of {_rendered(self.bandwidth)}"
+        return (f"{note} (asked: {self.load:g}{of})",)
+
+
+def _rendered(bandwidth: float) -> str:
+    return units.render(bandwidth, units.Unit.BYTES_PER_SECOND)
 
 
 def _exponential(random: Random) -> float:
