@@ -442,7 +442,7 @@ def test_a_streaming_run_spills_too(run: Run) -> None:
             [CXL],
             {**TINY, "execution": "streaming", "memory_tier": "cxi"},
             "workloads.w.workload.memory_tier",
-            "no memory tier 'cxi'; did you mean 'cxl'?",
+            "the fabric 'f' has no memory tier 'cxi'; did you mean 'cxl'?",
         ),
         ([{**CXL, "capacity": "1 kB"}], {**TINY, "mp": 1}, "workloads.w.workload", "have no room for"),
         (

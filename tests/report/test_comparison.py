@@ -59,8 +59,11 @@ def test_columns_that_carry_nothing_are_left_out(printed: Printed, comparison: C
     text = printed(comparison_report(evolve(comparison, rows=plain)))
     assert ["fabric", "time", "speed-up", "compute", "bubble", "dp"] in [line.split() for line in text.splitlines()]
     assert not re.search("published|status|simulated:", text)
+    waiting = "bubble: time spent waiting for others to compute: another stage, the fullest experts, a slower NPU"
+    assert waiting in text.splitlines()
     without = tuple(evolve(row, breakdown={"compute": row.seconds, "dp": 0.0}) for row in plain)
-    assert "dp" not in printed(comparison_report(evolve(comparison, rows=without)))
+    text = printed(comparison_report(evolve(comparison, rows=without)))
+    assert not re.search("dp|bubble", text)
 
 
 def test_best_is_the_shortest_time_of_each_workload(printed: Printed, comparison: Comparison) -> None:

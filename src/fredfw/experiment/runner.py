@@ -281,7 +281,7 @@ class Runner:
             fabric_answers.route(bench.simulator.lowering.router, bench.fabric, npus[:1], npus[-1:])
         tiers = () if bench.fabric.memories is None else bench.fabric.memories.tiers
         sends = injection_bandwidth(bench.fabric, np.arange(len(npus)))
-        system = System(len(npus), len(bench.fabric.controllers), tiers, sends)
+        system = System(len(npus), len(bench.fabric.controllers), tiers, sends, fabric.name)
         work = workload.key
         jobs: tuple[Part, ...] = ()
         with self._placed(work):

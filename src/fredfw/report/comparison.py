@@ -20,7 +20,7 @@ from fredfw.report.jobs import of_rows
 from fredfw.report.layout import StackedTable, plain_table
 from fredfw.report.ranking import ALL, Ranking
 from fredfw.simulation.fidelity import PER_RANK, RENDEZVOUS, STEPWISE
-from fredfw.workloads.labels import OWN, WAITING
+from fredfw.workloads.labels import BUBBLE, OWN, WAITING
 
 _STYLES = {
     Status.REFERENCE: "cyan",
@@ -404,6 +404,9 @@ def _comparison_footnotes(
     waits = ", ".join(cause for cause in shown.parts if cause not in OWN)
     if waits:
         lines.append(Text(f"{waits}: time spent waiting for that communication (exposed); - means none"))
+    if BUBBLE in shown.parts:
+        others = "another stage, the fullest experts, a slower NPU"
+        lines.append(Text(f"{BUBBLE}: time spent waiting for others to compute: {others}"))
     if WAITING in shown.parts:
         lines.append(Text(f"{WAITING}: time before the start of a job and after its end"))
     if any(row.jobs for row in comparison.rows):

@@ -27,12 +27,14 @@ class System:
         controllers: Number of I/O controllers.
         memories: The memory tiers of the fabric, the nearest first.
         bandwidth: Bytes per second that an NPU can send to others, mean over all; ``None`` where there is no fabric.
+        fabric: The fabric's name, for messages.
     """
 
     npus: int
     controllers: int = 0
     memories: tuple[MemoryTier, ...] = ()
     bandwidth: float | None = None
+    fabric: str | None = None
 
     def memory(self, name: str, *, key: str) -> MemoryTier:
         """Return the memory tier ``name``.
@@ -46,8 +48,9 @@ class System:
         """
         known = {one.name: one for one in self.memories}
         if name not in known:
+            which = "the fabric" if self.fabric is None else f"the fabric {self.fabric!r}"
             raise UnknownNameError(
-                f"the fabric has no memory tier {name!r}{nearest(name, known)}",
+                f"{which} has no memory tier {name!r}{nearest(name, known)}",
                 key=key,
                 accepted=", ".join(known) or "a fabric with memories",
             )
