@@ -102,6 +102,8 @@ class Planner:
         self._drafts: dict[Hashable, Draft] = {}
         self._whole: dict[Sketch, Draft] = {}
         self._replayed: set[Hashable] = set()
+        self._able: dict[Hashable, Mapping[str, CollectiveAlgorithm]] = {}
+        self._times: dict[Hashable, tuple[float, bool]] = {}
 
     def plan(self, request: CollectiveRequest, members: IntArray, view: GroupView | None = None) -> Plan:
         """Return the plan for ``request`` among the NPUs numbered ``members``.
@@ -159,11 +161,15 @@ class Planner:
 
     def _first(self, request: CollectiveRequest, view: GroupView) -> Plan:
         """Return the plan by the first candidate that can serve ``request``."""
-        key = *_named(request), view.key_with_links if self.reads_links(request.pattern) else view.key
+        key = self._seen(request, view)
         if key not in self._plans:
             name, one = next(iter(self.able(request, view).items()))
             self._plans[key] = [self._sound(request, Plan(self._written(one, request, view), name), view)]
         return self._plans[key][0]
+
+    def _seen(self, request: CollectiveRequest, view: GroupView) -> Hashable:
+        """Return a name of ``request`` in a group, and of what candidates see of the group."""
+        return *_named(request), view.key_with_links if self.reads_links(request.pattern) else view.key
 
     def place(self, groups: IntArray) -> Hashable:
         """Return a name of where ``groups`` are; an admission may tell places apart that look alike."""
@@ -184,6 +190,9 @@ class Planner:
         Raises:
             UnsupportedError: None can; the message gives every candidate's reason.
         """
+        key = self._seen(request, view)
+        if key in self._able:
+            return self._able[key]
         reasons = {name: answers.refusal(one, request, view) for name, one in self._listed(request.pattern).items()}
         able = {name: self._listed(request.pattern)[name] for name, reason in reasons.items() if reason is None}
         if not able:
@@ -193,6 +202,7 @@ class Planner:
                 f"no algorithm can do {request.pattern} among {request.ranks} NPUs of {self._fabric.name!r}: {listed}",
                 accepted=", ".join(others) or None,
             )
+        self._able[key] = able
         return able
 
     def _choose(
@@ -212,14 +222,18 @@ class Planner:
             unsure: list[Entrant] = []
             left_out: list[str] = []
             classes = [self._fabric.npus[groups[alike]] for _, alike in views]
+            place = self.place(groups)
 
             def time(entrant: Entrant) -> float:
-                runs = list(zip(self._serving(entrant, request, views), classes, strict=True))
+                serving = self._serving(entrant, request, views)
+                key = *serving, place  # which another margin has in common
                 try:
-                    seconds, sure = self._time(runs)
+                    if key not in self._times:
+                        self._times[key] = self._time(list(zip(serving, classes, strict=True)))
                 except LimitError as error:
                     left_out.append(f"auto left out {', '.join(entrant.names)} for {request.pattern}: {error}")
                     raise RefusedError(str(error)) from None
+                seconds, sure = self._times[key]
                 unsure.extend([] if sure else [entrant])
                 return seconds
 
