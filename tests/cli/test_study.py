@@ -35,9 +35,9 @@ from fredfw import DeviceMesh, GraphBuilder, Workload, hookimpl, units
 from fredfw.errors import InputError, SimulationError
 
 @frozen
-class Step(Workload):
+class Load(Workload):
     """Computes; 2 does not fit, and 3 fails."""
-    name: ClassVar[str] = "step"
+    name: ClassVar[str] = "load"
     load: int = units.option(1, help="PFLOP")
     def mesh(self, system):
         if self.load == 2:
@@ -47,12 +47,12 @@ class Step(Workload):
         if self.load == 3:
             raise SimulationError("it went wrong")
         builder = GraphBuilder(1)
-        builder.compute("step", [0], flops=self.load * 1e15)
+        builder.compute("load", [0], flops=self.load * 1e15)
         return builder.build()
 
 @hookimpl
 def fredfw_workloads():
-    return [Step]
+    return [Load]
 '''
 STEPS = """
 objective = { minimise = "time" }
@@ -62,7 +62,7 @@ space = { load = { path = "workloads.train.workload.load", values = VALUES } }
 topology = { name = "mesh2d", rows = 1, columns = 2 }
 
 [workloads.train]
-workload = "step"
+workload = "load"
 """
 
 

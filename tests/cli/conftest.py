@@ -1,0 +1,223 @@
+"""A plugin that is installed, an experiment with it, and commands that are run as in a shell."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fredfw.cli import main
+
+# A distribution of its own, found as every other: two NPUs below a switch, and a workload of one step.
+PLUGIN = '''
+import numpy as np
+from attrs import frozen
+from typing import ClassVar
+from fredfw.collectives import Pattern
+from fredfw.errors import SimulationError
+from fredfw.fabric import Fabric, NodeKind, Topology
+from fredfw.plugin import hookimpl
+from fredfw.plugin.exporter import Exporter
+from fredfw.units import bandwidth, duration
+from fredfw.workloads import GraphBuilder, DeviceMesh, Workload
+
+@frozen
+class Tiny(Topology):
+    """Two NPUs below one switch."""
+    name: ClassVar[str] = "tiny"
+    rate: float = bandwidth("1 GB/s", help="of each link")
+    def build(self):
+        kinds = [NodeKind.NPU, NodeKind.NPU, NodeKind.SWITCH]
+        return Fabric("tiny", np.array(kinds), [0, 1, 2, 2], [2, 2, 0, 1], self.rate, 0.0, 1e-12)
+
+@frozen
+class Step(Workload):
+    """Compute, then reduce 1 GB of gradients."""
+    name: ClassVar[str] = "step"
+    seconds: float = duration("1 s", help="of computation")
+    def mesh(self, system):
+        return DeviceMesh({"dp": 2})
+    def graph(self, system):
+        builder = GraphBuilder(2)
+        step = builder.compute("step", [0, 1], flops=self.seconds * 989.4e12)  # at the NPU's default peak
+        builder.collective("gradients", Pattern.ALL_REDUCE, [[0, 1]], 1e9, label="dp", after=[step])
+        return builder.build()
+
+@frozen
+class Failing(Step):
+    """Fails as a model does, or as a defect does."""
+    name: ClassVar[str] = "failing"
+    defect: bool = False
+    def graph(self, system):
+        raise ZeroDivisionError if self.defect else SimulationError("it went wrong")
+
+@frozen
+class Seconds(Exporter):
+    """The seconds, and nothing else."""
+    name: ClassVar[str] = "seconds"
+    def export(self, result):
+        rows = getattr(result, "rows", [result])
+        return " ".join(str(row.seconds) for row in rows)
+
+@frozen
+class Folder(Exporter):
+    """A file for each rank of a collective, with its steps."""
+    name: ClassVar[str] = "folder"
+    takes: ClassVar[tuple[str, ...]] = ("collective",)
+    directory: ClassVar[bool] = True
+    ending: str = "txt"
+    def export(self, result):
+        if self.ending == "../x":
+            return {"../x": ""}
+        steps = str(result.schedule.steps)
+        return {f"{rank}.{self.ending}": steps for rank in range(result.ranks)}
+
+@hookimpl
+def fredfw_commands():
+    import click
+    from fredfw.cli import Outputs, open_framework, table
+    from fredfw.errors import InputError
+
+    @click.command()
+    @click.option("--rate", default="1 GB/s")
+    @click.option("--fail", is_flag=True)
+    @click.option("--json", "path")
+    @click.pass_context
+    def speed(ctx, rate, fail, path):
+        """Tell the speed of the tiny network."""
+        outputs = Outputs({"--json": path})
+        framework = open_framework(ctx)
+        assert framework.plugins is open_framework(ctx).plugins
+        fabric = framework.topology("tiny", rate=rate).build()
+        if fail:
+            raise SimulationError("it went wrong")
+        outputs.write({"--json": lambda: str(fabric.bandwidths[0])})
+        outputs.show(lambda: table("Speed", ["link", "B/s"], [("any", fabric.bandwidths[0])]))
+
+    @click.command(hidden=True)
+    def chat():
+        print("bla")
+
+    return [speed, chat]
+
+@hookimpl
+def fredfw_exporters():
+    return [Folder, Seconds]
+
+@hookimpl
+def fredfw_topologies():
+    return [Tiny]
+
+@hookimpl
+def fredfw_workloads():
+    return [Step, Failing]
+'''
+# An all-reduce of 1 GB between two: each sends half, then half, at 1 or 2 GB/s, so 1 s or 0.5 s after 1 s of compute.
+EXPERIMENT = """
+title = "Two speeds"
+baseline = "slow"
+[fabrics]
+slow.topology = "tiny"
+fast.topology = { name = "tiny", rate = "2 GB/s" }
+[workloads]
+net.workload = "step"
+[[references]]
+workload = "net"
+fabric = "fast"
+speedup = 1.25
+source = "a paper"
+"""
+
+
+@pytest.fixture(autouse=True)
+def plugin(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path_factory.mktemp("installed")
+    (root / "fredfw_test_tiny.py").write_text(PLUGIN)
+    info = root / "fredfw_test_tiny-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fredfw-test-tiny\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[fredfw]\ntiny = fredfw_test_tiny\n")
+    monkeypatch.syspath_prepend(root)
+    monkeypatch.delitem(sys.modules, "fredfw_test_tiny", raising=False)
+    return root / "fredfw_test_tiny.py"
+
+
+@pytest.fixture
+def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.toml").write_text(EXPERIMENT)
+    return "two.toml"
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "fredfw_test_broken-2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fredfw-test-broken\nVersion: 2.0\n")
+    (info / "entry_points.txt").write_text("[fredfw]\nbroken = fredfw_test_missing_module\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """An environment in which another process finds the modules that this one does, and buffers its output."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": ""}
+
+
+@pytest.fixture
+def fredfw() -> Callable[..., Result]:
+    """Run a command; a defect is raised here, too."""
+
+    def run(*arguments: str) -> Result:
+        result = CliRunner().invoke(main, arguments, prog_name="fredfw")
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+@pytest.fixture
+def succeeds(fredfw: Callable[..., Result]) -> Callable[..., str]:
+    """Run a command that ends well; return what it prints."""
+
+    def run(*arguments: str) -> str:
+        result = fredfw(*arguments)
+        assert result.exit_code == 0, result.stderr
+        return result.stdout
+
+    return run
+
+
+@pytest.fixture
+def is_refused(fredfw: Callable[..., Result], results: Callable[[], list[str]]) -> Callable[..., str]:
+    """Check that a command ends with code 2, nothing on standard output and one line on standard error; return that."""
+
+    def run(*arguments: str) -> str:
+        before = results()
+        result = fredfw(*arguments)
+        assert result.exit_code == 2
+        assert result.stdout == ""
+        assert results() == before
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("fredfw: error: ")
+        assert "(accepted: " in line
+        return str(line.removeprefix("fredfw: error: "))
+
+    return run
+
+
+@pytest.fixture
+def results() -> Callable[[], list[str]]:
+    """What is in the folder, but stores of cells."""
+    return lambda: sorted(name for name in os.listdir() if not name.endswith(".cells"))
+
+
+@pytest.fixture
+def words() -> Callable[[str], list[list[str]]]:
+    """The words of each line."""
+    return lambda text: [line.split() for line in text.splitlines()]

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def test_calibrate(experiment: str, succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
+    written = Path(experiment).read_text()
+    # With c seconds of computation (c + 1) / (c + 0.5) is 1.25 where c = 1.5, so the factor to the roofline's 1 s is
+    # 1.5; it is never below 1.
+    for target, solutions in ((1.25, [1.5]), (0.5, [])):
+        text = f'{written}[workloads.net.calibration]\nfabric = "fast"\nspeedup = {target}\n'
+        Path(experiment).write_text(text)
+        printed = succeeds("calibrate", experiment, "--json", "fit.json")
+        (fit,) = json.loads(Path("fit.json").read_text())["calibrations"]
+        assert fit["solutions"] == pytest.approx(solutions, rel=1e-6)
+        found = "one" if solutions else "none"
+        assert ["net", "fast", str(target), found] in [line[:4] for line in words(printed)]
+        assert ("[workloads.net]\ncompute_scale = 1.5" in printed) == bool(solutions)

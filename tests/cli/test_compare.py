@@ -1,0 +1,219 @@
+"""Comparisons and the cells behind them: compare, merge, cells."""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+
+def test_compare(experiment: str, succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
+    table = words(succeeds("compare", experiment))
+    assert ["slow", "2.000", "1.000", "1.000", "1.000"] in table
+    assert ["fast", "1.500", "1.333", "best", "1.25", "[1]", "1.000", "0.500"] in table
+
+
+def test_compare_stepwise_says_how_far_apart_the_two_ways_are(experiment: str, succeeds: Callable[..., str]) -> None:
+    assert "compressed to stepwise: 0 %" in succeeds("compare", experiment, "--fidelity", "stepwise")
+
+
+def test_compare_writes_files(experiment: str, succeeds: Callable[..., str]) -> None:
+    succeeds("compare", experiment, "--json", "out.json", "--csv", "out.csv", "--plot", "out.png")
+    rows = json.loads(Path("out.json").read_text())["rows"]
+    assert [row["speedup"] for row in rows] == pytest.approx([1, 4 / 3])
+    assert [row["fabric"] for row in csv.DictReader(Path("out.csv").read_text().splitlines())] == ["slow", "fast"]
+    assert Path("out.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(os.listdir()) == ["out.csv", "out.json", "out.png", "two.cells", "two.toml"]
+
+
+def test_a_report_says_how_to_make_it_again(experiment: str, succeeds: Callable[..., str]) -> None:
+    succeeds("--log-level", "error", "compare", experiment, "--set", "title=a 'b'", "--best=1", "--report", "out.html")
+    page = html.unescape(Path("out.html").read_text())
+    command = """fredfw --log-level=error compare two.toml '--set=title=a '"'"'b'"'"'' --report=out.html --best=1"""
+    assert sorted(shlex.split(command)) == sorted(shlex.split(re.findall(r"<code>(fredfw .*)</code>", page)[0]))
+    assert "the 1 best of 2 cells by time" in page
+    succeeds(
+        "run", experiment, "--fabric", "fast", "--no-progress", "--export", "json", "a.json", "--report", "out.html"
+    )
+    page = html.unescape(Path("out.html").read_text())
+    command = "fredfw run two.toml --fabric=fast --report=out.html --export json a.json --no-progress"
+    assert sorted(shlex.split(command)) == sorted(re.findall(r"<code>(fredfw .*)</code>", page)[0].split())
+    assert "critical path" in page
+    assert succeeds("merge", experiment, "two.cells", "--report", "-").startswith("<!DOCTYPE html>")
+
+
+def test_a_dash_is_standard_output_in_place_of_the_table(experiment: str, succeeds: Callable[..., str]) -> None:
+    assert json.loads(succeeds("compare", experiment, "--json", "-"))["title"] == "Two speeds"
+    assert succeeds("compare", experiment, "--csv", "-", "--json", "out.json").startswith("workload,fabric,")
+
+
+# Between 1 and 4 GB/s, of 1 s and 9 s of computation: 2, 1.5, 1.25 s and 10, 9.5, 9.25 s.
+SWEEP = """
+title = "Many speeds"
+baseline = "at {rate}"
+[fabrics."at {rate}"]
+topology = "tiny"
+sweep = { rate = ["1 GB/s", "2 GB/s", "4 GB/s"] }
+baseline = "at 2 GB/s"
+[workloads."net {seconds}"]
+workload = "step"
+sweep = { seconds = [1, 9] }
+[[savings]]
+name = "faster"
+of = "at {rate}"
+over = "at 2 GB/s"
+by = ["rate", "seconds"]
+"""
+
+
+@pytest.fixture
+def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    return "sweep.toml"
+
+
+def test_a_sweep_is_compared(sweep: str, succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
+    lines = words(succeeds("compare", sweep, "--map", "map.svg"))
+    assert ["1", "4", "GB/s", "1.25", "1.200", "best", "1.00", "0.25"] in lines
+    assert ["1", "GB/s", "-33.3%", "-5.3%"] in lines
+    assert ["4", "GB/s", "16.7%", "2.6%"] in lines
+    assert Path("map.svg").read_text().startswith("<?xml")
+
+
+def test_rows_are_sorted_and_chosen(
+    sweep: str, succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]
+) -> None:
+    def cells(*options: str) -> list[list[str]]:
+        return [line[:3] for line in words(succeeds("compare", sweep, *options)) if line[2:3] == ["GB/s"]]
+
+    everything = [[seconds, rate, "GB/s"] for seconds in "19" for rate in "124"]
+    assert cells()[:6] == everything
+    assert cells("--sort", "time")[:6] == [[seconds, rate, "GB/s"] for seconds in "19" for rate in "421"]
+    assert cells("--sort", "-rate")[:6] == [[seconds, rate, "GB/s"] for rate in "421" for seconds in "19"]
+    assert cells("--best", "2")[:3] == [["1", "4", "GB/s"], ["1", "2", "GB/s"]]
+    # The same bytes, so the same energy: only the fastest is not beaten.
+    assert cells("--pareto", "time, energy") == [["1", "4", "GB/s"]]
+    # Files have all cells, in the order of the experiment.
+    found = json.loads(succeeds("compare", sweep, "--best", "2", "--csv", "out.csv", "--json", "-"))["rows"]
+    assert [row["workload"] for row in found] == [f"net {seconds}" for seconds in (1, 9) for _ in range(3)]
+    assert len(Path("out.csv").read_text().splitlines()) == 7
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--sort", "rates", "--sort: no metric and no swept field 'rates'; did you mean 'rate'?"),
+        ("--pareto", "time,prize", "--pareto: no metric 'prize'"),
+        ("--pareto", ",", "--pareto: no metric ''"),
+    ],
+)
+def test_what_cannot_rank_is_refused_before_anything_runs(
+    sweep: str, option: str, value: str, message: str, is_refused: Callable[..., str]
+) -> None:
+    assert message in is_refused("compare", sweep, option, value, "--json", "out.json")
+    assert not Path("out.json").exists()
+
+
+def test_parts_of_a_matrix_are_compared_with_their_baselines(
+    sweep: str, succeeds: Callable[..., str], is_refused: Callable[..., str]
+) -> None:
+    rows = json.loads(succeeds("compare", sweep, "--fabric", "at 4 GB/s", "--workload", "net 9", "--json", "-"))["rows"]
+    assert [(row["workload"], row["fabric"], row["speedup"]) for row in rows] == [
+        ("net 9", "at 2 GB/s", 1.0),
+        ("net 9", "at 4 GB/s", pytest.approx(9.5 / 9.25)),
+    ]
+    rows = json.loads(succeeds("compare", sweep, "--workload", "net {seconds}", "--json", "-"))["rows"]
+    assert len(rows) == 6
+    line = is_refused("compare", sweep, "--fabric", "at 3 GB/s")
+    assert line.startswith("sweep.toml: --fabric: no fabric 'at 3 GB/s'; did you mean 'at ")
+
+
+def test_cells_are_listed_for_scripts(
+    sweep: str, monkeypatch: pytest.MonkeyPatch, succeeds: Callable[..., str]
+) -> None:
+    monkeypatch.setenv("FREDFW_DISABLE_PLUGINS", "tiny")
+    lines = [line.split("\t") for line in succeeds("cells", sweep).splitlines()]
+    assert lines == [[f"net {s}", f"at {rate} GB/s"] for s in (1, 9) for rate in (1, 2, 4)]
+
+
+def test_cells_run_on_their_own_are_merged(
+    sweep: str, monkeypatch: pytest.MonkeyPatch, succeeds: Callable[..., str], is_refused: Callable[..., str]
+) -> None:
+    outputs = ("--json", "{}.json", "--csv", "{}.csv", "--plot", "{}.svg", "--map", "{}.pdf")
+    printed = succeeds("compare", sweep, *(one.format("compared") for one in outputs))
+    for number, line in enumerate(succeeds("cells", sweep).splitlines()):
+        workload, fabric = line.split("\t")
+        succeeds("run", sweep, "--workload", workload, "--fabric", fabric, "--store", "all")
+        if number:
+            succeeds("run", sweep, "--workload", workload, "--fabric", fabric, "--store", "rest")
+    monkeypatch.setenv("FREDFW_DISABLE_PLUGINS", "tiny")
+    listed = [line.split("\t")[2] for line in succeeds("cells", sweep, "--store", "rest").splitlines()]
+    assert listed == ["missing", *["done"] * 5]
+    assert succeeds("merge", sweep, "all", *(one.format("merged") for one in outputs)) == printed
+    for ending in ("json", "csv", "svg", "pdf"):
+        assert Path(f"merged.{ending}").read_bytes() == Path(f"compared.{ending}").read_bytes()
+    line = is_refused("merge", sweep, "rest", "--json", "out.json")
+    assert line.startswith("sweep.toml: there is no result for 1")
+    assert is_refused("merge", sweep, "all", "--json", "all").startswith("--json: 'all' is also the input")
+
+
+def test_a_map_that_cannot_be_drawn_is_refused_before_anything_runs(
+    sweep: str, fredfw: Callable[..., Result], is_refused: Callable[..., str]
+) -> None:
+    # A workload that fails where it is run.
+    Path(sweep).write_text(SWEEP.replace('"step"', '"failing"'))
+    assert fredfw("compare", sweep, "--map", "map.png").exit_code == 1
+    Path(sweep).write_text(SWEEP.replace('"step"', '"failing"').replace('by = ["rate", "seconds"]', ""))
+    assert is_refused("compare", sweep, "--map", "map.png").startswith("--map: there is no saving by two fields")
+    assert is_refused("compare", sweep, "--map", "map.jpg").startswith("map.jpg: --map: unknown picture format")
+
+
+def test_cells_are_kept_beside_the_experiment(
+    experiment: str, fredfw: Callable[..., Result], succeeds: Callable[..., str], is_refused: Callable[..., str]
+) -> None:
+    first = succeeds("compare", experiment, "--json", "first.json")
+    store = Path(experiment).with_suffix(".cells")
+    assert store.exists()
+    # What is there is not run again.
+    assert succeeds("compare", experiment, "--json", "second.json") == first
+    assert Path("second.json").read_bytes() == Path("first.json").read_bytes()
+    before = store.read_bytes()
+    succeeds("compare", experiment, "--set", "npu.efficiency=0.5", "--no-store")
+    succeeds("compare", experiment, "--set", "npu.efficiency=0.5", "--store", "other")
+    assert store.read_bytes() == before
+    line = is_refused("compare", experiment, "--json", str(store))
+    assert "is also the input" in line
+    both = fredfw("compare", experiment, "--store", "other", "--no-store")
+    assert (both.exit_code, "exclude each other" in both.stderr) == (2, True)
+
+
+def test_the_exit_code_says_that_cells_have_no_result(
+    experiment: str, fredfw: Callable[..., Result], succeeds: Callable[..., str], is_refused: Callable[..., str]
+) -> None:
+    Path(experiment).write_text(
+        Path(experiment).read_text() + "[workloads.wide]\nworkload = { name = 'cnn', dp = 64 }\n"
+    )
+    result = fredfw("compare", experiment, "--json", "out.json")
+    assert result.exit_code == 3
+    assert result.stderr.splitlines()[-1] == "fredfw: 2 of 4 cells have no result"
+    failures = json.loads(Path("out.json").read_text())["failures"]
+    assert [(one["workload"], one["fabric"], one["infeasible"]) for one in failures] == [
+        ("wide", "slow", True),
+        ("wide", "fast", True),
+    ]
+    # The store has them too, and says the same.
+    again = fredfw("compare", experiment, "--json", "again.json")
+    assert (again.exit_code, again.stdout) == (3, result.stdout)
+    assert Path("again.json").read_bytes() == Path("out.json").read_bytes()
+    listed = [line.split("\t")[2] for line in succeeds("cells", experiment, "--store", "two.cells").splitlines()]
+    assert listed == ["done", "done", "infeasible", "infeasible"]
+    assert is_refused("compare", experiment, "--no-store", "--strict").startswith("two.toml: workloads.wide.workload: ")

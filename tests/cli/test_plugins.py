@@ -1,0 +1,85 @@
+"""What is installed: plugins list, plugins show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.metadata import version
+from io import StringIO
+
+import pytest
+from click.testing import Result
+from rich.console import Console
+
+from fredfw.cli.plugins import KINDS
+from fredfw.plugin.manager import PluginInfo, PluginManager
+from fredfw.report import layout, tables
+
+
+def test_plugins_list(succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
+    rows = words(succeeds("plugins", "list"))
+    assert ["topology", "tiny", "Two", "NPUs", "below", "one", "switch."] in rows
+    assert ["workload", "step", "Compute,", "then", "reduce", "1", "GB", "of", "gradients."] in rows
+    assert ["command", "speed", "Tell", "the", "speed", "of", "the", "tiny", "network."] in rows
+    # In a pipe nothing is cut.
+    assert "..." not in succeeds("plugins", "list")
+
+
+def test_plugins_list_long(succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
+    rows = [line[:4] for line in words(succeeds("plugins", "list", "--long"))]
+    assert ["topology", "tiny", "fredfw-test-tiny", "1.0"] in rows
+    assert ["placement", "linear", "fredfw", version("fredfw")] in rows
+
+
+def test_plugins_list_of_one_kind(succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
+    rows = words(succeeds("plugins", "list", "--kind", "sharing-policy"))[2:]
+    assert [row[2] for row in rows] == [
+        *("circuit-preempt", "dcqcn", "hpcc", "max-min", "pfc", "strict-links", "timely", "weighted-max-min"),
+    ]
+    manager = PluginManager.discover()
+    assert [kind.replace("-", " ") for kind in KINDS] == [*(one.kind for one in manager.registries), "command"]
+
+
+def test_plugins_list_as_data(succeeds: Callable[..., str]) -> None:
+    document = json.loads(succeeds("plugins", "list", "--kind", "topology", "--json", "-"))
+    assert document["format"] == "fredfw.plugins"
+    (tiny,) = (one for one in document["plugins"] if one["name"] == "tiny")
+    assert (tiny["kind"], tiny["distribution"], tiny["version"]) == ("topology", "fredfw-test-tiny", "1.0")
+    assert tiny["description"] == "Two NPUs below one switch."
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_plugins_list_fits_the_terminal(width: int) -> None:
+    infos = [
+        PluginInfo("topology", "tiny", None, None, None, "Two NPUs below one switch."),
+        PluginInfo("router", "long", None, None, None, "A description of more than a line " * 5),
+    ]
+    console = Console(file=StringIO(), width=width, color_system=None)
+    layout.show(console, tables.plugins_report(infos, width=width))
+    assert isinstance(console.file, StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) == 4
+    assert width - 5 < max(map(len, lines)) <= width
+    assert lines[-1].rstrip().endswith("...")
+
+
+def test_plugins_show(
+    succeeds: Callable[..., str], is_refused: Callable[..., str], words: Callable[[str], list[list[str]]]
+) -> None:
+    text = succeeds("plugins", "show", "tiny")
+    assert "Two NPUs below one switch." in text
+    assert ["rate", "float", "B/s", "1", "GB/s", "of", "each", "link"] in words(text)
+    assert "did you mean 'tiny'?" in is_refused("plugins", "show", "tny")
+
+
+def test_plugins_list_and_show_know_commands(
+    succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]
+) -> None:
+    rows = [line[:4] for line in words(succeeds("plugins", "list", "--long"))]
+    assert ["command", "speed", "fredfw-test-tiny", "1.0"] in rows
+    assert ["command", "compare", "fredfw", version("fredfw")] in rows
+    assert succeeds("plugins", "show", "speed").startswith("Usage: fredfw speed [OPTIONS]")
+
+
+def test_plugins_are_discovered_once(broken: None, fredfw: Callable[..., Result]) -> None:
+    assert len(fredfw("speed").stderr.splitlines()) == 1
