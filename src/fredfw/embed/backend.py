@@ -16,7 +16,7 @@ from fredfw.embed.callbacks import check_picklable
 from fredfw.embed.matching import Matching
 from fredfw.embed.paths import Paths
 from fredfw.errors import DeadlockError, InputError, UnknownNameError, nearest
-from fredfw.fabric import AlwaysStart, Fabric, LiveRouter, NodeKind, Router
+from fredfw.fabric import AlwaysStart, Fabric, NodeKind, Router
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.registry import Registry
@@ -24,6 +24,7 @@ from fredfw.simulation import FlowNetwork, Planner, SharingPolicy, Simulator
 from fredfw.simulation.answers import notes as admission_notes
 from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES, STEPWISE, run_of
 from fredfw.simulation.fidelity import notes as fidelity_notes
+from fredfw.simulation.live import LiveLinks
 from fredfw.simulation.messages import flows_of
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, parse
@@ -164,11 +165,8 @@ class NetworkBackend:
         self._operations: dict[Handle, _Operation | _Sending] = {}
         self._matching = Matching()
         self._paths = Paths(fabric, fabric.defaults.router)
-        self._bandwidths = fabric.bandwidths.copy()  # of failed links what they will have again
-        self._live = np.ones(len(fabric.bandwidths), dtype=bool)
-        self._router = fabric.defaults.router
+        self._links = LiveLinks(fabric)
         self._notes: list[str] = []
-        self._left = 0  # routes that left their rule, as counted by routers that are no longer used
         self._stepping = False
 
     # --- what a program asks for
@@ -383,10 +381,10 @@ class NetworkBackend:
             InputError: There is no such link, or it has failed already.
         """
         number = self._find_link(link)
-        if not self._live[number]:
+        if not self._links.up[number]:
             raise InputError(f"{self.fabric.link_name(number)} has failed already", key="link", accepted="a live link")
-        self._live[number] = False
-        self._rewire(number, 0.0, "failed")
+        self._links.up[number] = False
+        self._rewire(number, "failed")
 
     def restore_link(self, link: int | str | tuple[int, int]) -> None:
         """Open a failed link again; flows that wait for a way go on, those that have one stay on it.
@@ -395,10 +393,10 @@ class NetworkBackend:
             InputError: There is no such link, or it has not failed.
         """
         number = self._find_link(link)
-        if self._live[number]:
+        if self._links.up[number]:
             raise InputError(f"{self.fabric.link_name(number)} has not failed", key="link", accepted="a failed link")
-        self._live[number] = True
-        self._rewire(number, float(self._bandwidths[number]), "is back")
+        self._links.up[number] = True
+        self._rewire(number, "is back")
 
     def set_bandwidth(self, link: int | str | tuple[int, int], value: float | str) -> None:
         """Give a link another bandwidth, in bytes per second; a failed one has it when it is restored.
@@ -412,9 +410,9 @@ class NetworkBackend:
             raise InputError(
                 f"{value!r} is not a bandwidth", key="value", accepted="more than 0; fail_link closes a link"
             )
-        self._bandwidths[number] = bandwidth
-        if self._live[number]:
-            self._network.set_bandwidths(np.array([number]), np.array([bandwidth]))
+        self._links.bandwidths[number] = bandwidth
+        if self._links.up[number]:
+            self._links.widen(self._network, np.array([number]))
 
     # --- what a program may want to know
 
@@ -424,7 +422,7 @@ class NetworkBackend:
 
     def failed_links(self) -> list[int]:
         """Return the numbers of the links that have failed and are not back."""
-        return [int(link) for link in np.flatnonzero(~self._live)]
+        return [int(link) for link in np.flatnonzero(~self._links.up)]
 
     def stalled(self) -> list[str]:
         """Return the labels of flows that cannot move now: they wait for admission or a path, or have no rate."""
@@ -436,7 +434,7 @@ class NetworkBackend:
 
     def notes(self) -> tuple[str, ...]:
         """Return what a reader of the times must know: what failures did to flows, what the fabric's admission did."""
-        left = self._left + (self._router.left if isinstance(self._router, LiveRouter) else 0)
+        left = self._links.left
         rule = f"{left} route{'s' if left > 1 else ''} left the rule of router {self.fabric.defaults.router.name!r}"
         held = [
             f"{first:g} s: no path for {label}, which waited{f' ({times} times in all)' if times > 1 else ''}"
@@ -553,15 +551,10 @@ class NetworkBackend:
         accepted = f"a link from 0 to {count - 1}, its name{name}, or the numbers of the two nodes that it joins"
         raise InputError(f"{link!r} is not a link of {self.fabric.name!r}", key="link", accepted=accepted)
 
-    def _rewire(self, link: int, bandwidth: float, what: str) -> None:
-        """Have flows avoid the links that are down, now and later."""
-        if isinstance(self._router, LiveRouter):
-            self._left += self._router.left
-        rule = self.fabric.defaults.router
-        self._router = rule if self._live.all() else LiveRouter(rule, self._live.copy())
-        self._paths.use(self._router)
-        self._network.set_bandwidths(np.array([link]), np.array([bandwidth]))
-        rerouting = self._network.reroute(self._router)
+    def _rewire(self, link: int, what: str) -> None:
+        """Have flows avoid the links that are down, now and later, and note it."""
+        rerouting = self._links.reroute(self._network, np.array([link]))
+        self._paths.use(self._links.router)
         note = f"{self.now:g} s: link {self.fabric.link_name(link)} {what}"
         if rerouting.moved:
             note += f"; {rerouting.moved} flow{'s' if rerouting.moved > 1 else ''} under way took another path"

@@ -12,9 +12,10 @@ import numpy as np
 from attrs import frozen
 
 from fredfw.errors import InputError, nearest
-from fredfw.fabric import Fabric, LiveRouter
+from fredfw.fabric import Fabric
+from fredfw.simulation.live import LiveLinks
 from fredfw.simulation.network import FlowNetwork
-from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.typing import IntArray
 from fredfw.units import Unit, at_least, one_of, option, quantity, render, whole
 
 FAIL, RESTORE, DEGRADE = ACTIONS = "fail", "restore", "degrade"
@@ -105,8 +106,7 @@ class LinkEvents:
         self._fabric = fabric
         self._due: list[_Due] = []
         self._numbers = 0
-        self._live: BoolArray = np.ones(len(fabric.bandwidths), dtype=bool)
-        self._bandwidths: FloatArray = fabric.bandwidths.copy()
+        self._links = LiveLinks(fabric)
         self._failed: dict[int, float] = {}  # when each link did that is not back
         self._away = 0.0
         self._counts = dict.fromkeys(ACTIONS, 0)
@@ -131,7 +131,7 @@ class LinkEvents:
             network.advance(self._due[0].time)
             stands = network.next_event_time() == math.inf
             idle = idle + 1 if stands else 0
-            if network.idle or idle > _PATIENCE or (stands and self._live.all() and not self._scripted()):
+            if network.idle or idle > _PATIENCE or (stands and self._links.up.all() and not self._scripted()):
                 break
             self._change(network, heapq.heappop(self._due))
         network.advance()
@@ -170,20 +170,18 @@ class LinkEvents:
         now, event, links = network.now, self._events[due.event], due.links
         if due.action == DEGRADE:
             assert event.factor is not None
-            self._bandwidths[links] = self._fabric.bandwidths[links] * event.factor
+            self._links.bandwidths[links] = self._fabric.bandwidths[links] * event.factor
         else:
-            self._live[links] = due.action == RESTORE
+            self._links.up[links] = due.action == RESTORE
             if due.action == RESTORE:
-                self._bandwidths[links] = self._fabric.bandwidths[links]
+                self._links.bandwidths[links] = self._fabric.bandwidths[links]
         for link in links.tolist():
             if due.action == FAIL:
                 self._failed.setdefault(link, now)
             elif due.action == RESTORE:
                 self._away += now - self._failed.pop(link, now)
         self._counts[due.action] += len(links)
-        network.set_bandwidths(links, np.where(self._live[links], self._bandwidths[links], 0.0))
-        rule = self._fabric.defaults.router
-        rerouting = network.reroute(rule if self._live.all() else LiveRouter(rule, self._live.copy()))
+        rerouting = self._links.reroute(network, links)
         self._moved += rerouting.moved
         self._stranded.update(rerouting.stranded)
         if event.at is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from attrs import frozen
 
 from fredfw import limits
 from fredfw.typing import IntArray
+from fredfw.workloads import ends
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.kinds import TaskKind
 from fredfw.workloads.labels import OWN, WAITING
@@ -97,7 +98,7 @@ class _Columns:
             known.extend([table + self._ranks for table in more] if kind == "tables" else more)
         labels = np.array([self._label(job.label(one)) for one in graph.label_names], dtype=np.intp)
         in_turn = bool(job.start) or job.iterations > 1
-        entries, exits = (_entries(graph), _exits(graph)) if in_turn else (_NONE, _NONE)
+        entries, exits = (ends.entries(graph), ends.exits(graph)) if in_turn else (_NONE, _NONE)
         before = -1
         if job.start:
             before = self._wait(job, job.starting, everybody, job.start, _NONE)
@@ -188,34 +189,3 @@ _WAIT: dict[str, float] = {
     "partners": -1,
     "memories": -1,
 }
-
-
-def _entries(graph: TaskGraph) -> IntArray:
-    """Return the tasks that some rank may begin first."""
-    return _uncovered(graph, (graph.after(task).tolist() for task in range(len(graph))))
-
-
-def _exits(graph: TaskGraph) -> IntArray:
-    """Return the tasks that some rank may end last."""
-    after: list[list[int]] = [[] for _ in range(len(graph))]
-    for task in range(len(graph)):
-        for one in graph.after(task).tolist():
-            after[one].append(task)
-    return _uncovered(graph, after)
-
-
-def _uncovered(graph: TaskGraph, others: Iterable[Sequence[int]]) -> IntArray:
-    """Return the tasks of which some participant has part in none of the ``others`` of that task."""
-    members = graph.members.tolist()
-    known: dict[tuple[int, frozenset[int]], bool] = {}
-
-    def found() -> Iterator[int]:
-        for task, near in enumerate(others):
-            key = members[task], frozenset(members[one] for one in near)
-            if key not in known:
-                theirs = [graph.tables[table].ravel() for table in key[1]]
-                known[key] = bool(np.isin(graph.tables[key[0]], np.concatenate([_NONE, *theirs])).all())
-            if not known[key]:
-                yield task
-
-    return np.fromiter(found(), dtype=np.intp)

@@ -10,8 +10,8 @@ from attrs import evolve, frozen
 
 from fredfw.errors import InputError
 from fredfw.fabric import MemoryTier
-from fredfw.typing import IntArray
 from fredfw.units import Unit, render
+from fredfw.workloads import ends
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.kinds import TaskKind
 from fredfw.workloads.workload import MemoryUse
@@ -103,7 +103,7 @@ def with_spills(graph: TaskGraph, spilled: Iterable[Spill], microbatches: int) -
     if not tasks:
         return graph
     count, first = len(tasks), len(graph)
-    after = [_last(graph), *([number] for number in range(first, first + count - 1))]
+    after = [ends.exits(graph).tolist(), *([number] for number in range(first, first + count - 1))]
     labels, tiers = _index(graph.label_names, [LABEL]), _index(graph.memory_names, [tier for _, tier, _ in tasks])
     filled: dict[str, Any] = {"bytes": [size for *_, size in tasks], "kinds": [int(kind) for kind, *_ in tasks]}
     filled |= {"seconds": np.nan, "repeats": 1, "flops": 0.0, "roots": 0, "jobs": 0, "members": len(graph.tables)}
@@ -129,32 +129,3 @@ def with_spills(graph: TaskGraph, spilled: Iterable[Spill], microbatches: int) -
 
 def _index(names: Sequence[str], more: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*names, *more)))
-
-
-def _last(graph: TaskGraph) -> list[int]:
-    """Return the tasks that are the last of some rank."""
-    behind: list[list[int]] = [[] for _ in range(len(graph))]
-    for task in range(len(graph)):
-        for one in graph.after(task).tolist():
-            behind[one].append(task)
-    members = graph.members.tolist()
-    covered: dict[tuple[int, int], bool] = {}
-
-    def covers(later: int, earlier: int) -> bool:
-        key = members[later], members[earlier]
-        if key not in covered:
-            covered[key] = key[0] == key[1] or not len(_others(graph, [later], earlier))
-        return covered[key]
-
-    return [
-        task
-        for task, later in enumerate(behind)
-        if not any(covers(one, task) for one in later) and len(_others(graph, later, task))
-    ]
-
-
-def _others(graph: TaskGraph, later: Sequence[int], task: int) -> IntArray:
-    """Return the ranks of ``task`` that have no part in ``later``."""
-    theirs = [graph.participants(one) for one in later]
-    others: IntArray = np.setdiff1d(graph.participants(task), np.concatenate([np.zeros(0, dtype=np.intp), *theirs]))
-    return others
