@@ -76,6 +76,7 @@ FIRST_PARTY = {
         "gnmt",
         "kineto",
         "microbenchmark",
+        "repurpose",
         "transformer",
     ),
 }

@@ -1,0 +1,47 @@
+"""RePurpose: networks whose neurons are rearranged over workers, and the workload ``repurpose`` that runs them.
+
+Everything that the workload does can be done with arrays: a ``Problem`` is solved by ``rearranged`` or by one of the
+functions that it is compared with, and the ``Plan`` says who holds what, what crosses, and the weights that are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fredfw import Workload, hookimpl
+from fredfw_workload_repurpose.baselines import at_random, by_magnitude, clustered, in_order, partitioned
+from fredfw_workload_repurpose.network import Layer, Network
+from fredfw_workload_repurpose.picture import draw
+from fredfw_workload_repurpose.plan import Plan
+from fredfw_workload_repurpose.problem import Problem
+from fredfw_workload_repurpose.transform import rearranged
+from fredfw_workload_repurpose.weights import Planted, Weights, planted, read, write
+from fredfw_workload_repurpose.workload import Repurpose
+
+__all__ = [
+    "Layer",
+    "Network",
+    "Plan",
+    "Planted",
+    "Problem",
+    "Repurpose",
+    "Weights",
+    "at_random",
+    "by_magnitude",
+    "clustered",
+    "draw",
+    "in_order",
+    "partitioned",
+    "planted",
+    "read",
+    "rearranged",
+    "write",
+]
+
+fredfw_contract = 2
+
+
+@hookimpl
+def fredfw_workloads() -> Sequence[type[Workload]]:
+    """Register the workload."""
+    return [Repurpose]

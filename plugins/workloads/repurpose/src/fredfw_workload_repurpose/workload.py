@@ -1,0 +1,209 @@
+"""The options of the workload, and what it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import attrs
+from attrs import frozen
+
+from fredfw import DeviceMesh, File, Label, MemoryUse, System, TaskGraph, Work, Workload, units
+from fredfw.errors import InputError
+from fredfw_workload_repurpose import baselines
+from fredfw_workload_repurpose.inference import LABEL, Inference, Step, steps
+from fredfw_workload_repurpose.plan import Plan
+from fredfw_workload_repurpose.problem import Problem, check_epsilon
+from fredfw_workload_repurpose.transform import rearranged
+from fredfw_workload_repurpose.weights import Weights, planted, read
+
+METHODS: Mapping[str, Callable[[Problem], Plan]] = {
+    "repurpose": rearranged,
+    "contiguous": baselines.in_order,
+    "random": baselines.at_random,
+    "spectral": baselines.clustered,
+    "magnitude": baselines.by_magnitude,
+}
+"""What finds the partition and the weights that are kept, by its name in an experiment."""
+_PAIR, _WEIGHT = "pair", "weight"
+_BLOCKED = "without a file: "
+
+
+def _each(value: object) -> object:
+    """Return a number as a list of one, as a field that takes a number for all layers means it."""
+    if isinstance(value, list):
+        return tuple(value)
+    return value if value is None or isinstance(value, tuple) else (value,)
+
+
+def _given(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if isinstance(value, tuple) and not value:
+        raise InputError("[] is empty", key=attribute.name, accepted="one number or more")
+
+
+def _positive(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if value is not None and 0 in value:
+        raise InputError(f"{list(value)} has 0 in it", key=attribute.name, accepted="numbers above 0")
+
+
+@frozen
+class Repurpose(Workload):
+    """Inference of a network whose neurons are spread over workers, so that little crosses between them (RePurpose).
+
+    Neurons (channels of convolutions) are rearranged and weights pruned, with a bounded change of the outputs of each
+    layer. The activations that still cross are an all-to-all before each layer. Source: Abdi et al., AAAI 2023, arXiv
+    2008.08289.
+    """
+
+    name: ClassVar[str] = "repurpose"
+
+    weights: File | None = units.file(
+        None, help="trained network: an .npz file with weights_0, weights_1, ...; default: a random one with blocks"
+    )
+    widths: tuple[int, ...] = units.sizes(
+        (1024, 1024, 1024), help=f"{_BLOCKED}neurons of the input, and of the output of each layer"
+    )
+    blocks: int | None = units.option(
+        None, validator=units.whole(1), help=f"{_BLOCKED}blocks of neurons; default: the workers of the first layer"
+    )
+    noise: float = units.option(
+        0.0,
+        validator=units.at_least(0),
+        help=f"{_BLOCKED}standard deviation of weights between blocks, relative to that within a block",
+    )
+    taps: int = units.option(
+        1, validator=units.whole(1), help=f"{_BLOCKED}weights between two channels, such as 9 for a 3 x 3 kernel"
+    )
+    positions: int = units.option(1, validator=units.whole(1), help=f"{_BLOCKED}height x width of every feature map")
+    workers: tuple[int, ...] | None = units.option(
+        None,
+        converter=_each,
+        validator=[units.whole(1), _given],
+        help="workers of all layers, or a list of those of each layer; default: all NPUs",
+    )
+    shares: tuple[float, ...] | None = units.option(
+        None,
+        converter=_each,
+        validator=[units.at_least(0), _given, _positive],
+        help="compute power of each worker, relative to the others; default: all have the same",
+    )
+    tolerance: float = units.option(
+        0.0,
+        validator=units.at_least(0, at_most=1),
+        help="how far the neurons of a worker may be from its share, relative to that",
+    )
+    received: int | None = units.option(
+        None, validator=units.whole(0), help="most activations that a worker gets from others in a layer; default: any"
+    )
+    method: str = units.option(
+        "repurpose",
+        validator=units.one_of(*METHODS),
+        help="repurpose, or what it is compared with: other partitions with the same pruning, or pruning by magnitude",
+    )
+    epsilon: float = units.option(
+        0.1,
+        validator=check_epsilon,
+        help="largest change of the outputs of a layer, relative to them, from 0 to below 1",
+    )
+    granularity: str = units.option(
+        _PAIR,
+        validator=units.one_of(_PAIR, _WEIGHT),
+        help="what is dropped at once: all weights of an input on a worker, or one weight",
+    )
+    batch: int = units.option(1, validator=units.whole(1), help="samples of an inference")
+    overlap: bool = units.flag(
+        True, help="compute with the inputs that a worker holds while the others are on their way"
+    )
+    seed: int = units.option(0, validator=units.whole(0), help="of random weights and partitions")
+    weight_bytes: float = units.quantity(units.Unit.BYTES, 2, help="per weight (default: FP16)")
+    activation_bytes: float = units.quantity(units.Unit.BYTES, 2, help="per activation (default: FP16)")
+
+    def __attrs_post_init__(self) -> None:
+        if self.weights is not None or self.workers is not None:
+            self.problem(System(npus=1))
+
+    def problem(self, system: System) -> Problem:
+        """Return what is to be placed on the workers.
+
+        Raises:
+            InputError: The file is damaged, or the options do not fit the network or each other.
+        """
+        counts = (system.npus,) if self.workers is None else self.workers
+        source = self._source(counts[0])
+        return Problem(
+            source.network,
+            counts,
+            self.epsilon,
+            source.inputs,
+            self.tolerance,
+            self.shares,
+            each=self.granularity == _WEIGHT,
+            received=self.received,
+            seed=self.seed,
+        )
+
+    def plan(self, system: System) -> Plan:
+        """Return the network on its workers; raises as ``problem``, or if ``received`` makes a larger error."""
+        return METHODS[self.method](self.problem(system))
+
+    def mesh(self, system: System) -> DeviceMesh:
+        """See ``Workload.mesh``."""
+        return DeviceMesh({LABEL: system.npus if self.workers is None else max(self.workers)})
+
+    def labels(self, system: System) -> Mapping[str, Label]:
+        """See ``Workload.labels``."""
+        del system
+        return {LABEL: Label(0, "#D55E00")}
+
+    def graph(self, system: System) -> TaskGraph:
+        """Return one inference; raises as ``plan`` does."""
+        found = self._steps(system)
+        return Inference(found, self.batch, self.weight_bytes, self.activation_bytes, self.overlap).graph()
+
+    def memory(self, system: System) -> MemoryUse:
+        """See ``Workload.memory``; of the worker with the most weights."""
+        found = self._steps(system)
+        held = [
+            sum(int(step.local[worker] + step.foreign[worker]) for step in found if worker < step.workers)
+            for worker in range(self.mesh(system).ranks)
+        ]
+        read = max(int((step.held + step.sent.sum(axis=0)).max()) for step in found)
+        return MemoryUse(weights=max(held) * self.weight_bytes, activations=read * self.batch * self.activation_bytes)
+
+    def work(self, system: System) -> Work:
+        """Return the samples of an inference."""
+        del system
+        return Work(self.batch)
+
+    def notes(self, system: System) -> tuple[str, ...]:
+        """Say what crosses, and how far the outputs of the layers are from before."""
+        found = self._steps(system)
+        crossing = sum(int(step.sent.sum()) for step in found)
+        errors = ", ".join(f"{step.error:.3g}" for step in found)
+        return (f"repurpose: {crossing} activations of a sample cross, relative errors of the layers {errors}",)
+
+    def _source(self, workers: int) -> Weights:
+        if self.weights is not None:
+            return _read(self.weights)
+        blocks = workers if self.blocks is None else self.blocks
+        network = planted(
+            self.widths, blocks, noise=self.noise, seed=self.seed, taps=self.taps, positions=self.positions
+        ).network
+        return Weights(network, None)
+
+    def _steps(self, system: System) -> tuple[Step, ...]:
+        # Neither of these changes the network on its workers.
+        same = attrs.evolve(self, batch=1, overlap=True, weight_bytes=2.0, activation_bytes=2.0)
+        return _placed(same, system.npus)
+
+
+@lru_cache(maxsize=1)
+def _read(file: File) -> Weights:
+    return read(file)
+
+
+# An experiment asks for the same inference on every fabric. The counts are small beside the weights.
+@lru_cache(maxsize=1024)
+def _placed(workload: Repurpose, npus: int) -> tuple[Step, ...]:
+    return steps(workload.plan(System(npus=npus)))
