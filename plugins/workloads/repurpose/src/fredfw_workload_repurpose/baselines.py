@@ -39,7 +39,7 @@ def partitioned(problem: Problem, partition: Partition) -> Plan:
         InputError: A limit on received activations makes a larger error than the bound.
     """
     layers = [
-        pruner.pruned(before, after, len(workers), problem.epsilon)
+        pruner.pruned(pruner.selected(before, after, len(workers), problem.epsilon), problem.epsilon)
         for pruner, (before, after), workers in zip(
             problem.pruners, pairwise(partition), problem.workers[1:], strict=True
         )
@@ -63,7 +63,7 @@ def by_magnitude(problem: Problem, kept: tuple[int, ...] | None = None) -> Plan:
         count = _most(pruner, order, problem.epsilon) if kept is None else pruner.weights.size - kept[number]
         weights = _without(pruner, order, count)
         penalty = float(np.abs(pruner.weights.flat[order[count - 1]])) if count else 0.0
-        crossing = sent(weights, before, after, len(problem.workers[number + 1]))
+        crossing = sent(np.any(weights, axis=2), before, after, len(problem.workers[number + 1]))
         layers.append(Pruned(weights, crossing, pruner.error(weights), penalty))
     return Plan(problem.network, partition, tuple(layers))
 

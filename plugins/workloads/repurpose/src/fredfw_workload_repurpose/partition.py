@@ -63,10 +63,14 @@ class Workers:
         self.check(neurons)
         lower, upper = self.bounds(neurons)
         # The same on all places of a worker, prices change no optimum. With them most neurons are at home at once.
-        places = np.repeat(np.arange(len(self)), upper)
         prices = _prices(costs, self.share(neurons))
+        reduced = costs - prices
+        wanted: IntArray = np.argmin(reduced, axis=1)
+        if (lower == upper).all() and (np.bincount(wanted, minlength=len(self)) == upper).all():
+            return wanted
+        places = np.repeat(np.arange(len(self)), upper)
         matrix = np.empty((len(places), len(places)))
-        matrix[:neurons] = (costs - prices)[:, places]
+        np.take(reduced, places, axis=1, out=matrix[:neurons])
         # The other rows are empty places, which are not among those that must be filled.
         first = np.concatenate([np.arange(count) for count in upper])
         matrix[neurons:] = np.where(first < lower[places], np.inf, -prices[places])

@@ -66,18 +66,42 @@ class Pruned:
         return int(self.sent.sum())
 
 
-def sent(weights: FloatArray, before: IntArray, after: IntArray, workers: int) -> BoolArray:
+def sent(kept: BoolArray, before: IntArray, after: IntArray, workers: int) -> BoolArray:
     """Return ``(inputs, workers)`` whether an activation goes to a worker that does not hold it.
 
     Args:
-        weights: ``(outputs, inputs, taps)`` weights.
+        kept: ``(outputs, inputs)`` whether the output needs the input.
         before: ``(inputs,)`` worker of each input.
         after: ``(outputs,)`` worker of each output.
         workers: Workers of the outputs.
     """
-    used = weights.any(axis=2).T.astype(float) @ (after[:, None] == np.arange(workers))
+    used = kept.T.astype(float) @ (after[:, None] == np.arange(workers))
     crossing: BoolArray = (used > 0) & (before[:, None] != np.arange(workers))
     return crossing
+
+
+@frozen(eq=False)
+class Selection:
+    """What is kept of a layer between workers.
+
+    Args:
+        before: ``(inputs,)`` worker of each input.
+        after: ``(outputs,)`` worker of each output.
+        kept: ``(workers or outputs, inputs)`` whether a unit between workers is kept; see ``Pruner``.
+        sent: ``(inputs, workers)`` whether the activation is sent to the worker.
+        penalty: The largest score among what was dropped.
+    """
+
+    before: IntArray
+    after: IntArray
+    kept: BoolArray
+    sent: BoolArray
+    penalty: float
+
+    @property
+    def crossing(self) -> int:
+        """Activations that are sent, one for each worker that gets it."""
+        return int(self.sent.sum())
 
 
 @frozen(eq=False)
@@ -134,8 +158,8 @@ class Pruner:
         scores: FloatArray = self.energies.T @ members
         return scores
 
-    def pruned(self, before: IntArray, after: IntArray, workers: int, epsilon: float) -> Pruned:
-        """Return the layer with as few units between workers as a relative error of ``epsilon`` allows.
+    def selected(self, before: IntArray, after: IntArray, workers: int, epsilon: float) -> Selection:
+        """Return as few units between workers as a relative error of ``epsilon`` allows.
 
         Args:
             before: ``(inputs,)`` worker of each input.
@@ -146,82 +170,85 @@ class Pruner:
         Raises:
             InputError: A limit of ``received`` makes a larger error.
         """
-        rows = np.arange(len(after)) if self.each else after
         homes = after if self.each else np.arange(workers)
         scores = self.energies if self.each else self.scores(after, workers).T
-        chains = [self._chain(rows == unit, before != home, scores[unit]) for unit, home in enumerate(homes)]
-        units = np.repeat(np.arange(len(chains)), [len(chain.inputs) for chain in chains])
-        steps = np.concatenate([chain.steps for chain in chains])
-        costs = np.concatenate([scores[unit][chain.inputs] for unit, chain in enumerate(chains)])
-        forced = np.concatenate([np.arange(len(chain.inputs)) < self._forced(chain) for chain in chains])
-        order = np.lexsort((costs, ~forced))
-        errors = np.cumsum(steps[order])
+        units, inputs, steps, forced = [], [], [], []
+        for unit, home in enumerate(homes):
+            foreign = np.flatnonzero(before != home)
+            foreign = foreign[np.argsort(scores[unit, foreign], kind="stable")]
+            units.append(np.full(len(foreign), unit))
+            inputs.append(foreign)
+            steps.append(self._steps(self._rows(after, unit), foreign, scores[unit]))
+            forced.append(np.arange(len(foreign)) < self._surplus(len(foreign)))
+        places = np.concatenate(units), np.concatenate(inputs)
+        costs, must = scores[places], np.concatenate(forced)
+        order = np.lexsort((costs, ~must))
+        errors = np.cumsum(np.concatenate(steps)[order])
         count = int(np.searchsorted(errors, epsilon**2, side="right"))
-        if count < forced.sum():
+        if count < must.sum():
             raise InputError(
-                f"{self.received} activations leave an error of {math.sqrt(errors[forced.sum() - 1]):.3g}",
+                f"{self.received} activations leave an error of {math.sqrt(errors[must.sum() - 1]):.3g}",
                 key="received",
                 accepted=f"more, for an error of at most epsilon = {epsilon:g}",
             )
-        dropped = np.bincount(units[order[:count]], minlength=len(chains))
+        kept = np.zeros(scores.shape, dtype=bool)
+        kept[places[0][order[count:]], places[1][order[count:]]] = True
+        crossing = sent(kept, before, after, workers) if self.each else kept.T
+        return Selection(before, after, kept, crossing, float(costs[order[count - 1]]) if count else 0.0)
+
+    def pruned(self, selection: Selection, epsilon: float) -> Pruned:
+        """Return the layer with the units of ``selection`` alone between workers, refitted.
+
+        Raises:
+            FredfwError: The error is above ``epsilon``.
+        """
         weights = self.weights.copy()
-        for unit, chain in enumerate(chains):
-            weights[rows == unit] = chain.refitted(weights[rows == unit], int(dropped[unit]))
+        homes = selection.after if self.each else np.arange(selection.sent.shape[1])
+        for unit, home in enumerate(homes):
+            dropped = np.flatnonzero((selection.before != home) & ~selection.kept[unit])
+            rows = self._rows(selection.after, unit)
+            weights[rows] = self._refitted(weights[rows], dropped)
         error = self.error(weights)
         if error > epsilon + _ROUNDING:
             raise FredfwError(f"the error of a layer is {error:.6g}, above its bound {epsilon:g}")
-        penalty = float(costs[order[count - 1]]) if count else 0.0
-        return Pruned(weights, sent(weights, before, after, workers), error, penalty)
+        return Pruned(weights, selection.sent, error, selection.penalty)
 
-    def _forced(self, chain: _Chain) -> int:
+    def _rows(self, after: IntArray, unit: int) -> IntArray:
+        """Return the outputs of a unit."""
+        return np.array([unit]) if self.each else np.flatnonzero(after == unit)
+
+    def _surplus(self, foreign: int) -> int:
         """Return how many units must be dropped, whatever the error."""
-        return 0 if self.received is None else max(0, len(chain.inputs) - self.received)
+        return 0 if self.received is None else max(0, foreign - self.received)
 
-    def _chain(self, rows: BoolArray, foreign: BoolArray, scores: FloatArray) -> _Chain:
-        inputs = np.flatnonzero(foreign)
-        inputs = inputs[np.argsort(scores[inputs], kind="stable")]
-        if self.moments is None:
-            return _Chain(inputs, scores[inputs])
+    def _steps(self, rows: IntArray, inputs: IntArray, scores: FloatArray) -> FloatArray:
+        """Return the error that each of ``inputs`` adds, as a share of the energy of all outputs, dropped in turn.
+
+        The error of dropped weights ``w``, with all others refitted, is ``w (H_dd)^-1 w^T`` with the inverse ``H`` of
+        the moments. So each adds the square of its row of ``L^-1 w^T``, with the Cholesky factor ``L`` of ``H_dd``.
+        """
+        if self.moments is None or not len(inputs):
+            return scores[inputs]
         taps = self.weights.shape[2]
-        columns = (inputs[:, None] * taps + np.arange(taps)).ravel()
+        columns = _columns(inputs, taps)
         factor = cholesky(self.moments.inverse[np.ix_(columns, columns)], lower=True)
-        weights = self.weights[rows].reshape(int(rows.sum()), -1)[:, columns]
+        weights = self.weights[rows].reshape(len(rows), -1)[:, columns]
         solved = solve_triangular(factor, weights.T, lower=True)
-        steps = np.einsum("cr,cr->c", solved, solved).reshape(-1, taps).sum(axis=1) / (self.energy or 1.0)
-        return _Chain(inputs, steps, self.moments, factor, solved)
+        steps: FloatArray = np.einsum("cr,cr->c", solved, solved).reshape(-1, taps).sum(axis=1)
+        return steps / (self.energy or 1.0)
+
+    def _refitted(self, weights: FloatArray, dropped: IntArray) -> FloatArray:
+        """Return ``(rows, inputs, taps)`` weights without the inputs ``dropped``, the others refitted."""
+        if self.moments is not None and len(dropped):
+            columns = _columns(dropped, weights.shape[2])
+            inverse = self.moments.inverse
+            shares = cho_solve(
+                cho_factor(inverse[np.ix_(columns, columns)]), weights.reshape(len(weights), -1)[:, columns].T
+            )
+            weights -= (inverse[:, columns] @ shares).T.reshape(weights.shape)
+        weights[:, dropped] = 0
+        return weights
 
 
-@frozen(eq=False)
-class _Chain:
-    """The units that a worker can do without, the least important first.
-
-    The error of the first ``d`` of them, with all other weights refitted, is ``w (H_dd)^-1 w^T`` with the inverse ``H``
-    of the moments: so each adds the square of its row of ``L^-1 w^T``, with the Cholesky factor ``L`` of ``H``.
-
-    Args:
-        inputs: ``(units,)`` their inputs.
-        steps: ``(units,)`` error that each adds, as a share of the energy of all outputs.
-        moments: Of what the layer reads.
-        factor: ``(units x taps, units x taps)`` the factor.
-        solved: ``(units x taps, outputs)`` the solution.
-    """
-
-    inputs: IntArray
-    steps: FloatArray
-    moments: Moments | None = None
-    factor: FloatArray | None = None
-    solved: FloatArray | None = None
-
-    def refitted(self, weights: FloatArray, count: int) -> FloatArray:
-        """Return ``(outputs, inputs, taps)`` weights without the first ``count`` units, the others refitted."""
-        dropped = self.inputs[:count]
-        if self.moments is None or self.factor is None or self.solved is None:
-            weights[:, dropped] = 0
-            return weights
-        taps = weights.shape[2]
-        size = count * taps
-        columns = (dropped[:, None] * taps + np.arange(taps)).ravel()
-        shares = solve_triangular(self.factor[:size, :size].T, self.solved[:size], lower=False)
-        fitted: FloatArray = weights - (self.moments.inverse[:, columns] @ shares).T.reshape(weights.shape)
-        fitted[:, dropped] = 0
-        return fitted
+def _columns(inputs: IntArray, taps: int) -> IntArray:
+    return (inputs[:, None] * taps + np.arange(taps)).ravel()

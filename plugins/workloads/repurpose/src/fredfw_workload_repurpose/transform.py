@@ -15,72 +15,71 @@ from fredfw.typing import BoolArray, IntArray
 from fredfw_workload_repurpose.partition import Workers
 from fredfw_workload_repurpose.plan import Plan
 from fredfw_workload_repurpose.problem import Problem
-from fredfw_workload_repurpose.pruning import Pruned, Pruner
-from fredfw_workload_repurpose.starts import Partition, components, contiguous, spectral
+from fredfw_workload_repurpose.pruning import Pruner, Selection
+from fredfw_workload_repurpose.starts import components, contiguous, spectral
 
 
 def rearranged(problem: Problem) -> Plan:
     """Return the network rearranged and pruned: with as few activations between workers as the bound allows.
 
-    Each partition to begin with (connected components, spectral clusters, the neurons' own order) is improved layer by
-    layer. The one with the fewest activations between workers is returned.
+    Each layer begins with the best of several partitions: connected components, spectral clusters, the neurons' own
+    order, and each output on the worker that holds most of its inputs. Assignment and pruning improve it in turn.
 
     Raises:
         InputError: A limit on received activations makes a larger error than the bound.
     """
     energies = [pruner.energies for pruner in problem.pruners]
-    starts = (
+    known = (
         components(energies, problem.workers),
         spectral(energies, problem.workers, problem.seed),
         contiguous(problem.network.widths, problem.workers),
     )
-    plans = []
-    for start in starts:
-        if start is not None:
-            plans.append(_improved(problem, start))
-            if not plans[-1].crossing:
-                break
-    return min(plans, key=lambda plan: plan.crossing)
-
-
-def _improved(problem: Problem, start: Partition) -> Plan:
-    """Return a plan whose layers, one after the other, begin with ``start`` or with what suits their inputs."""
-    before, partition, layers = start[0], [start[0]], []
+    starts = [start for start in known if start is not None]
+    partition: list[IntArray] = []
+    layers = []
     for number, pruner in enumerate(problem.pruners):
-        ends = problem.workers[number : number + 2]
-        near = ends[1].assigned(-pruner.energies @ _members(before, len(ends[1])))
-        found = [
-            _alternated(pruner, ends, before, after, problem.epsilon, free=number == 0)
-            for after in (near, start[number + 1])
-        ]
-        before, after, pruned = min(found, key=lambda one: (one[2].crossing, one[2].error))
-        partition[-1:] = [before, after]
-        layers.append(pruned)
-        before = after
+        workers = problem.workers[number : number + 2]
+        inputs = partition[-1:] or [start[0] for start in starts]
+        near = [(before, _nearest(pruner, before, workers[1])) for before in inputs]
+        outputs = [start[number + 1] for start in starts]
+        # The first layer may have the inputs and outputs of one start each.
+        pairs = [*near, *zip(inputs * len(outputs) if number else inputs, outputs, strict=True)]
+        count, epsilon = len(workers[1]), problem.epsilon
+        found = [pruner.selected(before, after, count, epsilon) for before, after in pairs]
+        best = _alternated(pruner, workers, min(found, key=_crossing), epsilon, free=not number)
+        partition[-1:] = [best.before, best.after]
+        layers.append(pruner.pruned(best, epsilon))
     return Plan(problem.network, tuple(partition), tuple(layers))
 
 
 def _alternated(
-    pruner: Pruner, workers: Sequence[Workers], before: IntArray, after: IntArray, epsilon: float, *, free: bool
-) -> tuple[IntArray, IntArray, Pruned]:
+    pruner: Pruner, workers: Sequence[Workers], best: Selection, epsilon: float, *, free: bool
+) -> Selection:
     """Assign the outputs (and ``free`` inputs) and prune in turn until that gains nothing.
 
     With the penalty fixed, an activation costs the smaller of the penalty and its score, if it is not at home. This
     is concave in the scores. So the assignment to least cost of what is not sent now cannot make the sum larger.
     """
     count = len(workers[1])
-    best = before, after, pruner.pruned(before, after, count, epsilon)
-    while best[2].crossing:
-        penalty = best[2].penalty
-        absent = (pruner.scores(after, count) <= penalty) & ~_members(before, count)
-        after = workers[1].assigned(pruner.energies @ absent)
+    while best.crossing:
+        absent = (pruner.scores(best.after, count) <= best.penalty) & ~_members(best.before, count)
+        before, after = best.before, workers[1].assigned(pruner.energies @ absent)
         if free:
-            before = workers[0].assigned(-np.minimum(penalty, pruner.scores(after, count)))
-        pruned = pruner.pruned(before, after, count, epsilon)
-        if pruned.crossing >= best[2].crossing:
+            before = workers[0].assigned(-np.minimum(best.penalty, pruner.scores(after, count)))
+        selection = pruner.selected(before, after, count, epsilon)
+        if selection.crossing >= best.crossing:
             break
-        best = before, after, pruned
+        best = selection
     return best
+
+
+def _nearest(pruner: Pruner, before: IntArray, workers: Workers) -> IntArray:
+    """Return the workers of the outputs that hold the most of what each reads."""
+    return workers.assigned(-pruner.energies @ _members(before, len(workers)))
+
+
+def _crossing(selection: Selection) -> int:
+    return selection.crossing
 
 
 def _members(owners: IntArray, workers: int) -> BoolArray:

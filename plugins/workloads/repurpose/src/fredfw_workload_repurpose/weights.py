@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from attrs import frozen
+from numpy.typing import ArrayLike
 
 from fredfw import File, limits
 from fredfw.errors import InputError
@@ -50,15 +51,21 @@ def read(file: File) -> Weights:
         raise error.at(file=file.path) from None
 
 
-def write(path: str | Path, network: Network) -> None:
-    """Write ``network`` to an ``.npz`` file that ``read`` understands."""
-    arrays: dict[str, AnyArray] = {}
+def write(path: str | Path, network: Network, inputs: Sequence[ArrayLike] = ()) -> None:
+    """Write a network to an ``.npz`` file that ``read`` understands.
+
+    Args:
+        path: Of the file.
+        network: The network.
+        inputs: Activations that its layers read; those of the first one alone are enough for dense layers.
+    """
+    arrays: dict[str, ArrayLike] = {f"inputs_{number}": array for number, array in enumerate(inputs)}
     for number, layer in enumerate(network.layers):
         arrays[f"weights_{number}"] = layer.weights
         if layer.bias is not None:
             arrays[f"bias_{number}"] = layer.bias
-    arrays["positions"] = np.array([network.layers[0].positions, *(layer.results for layer in network.layers)])
-    np.savez(path, **arrays)  # type: ignore[arg-type]  # its stub takes the names for its own parameters
+    arrays["positions"] = [network.layers[0].positions, *(layer.results for layer in network.layers)]
+    np.savez(path, allow_pickle=False, **arrays)
 
 
 def _arrays(file: File) -> Mapping[str, AnyArray]:
