@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from attrs import frozen
 
-from fredfw import Framework, System
+from fredfw import File, Framework, System
 from fredfw.typing import FloatArray, IntArray
 from fredfw_workload_repurpose import Layer, Network, Repurpose, write
 
@@ -104,14 +104,14 @@ class Row:
     seconds: float
 
 
-def rows(file: Path, test: Digits, workers: int) -> list[Row]:
+def rows(file: File, test: Digits, workers: int) -> list[Row]:
     """Return all methods with all bounds, on a ring of workers like small computers at the edge."""
     framework, system = Framework(), System(npus=workers)
     fabric = framework.topology("torus", dimensions=[workers], link_bandwidth="1 Gbps", link_latency="1 us").build()
     found = []
     for method in METHODS:
         for epsilon in BOUNDS:
-            workload = Repurpose(weights=file, workers=workers, method=method, epsilon=epsilon)
+            workload = Repurpose(weights=file, workers=(workers,), method=method, epsilon=epsilon)
             plan = workload.plan(system)
             result = framework.simulate_graph(workload.graph(system), fabric, collectives={"default": "direct"})
             crossing = round(plan.crossing * workload.activation_bytes)
@@ -128,7 +128,7 @@ def main(workers: int) -> None:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "digits.npz"
         write(file, original, [train.images])
-        found = rows(file, test, workers)
+        found = rows(File.at(file), test, workers)
     print(f"{'method':<12}{'epsilon':>8}{'accuracy':>10}{'crossing':>12}{'latency':>12}")
     for method in METHODS:
         good = [row for row in found if row.method == method and row.accuracy >= before - LOSS]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 
+from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
 from fredfw_workload_repurpose.plan import Plan
 from fredfw_workload_repurpose.problem import Problem
@@ -47,14 +49,20 @@ def partitioned(problem: Problem, partition: Partition) -> Plan:
     return Plan(problem.network, partition, tuple(layers))
 
 
-def by_magnitude(problem: Problem, kept: tuple[int, ...] | None = None) -> Plan:
+def by_magnitude(problem: Problem, kept: Sequence[int] | None = None) -> Plan:
     """Return the plan that leaves the neurons in their order, without the smallest weights.
 
     Args:
         problem: What to place.
         kept: Weights to keep in each layer. By default as few as keep the bound of the error: all weights that are
             smaller than the largest one that is dropped are dropped, too.
+
+    Raises:
+        InputError: There is a limit on received activations.
     """
+    if problem.received is not None:
+        message = f"is {problem.received}, and pruning by magnitude knows no limit"
+        raise InputError(message, key="received", accepted="no limit, or another method")
     partition = contiguous(problem.network.widths, problem.workers)
     layers = []
     for number, pruner in enumerate(problem.pruners):

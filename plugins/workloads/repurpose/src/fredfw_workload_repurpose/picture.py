@@ -18,8 +18,10 @@ def draw(plan: Plan, layer: int, path: str | Path) -> None:
     end of ``path`` gives the format. It needs matplotlib, which the extra ``plot`` installs.
 
     Raises:
-        InputError: matplotlib is not installed, or it does not know the format.
+        InputError: There is no such layer, matplotlib is not installed, or it does not know the format.
     """
+    if not 0 <= layer < len(plan.layers):
+        raise InputError(f"{layer!r} is not a layer", key="layer", accepted=f"0 to {len(plan.layers) - 1}")
     try:
         from matplotlib.colors import PowerNorm
         from matplotlib.figure import Figure

@@ -90,6 +90,7 @@ class Selection:
         kept: ``(workers or outputs, inputs)`` whether a unit between workers is kept; see ``Pruner``.
         sent: ``(inputs, workers)`` whether the activation is sent to the worker.
         penalty: The largest score among what was dropped.
+        error: Of the outputs, at most: the damping of the moments is in it.
     """
 
     before: IntArray
@@ -97,6 +98,7 @@ class Selection:
     kept: BoolArray
     sent: BoolArray
     penalty: float
+    error: float
 
     @property
     def crossing(self) -> int:
@@ -161,14 +163,13 @@ class Pruner:
     def selected(self, before: IntArray, after: IntArray, workers: int, epsilon: float) -> Selection:
         """Return as few units between workers as a relative error of ``epsilon`` allows.
 
+        A limit of ``received`` is kept, whatever the error.
+
         Args:
             before: ``(inputs,)`` worker of each input.
             after: ``(outputs,)`` worker of each output.
             workers: How many there are; the inputs may be on more.
             epsilon: The bound.
-
-        Raises:
-            InputError: A limit of ``received`` makes a larger error.
         """
         homes = after if self.each else np.arange(workers)
         scores = self.energies if self.each else self.scores(after, workers).T
@@ -184,24 +185,24 @@ class Pruner:
         costs, must = scores[places], np.concatenate(forced)
         order = np.lexsort((costs, ~must))
         errors = np.cumsum(np.concatenate(steps)[order])
-        count = int(np.searchsorted(errors, epsilon**2, side="right"))
-        if count < must.sum():
-            raise InputError(
-                f"{self.received} activations leave an error of {math.sqrt(errors[must.sum() - 1]):.3g}",
-                key="received",
-                accepted=f"more, for an error of at most epsilon = {epsilon:g}",
-            )
+        count = max(int(np.searchsorted(errors, epsilon**2, side="right")), int(must.sum()))
         kept = np.zeros(scores.shape, dtype=bool)
         kept[places[0][order[count:]], places[1][order[count:]]] = True
         crossing = sent(kept, before, after, workers) if self.each else kept.T
-        return Selection(before, after, kept, crossing, float(costs[order[count - 1]]) if count else 0.0)
+        penalty, error = (costs[order[:count]].max(), math.sqrt(errors[count - 1])) if count else (0.0, 0.0)
+        return Selection(before, after, kept, crossing, float(penalty), error)
 
     def pruned(self, selection: Selection, epsilon: float) -> Pruned:
         """Return the layer with the units of ``selection`` alone between workers, refitted.
 
         Raises:
-            FredfwError: The error is above ``epsilon``.
+            InputError: A limit of ``received`` makes an error above ``epsilon``.
+            FredfwError: The error is above ``epsilon`` without a reason.
         """
+        if selection.error > epsilon and self.received is not None:
+            message = f"{self.received} activations leave an error of {selection.error:.3g}"
+            accepted = f"more, for an error of at most epsilon = {epsilon:g}"
+            raise InputError(message, key="received", accepted=accepted)
         weights = self.weights.copy()
         homes = selection.after if self.each else np.arange(selection.sent.shape[1])
         for unit, home in enumerate(homes):

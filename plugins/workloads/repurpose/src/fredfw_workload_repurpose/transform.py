@@ -7,7 +7,7 @@ the penalty that exhausts it, take the place of their constants.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def rearranged(problem: Problem) -> Plan:
         pairs = [*near, *zip(inputs * len(outputs) if number else inputs, outputs, strict=True)]
         count, epsilon = len(workers[1]), problem.epsilon
         found = [pruner.selected(before, after, count, epsilon) for before, after in pairs]
-        best = _alternated(pruner, workers, min(found, key=_crossing), epsilon, free=not number)
+        best = _alternated(pruner, workers, min(found, key=_rank(epsilon)), epsilon, free=not number)
         partition[-1:] = [best.before, best.after]
         layers.append(pruner.pruned(best, epsilon))
     return Plan(problem.network, tuple(partition), tuple(layers))
@@ -60,14 +60,14 @@ def _alternated(
     With the penalty fixed, an activation costs the smaller of the penalty and its score, if it is not at home. This
     is concave in the scores. So the assignment to least cost of what is not sent now cannot make the sum larger.
     """
-    count = len(workers[1])
+    count, rank = len(workers[1]), _rank(epsilon)
     while best.crossing:
         absent = (pruner.scores(best.after, count) <= best.penalty) & ~_members(best.before, count)
         before, after = best.before, workers[1].assigned(pruner.energies @ absent)
         if free:
             before = workers[0].assigned(-np.minimum(best.penalty, pruner.scores(after, count)))
         selection = pruner.selected(before, after, count, epsilon)
-        if selection.crossing >= best.crossing:
+        if rank(selection) >= rank(best):
             break
         best = selection
     return best
@@ -78,8 +78,9 @@ def _nearest(pruner: Pruner, before: IntArray, workers: Workers) -> IntArray:
     return workers.assigned(-pruner.energies @ _members(before, len(workers)))
 
 
-def _crossing(selection: Selection) -> int:
-    return selection.crossing
+def _rank(epsilon: float) -> Callable[[Selection], tuple[float, int]]:
+    """Return what is to be small: an error above the bound, which a limit may cause, and then what is sent."""
+    return lambda selection: (max(0.0, selection.error - epsilon), selection.crossing)
 
 
 def _members(owners: IntArray, workers: int) -> BoolArray:

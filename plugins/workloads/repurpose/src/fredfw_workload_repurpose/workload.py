@@ -120,8 +120,10 @@ class Repurpose(Workload):
     activation_bytes: float = units.quantity(units.Unit.BYTES, 2, help="per activation (default: FP16)")
 
     def __attrs_post_init__(self) -> None:
-        if self.weights is not None or self.workers is not None:
-            self.problem(System(npus=1))
+        if self.workers is not None:
+            self.problem(System(npus=max(self.workers)))
+        elif self.weights is not None:
+            _read(self.weights)
 
     def problem(self, system: System) -> Problem:
         """Return what is to be placed on the workers.
@@ -186,7 +188,7 @@ class Repurpose(Workload):
     def _source(self, workers: int) -> Weights:
         if self.weights is not None:
             return _read(self.weights)
-        blocks = workers if self.blocks is None else self.blocks
+        blocks = min(workers, *self.widths) if self.blocks is None else self.blocks
         network = planted(
             self.widths, blocks, noise=self.noise, seed=self.seed, taps=self.taps, positions=self.positions
         ).network

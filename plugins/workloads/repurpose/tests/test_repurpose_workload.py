@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fredfw import File, Framework, Npu, System
+from fredfw.errors import InputError
+from fredfw.workloads import TaskGraph, TaskKind
+from fredfw_workload_repurpose import Layer, Network, Repurpose, draw, fredfw_workloads, planted, write
+
+SYSTEM = System(npus=2)
+# Outputs 0 and 2 read inputs 0 and 1; outputs 1 and 3 read inputs 2 and 3, and output 1 reads input 0 a little.
+SMALL = np.array([[3.0, 2, 0, 0], [0.1, 0, 3, 2], [2, 3, 0, 0], [0, 0, 2, 3]])
+
+
+def saved(folder: Path, **options: Any) -> Repurpose:
+    write(folder / "small.npz", Network([Layer(SMALL), Layer(SMALL[:, [0, 2, 1, 3]])]))
+    return Repurpose(weights=File.at("small.npz", folder), **options)
+
+
+def tasks(graph: TaskGraph, kind: TaskKind) -> list[int]:
+    return [task for task in range(len(graph)) if graph.kinds[task] == kind]
+
+
+def test_it_is_registered() -> None:
+    assert fredfw_workloads() == [Repurpose]
+
+
+def test_the_tasks_by_hand(tmp_path: Path) -> None:
+    workload = saved(tmp_path, workers=(2,), epsilon=0.0, batch=10, weight_bytes=4, activation_bytes=2)
+    graph = workload.graph(SYSTEM)
+    exchanges, computed = tasks(graph, TaskKind.COLLECTIVE), tasks(graph, TaskKind.COMPUTE)
+    # In each layer one activation goes from the worker of inputs 0 and 1 to the other one: 10 samples x 2 B.
+    sizes = [graph.split_tables[graph.splits[task]][0] for task in exchanges]
+    assert [sorted(one.ravel().tolist()) for one in sizes] == [[0, 0, 0, 20]] * 2
+    # 4 weights each of inputs at home, and the one of the activation that comes
+    assert sorted(graph.flops[computed[:3]].tolist()) == [2 * 1 * 10, 2 * 4 * 10, 2 * 4 * 10]
+    near = 4 * 4 + 10 * 2 * (2 + 2)  # weights, inputs and outputs
+    far = 1 * 4 + 10 * 2 * (1 + 2 * 2)  # weights, inputs, and outputs that are read and written
+    assert sorted(graph.bytes[computed[:3]].tolist()) == sorted([near, near, far])
+    (late,) = (task for task in computed[:3] if graph.flops[task] == 20)
+    assert exchanges[0] in graph.after(late)
+    assert all(exchanges[0] not in graph.after(task) for task in computed[:3] if task != late)
+
+
+def test_without_overlap_all_wait_for_the_activations(tmp_path: Path) -> None:
+    graph = saved(tmp_path, workers=(2,), epsilon=0.0, overlap=False).graph(SYSTEM)
+    exchange = tasks(graph, TaskKind.COLLECTIVE)[0]
+    assert all(exchange in graph.after(task) for task in tasks(graph, TaskKind.COMPUTE)[:3])
+
+
+def test_what_is_pruned_needs_no_exchange(tmp_path: Path) -> None:
+    workload = saved(tmp_path, workers=(2,), epsilon=0.02)
+    graph = workload.graph(SYSTEM)
+    assert not tasks(graph, TaskKind.COLLECTIVE)
+    error = 0.1 / np.linalg.norm(SMALL)
+    assert workload.notes(SYSTEM) == (
+        f"repurpose: 0 activations of a sample cross, relative errors of the layers {error:.3g}, {error:.3g}",
+    )
+
+
+def test_memory_and_work_by_hand(tmp_path: Path) -> None:
+    workload = saved(tmp_path, workers=(2,), epsilon=0.0, batch=10, weight_bytes=4, activation_bytes=2)
+    use = workload.memory(SYSTEM)
+    # The cut activation may be on the same worker in both layers, or not.
+    assert use.weights in (4 * (4 + 4 + 1), 4 * (4 + 4 + 2))
+    assert use.activations == 10 * 2 * (2 + 1)
+    work = workload.work(SYSTEM)
+    assert work is not None
+    assert work.samples == 10
+
+
+def test_channels_cross_with_all_their_positions() -> None:
+    options: dict[str, Any] = {"widths": (8, 8), "noise": 0.5, "epsilon": 0.0, "workers": (2,), "taps": 9}
+    one, many = (Repurpose(**options, positions=positions).graph(SYSTEM) for positions in (1, 49))
+    sizes = [graph.split_tables[0].sum() for graph in (one, many)]
+    assert sizes[1] == 49 * sizes[0] == 49 * 2 * 8
+    assert many.flops.sum() == 49 * one.flops.sum() == 49 * 2 * 8 * 8 * 9
+
+
+def test_the_latency_is_that_of_the_busiest_link() -> None:
+    # Computing takes no time, so the busiest link decides: it carries all activations of one worker.
+    workload = Repurpose(widths=(64, 64), noise=1.0, epsilon=0.0, workers=(2,), weight_bytes=2, activation_bytes=2)
+    fabric = Framework().topology("switch", npus=2, link_bandwidth="1 GB/s", link_latency="0 s").build()
+    npu = Npu(peak=1e21, memory_bandwidth=1e21)
+    result = Framework().simulate_graph(workload.graph(SYSTEM), fabric, npu=npu, collectives={"default": "direct"})
+    assert result.timeline.duration == pytest.approx(32 * 2 / 1e9, rel=1e-3)
+
+
+@pytest.mark.parametrize("method", ["repurpose", "contiguous", "random", "spectral", "magnitude"])
+@pytest.mark.parametrize("granularity", ["pair", "weight"])
+def test_all_methods_keep_the_bound(method: str, granularity: str) -> None:
+    options: dict[str, Any] = {"widths": (32, 32, 16), "noise": 0.5, "epsilon": 0.3, "method": method}
+    plan = Repurpose(workers=(4,), granularity=granularity, **options).plan(SYSTEM)
+    assert min(plan.errors) > 0.2
+    assert max(plan.errors) <= 0.3
+
+
+def test_a_picture_is_drawn(tmp_path: Path) -> None:
+    plan = Repurpose(widths=(32, 32), noise=0.3, epsilon=0.3, workers=(4,)).plan(SYSTEM)
+    draw(plan, 0, tmp_path / "layer.png")
+    assert (tmp_path / "layer.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(InputError, match="path"):
+        draw(plan, 0, tmp_path / "layer.txt")
+    with pytest.raises(InputError, match=r"layer: 1 is not a layer \(accepted: 0 to 0\)"):
+        draw(plan, 1, tmp_path / "layer.png")
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "message"),
+    [
+        ({"epsilon": 1.0}, "epsilon", "1.0 is out of range"),
+        ({"epsilon": -0.5}, "epsilon", "-0.5 is out of range"),
+        ({"epsilon": True}, "epsilon", "True is not a number"),
+        ({"workers": 0}, "workers", "0 is not"),
+        ({"workers": []}, "workers", "[] is empty"),
+        ({"workers": 17, "widths": [32, 16]}, "workers", "17 workers for a layer of 16"),
+        ({"workers": [2, 2, 2], "widths": [32, 16]}, "workers", "3 numbers for 1 layer"),
+        ({"workers": 2, "widths": [16]}, "widths", "[16] has no layer"),
+        ({"workers": 2, "widths": [16, 16], "blocks": 17}, "blocks", "17 blocks of 16"),
+        ({"noise": -1}, "noise", "-1 is too small"),
+        ({"noise": float("nan")}, "noise", "nan is not"),
+        ({"tolerance": 2}, "tolerance", "2 is too large"),
+        ({"shares": [1, 0]}, "shares", "[1, 0] has 0"),
+        ({"workers": 2, "shares": [1, 2, 3]}, "shares", "3 shares for 2 workers"),
+        ({"received": -1}, "received", "-1 is not"),
+        ({"workers": 2, "received": 1, "granularity": "weight"}, "received", "is 1, and single weights"),
+        ({"method": "metis"}, "method", "'metis' is not known"),
+        ({"granularity": "channel"}, "granularity", "'channel' is not known"),
+        ({"weights": "missing.npz"}, "weights", "'missing.npz' cannot be read"),
+        ({"batch": 0}, "batch", "0 is not"),
+        ({"taps": 0}, "taps", "0 is not"),
+        ({"positions": 0}, "positions", "0 is not"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], key: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        Repurpose(**options)
+    assert error.value.key == key
+    assert message in error.value.message
+    assert error.value.accepted
+
+
+@pytest.mark.parametrize("method", ["repurpose", "magnitude"])
+def test_a_limit_that_cannot_be_kept(method: str) -> None:
+    workload = Repurpose(widths=(32, 32), noise=1.0, epsilon=0.1, workers=(4,), received=2, method=method)
+    with pytest.raises(InputError) as error:
+        workload.graph(System(npus=4))
+    assert error.value.key == "received"
+    assert error.value.accepted
+
+
+def test_default_workers_are_all_npus() -> None:
+    assert Repurpose(widths=(32, 32)).graph(System(npus=4)).ranks == 4
+    with pytest.raises(InputError, match=r"workers: 33 workers for a layer of 32 neurons"):
+        Repurpose(widths=(32, 32)).graph(System(npus=33))
+
+
+def test_a_damaged_file_is_refused_when_it_is_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "net.npz", weights_0=np.array([[1.0, np.nan]]))
+    with pytest.raises(InputError, match=r"net\.npz: weights_0: has nan at \[0, 1\]"):
+        Repurpose(weights=File.at("net.npz", tmp_path))
+
+
+def test_blocks_of_a_file_are_found(tmp_path: Path) -> None:
+    write(tmp_path / "net.npz", planted((64, 32, 64), 4).network)
+    workload = Repurpose(weights=File.at("net.npz", tmp_path), workers=(4,), epsilon=0.0)
+    assert workload.plan(SYSTEM).crossing == 0
