@@ -20,6 +20,8 @@ State = dict[str, FloatArray]
 
 # The shortest step, as a share of a usual one: until a sender is done, and until a queue is empty.
 _SENT, _EMPTY = 1e-6, 1 / 16
+# So small a share of a flow is rounding.
+_ROUNDING = 1e-9
 
 
 def _starts(value: Any) -> tuple[float, ...] | None:
@@ -286,22 +288,21 @@ class FluidDynamics(Dynamics):
         sending = paths.divided(wanted, capacities)
         inside = np.bincount(paths.flows, self._backlog + self._coming, len(flows)) + self._arrived
         unsent = np.maximum(flows.remaining - inside, 0.0)
-        # A sender that is done ends the step.
         going = (unsent > 0) & (sending > 0)
-        if going.any():
-            length = min(length, max(float((unsent[going] / sending[going]).min()), _SENT * self.step))
-        sending = np.where(going, np.minimum(sending, unsent / length), 0.0)
-        arriving, served = paths.serve(sending * length, self._backlog, self._coming, capacities * length)
-        if (unsent <= 0).any():  # then a queue that runs empty does so, too
-            waiting = paths.load(self._backlog)
-            spare = capacities - paths.load(arriving) / length
-            emptied = (waiting > 0) & (waiting < spare * length)
-            if emptied.any():
-                shorter = max(float((waiting[emptied] / spare[emptied]).min()), _EMPTY * self.step)
-                if shorter < length:
-                    sending = np.where(going, np.minimum(sending, unsent / shorter), 0.0)
-                    length = shorter
-                    arriving, served = paths.serve(sending * length, self._backlog, self._coming, capacities * length)
+        # A step ends with senders that are done, and with flows of which the last bytes leave a queue.
+        rounding = _ROUNDING * flows.sizes
+        ending = going & ((unsent > rounding) | (flows.remaining <= rounding))
+        ends = np.divide(unsent, sending, out=np.full(len(flows), np.inf), where=ending)
+        length = min(length, max(_soon(ends), _SENT * self.step))
+        sent = np.where(going, np.minimum(sending * length, unsent), 0.0)
+        arriving, served = paths.serve(sent, self._backlog, self._coming, capacities * length)
+        last = ~ending & (paths.delivered(served, len(flows)) + self._arrived >= flows.remaining - rounding)
+        shorter = max(_soon(self._emptied(last, arriving / length, capacities)), _EMPTY * self.step)
+        if shorter < length:
+            length = shorter
+            sent = np.where(going, np.minimum(sending * length, unsent), 0.0)
+            arriving, served = paths.serve(sent, self._backlog, self._coming, capacities * length)
+        sending = sent / length
         rates = (paths.delivered(served, len(flows)) + self._arrived) / length
         caps = flows.incidence.caps
         if caps is not None:
@@ -312,3 +313,26 @@ class FluidDynamics(Dynamics):
             rates = max_min(evolve(flows.incidence, caps=rates, weights=None), self._capacities)
         rates[paths.bare] = np.inf if caps is None else caps[paths.bare]
         return Plan(now, length, arriving, served, rates, sending)
+
+    def _emptied(self, last: BoolArray, arriving: FloatArray, capacities: FloatArray) -> FloatArray:
+        """Return the ``(F,)`` seconds until all queues of each of the ``last`` flows are empty; infinite for others."""
+        ends = np.full(len(last), np.inf)
+        if _enough(len(last)) <= np.count_nonzero(last):
+            paths = self.feedback.paths
+            waiting, spare = paths.load(self._backlog), capacities - paths.load(arriving)
+            empty = np.divide(waiting, spare, out=np.zeros(len(waiting)), where=spare > 0)
+            there = np.flatnonzero(last[paths.flows] & (self._backlog > 0))
+            ends[paths.flows[there]] = 0.0
+            np.maximum.at(ends, paths.flows[there], empty[paths.links[there]])
+        return ends
+
+
+def _enough(flows: int) -> int:
+    """Return how many of so many flows have to be done for a step to end: one, or a 64th."""
+    return -(-flows // 64)
+
+
+def _soon(ends: FloatArray) -> float:
+    """Return when enough of ``(F,)`` flows are done; the few before wait for that, at most until the step's end."""
+    count = _enough(len(ends))
+    return float(np.partition(ends, count - 1)[count - 1]) if count else np.inf

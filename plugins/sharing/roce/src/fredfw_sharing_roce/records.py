@@ -44,6 +44,7 @@ class Records:
         order = np.argsort(largest, kind="stable")[::-1]
         longer = np.cumsum(seconds[order]) > 0.01 * now  # the larger queues together last for a hundredth
         found = {
+            "steps of the integration": float(len(seconds)),
             "largest queue, mean (B)": float((seconds * largest).sum() / now) if now > 0 else 0.0,
             "largest queue, P99 (B)": float(largest[order][longer.argmax()]) if longer.any() else 0.0,
             "largest queue, maximum (B)": float(largest.max(initial=0.0)),
