@@ -6,14 +6,14 @@ import pytest
 
 from fredfw import Framework, SharingPolicy
 from fredfw.errors import InputError
-from fredfw_sharing_roce import Dcqcn, Hpcc, Pfc, Timely, fredfw_sharing_policies
+from fredfw_sharing_roce import Dcqcn, Dctcp, Hpcc, Pfc, Timely, fredfw_sharing_policies
 
 
 def test_policies_are_registered() -> None:
-    assert fredfw_sharing_policies() == [Dcqcn, Hpcc, Pfc, Timely]
+    assert fredfw_sharing_policies() == [Dcqcn, Dctcp, Hpcc, Pfc, Timely]
 
 
-@pytest.mark.parametrize("policy", [Dcqcn(), Timely(), Pfc()])
+@pytest.mark.parametrize("policy", [Dcqcn(), Dctcp(), Timely(), Pfc()])
 def test_a_ring_without_contention_takes_as_long_as_ever(policy: SharingPolicy) -> None:
     framework = Framework()
     fabric = framework.topology("switch", npus=4, link_bandwidth="25 GB/s", link_latency="500 ns").build()
@@ -40,7 +40,12 @@ def test_an_incast_fills_a_queue_and_its_bytes_arrive() -> None:
 @pytest.mark.parametrize(
     ("policy", "fields", "said"),
     [
-        (Dcqcn, {"kmin": "300 KB"}, "kmax: .* is not more than kmin"),
+        (Dcqcn, {"kmin": "300 KB"}, "kmax: .* is less than kmin"),
+        (Dctcp, {"kmax": "1 KB"}, "kmax: .* is less than kmin"),
+        (Dcqcn, {"pmax": 0}, "pmax: 0 is not a share"),
+        (Dcqcn, {"thresholds": "rate"}, "thresholds: .*by-rate"),
+        (Dcqcn, {"thresholds": "by-rate", "kmin": "1 KB"}, "kmin: .* none with 'by-rate'"),
+        (Dctcp, {"increase": 0}, "increase: "),
         (Dcqcn, {"start": []}, "start: "),
         (Dcqcn, {"start": ["1 Gb/s", 0]}, "start: "),
         (Dcqcn, {"start": "fast"}, "start: "),

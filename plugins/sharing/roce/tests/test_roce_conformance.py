@@ -5,12 +5,19 @@ from typing import ClassVar
 
 import fredfw_sharing_roce
 from fredfw.testing import SharingPolicyTests
-from fredfw_sharing_roce import Dcqcn, Hpcc, Pfc, Timely
+from fredfw_sharing_roce import Dcqcn, Dctcp, Hpcc, Pfc, Timely
 
 
 class TestRoce(SharingPolicyTests):
     plugin = fredfw_sharing_roce
-    policies = (Dcqcn(), Dcqcn(delay=4e-6, start=(5e9 / 8,)), Timely(), Timely(variant="original"), Pfc())
+    policies = (
+        Dcqcn(),
+        Dcqcn(delay=4e-6, start=(5e9 / 8,)),
+        Dctcp(thresholds="by-rate"),
+        Timely(),
+        Timely(variant="original"),
+        Pfc(),
+    )
 
 
 class TestHpcc(SharingPolicyTests):

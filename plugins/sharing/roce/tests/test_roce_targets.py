@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from fredfw import ActiveFlows, Fabric, Incidence
 from fredfw.typing import FloatArray
-from fredfw_sharing_roce import Dcqcn, Hpcc, Pfc, Timely
+from fredfw_sharing_roce import Dcqcn, Dctcp, Hpcc, Pfc, Timely
 from fredfw_sharing_roce.fluid import Fluid, FluidDynamics
 
 GBPS = 1e9 / 8
@@ -125,6 +125,25 @@ def test_dcqcn_swings_where_flows_are_many(delay: float, utilisation: float) -> 
     seen = watched(Dcqcn(delay=delay), 64, 40 * GBPS, 0.1, 0.05)
     assert seen.queue.std() > 10e3
     assert seen.carried.mean() / (40 * GBPS) == pytest.approx(utilisation, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("flows", "seconds", "mean", "least", "most"),
+    [
+        # Published nowhere: an integration of the model of Alizadeh et al. (SIGMETRICS 2011) with a step of 1 us.
+        (2, 0.01, 58.8, 51.4, 67.2),
+        pytest.param(10, 0.04, 60.3, 44.1, 76.5, marks=pytest.mark.slow),
+        pytest.param(60, 0.03, 86.9, 61.0, 113.8, marks=pytest.mark.slow),
+    ],
+)
+def test_dctcp_swings_about_its_threshold(flows: int, seconds: float, mean: float, least: float, most: float) -> None:
+    policy = Dctcp(delay=100e-6, start=(10 * GBPS / flows,))
+    seen = watched(policy, flows, 10 * GBPS, seconds, seconds / 2)
+    packets = seen.queue / 1500
+    assert packets.mean() == pytest.approx(mean, rel=0.03)
+    assert packets.min() == pytest.approx(least, rel=0.05)
+    assert packets.max() == pytest.approx(most, rel=0.05)
+    assert seen.carried.mean() == pytest.approx(10 * GBPS, rel=1e-6)
 
 
 def test_hpcc_keeps_a_link_below_its_capacity() -> None:

@@ -45,12 +45,14 @@ class Feedback:
         line: ``(F,)`` bytes per second of the first link of each flow.
         rtt: ``(F,)`` seconds that the network takes to tell a sender something, without queues.
         age: ``(F,)`` seconds since each flow began.
-        sending: ``(F,)`` bytes per second that each flow sends.
+        capacities: ``(links,)`` bytes per second.
+        waits: ``(links,)`` seconds that a packet waits for each link now.
         step: Seconds of a step.
     """
 
     def __init__(self, links: int, step: float) -> None:
-        self.line = self.rtt = self.age = self.sending = np.zeros(0)
+        self.line = self.rtt = self.age = np.zeros(0)
+        self.capacities, self.waits = np.zeros(links), np.zeros(links)
         self.step = step
         self.paths = Paths.of(np.zeros(1, dtype=np.intp), np.zeros(0, dtype=np.intp), None, links)
         self.signals, self.rates = History(links), History(0)
@@ -70,6 +72,16 @@ class Feedback:
         """Return the ``(F,)`` sum of the signals of each flow's links, ``delay`` seconds ago."""
         totals = np.bincount(self.paths.flows, self._signals(delay), len(delay))
         return np.where(self.age < delay, 0.0, totals)
+
+    def queued(self) -> FloatArray:
+        """Return the ``(F,)`` seconds that a packet of each flow waits for its links now."""
+        return np.bincount(self.paths.flows, self.waits[self.paths.links], len(self.line)).astype(float)
+
+    def most(self, values: FloatArray) -> FloatArray:
+        """Return the ``(F,)`` largest of the ``(links,)`` values of each flow's links, at least 0."""
+        found = np.zeros(len(self.line))
+        np.maximum.at(found, self.paths.flows, values[self.paths.links])
+        return found
 
     def worst(self, delay: FloatArray) -> FloatArray:
         """Return the ``(F,)`` largest signal of each flow's links, ``delay`` seconds ago."""
@@ -234,10 +246,12 @@ class FluidDynamics(Dynamics):
         self._arrived = np.maximum(self._arrived + ends - elapsed * plan.rates, 0.0)
         self._arrived[paths.bare] = 0.0
         carried = paths.load(plan.served) / plan.length
+        feedback.capacities = capacities
         self.policy.advance(self.state, feedback, elapsed)
         most = np.where(feedback.line > 0, feedback.line, np.inf)  # a closed link does not make a sender forget
         np.clip(self.state["rate"], 0.0, most, out=self.state["rate"])
         self.queues = paths.load(self._backlog)
+        feedback.waits = np.divide(self.queues, capacities, out=np.zeros(len(capacities)), where=capacities > 0)
         number = self._number(plan.begin + elapsed)
         feedback.signals.put(number, self.policy.signal(self.queues, carried, capacities))
         feedback.rates.put(number, plan.sending)
