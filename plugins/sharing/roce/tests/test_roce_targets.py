@@ -10,11 +10,11 @@ from math import exp, expm1, log1p
 
 import numpy as np
 import pytest
-from attrs import evolve, frozen
+from attrs import frozen
 
 from fredfw import ActiveFlows, Fabric, Incidence
 from fredfw.typing import FloatArray
-from fredfw_sharing_roce import Dcqcn, Dctcp, Hpcc, Pfc, Timely
+from fredfw_sharing_roce import Dcqcn, Dctcp, Hpcc, Timely
 from fredfw_sharing_roce.fluid import Fluid, FluidDynamics
 
 GBPS = 1e9 / 8
@@ -177,23 +177,3 @@ def test_original_timely_stays_unfair() -> None:
     seen = watched(Timely(variant="original", start=(7 * GBPS, 3 * GBPS)), 2, 10 * GBPS, 0.2, 0.05)
     more, less = seen.rates.mean(axis=0)
     assert more > 2 * less
-
-
-def test_pauses_block_flows_that_go_elsewhere() -> None:
-    # Hosts 0 and 1 send to host 2, and host 0 to host 3, too, over switch 4. The first two share 10 Gb/s evenly. The
-    # pauses that keep host 0 from sending faster to host 2 hold up what it sends to host 3.
-    capacity = 10 * GBPS
-    sources, destinations = np.array([0, 1, 4, 4]), np.array([4, 4, 2, 3])
-    fabric = Fabric("elbow", np.array([0, 0, 0, 0, 1]), sources, destinations, capacity, 0.0, 0.0)
-    incidence = Incidence(np.array([0, 2, 4, 6]), np.array([0, 2, 1, 2, 0, 3]), None, None, np.zeros(3, dtype=np.intp))
-    active = evolve(endless(3), incidence=incidence)
-    dynamics, now, carried = Pfc().begin(fabric), 0.0, np.zeros(3)
-    while now < 0.01:
-        held = dynamics.rates(active, fabric.bandwidths, now)
-        carried += held.rates * (held.until - now) * (now >= 0.005)
-        now = held.until
-    rates = carried / 0.005 / capacity
-    assert rates[0] + rates[1] == pytest.approx(1.0, rel=0.01)
-    assert rates[0] == pytest.approx(rates[2], rel=0.05)
-    assert dynamics.figures(now)["largest queue, maximum (B)"] < 2 * (512e3 + capacity * 2e-6)
-    assert dynamics.figures(now)["longest pause of a link (s)"] > 0

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import define, evolve, frozen
 
 from fredfw import ActiveFlows, Dynamics, Fabric, HeldRates, Incidence, Samples, StatefulSharing, max_min, units
-from fredfw.errors import InputError
+from fredfw.errors import DeadlockError, InputError
 from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw_sharing_roce.history import History
 from fredfw_sharing_roce.paths import Paths
@@ -161,6 +161,11 @@ class Fluid(StatefulSharing):
         del buffered
         return paused
 
+    def deadlock(self, paths: Paths, backlog: FloatArray, paused: BoolArray) -> list[int]:
+        """Return links that pause each other for ever, where ``(P,)`` bytes wait; none by default."""
+        del paths, backlog, paused
+        return []
+
     def approximations(self) -> tuple[str, ...]:
         """Return what is approximated, for notes."""
         return ()
@@ -256,7 +261,19 @@ class FluidDynamics(Dynamics):
         feedback.signals.put(number, self.policy.signal(self.queues, carried, capacities))
         feedback.rates.put(number, plan.sending)
         self._records.passed(plan.begin, elapsed, self.queues, self._paused)
-        self._paused = self.policy.paused(self._paused, paths.buffered(self._backlog))
+        paused = self.policy.paused(self._paused, paths.buffered(self._backlog))
+        if (paused & ~self._paused).any():
+            self._check_deadlock(paused, now)
+        self._paused = paused
+
+    def _check_deadlock(self, paused: BoolArray, now: float) -> None:
+        links = self.policy.deadlock(self.feedback.paths, self._backlog, paused)
+        if links:
+            names = ", ".join(self._fabric.link_name(link) for link in links)
+            raise DeadlockError(
+                f"{self.policy.name}: after {units.render(now, units.Unit.SECONDS)}, links pause each other for ever, "
+                f"each for what waits for the next: {names}; change the routes so that buffers form no cycle"
+            )
 
     def _number(self, time: float) -> int:
         return int(time / self.step + 1e-6)

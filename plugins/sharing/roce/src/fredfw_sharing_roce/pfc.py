@@ -10,14 +10,17 @@ from attrs import frozen
 from fredfw import units
 from fredfw.errors import InputError
 from fredfw.typing import BoolArray, FloatArray
+from fredfw_sharing_roce.deadlock import cycle
 from fredfw_sharing_roce.fluid import Feedback, Fluid, State
+from fredfw_sharing_roce.paths import Paths
 
 
 @frozen
 class Pfc(Fluid):
     """Priority flow control without congestion control: what arrives over a link and waits pauses that link.
 
-    Flows of a paused link that go elsewhere wait, too: pauses spread, and heads of line block.
+    Flows of a paused link that go elsewhere wait, too: pauses spread, and heads of line block. Links that pause each
+    other for ever are an error that names them.
     """
 
     name: ClassVar[str] = "pfc"
@@ -53,6 +56,10 @@ class Pfc(Fluid):
         """See ``Fluid.paused``."""
         return (buffered > self.xoff) | (paused & (buffered >= self.xon))
 
+    def deadlock(self, paths: Paths, backlog: FloatArray, paused: BoolArray) -> list[int]:
+        """See ``Fluid.deadlock``."""
+        return cycle(paths, backlog, paused, self.xon)
+
     def approximations(self) -> tuple[str, ...]:
         """See ``Fluid.approximations``."""
-        return ("pauses begin and end at once, and last for whole steps; a deadlock is not detected",)
+        return ("pauses begin and end at once, and last for whole steps",)
