@@ -11,9 +11,11 @@ from fredfw.experiment.store import Store
 from fredfw.experiment.workers import workers
 from fredfw.fabric import IdealTransport
 from fredfw.plugin.manager import PluginManager
+from fredfw.simulation.fidelity import ESTIMATE
 from fredfw.validation import sources
 from fredfw.validation.iterations import IterationPoint, Iterations
 from fredfw.validation.prediction import validate
+from fredfw.validation.report import validation_report
 from fredfw.validation.transports import Transports
 
 
@@ -51,6 +53,15 @@ def test_iterations_are_kept_in_a_store(
     assert plain.to_json() == first.to_json() == again.to_json()
     # Each is simulated once, since the transport is `ideal`, and then compared.
     assert told == [(done, 6) for done in range(6)]
+
+
+def test_estimates_are_close(points: list[IterationPoint], plugins: PluginManager) -> None:
+    found, simulated = validate(points, plugins, fidelity=ESTIMATE), validate(points, plugins)
+    assert found.fidelity == ESTIMATE
+    for one, other in zip(found.predictions, simulated.predictions, strict=True):
+        # It leaves out what one communication does to another.
+        assert 0.99 * other.seconds < one.seconds <= other.seconds * (1 + 1e-9)
+    assert "iterations are estimated by their longest path, not simulated" in map(str, validation_report(found))
 
 
 def test_a_transport_has_cells_of_its_own(points: list[IterationPoint], plugins: PluginManager) -> None:

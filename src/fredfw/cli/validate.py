@@ -11,7 +11,7 @@ from fredfw.cli import exports
 from fredfw.cli.called import called
 from fredfw.cli.completion import slot
 from fredfw.cli.exports import Exports, Maker
-from fredfw.cli.options import EXECUTOR, JOBS, PATH
+from fredfw.cli.options import EXECUTOR, FIDELITIES, JOBS, PATH
 from fredfw.cli.output import Outputs, log, picture_format, progress_bar
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError, UnknownNameError, nearest
@@ -53,6 +53,13 @@ if TYPE_CHECKING:
 )
 @click.option("--in-place", is_flag=True, help="Compare with times in place, where there are times of both.")
 @click.option(
+    "--fidelity",
+    type=click.Choice(("estimate", *FIDELITIES)),
+    default=FIDELITIES[0],
+    show_default=True,
+    help="How closely iterations of training are simulated; estimate is their longest path, without a simulation.",
+)
+@click.option(
     "--whole",
     is_flag=True,
     help="Compare with all iterations of training that come with fredfw, not with the few that are fast to simulate.",
@@ -87,6 +94,7 @@ def validate(
     pattern: str | None,
     transport: str | None,
     in_place: bool,
+    fidelity: str,
     whole: bool,
     store_path: str | None,
     jobs: int,
@@ -116,7 +124,9 @@ def validate(
 
     given = None if transport is None else configure.from_toml(transport)
     with progress_bar(progress) as step, opened(store_path) as store, workers(jobs, executor, plugins) as others:
-        validation = predict(points, plugins, transport=given, store=store, workers=others, progress=step)
+        validation = predict(
+            points, plugins, transport=given, fidelity=fidelity, store=store, workers=others, progress=step
+        )
     log("validated", points=len(points), transport=validation.transport)
     contents: dict[str, Maker] = {"--json": validation.to_json, **exporting.contents({"validation": validation})}
     if paint is not None:

@@ -24,7 +24,7 @@ RENDEZVOUS = "per-rank-rendezvous"
 """The same, and a transfer starts only when its receivers are ready too."""
 FIDELITIES = COMPRESSED, STEPWISE, PER_RANK, RENDEZVOUS
 ESTIMATE = "estimate"
-"""No simulation of the iteration at all, see ``fredfw.simulation.estimate``: for the first rung of a study alone."""
+"""No simulation of the iteration at all, see ``fredfw.simulation.estimate``."""
 
 
 def possible(fidelity: str, network: FlowNetwork) -> str:

@@ -123,13 +123,21 @@ class Iterations:
         plugins: The topology, the workload and the algorithms.
         transports: What predicts the communication of each system.
         evaluator: Runs cells; in this process, and without a store, by default.
+        fidelity: How closely they are simulated, or ``ESTIMATE``.
     """
 
-    def __init__(self, plugins: PluginManager, transports: Transports, evaluator: Evaluator | None = None) -> None:
+    def __init__(
+        self,
+        plugins: PluginManager,
+        transports: Transports,
+        evaluator: Evaluator | None = None,
+        fidelity: str = COMPRESSED,
+    ) -> None:
         self._plugins = plugins
         self._transports = transports
         self._writer = SpecWriter(plugins)
         self._evaluate = evaluator or partial(evaluate, run=CellRunner(plugins).run)
+        self._fidelity = fidelity
         self._seconds: dict[tuple[Any, ...], float] = {}
 
     def check(self, point: IterationPoint) -> None:
@@ -182,4 +190,4 @@ class Iterations:
             "workloads": {PATTERN: {"workload": workload}},
         }
         experiment = reading.configured(reading.parse(tables), self._plugins)
-        return self._writer.spec(experiment, experiment.workload(PATTERN), experiment.fabric("system"), COMPRESSED)
+        return self._writer.spec(experiment, experiment.workload(PATTERN), experiment.fabric("system"), self._fidelity)

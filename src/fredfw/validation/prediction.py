@@ -13,6 +13,7 @@ from fredfw.experiment.runner import describe
 from fredfw.experiment.workers import Workers
 from fredfw.fabric import IdealTransport
 from fredfw.plugin.manager import PluginManager
+from fredfw.simulation.fidelity import COMPRESSED
 from fredfw.validation import splits
 from fredfw.validation.collectives import Collectives, presets
 from fredfw.validation.iterations import Evaluator, IterationPoint, Iterations
@@ -39,11 +40,13 @@ class Predictor(Protocol):
         """Return how long ``point`` takes; equal points are worked out once."""
 
 
-def predictors(plugins: PluginManager, transports: Transports, evaluator: Evaluator) -> Mapping[str, Predictor]:
-    """Return a predictor for each kind of points."""
+def predictors(
+    plugins: PluginManager, transports: Transports, evaluator: Evaluator, fidelity: str = COMPRESSED
+) -> Mapping[str, Predictor]:
+    """Return a predictor for each kind of points; ``fidelity`` is that of iterations."""
     return {
         CollectivePoint.kind: Collectives(plugins, transports),
-        IterationPoint.kind: Iterations(plugins, transports, evaluator),
+        IterationPoint.kind: Iterations(plugins, transports, evaluator, fidelity),
     }
 
 
@@ -52,6 +55,7 @@ def validate(
     plugins: PluginManager,
     *,
     transport: object = None,
+    fidelity: str = COMPRESSED,
     store: CellStore | None = None,
     workers: Workers | None = None,
     progress: Progress | None = None,
@@ -65,6 +69,7 @@ def validate(
         points: What was measured.
         plugins: The topology, the algorithms, the transports.
         transport: As ``Transports`` takes it.
+        fidelity: How closely iterations are simulated, or ``ESTIMATE`` for their longest path.
         store: Has iterations of earlier runs, which are not simulated again, and takes those of this one.
         workers: Other processes that simulate iterations; this one by default.
         progress: Called with (predictions that are done, predictions, what is predicted) now and then.
@@ -83,10 +88,10 @@ def validate(
         executor=None if workers is None else workers.executor,
         jobs=1 if workers is None else workers.jobs,
     )
-    usual = predictors(plugins, transports, evaluator)
+    usual = predictors(plugins, transports, evaluator, fidelity)
     for point in points:
         usual[point.kind].check(point)
-    ideal = predictors(plugins, Transports(plugins, IdealTransport.name), evaluator)
+    ideal = predictors(plugins, Transports(plugins, IdealTransport.name), evaluator, fidelity)
     names = {_subject(point): transports.of(point).name for point in points}
     folds = [
         (fold, among)
@@ -110,7 +115,7 @@ def validate(
     left_out = []
     for fold, among in folds:
         changed = Transports(plugins, transport, fields={fold.transport: fold.fields})
-        refitted = predictors(plugins, changed, evaluator)
+        refitted = predictors(plugins, changed, evaluator, fidelity)
         predictions = []
         for point in among:
             tell(point)
@@ -120,7 +125,7 @@ def validate(
     used = {_subject(point): describe(transports.of(point)) for point in points}
     measured = {system.preset for system in (*known().values(), *(point.system for point in points))}
     unvalidated = tuple(preset for preset in presets(plugins) if preset not in measured)
-    return Validation(used, tuple(found), tuple(left_out), unvalidated)
+    return Validation(used, tuple(found), tuple(left_out), unvalidated, fidelity)
 
 
 def _prepare(among: Mapping[str, Predictor], points: Sequence[Point], tell: Callable[[Point], None]) -> None:

@@ -10,6 +10,7 @@ from rich.text import Text
 from fredfw.experiment.results import Status
 from fredfw.fabric import IdealTransport
 from fredfw.report.layout import StackedTable
+from fredfw.simulation.fidelity import ESTIMATE
 from fredfw.validation import sources
 from fredfw.validation.results import STATUS, Group, Validation
 
@@ -26,6 +27,7 @@ _EXPLANATIONS = (
     "mean: absolute error, mean |predicted / measured - 1|",
     "pooled: error of the median of all measurements of the same thing, which no model can be below",
 )
+_ESTIMATED = "iterations are estimated by their longest path, not simulated"
 _Row = tuple[tuple[str, ...], Group]
 _IDEAL = "ideal: error of the transport ideal, which costs nothing but the bandwidth and the latency of links"
 
@@ -54,6 +56,7 @@ def validation_report(validation: Validation) -> list[RenderableType]:
         *(Text(f"{status}: {meaning}") for status, meaning in MEANINGS.items() if status in found),
         *map(Text, _EXPLANATIONS),
         *([] if only_ideal else [Text(_IDEAL)]),
+        *([Text(_ESTIMATED)] if validation.fidelity == ESTIMATE else []),
         *([Text(f"no validation data: {', '.join(validation.unvalidated)}")] if validation.unvalidated else []),
         *_cited(one.point.source for one in validation.predictions),
     ]

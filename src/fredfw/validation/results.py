@@ -9,6 +9,7 @@ from attrs import asdict, frozen
 
 from fredfw.experiment.document import document
 from fredfw.experiment.results import Status
+from fredfw.simulation.fidelity import COMPRESSED
 from fredfw.validation.points import Point, size_classes
 from fredfw.validation.scores import Score, pooled
 from fredfw.validation.splits import Part
@@ -104,12 +105,14 @@ class Validation:
         predictions: One for each point.
         left_out: What fits without some measurements predict of them.
         unvalidated: Presets of machines that nothing was measured on.
+        fidelity: How closely iterations of training were simulated, or ``ESTIMATE``.
     """
 
     transports: Mapping[str, Mapping[str, Any]]
     predictions: tuple[Prediction, ...]
     left_out: tuple[LeftOut, ...] = ()
     unvalidated: tuple[str, ...] = ()
+    fidelity: str = COMPRESSED
 
     @property
     def transport(self) -> str:
@@ -140,6 +143,7 @@ class Validation:
             "validation",
             {
                 "transports": self.transports,
+                "fidelity": self.fidelity,
                 "points": [one.facts() for one in self.predictions],
                 "scores": [asdict(one) for one in self.groups()],
                 "left_out": [
