@@ -10,7 +10,7 @@ from attrs import evolve
 from rich.console import Console, RenderableType
 
 from fredfw import Work
-from fredfw.experiment.results import Comparison, Failure, Saving, Status, Throughput
+from fredfw.experiment.results import Comparison, Failure, Saving, Spread, Status, Throughput
 from fredfw.report import layout
 from fredfw.report.comparison import comparison_report
 from fredfw.report.ranking import Ranking
@@ -64,6 +64,23 @@ def test_columns_that_carry_nothing_are_left_out(printed: Printed, comparison: C
     without = tuple(evolve(row, breakdown={"compute": row.seconds, "dp": 0.0}) for row in plain)
     text = printed(comparison_report(evolve(comparison, rows=without)))
     assert not re.search("dp|bubble", text)
+
+
+def test_rows_of_several_runs_have_their_percentiles(printed: Printed, comparison: Comparison) -> None:
+    rows = tuple(
+        evolve(row, breakdown={"compute": row.seconds}, notes=(), status=Status.SIMULATED, reference_speedup=None)
+        for row in comparison.rows
+        if row.workload == "net"
+    )
+    runs = Spread(3, 0.004, 0.003, 0.006, 0.0, (0.003, 0.003, 0.006))
+    several = evolve(rows[0], seconds=0.004, spread=runs)
+    text = printed(comparison_report(evolve(comparison, rows=(several, *rows[1:]))))
+    assert ["fabric", "time", "P50", "P99", "speed-up"] in [line.split()[:5] for line in text.splitlines()]
+    first, *others = stacked(text, tuple(row.fabric for row in rows))
+    assert [float(one) for one in first[1:4]] == [4.0, 3.0, 6.0]
+    assert all(other[2:4] == ["-", "-"] for other in others)
+    assert "P50, P99: of the runs of a row" in text
+    assert "P50" not in printed(comparison_report(comparison))
 
 
 def test_best_is_the_shortest_time_of_each_workload(printed: Printed, comparison: Comparison) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from fredfw import Framework, GraphBuilder, GraphResult, Jitter, Pattern, Stragglers, TaskGraph, Variation
 from fredfw.errors import InputError
+from fredfw.experiment.repeated import spread
 
 
 def compute_then_reduce(ranks: int, *, repeats: int = 1, size: float = 0.0) -> TaskGraph:
@@ -90,6 +91,27 @@ def test_the_mean_converges_with_the_root_of_the_runs() -> None:
         return math.sqrt(np.mean(np.square(offs)))
 
     assert error(25) / error(400) == pytest.approx(4.0, rel=0.35)
+
+
+@pytest.mark.slow
+def test_p99_converges_with_the_root_of_the_runs() -> None:
+    # P(max(u, v) <= x) = x**2, and the quantile of n draws deviates by sqrt(p (1 - p) / n) / density.
+    seeds, jitter = 40, Jitter("uniform", 0.5)
+    exact, width = math.sqrt(0.99), math.sqrt(3)  # of the factors, which are uniform around 1
+
+    def error(runs: int) -> float:
+        offs = []
+        for seed in range(seeds):
+            varied = Variation(seed=seed, jitter=jitter)
+            found = spread([float(jitter.draw(2, varied.generator(run, 1)).max()) for run in range(runs)])
+            offs.append((found.p99 - 1) / width + 0.5 - exact)
+        return math.sqrt(np.mean(np.square(offs)))
+
+    errors = {runs: error(runs) for runs in (1000, 16_000)}
+    for runs, found in errors.items():
+        # A root of a mean of so many squares deviates by 1 / sqrt(2 seeds); three deviations.
+        assert found == pytest.approx(math.sqrt(0.99 * 0.01 / runs) / (2 * exact), rel=3 / math.sqrt(2 * seeds))
+    assert errors[1000] / errors[16_000] == pytest.approx(4.0, rel=3 / math.sqrt(seeds))
 
 
 def test_runs_do_not_depend_on_how_many_there_are() -> None:

@@ -38,6 +38,7 @@ _NPU_TIME = "NPU-seconds"
 _METRICS = {"mfu": _MFU, "npu-seconds": _NPU_TIME}  # columns that have another name than the metric
 _SCALE = "compute scale"
 _REASON = "no result"
+_SPREAD = "P50", "P99"
 _BEST = "bold green"
 _FAILED = "yellow"
 _HOW = {
@@ -147,6 +148,7 @@ class _Shown:
         best: The best cells, by workload and fabric.
         npus: Whether fabrics differ in how many NPUs are in use.
         scales: Whether computation is scaled by different factors in one table.
+        spread: Columns of the times of several runs.
         rates: Columns that say how much training there is for the time, and what a ranking asks for.
         published: Whether there is a published value.
         status: Whether a number is more than simulated.
@@ -159,6 +161,7 @@ class _Shown:
     best: Collection[tuple[str, str]]
     npus: bool
     scales: bool
+    spread: Sequence[str]
     rates: Mapping[str, Callable[[Row], str]]
     published: bool
     status: bool
@@ -177,6 +180,7 @@ class _Shown:
             best=best_cells(comparison.rows) & {(row.workload, row.fabric) for row in rows},
             npus=any(len({row.npus for row in group.rows}) > 1 for group in groups),
             scales=any(len({row.compute_scale for row in group.rows}) > 1 for group in groups),
+            spread=_SPREAD if any(row.spread is not None for row in rows) else (),
             rates=_metrics(ranking) | _rates(rows, groups, together=together),
             published=any(row.reference_speedup is not None for row in rows),
             status=any(row.status is not Status.SIMULATED for row in rows),
@@ -197,7 +201,13 @@ class _Shown:
         """Return the names of all columns; those of the key columns are numbers."""
         optional = {"best": bool(self.best), "over": self.over(table), **dict.fromkeys(self.rates, True)}
         optional |= {_SCALE: self.scales, "published": self.published, "status": self.status}
-        names = [*(["NPUs"] if self.npus else []), "time", "speed-up", *(name for name in optional if optional[name])]
+        names = [
+            *(["NPUs"] if self.npus else []),
+            "time",
+            *self.spread,
+            "speed-up",
+            *(name for name in optional if optional[name]),
+        ]
         keys = [str(number) for number in range(len(table.keys))]
         return [*keys, *names, *self.parts, *([_REASON] if self.reasons else [])]
 
@@ -241,6 +251,7 @@ def _cells(table: _Table, shown: _Shown, notes: _Marks, sources: _Marks) -> list
         values = {
             "NPUs": Text(str(row.npus)),
             "time": Text(f"{row.seconds / unit:.{decimals}f}", style=_BEST if best else ""),
+            **{name: Text(_percentile(row, name, unit, decimals)) for name in shown.spread},
             "speed-up": Text("" if row.speedup is None else f"{row.speedup:.3f}", style=style),
             "best": Text("best" if best else "", style=_BEST),
             "over": Text(" on ".join(over)),
@@ -254,6 +265,10 @@ def _cells(table: _Table, shown: _Shown, notes: _Marks, sources: _Marks) -> list
         first[-1].append("".join(f" {notes[note]}" for note in row.notes if note not in table.shared), style="dim")
         lines.append([*first, *(values[name] for name in columns)])
     return lines
+
+
+def _percentile(row: Row, name: str, unit: float, decimals: int) -> str:
+    return "-" if row.spread is None else f"{getattr(row.spread, name.lower()) / unit:.{decimals}f}"
 
 
 def _reason(failure: Failure) -> str:
@@ -401,6 +416,8 @@ def _comparison_footnotes(
             lines.append(
                 Text(status, style=_STYLES[status]).append(f": {meaning}", style="not bold not italic default")
             )
+    if shown.spread:
+        lines.append(Text("time: mean where there are several runs; P50, P99: of the runs of a row; - means one run"))
     waits = ", ".join(cause for cause in shown.parts if cause not in OWN)
     if waits:
         lines.append(Text(f"{waits}: time spent waiting for that communication (exposed); - means none"))
