@@ -107,11 +107,11 @@ def test_p99_converges_with_the_root_of_the_runs() -> None:
             offs.append((found.p99 - 1) / width + 0.5 - exact)
         return math.sqrt(np.mean(np.square(offs)))
 
-    errors = {runs: error(runs) for runs in (1000, 16_000)}
+    errors = {runs: error(runs) for runs in (400, 6400)}
     for runs, found in errors.items():
         # A root of a mean of so many squares deviates by 1 / sqrt(2 seeds); three deviations.
         assert found == pytest.approx(math.sqrt(0.99 * 0.01 / runs) / (2 * exact), rel=3 / math.sqrt(2 * seeds))
-    assert errors[1000] / errors[16_000] == pytest.approx(4.0, rel=3 / math.sqrt(seeds))
+    assert errors[400] / errors[6400] == pytest.approx(4.0, rel=3 / math.sqrt(seeds))
 
 
 def test_runs_do_not_depend_on_how_many_there_are() -> None:

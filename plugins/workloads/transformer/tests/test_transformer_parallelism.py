@@ -327,6 +327,66 @@ def test_a_ring_takes_its_closed_form(overlap: bool, slow: float) -> None:
     assert longest_path(graph, cost) == pytest.approx(expected, rel=1e-12)
 
 
+CAUSAL: dict[str, Any] = {"attention": "fused", "causal": True, "dp": 1, "minibatch": 2}
+
+
+def core_flops(graph: TaskGraph, way: str = "forward") -> FloatArray:
+    """Return the ``(ranks,)`` FLOPs between the linear layers of attention that CP members compute."""
+    total = np.zeros(graph.ranks)
+    for task, name in enumerate(graph.names):
+        if " core" in name and name.startswith(way) and graph.kinds[task] == TaskKind.COMPUTE:
+            total[graph.participants(task)] += graph.repeats[task] * graph.flops[task]
+    return total
+
+
+@pytest.mark.parametrize("communication", ["ring", "all-gather"])
+def test_a_causal_mask_is_balanced_by_a_zigzag_and_by_nothing_else(communication: str) -> None:
+    # Count the blocks of 2 x cp parts by hand: a part sees those before it, and half of itself.
+    cp = 4
+    seen = np.tril(np.ones((2 * cp, 2 * cp))) - np.eye(2 * cp) / 2
+    owners = {"zigzag": [(i, 2 * cp - 1 - i) for i in range(cp)], "contiguous": [(2 * i, 2 * i + 1) for i in range(cp)]}
+    whole = core_flops(small(**CAUSAL | {"causal": False}, cp=cp).graph(SYSTEM)).sum()
+    for layout, parts in owners.items():
+        graph = small(**CAUSAL, cp=cp, cp_layout=layout, cp_communication=communication).graph(SYSTEM)
+        expected = [seen[list(own)].sum() / (2 * cp) ** 2 * whole for own in parts]
+        assert core_flops(graph) == pytest.approx(np.array(expected), rel=1e-12)
+        # Fused, a backward pass computes five products for the two of a forward pass.
+        assert core_flops(graph, "backward") == pytest.approx(2.5 * np.array(expected), rel=1e-12)
+
+
+def test_steps_of_a_zigzag_are_halves_and_those_of_consecutive_tokens_are_not() -> None:
+    # Messages take no time. The last member computes half of its own keys, and all of the others'.
+    for layout, steps in (("zigzag", 4 / 2), ("contiguous", 1 / 2 + 3)):
+        graph = small(**CAUSAL, layers=1, cp=4, cp_layout=layout).graph(SYSTEM)
+        forward = np.array([" core" in name and name.startswith("forward") for name in graph.names])
+        step = core_flops(small(**CAUSAL | {"causal": False}, layers=1, cp=4).graph(SYSTEM))[0] / 4
+        assert longest_path(graph, np.where(forward, graph.flops, 0.0)) == pytest.approx(steps * step, rel=1e-12)
+
+
+def test_a_mask_halves_attention_and_its_kernels_without_cp() -> None:
+    plain, causal = (small(**CAUSAL | {"causal": one}) for one in (False, True))
+    full, half = (one.graph(SYSTEM).expanded() for one in (plain, causal))
+    core = 3.5 * 4 * 2 * 4 * 8 * 8 * 8  # forward and backward, 4 layers of 2 samples: 4 s^2 h each
+    assert full.flops.sum() - half.flops.sum() == pytest.approx(core / 2, rel=1e-12)
+    for graph in (full, half):
+        kernels = sum(graph.kernel_tables[index].flops for index in graph.kernels[graph.kernels >= 0])
+        assert kernels == pytest.approx(graph.flops.sum(), rel=1e-12)
+    assert plain.work(SYSTEM) == causal.work(SYSTEM)
+
+
+@pytest.mark.parametrize("layout", ["zigzag", "contiguous"])
+def test_members_wait_for_their_own_part_of_attention_alone(tmp_path: Any, layout: str) -> None:
+    # Gathered, then the linear layers: the iteration takes what the last member computes.
+    topology = '{ name = "torus", dimensions = [4], link_bandwidth = "1000 TB/s", link_latency = "0 ns" }'
+    fields = f'dp = 1, cp = 4, minibatch = 8, attention = "fused", causal = true, cp_layout = "{layout}"'
+    result = run(tmp_path, topology, f'{fields}, cp_communication = "all-gather"')
+    tokens = 8 * 64 / 4
+    whole = 4 * 8 * 64 * 64 * 64  # 4 b s^2 h
+    core = whole * (1 / 8 if layout == "zigzag" else 7 / 2 / 16)
+    compute = 3 * (4 * 24 * tokens * 64**2 + 2 * tokens * 64 * 100) + 3.5 * 4 * core
+    assert result.seconds == pytest.approx(compute / 1e12, rel=1e-3)
+
+
 @pytest.mark.parametrize("overlap", [True, False])
 def test_a_ring_on_a_ring_takes_its_closed_form(tmp_path: Any, overlap: bool) -> None:
     # Links are fast enough to hide two messages behind each step.
@@ -479,6 +539,20 @@ def test_gradients_leave_with_the_last_gradients_of_weights() -> None:
         (
             {"pipeline": "zb-h1", "interleave": 2, "pp": 2},
             "interleave: chunks are interleaved (accepted: 1, or stationary 1f1b)",
+        ),
+        ({"causal": True}, "causal: kernels that are not fused compute all scores (accepted: attention = fused)"),
+        (
+            {"cp": 2, "cp_layout": "contiguous"},
+            "cp_layout: without a mask all members compute the same (accepted: causal = true)",
+        ),
+        (
+            {"cp_layout": "contiguous"},
+            "cp_layout: 'contiguous' tokens of one worker are all (accepted: cp above 1)",
+        ),
+        (
+            {"cp": 8, "causal": True, "attention": "fused"},
+            "cp: zigzag cannot cut the 8 tokens of a sample into 2 x 8 parts (accepted: half of a divisor of 8, or "
+            "cp_layout = contiguous)",
         ),
         (
             {"cp_communication": "gossip"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fredfw.errors import InputError
+from fredfw_workload_transformer.context import CONTIGUOUS, ZIGZAG
 from fredfw_workload_transformer.sharding import check_shard
 from fredfw_workload_transformer.stationary import ZERO_BUBBLE
 
@@ -20,8 +21,12 @@ def check_parallelism(workload: Transformer) -> None:
     Raises:
         InputError: They do not.
     """
+    if workload.causal and workload.attention != "fused":
+        raise InputError("kernels that are not fused compute all scores", key="causal", accepted="attention = fused")
     if workload.cp > 1:
         _check_context(workload)
+    elif workload.cp_layout != ZIGZAG:
+        raise InputError(f"{workload.cp_layout!r} tokens of one worker are all", key="cp_layout", accepted="cp above 1")
     if workload.pipeline == ZERO_BUBBLE and workload.execution != STATIONARY:
         raise InputError("only stages that keep their weights form a pipeline", key="pipeline", accepted="1f1b, gpipe")
     shard = workload.dp_shard
@@ -46,6 +51,14 @@ def _check_context(workload: Transformer) -> None:
             f"{cp} workers cannot split the {sequence} tokens of a sample evenly",
             key="cp",
             accepted=f"a divisor of {sequence}",
+        )
+    if workload.cp_layout != ZIGZAG and not workload.causal:
+        raise InputError("without a mask all members compute the same", key="cp_layout", accepted="causal = true")
+    if workload.causal and workload.cp_layout == ZIGZAG and sequence % (2 * cp):
+        raise InputError(
+            f"zigzag cannot cut the {sequence} tokens of a sample into 2 x {cp} parts",
+            key="cp",
+            accepted=f"half of a divisor of {sequence}, or cp_layout = {CONTIGUOUS}",
         )
     if workload.tasks != "blocks":
         raise InputError(

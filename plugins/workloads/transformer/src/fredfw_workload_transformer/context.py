@@ -9,6 +9,7 @@ from fredfw import DeviceMesh, GraphBuilder, Pattern
 from fredfw.typing import IntArray
 
 RING, ALL_GATHER = "ring", "all-gather"
+ZIGZAG, CONTIGUOUS = "zigzag", "contiguous"
 
 
 @frozen
@@ -21,16 +22,33 @@ class Context:
             next rank (Liu et al. 2023, Ring Attention, arXiv 2310.01889). ``all-gather``: ranks gather them before they
             compute (Llama Team 2024, arXiv 2407.21783, section 3.3.2).
         overlap: Whether the ring sends while it computes.
+        contiguous: Whether a causal mask hides more of the tokens of others from the first ranks than from the last
+            ones, as each has consecutive tokens. Not so, all compute the same: there is no mask, or a rank has one of
+            the first parts of a sample and one of the last ones (zigzag; Llama Team 2024, section 3.3.2).
     """
 
     mesh: DeviceMesh
     communication: str = RING
     overlap: bool = True
+    contiguous: bool = False
 
     @property
     def size(self) -> int:
         """Ranks that share a sample."""
         return self.mesh.size("cp")
+
+    def work(self, step: int | None) -> IntArray:
+        """Return what each member computes in a step of the ring, or in all of them, in units of the first step.
+
+        In the first step it has its own keys. Those of step ``s`` come from ``s`` ranks before it. With ``contiguous``
+        a rank sees half of its own, all of those of ranks before it, and none of those of ranks behind it.
+        """
+        members = np.arange(self.size)
+        if not self.contiguous:
+            return np.full(self.size, self.size if step is None else 1)
+        if step is None:
+            return 2 * members + 1
+        return np.where(members >= step, 2 if step else 1, 0)
 
     def groups(self, stage: int) -> IntArray:
         """Return the ``(groups, size)`` ranks of a pipeline stage that share samples."""

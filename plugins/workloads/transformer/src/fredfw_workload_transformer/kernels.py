@@ -68,14 +68,16 @@ class Sizes:
         return self.samples * self.sequence
 
 
-def core(sizes: Sizes, *, fused: bool) -> Pair:
+def core(sizes: Sizes, *, fused: bool, causal: bool) -> Pair:
     """Return the kernels between the two linear layers of attention, which selective recomputation runs again.
 
     Unfused: scores, softmax, dropout, weighted values. Fused (Dao et al. 2022, FlashAttention, arXiv 2205.14135): one
-    kernel that keeps the scores on the chip, and computes them again in its backward pass.
+    kernel that keeps the scores on the chip, and computes them again in its backward pass. It skips the half of the
+    scores that a ``causal`` mask hides (Dao 2023, FlashAttention-2, arXiv 2307.08691, sections 3.1 and 4.1).
     """
     s, batch = sizes.sequence, sizes.samples * sizes.heads / sizes.mp
     if fused:
+        batch /= 2 if causal else 1
         scores, values = (Gemm(s, s, sizes.keys, batch, width=0), Gemm(s, sizes.values, s, batch, width=0))
         again = (scores, *_both((scores, values)))
         # Bytes of queries, result, keys and values

@@ -91,6 +91,7 @@ class Style:
 
     Args:
         fused: Whether attention is one kernel that keeps no scores in memory.
+        causal: Whether that kernel skips the scores of later tokens, which are half of them.
         sequence_parallel: Whether layer norms and dropouts are split over MP along the sequence (Korthikanti et al.
             2022, section 4.2.2).
         routing: Which experts tokens go to; ``None``: to all of them alike, which are on one rank.
@@ -98,6 +99,7 @@ class Style:
     """
 
     fused: bool = False
+    causal: bool = False
     sequence_parallel: bool = False
     routing: Routing | None = None
     embeddings_first: bool = False
@@ -308,13 +310,14 @@ class Shape:
 
     def _attention(self, sizes: Sizes, style: Style) -> Block:
         tokens, s, mp = sizes.tokens, self.sequence, sizes.mp
-        flops = 2 * tokens * s * self.heads * (sizes.keys + sizes.values) / mp
+        seen = tokens * s / (2 if style.causal else 1)  # scores of a head
+        flops = 2 * seen * self.heads * (sizes.keys + sizes.values) / mp
         kept = 0 if style.fused else (5 if self.plain else 2) * self.heads * s  # softmax; dropout, with its mask
         core = Core(
             flops=flops,
             activations=tokens * kept / mp,
-            again=2 * tokens * s * self.heads * sizes.keys / mp if style.fused else 0.0,
-            kernels=kernels.core(sizes, fused=style.fused),
+            again=2 * seen * self.heads * sizes.keys / mp if style.fused else 0.0,
+            kernels=kernels.core(sizes, fused=style.fused, causal=style.causal),
         )
         matrices = sum(k * n for k, n in sizes.projections)
         biases = sum(n for _, n in sizes.projections) if self.plain else 0

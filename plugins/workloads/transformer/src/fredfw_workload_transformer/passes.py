@@ -306,7 +306,7 @@ class Passes:
             needed, before = (*arrived, *after), self._chained(stage, (*arrived, *after))
             if context.overlap and step + 1 < context.size:
                 arrived = (context.send(self.builder, f"{name} keys {step}", stage, key_bytes, before),)
-            self._compute(stage, f"{name} core {step}", core, needed)
+            self._share(stage, f"{name} core {step}", core, context.work(step), needed)
             after = ()
             if way.backward and step:
                 before = (*self._chained(stage, ()), *summed)
@@ -320,16 +320,35 @@ class Passes:
 
     def _gathered(self, stage: int, name: str, core: Cost, way: Way, after: Iterable[int]) -> tuple[int, ...]:
         """Add attention behind an all-gather of keys and values; return what comes after it."""
-        context, size, key_bytes = self.context, self.context.size, self._key_bytes
+        context, key_bytes = self.context, self._key_bytes
         before = self._chained(stage, after)
         gather = context.exchange(self.builder, f"{name} keys", Pattern.ALL_GATHER, stage, key_bytes, before)
         # One kernel, as large as those of all steps of a ring.
-        kernels = Kernels(core.kernels.gemms * size, core.kernels.moved * size, core.kernels.launches)
-        self._compute(stage, f"{name} core", Cost(core.flops * size, core.moved * size, kernels), (gather,))
+        self._share(stage, f"{name} core", core, context.work(None), (gather,))
         if not way.backward:
             return ()
         before = self._chained(stage, ())
         return (context.exchange(self.builder, f"{name} gradients", Pattern.REDUCE_SCATTER, stage, key_bytes, before),)
+
+    def _share(self, stage: int, name: str, core: Cost, work: IntArray, after: Iterable[int]) -> None:
+        """Add attention in which each CP member does ``work`` times what ``core`` costs, in one kernel."""
+        chained, groups = self._chained(stage, after), self.context.groups(stage)
+        computed = []
+        for times in np.unique(work[work > 0]).tolist():
+            flops, moved, kernels = core
+            computed.append(
+                self.builder.compute(
+                    name,
+                    np.sort(groups[:, work == times], axis=None),
+                    flops=flops * times,
+                    bytes=moved * times,
+                    after=chained,
+                    kernels=Kernels(kernels.gemms * times, kernels.moved * times, kernels.launches),
+                )
+            )
+        self._tails[stage] = computed[0]
+        if (work != work[0]).any():  # each goes on behind its own part
+            self._compute(stage, name, Cost(0.0, 0.0, Kernels()), (*computed, *chained))
 
     def _reduced(self, block: Block, way: Way) -> bool:
         return block.reduced and self.mesh.size("mp") > 1 and way is not Way.WEIGHTS

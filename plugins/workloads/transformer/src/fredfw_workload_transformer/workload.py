@@ -25,7 +25,7 @@ from fredfw import (
 from fredfw.errors import InputError
 from fredfw_workload_transformer.batch import Batch, divided, filling
 from fredfw_workload_transformer.checks import check_parallelism
-from fredfw_workload_transformer.context import ALL_GATHER, RING, Context
+from fredfw_workload_transformer.context import ALL_GATHER, CONTIGUOUS, RING, ZIGZAG, Context
 from fredfw_workload_transformer.experts import DIRECT, DISPATCHES, ROUTINGS, UNIFORM, Routing, routing_of
 from fredfw_workload_transformer.gradients import ALL_REDUCE, SCATTER_GATHER
 from fredfw_workload_transformer.model import FP16, Block, Style
@@ -182,6 +182,16 @@ class Transformer(ModelWorkload):
         validator=units.one_of("unfused", "fused"),
         help="fused: one kernel keeps the scores on the chip and computes them again in backward (FlashAttention)",
     )
+    causal: bool = units.flag(
+        False,
+        help="fused attention skips the scores of later tokens, half of them; model FLOPs count all, as is usual",
+    )
+    cp_layout: str = units.option(
+        ZIGZAG,
+        validator=units.one_of(ZIGZAG, CONTIGUOUS),
+        help="causal, cp: tokens of a CP member; zigzag: part i and the i-th last of 2 x CP parts, which balances the "
+        "mask (Llama 3); contiguous: one part, so that the last member computes the most",
+    )
     sequence_parallel: bool = units.flag(
         False,
         help="split layer norms and dropouts over MP, too: a reduce-scatter and an all-gather for each all-reduce",
@@ -325,7 +335,7 @@ class Transformer(ModelWorkload):
             transfer=self.pp_transfer,
             style=self._style,
             sharding=sharding,
-            context=Context(mesh, self.cp_communication, self.overlap_cp),
+            context=Context(mesh, self.cp_communication, self.overlap_cp, self.causal and self.cp_layout == CONTIGUOUS),
             merged=self.tasks == "passes" and not sharding.weights,
         )
         if self.execution == "stationary":
@@ -469,6 +479,7 @@ class Transformer(ModelWorkload):
     def _style(self) -> Style:
         return Style(
             fused=self.attention == "fused",
+            causal=self.causal,
             sequence_parallel=self.sequence_parallel,
             routing=self._routing,
             # Where weights are gathered for each layer. The first and the last stage of a pipeline have a copy each.
