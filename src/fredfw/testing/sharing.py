@@ -13,9 +13,17 @@ from fredfw.fabric import Fabric
 from fredfw.simulation import Incidence, SharingPolicy, answers, max_min
 from fredfw.testing.common import COMMON, Case
 from fredfw.testing.conformance import NOTHING, Check, ConformanceError, check_all, seeded
+from fredfw.testing.dynamics import (
+    a_copy_goes_on_alike,
+    converges_if_it_says_so,
+    order_does_not_matter_in_time,
+    rates_in_time_fit_the_links,
+    simulations_are_apart,
+)
 from fredfw.testing.fabrics import standard
+from fredfw.testing.incidences import permuted
 from fredfw.testing.process import digest, same_elsewhere
-from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.typing import BoolArray, FloatArray
 
 _EXACT = 1e-9
 _ROUNDS = 20
@@ -122,7 +130,7 @@ def order_does_not_matter(case: SharingCase) -> None:
     random = np.random.default_rng(1)
     for one in case.shared:
         order = random.permutation(len(one.incidence))
-        rates = case.rates(_permuted(one.incidence, order), one.fabric)
+        rates = case.rates(permuted(one.incidence, order), one.fabric)
         for place in np.flatnonzero(~np.isclose(rates, one.rates[order], rtol=_EXACT, atol=0))[:1]:
             raise ConformanceError(
                 f"of {one.name}, flow {order[place]} gets {one.rates[order][place]:g} B/s, and {rates[place]:g} B/s "
@@ -197,6 +205,11 @@ SHARING: Sequence[Check[SharingCase]] = (
     is_local_if_it_says_so,
     is_max_min_in_a_class_if_it_says_so,
     is_deterministic,
+    rates_in_time_fit_the_links,
+    order_does_not_matter_in_time,
+    simulations_are_apart,
+    a_copy_goes_on_alike,
+    converges_if_it_says_so,
     is_the_same_in_another_process,
 )
 
@@ -241,18 +254,6 @@ def _incidences(fabric: Fabric) -> Iterator[Incidence]:
             random.integers(0, _CLASSES, len(ways)) if number % 2 else np.zeros(len(ways), dtype=np.intp),
             np.resize(_WEIGHTS, len(ways)) if number % 5 == 4 else None,
         )
-
-
-def _permuted(incidence: Incidence, order: IntArray) -> Incidence:
-    pairs = np.concatenate([np.arange(incidence.offsets[one], incidence.offsets[one + 1]) for one in order])
-    return Incidence(
-        np.concatenate([[0], np.cumsum(np.diff(incidence.offsets)[order])]).astype(np.intp),
-        incidence.links[pairs],
-        None if incidence.coefficients is None else incidence.coefficients[pairs],
-        None if incidence.caps is None else incidence.caps[order],
-        incidence.priorities[order],
-        None if incidence.weights is None else incidence.weights[order],
-    )
 
 
 def _caps(incidence: Incidence) -> FloatArray:
