@@ -18,6 +18,9 @@ from fredfw_workload_repurpose.problem import Problem
 from fredfw_workload_repurpose.pruning import Pruner, Selection
 from fredfw_workload_repurpose.starts import components, contiguous, spectral
 
+_GAIN = 1e-3
+"""Least share of the activations that another round must save."""
+
 
 def rearranged(problem: Problem) -> Plan:
     """Return the network rearranged and pruned: with as few activations between workers as the bound allows.
@@ -55,7 +58,7 @@ def rearranged(problem: Problem) -> Plan:
 def _alternated(
     pruner: Pruner, workers: Sequence[Workers], best: Selection, epsilon: float, *, free: bool
 ) -> Selection:
-    """Assign the outputs (and ``free`` inputs) and prune in turn until that gains nothing.
+    """Assign the outputs (and ``free`` inputs) and prune in turn until that gains next to nothing.
 
     With the penalty fixed, an activation costs the smaller of the penalty and its score, if it is not at home. This
     is concave in the scores. So the assignment to least cost of what is not sent now cannot make the sum larger.
@@ -69,7 +72,9 @@ def _alternated(
         selection = pruner.selected(before, after, count, epsilon)
         if rank(selection) >= rank(best):
             break
-        best = selection
+        gain, best = best.crossing - selection.crossing, selection
+        if best.error <= epsilon and gain < _GAIN * best.crossing:
+            break
     return best
 
 
