@@ -36,6 +36,7 @@ _LONG = (
     "docs/how-to/stores.md:0",
     "docs/jobs.md:1",
     "docs/libra.md:2",
+    "docs/repurpose.md:0",
     "docs/studies.md:0",
     "docs/testing.md:0",
     "docs/testing.md:1",
