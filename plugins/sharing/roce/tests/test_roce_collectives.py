@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fredfw import Framework, SharingPolicy
-from fredfw.errors import InputError
+from fredfw.errors import InputError, UnsupportedError
 from fredfw_sharing_roce import Dcqcn, Dctcp, Hpcc, Pfc, Timely, fredfw_sharing_policies
 
 
@@ -58,3 +58,42 @@ def test_an_incast_fills_a_queue_and_its_bytes_arrive() -> None:
 def test_bad_numbers_are_refused(policy: type[SharingPolicy], fields: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         policy(**fields)
+
+
+@pytest.mark.parametrize("policy", [Dcqcn(), Dctcp(), Hpcc(), Timely()])
+def test_a_fabric_that_says_nothing_of_delays_is_refused(policy: SharingPolicy) -> None:
+    framework = Framework()
+    fabric = framework.topology("switch", npus=4, link_latency=0).build().with_defaults(sharing=policy)
+    with pytest.raises(UnsupportedError, match=r"delay: is not given, and links of fabric .*accepted: .*more than 0"):
+        framework.simulate_collective(fabric, "all-reduce", size=1e3)
+
+
+def test_what_hears_nothing_or_has_a_delay_needs_no_latency() -> None:
+    framework = Framework()
+    fabric = framework.topology("switch", npus=4, link_latency=0).build()
+    for policy in (Pfc(), Hpcc(delay=4e-6)):
+        framework.simulate_collective(fabric.with_defaults(sharing=policy), "all-reduce", size=1e3)
+
+
+@pytest.mark.parametrize(
+    ("policy", "gigabits", "milliseconds", "share"),
+    [
+        (Pfc(), 40, 2, 1.0),
+        (Hpcc(), 100, 3, 0.95 + 2 * 50e6 / 100e9),
+        (Dctcp(delay=100e-6), 10, 3, 1.0),
+        pytest.param(Dcqcn(delay=4e-6), 40, 20, 1.0, marks=pytest.mark.slow),
+        pytest.param(Timely(), 10, 50, 1.0, marks=pytest.mark.slow),
+    ],
+)
+def test_long_flows_take_bytes_over_their_stable_rate(
+    policy: SharingPolicy, gigabits: float, milliseconds: float, share: float
+) -> None:
+    # Two senders to one; HPCC's are stable at (eta C + N increase) / N, the others' at C / N.
+    framework = Framework()
+    capacity = gigabits * 1e9 / 8
+    fabric = framework.topology("switch", npus=3, link_bandwidth=capacity, link_latency="2 us").build()
+    size = 3 * milliseconds * 1e-3 * capacity / 2
+    result = framework.simulate_collective(
+        fabric.with_defaults(sharing=policy), "gather", size=size, algorithm="direct"
+    )
+    assert result.duration == pytest.approx(2 / 3 * size / (share * capacity), rel=0.02)

@@ -33,7 +33,7 @@ def funnel(flows: int, capacity: float) -> Fabric:
     """Hosts and one that they send to, around a switch; the last link leads to it."""
     sources = np.concatenate([np.arange(flows), [flows + 1]])
     destinations = np.concatenate([np.full(flows, flows + 1), [flows]])
-    return Fabric("funnel", np.array([0] * (flows + 1) + [1]), sources, destinations, capacity, 0.0, 0.0)
+    return Fabric("funnel", np.array([0] * (flows + 1) + [1]), sources, destinations, capacity, 5e-7, 0.0)
 
 
 def endless(flows: int) -> ActiveFlows:

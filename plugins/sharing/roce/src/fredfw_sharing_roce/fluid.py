@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from attrs import define, evolve, frozen
 
 from fredfw import ActiveFlows, Dynamics, Fabric, HeldRates, Incidence, Samples, StatefulSharing, max_min, units
-from fredfw.errors import DeadlockError, InputError
+from fredfw.errors import DeadlockError, InputError, UnsupportedError
 from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw_sharing_roce.history import History
 from fredfw_sharing_roce.paths import Paths
@@ -124,6 +124,8 @@ class Fluid(StatefulSharing):
     The state of a flow is named arrays of ``(F,)`` numbers, of which ``rate`` is what it wants to send.
     """
 
+    hears: ClassVar[bool] = True  # whether senders hear of queues
+
     step: float = units.quantity(
         units.Unit.SECONDS, 1e-6, exclusive=True, help="step of the integration; at most a quarter of the delay"
     )
@@ -141,7 +143,18 @@ class Fluid(StatefulSharing):
     )
 
     def begin(self, fabric: Fabric) -> Dynamics:
-        """See ``StatefulSharing.begin``."""
+        """See ``StatefulSharing.begin``.
+
+        Raises:
+            UnsupportedError: Neither the fabric nor ``delay`` says how late senders hear of queues.
+        """
+        if self.hears and self.delay is None and not fabric.latencies.any():
+            raise UnsupportedError(
+                f"is not given, and links of fabric {fabric.name!r} have no latency: nothing says how late senders of "
+                f"{self.name!r} hear of queues",
+                key="delay",
+                accepted=f"{units.accepted(units.Unit.SECONDS)}, more than 0",
+            )
         return FluidDynamics(self, fabric)
 
     @abstractmethod

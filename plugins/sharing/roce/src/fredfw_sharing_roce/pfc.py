@@ -24,6 +24,7 @@ class Pfc(Fluid):
     """
 
     name: ClassVar[str] = "pfc"
+    hears: ClassVar[bool] = False
 
     xoff: float = units.size(512e3, help="bytes that came over a link and wait, at which it is paused")
     xon: float = units.quantity(units.Unit.BYTES, 256e3, help="bytes below which it is no longer paused")
