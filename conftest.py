@@ -37,6 +37,7 @@ _LONG = (
     "docs/jobs.md:1",
     "docs/libra.md:2",
     "docs/repurpose.md:0",
+    "docs/roce.md:0",
     "docs/studies.md:0",
     "docs/testing.md:0",
     "docs/testing.md:1",
