@@ -59,13 +59,15 @@ def write(path: str | Path, network: Network, inputs: Sequence[ArrayLike] = ()) 
         network: The network.
         inputs: Activations that its layers read; those of the first one alone are enough for dense layers.
     """
-    arrays: dict[str, ArrayLike] = {f"inputs_{number}": array for number, array in enumerate(inputs)}
+    arrays: dict[str, AnyArray] = {
+        f"inputs_{number}": np.asarray(array, dtype=np.float64) for number, array in enumerate(inputs)
+    }
     for number, layer in enumerate(network.layers):
         arrays[f"weights_{number}"] = layer.weights
         if layer.bias is not None:
             arrays[f"bias_{number}"] = layer.bias
-    arrays["positions"] = [network.layers[0].positions, *(layer.results for layer in network.layers)]
-    np.savez(path, allow_pickle=False, **arrays)
+    arrays["positions"] = np.array([network.layers[0].positions, *(layer.results for layer in network.layers)])
+    np.savez(path, **arrays)  # type: ignore[arg-type]  # a name like allow_pickle, which is none of these
 
 
 def _arrays(file: File) -> Mapping[str, AnyArray]:
