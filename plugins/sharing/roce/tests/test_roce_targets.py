@@ -90,14 +90,15 @@ def test_the_exact_fixed_point_is_below_the_approximate_one() -> None:
     assert [dcqcn_queue(flows, 40 * GBPS) for flows in (2, 10)] == pytest.approx([20.2e3, 122.6e3], rel=0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flows", "start", "g", "seconds"),
     [
         # A larger gain of alpha comes sooner to the same.
         (2, (20.0,), 1 / 16, 0.01),
-        pytest.param(10, (4.0,), 1 / 32, 0.01, marks=pytest.mark.slow),
-        pytest.param(2, (35.0, 5.0), 1 / 256, 0.1, marks=pytest.mark.slow),
-        pytest.param(10, (40.0,), 1 / 256, 0.1, marks=pytest.mark.slow),
+        (10, (4.0,), 1 / 32, 0.01),
+        (2, (35.0, 5.0), 1 / 256, 0.1),
+        (10, (40.0,), 1 / 256, 0.1),
     ],
 )
 def test_dcqcn_comes_to_equal_shares_and_to_its_queue(
@@ -127,13 +128,14 @@ def test_dcqcn_swings_where_flows_are_many(delay: float, utilisation: float) -> 
     assert seen.carried.mean() / (40 * GBPS) == pytest.approx(utilisation, abs=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flows", "seconds", "mean", "least", "most"),
     [
         # Published nowhere: an integration of the model of Alizadeh et al. (SIGMETRICS 2011) with a step of 1 us.
         (2, 0.01, 58.8, 51.4, 67.2),
-        pytest.param(10, 0.04, 60.3, 44.1, 76.5, marks=pytest.mark.slow),
-        pytest.param(60, 0.03, 86.9, 61.0, 113.8, marks=pytest.mark.slow),
+        (10, 0.04, 60.3, 44.1, 76.5),
+        (60, 0.03, 86.9, 61.0, 113.8),
     ],
 )
 def test_dctcp_swings_about_its_threshold(flows: int, seconds: float, mean: float, least: float, most: float) -> None:
