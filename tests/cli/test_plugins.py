@@ -34,7 +34,7 @@ def test_plugins_list_long(succeeds: Callable[..., str], words: Callable[[str], 
 def test_plugins_list_of_one_kind(succeeds: Callable[..., str], words: Callable[[str], list[list[str]]]) -> None:
     rows = words(succeeds("plugins", "list", "--kind", "sharing-policy"))[2:]
     assert [row[2] for row in rows] == [
-        *("circuit-preempt", "dcqcn", "hpcc", "max-min", "pfc", "strict-links", "timely", "weighted-max-min"),
+        *("circuit-preempt", "dcqcn", "dctcp", "hpcc", "max-min", "pfc", "strict-links", "timely", "weighted-max-min"),
     ]
     manager = PluginManager.discover()
     assert [kind.replace("-", " ") for kind in KINDS] == [*(one.kind for one in manager.registries), "command"]
