@@ -248,7 +248,8 @@ class Runner:
         try:
             yield
         except UnsupportedError as error:  # of the router, unless it names the slot whose plugin refuses
-            raise error.at(file=self._experiment.file, key=key if error.key in SLOTS else f"{key}.router") from None
+            named = str(error.key).partition(".")[0] in SLOTS
+            raise error.at(file=self._experiment.file, key=key if named else f"{key}.router") from None
         except InputError as error:  # of an algorithm, whose schedules are written when they are needed
             raise error.at(file=self._experiment.file, key=f"{key}.collectives") from None
 

@@ -64,8 +64,19 @@ def test_bad_numbers_are_refused(policy: type[SharingPolicy], fields: dict[str, 
 def test_a_fabric_that_says_nothing_of_delays_is_refused(policy: SharingPolicy) -> None:
     framework = Framework()
     fabric = framework.topology("switch", npus=4, link_latency=0).build().with_defaults(sharing=policy)
-    with pytest.raises(UnsupportedError, match=r"delay: is not given, and links of fabric .*accepted: .*more than 0"):
+    with pytest.raises(UnsupportedError, match=r"^sharing.delay: is not given, and links of .*accepted: .*more than 0"):
         framework.simulate_collective(fabric, "all-reduce", size=1e3)
+
+
+def test_steps_that_are_too_long_are_told() -> None:
+    framework = Framework()
+    fabric = framework.topology("switch", npus=4, link_latency="1 us").build()
+    said = []
+    for step in (1e-6, 1.01e-6):
+        slow = fabric.with_defaults(sharing=Pfc(step=step))
+        result = framework.simulate_collective(slow, "all-reduce", size=1e6, algorithm="ring")
+        said.append(any("less than four steps" in note for note in result.notes))
+    assert said == [False, True]
 
 
 def test_what_hears_nothing_or_has_a_delay_needs_no_latency() -> None:

@@ -53,6 +53,8 @@ def test_inputs_of_dense_layers_follow_from_the_first(tmp_path: Path) -> None:
         ({"weights_0": np.array([[1, "a"]], dtype=object)}, "weights_0", "Python objects"),
         ({"weights_0": np.array([["a", "b"]])}, "weights_0", "type <U1"),
         ({"weights_0": np.array([[1, np.nan]])}, "weights_0", "nan at [0, 1]"),
+        ({"weights_0": np.array([[1e-200, 0]])}, "weights_0", "has 1e-200 as its largest number"),
+        ({"weights_0": np.array([[-1e200, 0]])}, "weights_0", "has 1e+200 as its largest number"),
         ({"weights_0": np.ones((2, 3)), "weights_1": np.ones((2, 3))}, "weights_1", "3 inputs"),
         ({"weights_0": np.ones((2, 3)), "bias_0": np.ones(3)}, "bias_0", "shape (3,)"),
         ({"weights_0": np.ones((2, 3)), "positions": np.ones(2)}, "positions", "[1.0, 1.0]"),

@@ -165,6 +165,21 @@ def test_a_damaged_file_is_refused_when_it_is_named(tmp_path: Path) -> None:
         Repurpose(weights=File.at("net.npz", tmp_path))
 
 
+@pytest.mark.parametrize("key", ["widths", "blocks", "noise", "taps", "positions"])
+def test_a_file_and_a_random_network_exclude_each_other(tmp_path: Path, key: str) -> None:
+    value: object = [8, 8] if key == "widths" else 2
+    with pytest.raises(InputError, match="describes a random network") as error:
+        saved(tmp_path, **{key: value})
+    assert error.value.key == key
+
+
+@pytest.mark.parametrize("method", ["repurpose", "spectral"])
+def test_layers_of_zeros_send_nothing(tmp_path: Path, method: str) -> None:
+    write(tmp_path / "zeros.npz", Network([Layer(np.zeros((4, 4)))]))
+    plan = Repurpose(weights=File.at("zeros.npz", tmp_path), method=method).plan(SYSTEM)
+    assert [(layer.crossing, layer.error) for layer in plan.layers] == [(0, 0.0)]
+
+
 def test_blocks_of_a_file_are_found(tmp_path: Path) -> None:
     write(tmp_path / "net.npz", planted((64, 32, 64), 4).network)
     workload = Repurpose(weights=File.at("net.npz", tmp_path), workers=(4,), epsilon=0.0)

@@ -20,6 +20,8 @@ State = dict[str, FloatArray]
 
 # The shortest step, as a share of a usual one: until a sender is done, and until a queue is empty.
 _SENT, _EMPTY = 1e-6, 1 / 16
+# Steps until a sender hears of a queue, so that it hears of it when it should.
+_RESOLVED = 4 * (1 - 1e-9)
 # So small a share of a flow is rounding.
 _ROUNDING = 1e-9
 
@@ -152,7 +154,7 @@ class Fluid(StatefulSharing):
             raise UnsupportedError(
                 f"is not given, and links of fabric {fabric.name!r} have no latency: nothing says how late senders of "
                 f"{self.name!r} hear of queues",
-                key="delay",
+                key="sharing.delay",
                 accepted=f"{units.accepted(units.Unit.SECONDS)}, more than 0",
             )
         return FluidDynamics(self, fabric)
@@ -209,6 +211,7 @@ class FluidDynamics(Dynamics):
         self._paused = np.zeros(links, dtype=bool)
         self._plan: Plan | None = None
         self._records = Records(fabric)
+        self._shortest = np.inf  # seconds until a sender heard of a queue, of all flows so far
 
     def rates(self, flows: ActiveFlows, capacities: FloatArray, now: float) -> HeldRates:
         """See ``Dynamics.rates``."""
@@ -233,10 +236,15 @@ class FluidDynamics(Dynamics):
 
     def notes(self) -> tuple[str, ...]:
         """See ``Dynamics.notes``."""
-        step = units.render(self.step, units.Unit.SECONDS)
+        step, shortest = (units.render(one, units.Unit.SECONDS) for one in (self.step, self._shortest))
+        coarse = (
+            f"{self.policy.name}: senders hear of queues after {shortest}, less than four steps of {step}: queues, "
+            "rates and times are coarse, and a shorter step is finer",
+        )
         return (
             f"{self.policy.name}: a fluid model, integrated in steps of {step}; the link at which a flow starts has no "
             "queue, for the sender divides it",
+            *(coarse if self._shortest < _RESOLVED * self.step else ()),
             *(f"{self.policy.name}: {one}" for one in self.policy.approximations()),
         )
 
@@ -316,6 +324,7 @@ class FluidDynamics(Dynamics):
         if self.policy.start is not None:
             rate = np.minimum(np.array(self.policy.start)[flows.ids[fresh] % len(self.policy.start)], line)
         rtt = np.full(len(flows), self.policy.delay) if self.policy.delay is not None else 2 * flows.latencies
+        self._shortest = min(self._shortest, rtt[rtt > 0].min(initial=np.inf))
         feedback.rtt = np.maximum(rtt, self.step)
         begun = {"rate": rate, **self.policy.born(rate, feedback.rtt[fresh])}
         olds = self.state if len(self.state) == len(begun) else {name: np.zeros(0) for name in begun}

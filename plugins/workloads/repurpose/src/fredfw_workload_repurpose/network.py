@@ -16,6 +16,9 @@ from fredfw.typing import FloatArray, IntArray
 WEIGHTS = "a real array of outputs x inputs, or outputs x inputs x taps for a convolution"
 
 
+_LARGEST = 1e75  # so that squares of products of two are numbers
+
+
 def numbers(value: ArrayLike, *, key: str, accepted: str) -> FloatArray:
     """Return ``value`` as an array of float64.
 
@@ -25,7 +28,8 @@ def numbers(value: ArrayLike, *, key: str, accepted: str) -> FloatArray:
         accepted: What would be accepted, for messages.
 
     Raises:
-        InputError: It is not an array of real numbers, or it has NaN or infinity in it.
+        InputError: It is not an array of real numbers, it has NaN or infinity in it, or its numbers are so large or so
+            small that their squares are not numbers.
     """
     try:
         array = np.asarray(value)
@@ -37,6 +41,13 @@ def numbers(value: ArrayLike, *, key: str, accepted: str) -> FloatArray:
     if len(bad):
         place = tuple(bad[0].tolist())
         raise InputError(f"has {array[place]} at {list(place)}", key=key, accepted=f"finite numbers: {accepted}")
+    largest = float(np.abs(array).max(initial=0.0))
+    if largest and not 1 / _LARGEST <= largest <= _LARGEST:
+        raise InputError(
+            f"has {largest:g} as its largest number, whose powers cannot be told from 0 or infinity",
+            key=key,
+            accepted=f"a largest number from {1 / _LARGEST:g} to {_LARGEST:g}: {accepted}",
+        )
     return np.array(array, dtype=float)
 
 

@@ -28,6 +28,7 @@ METHODS: Mapping[str, Callable[[Problem], Plan]] = {
 """What finds the partition and the weights that are kept, by its name in an experiment."""
 _PAIR, _WEIGHT = "pair", "weight"
 _BLOCKED = "without a file: "
+_DRAWN = "widths", "blocks", "noise", "taps", "positions"
 
 
 def _each(value: object) -> object:
@@ -86,7 +87,7 @@ class Repurpose(Workload):
         None,
         converter=_each,
         validator=[units.at_least(0), _given, _positive],
-        help="compute power of each worker, relative to the others; default: all have the same",
+        help="compute power of each worker, above 0, relative to the others; default: all have the same",
     )
     tolerance: float = units.option(
         0.0,
@@ -120,6 +121,12 @@ class Repurpose(Workload):
     activation_bytes: float = units.quantity(units.Unit.BYTES, 2, help="per activation (default: FP16)")
 
     def __attrs_post_init__(self) -> None:
+        if self.weights is not None:
+            for key in _DRAWN:
+                if getattr(self, key) != attrs.fields_dict(Repurpose)[key].default:
+                    raise InputError(
+                        "describes a random network, and weights names a file", key=key, accepted="no value"
+                    )
         if self.workers is not None:
             self.problem(System(npus=max(self.workers)))
         elif self.weights is not None:
