@@ -18,7 +18,7 @@ with suppress(ImportError):  # the tests of third-party packages run without it
 # Start another Python for each class, or plan all variants: the default tests do that for the plugins of the core.
 _CORE = "test_is_the_same_in_another_process", "test_variants_are_valid"
 # About a class more than about a configuration: the default tests do that for its first one.
-_ONCE = *_CORE, "test_is_deterministic"
+_ONCE = *_CORE, "test_is_deterministic", "test_schedules_do_what_they_promise"
 # Blocks of commands that take many seconds each; what they show is tested elsewhere, too.
 _LONG = (
     "docs/experiments.md:4",

@@ -43,7 +43,7 @@ def communication(bandwidth: float) -> float:
     return 1.5 * GRADIENTS / bandwidth
 
 
-@pytest.mark.parametrize("target", [1.2, 1.5, 1.9])
+@pytest.mark.parametrize("target", [1.2, *(pytest.param(one, marks=pytest.mark.slow) for one in (1.5, 1.9))])
 def test_one_solution_is_the_closed_form(target: float) -> None:
     framework = Framework()
     (fit,) = framework.calibrate(framework.load_experiment(content(target)))

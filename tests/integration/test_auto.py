@@ -45,7 +45,7 @@ def test_auto_is_at_most_a_hundredth_slower_than_the_best_algorithm(fabric: str,
     assert _seconds(FABRICS[fabric], SPLITS[split], None) <= 1.01 * best
 
 
-@pytest.mark.parametrize("size", [1e3, 1e9])
+@pytest.mark.parametrize("size", [pytest.param(1e3, marks=pytest.mark.slow), 1e9])
 @pytest.mark.parametrize("fabric", FABRICS)
 def test_no_simulation_is_shorter_than_its_floor(fabric: str, size: float) -> None:
     topology = dict(FABRICS[fabric])

@@ -82,7 +82,7 @@ def test_binary_time_on_a_switch(height: int, chunks: int, fidelity: str) -> Non
         assert duration("all-reduce", n, **options) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 16, 17, 24, 33])
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 16, 17, *(pytest.param(n, marks=pytest.mark.slow) for n in (24, 33))])
 @pytest.mark.parametrize("chunks", [1, 5, 16])
 def test_double_binary_steps_use_each_link_twice_at_most(n: int, chunks: int) -> None:
     # A step brings a rank at most two halves of a piece, twice that where it goes both up and down.
