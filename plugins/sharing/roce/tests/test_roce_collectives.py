@@ -92,7 +92,7 @@ def test_what_hears_nothing_or_has_a_delay_needs_no_latency() -> None:
         (Pfc(), 40, 2, 1.0),
         pytest.param(Hpcc(), 100, 3, 0.95 + 2 * 50e6 / 100e9, marks=pytest.mark.slow),
         pytest.param(Dctcp(delay=100e-6), 10, 3, 1.0, marks=pytest.mark.slow),
-        pytest.param(Dcqcn(delay=4e-6), 40, 20, 1.0, marks=pytest.mark.slow),
+        pytest.param(Dcqcn(delay=4e-6), 40, 40, 1.0, marks=pytest.mark.slow),
         pytest.param(Timely(), 10, 50, 1.0, marks=pytest.mark.slow),
     ],
 )
