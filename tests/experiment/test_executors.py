@@ -113,7 +113,7 @@ def test_exceptions_come_back(calls: Any, two: Executor, error: Exception) -> No
     assert str(raised) == str(error)
 
 
-@pytest.mark.parametrize(("call", "message"), [("unreadable", "PickyError: ab"), ("unwritable", "pickle")])
+@pytest.mark.parametrize(("call", "message"), [("unreadable", "PickyError: ab"), ("unwritable", "local object")])
 def test_what_cannot_be_sent_back_is_an_exception(calls: Any, two: Executor, call: str, message: str) -> None:
     assert message in str(two.submit(getattr(calls, call)).exception())
     assert two.submit(calls.square, 2).result() == 4

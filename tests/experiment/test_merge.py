@@ -3,7 +3,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -159,7 +159,7 @@ def test_a_cell_of_a_file_that_has_changed(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_missing_cells(store: str) -> None:
-    with sqlite3.connect(store) as database:
+    with closing(sqlite3.connect(store)) as database, database:
         database.execute("DELETE FROM outcomes WHERE rowid IN (1, 6)")
     error = refused(store)
     assert error.file == "cells.toml"
@@ -206,7 +206,7 @@ def test_cells_of_other_versions(store: str, monkeypatch: pytest.MonkeyPatch) ->
         return {**versions(used), "fredfw-topology-mesh2d": "9.9"}  # type: ignore[arg-type]  # what it gets
 
     monkeypatch.setattr(other, "versions", newer)
-    with sqlite3.connect(store) as database:
+    with closing(sqlite3.connect(store)) as database, database:
         database.execute("DELETE FROM outcomes WHERE rowid = 5")  # net on mesh 3
     Framework(other).run("cells.toml", workload="net", fabric="mesh 3", store=store)
     error = refused(store)
@@ -235,7 +235,7 @@ def test_what_a_store_has(store: str) -> None:
 def test_a_damaged_cell_is_missing(store: str) -> None:
     with Store.open(store) as one:
         assert one is not None
-    with sqlite3.connect(store) as database:
+    with closing(sqlite3.connect(store)) as database, database:
         database.execute("UPDATE outcomes SET value = substr(value, 1, 100) WHERE rowid = 2")
     assert refused(store).message == "there is no result for 1 of 6 cells: sum on mesh 3"
     # It is run again, and no other.
