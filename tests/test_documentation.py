@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,14 @@ def test_links_lead_somewhere(page: Path) -> None:
         there = (page.parent / target).resolve() if target else page
         assert there.exists() or target.startswith("_generated/"), target  # pictures that the site's build draws
         assert not anchor or anchor in anchors(there), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_headings_go_down_one_level_at_a_time(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    levels = [len(marks) for marks in re.findall(r"^(#+) ", text, re.MULTILINE)]
+    assert levels[:1] == [1]
+    assert all(below <= above + 1 for above, below in pairwise(levels))
 
 
 def test_every_page_of_the_site_is_in_the_index() -> None:
