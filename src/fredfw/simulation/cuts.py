@@ -199,6 +199,8 @@ def _between(fabric: Fabric, starts: BoolArray, ends: BoolArray) -> float:
 def _extents(fabric: Fabric, positions: IntArray) -> tuple[IntArray, IntArray]:
     """Return the ``(nodes, dimensions)`` lowest and highest position of the NPUs nearest to each node."""
     nodes = len(fabric.kinds)
+    if np.array_equal(fabric.npus, np.arange(nodes)):
+        return positions, positions
     low = np.zeros((nodes, positions.shape[1]), dtype=np.intp)
     high = low.copy()
     low[fabric.npus] = high[fabric.npus] = positions

@@ -48,6 +48,8 @@ _SMALL = 4
 # Pairs are numbered with 32 bits.
 _MOST_PAIRS = 2**31 - 1
 _LEAST_ROOM = 64
+# Room for so many times as much as comes, and at most for so much.
+_MORE, _MOST_MORE = 7, 2**23
 
 
 class _Count:
@@ -454,8 +456,8 @@ class Slots(ABC):
 
 def _longer(array: NDArray[Any], used: int, least: int, fill: int) -> NDArray[Any]:
     """Return an array with room for ``least`` entries and more to come, the first ``used`` of which are the same."""
-    room = max(least, 2 * len(array))
-    # Memory that is only zero costs nothing until it is used.
+    # What comes at once is seldom alone, and memory that is only zero costs nothing until it is used.
+    room = max(2 * len(array), least + min(_MORE * (least - used), _MOST_MORE))
     longer: NDArray[Any] = np.full(room, fill, dtype=array.dtype) if fill else np.zeros(room, dtype=array.dtype)
     longer[:used] = array[:used]
     return longer
