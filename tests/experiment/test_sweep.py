@@ -8,8 +8,8 @@ from attrs import evolve
 from fredfw import Framework
 from fredfw.errors import InputError
 from fredfw.experiment import reading
-from fredfw.experiment.spec import AnyOutline
-from fredfw.plugin import configure
+from fredfw.experiment.spec import AnyOutline, FabricSection, WorkloadSection
+from fredfw.plugin import configure, schema
 
 MESH = {"name": "mesh2d", "rows": 2}
 SIZES = {"sum {size}": {"workload": "microbenchmark", "sweep": {"size": ["1 MB", "1 GB"]}}}
@@ -91,6 +91,68 @@ def test_values_may_be_of_any_type() -> None:
     assert [configure.unstructure(one.topology)["arity"] for one in experiment.fabrics] == [[2, 2], [4]]
 
 
+def test_other_keys_of_a_fabric_are_swept_by_their_paths() -> None:
+    sharing = ["max-min", {"name": "strict-links", "weights": [1, 2]}]
+    tables = swept(
+        "{sharing}, {collectives.all-reduce}, {columns}",
+        sweep={"sharing": sharing, "collectives.all-reduce": ["ring", "tree"], "columns": [2]},
+    )
+    outline = reading.parse(tables)
+    assert [one.name for one in outline.fabrics] == [
+        "max-min, ring, 2",
+        "max-min, tree, 2",
+        "strict-links(weights=[1, 2]), ring, 2",
+        "strict-links(weights=[1, 2]), tree, 2",
+    ]
+    assert outline.fabrics[2].written == {
+        "topology": {**MESH, "columns": 2},
+        "sharing": sharing[1],
+        "collectives": {"all-reduce": "ring"},
+    }
+    assert tables["fabrics"]["{sharing}, {collectives.all-reduce}, {columns}"]["topology"] == MESH
+
+
+def test_fields_of_nested_plugins_are_swept_with_and_without_quotes() -> None:
+    node = {"name": "cluster", "nodes": 2, "node": "switch"}
+    quoted = {"topology.node.npus": [2, 4]}
+    bare = {"topology": {"node": {"npus": [2, 4]}}}
+    for sweep in (quoted, bare):
+        tables = swept("{topology.node.npus} NPUs", topology=node, sweep=sweep)
+        experiment = Framework().load_experiment(tables)
+        assert [one.name for one in experiment.fabrics] == ["2 NPUs", "4 NPUs"]
+        assert [len(one.topology.build().npus) for one in experiment.fabrics] == [4, 8]
+
+
+def test_topologies_are_swept_with_fields_that_all_have() -> None:
+    sweep = {"link_bandwidth": ["1 GB/s"], "topology": ["ring", {"name": "switch", "npus": 8}]}
+    tables = swept("{topology}, {link_bandwidth}", sweep=sweep)
+    del tables["fabrics"]["{topology}, {link_bandwidth}"]["topology"]
+    assert [one.written["topology"] for one in reading.parse(tables).fabrics] == [
+        {"name": "ring", "link_bandwidth": "1 GB/s"},
+        {"name": "switch", "npus": 8, "link_bandwidth": "1 GB/s"},
+    ]
+
+
+def test_jobs_are_swept_by_their_numbers() -> None:
+    jobs = [{"name": "a", "workload": "microbenchmark", "npus": 2}, {"name": "b", "workload": "microbenchmark"}]
+    row = {"jobs": jobs, "sweep": {"jobs.0.npus": [2, 3], "job_placement": ["spread"]}}
+    key = "{jobs.0.npus} {job_placement}"
+    with pytest.raises(InputError, match="is given, and the field is swept too"):
+        reading.parse({**swept(), "workloads": {key: row}})
+    row["sweep"] = {"jobs.1.npus": [2, 3], "job_placement": ["spread"]}
+    key = "{jobs.1.npus} {job_placement}"
+    outline = reading.parse({**swept(), "workloads": {key: row}})
+    assert [one.written["jobs"][1]["npus"] for one in outline.workloads] == [2, 3]
+    assert [one.written["job_placement"] for one in outline.workloads] == ["spread", "spread"]
+
+
+def test_no_plugin_has_a_field_that_is_a_key_of_its_section() -> None:
+    plugins = Framework().plugins
+    for registry, section in ((plugins.topologies, FabricSection), (plugins.workloads, WorkloadSection)):
+        for one in registry:
+            assert not set(schema.settings(one)) & set(section.KEYS)
+
+
 def test_a_name_with_braces_and_no_sweep_is_a_name() -> None:
     tables = {**swept(), "fabrics": {"a {b}": {"topology": MESH}}}
     (fabric,) = reading.parse(tables).fabrics
@@ -139,6 +201,17 @@ def test_stepwise_may_name_a_template() -> None:
             swept("{columns} {rows}", topology="mesh2d", sweep={"columns": [2] * 101, "rows": [2] * 100}),
             "fabrics.{columns} {rows}.sweep",
             "10100 cells are too many",
+        ),
+        (
+            swept("{topology.rows.a}", sweep={"topology.rows.a": [1]}),
+            "fabrics.1.topology.rows.a",
+            "fabrics.1.topology.rows is 2, which has no key 'a'",
+        ),
+        (swept("{a b}", sweep={"a b": [1]}), "fabrics.{a b}.sweep.a b", "'a b' is not a path of keys"),
+        (
+            swept("{sharing}", sweep={"sharing": [{"name": "max-min", "weight": 3}]}),
+            "fabrics.max-min(weight=3).sharing.weight",
+            "unknown key",
         ),
         (swept("m {colums}", sweep={"colums": [2]}), "fabrics.m 2.topology.colums", "did you mean 'columns'?"),
         (swept(sweep={"columns": [0]}), "fabrics.mesh 0.topology.columns", "0 is not a valid number"),

@@ -27,11 +27,14 @@ def unfilled(name: str) -> str:
 
 
 def as_written(value: object) -> str:
-    """Return ``value`` as an experiment file has it, but text without quotes."""
+    """Return ``value`` as an experiment file has it, but text without quotes, and a plugin as ``name(field=value)``."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(as_written, value))}]"
+    if isinstance(value, Mapping):
+        fields = ", ".join(f"{key}={as_written(one)}" for key, one in value.items() if key != "name")
+        return f"{value.get('name', '')}({fields})" if fields else str(value.get("name", "{}"))
     return str(value)
 
 

@@ -214,8 +214,11 @@ def _fields(instance: Any) -> dict[str, Any]:
 def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
     check_keys(content, KEYS, "")
     sections = {
-        kind: list(expand(_tables(content.get(kind, {}), kind), kind, plugin))
-        for kind, plugin in (("fabrics", "topology"), ("workloads", "workload"))
+        kind: list(expand(_tables(content.get(kind, {}), kind), kind, plugin, section.KEYS))
+        for kind, plugin, section in (
+            ("fabrics", "topology", FabricSection),
+            ("workloads", "workload", WorkloadSection),
+        )
     }
     for kind, found in sections.items():
         if not found:
@@ -275,12 +278,7 @@ def _fabric(
     name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any], baseline: str
 ) -> FabricSection:
     key = f"fabrics.{name}"
-    check_keys(
-        table,
-        (*FabricSection.PLUGINS, "baseline", "fidelity", "npu", "scopes", "variation", "sweep"),
-        key,
-        inside="topology",
-    )
+    check_keys(table, (*FabricSection.KEYS, "sweep"), key, inside="topology")
     if "topology" not in table:
         raise InputError("the topology is missing", key=f"{key}.topology", accepted="a name, or { name = ..., ... }")
     own = _text(table.get("baseline", baseline), f"{key}.baseline")
@@ -301,8 +299,7 @@ def _fabric(
 
 def _workload(name: str, template: str, settings: Mapping[str, Any], table: Mapping[str, Any]) -> WorkloadSection:
     key = f"workloads.{name}"
-    own = ("baseline", "compute_scale", "calibration", "scaled_like", "stepwise", "sweep")
-    check_keys(table, (*WorkloadSection.PLUGINS, *own), key, inside="workload")
+    check_keys(table, (*WorkloadSection.KEYS, "sweep"), key, inside="workload")
     if "jobs" in table:
         if "workload" in table:
             message = "there is a workload, too"

@@ -163,6 +163,8 @@ class Section:
 
     PLUGINS: ClassVar[tuple[str, ...]]
     """The keys that configure plugins and what is built of them."""
+    KEYS: ClassVar[tuple[str, ...]]
+    """All keys but ``sweep``."""
 
     @property
     def written(self) -> dict[str, Any]:
@@ -189,6 +191,7 @@ class FabricSection(Section):
     """
 
     PLUGINS: ClassVar[tuple[str, ...]] = ("topology", *SLOTS, "collectives", "memories", "events")
+    KEYS: ClassVar[tuple[str, ...]] = (*PLUGINS, "baseline", "fidelity", "npu", "scopes", "variation")
 
     baseline: str
     fidelity: str | None = None
@@ -214,6 +217,10 @@ class WorkloadSection(Section):
     """
 
     PLUGINS: ClassVar[tuple[str, ...]] = ("workload", *jobs.KEYS)
+    KEYS: ClassVar[tuple[str, ...]] = (
+        *PLUGINS,
+        *("baseline", "compute_scale", "calibration", "scaled_like", "stepwise"),
+    )
 
     baseline: str | None = None
     compute_scale: float = 1.0
