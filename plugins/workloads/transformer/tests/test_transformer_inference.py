@@ -33,7 +33,7 @@ SYSTEM = System(npus=16)
 class TestInference(WorkloadTests):
     plugin = fredfw_workload_transformer
     workloads = (
-        SMALL(phase="prefill", tp=4, batch=2),
+        SMALL(phase="prefill", tp=4, batch=2, causal=True),
         SMALL(phase="decode", tp=2, pp=2, batch=4),
         SMALL(tp=2, pp=2),
         SMALL(experts=4, top_k=2, tp=2),
@@ -65,6 +65,14 @@ def test_decode_reads_weights_and_kv_cache() -> None:
     assert graph.bytes.sum() == pytest.approx(read, rel=1e-12)
     result = simulate(workload, npus=2, npu=Npu(memory_bandwidth=3e12))
     assert latencies(result.timeline, workload.steps).tpot == pytest.approx(read / 3e12, rel=1e-9)
+
+
+def test_a_causal_prefill_skips_half_of_the_scores() -> None:
+    whole, causal = (LLAMA(batch=3, causal=mask).graph(SYSTEM).flops for mask in (False, True))
+    # Q K' and its product with V: 2 FLOPs for each number of hidden size, two tokens and layer; decode has no mask.
+    assert whole.sum() - causal.sum() == pytest.approx(3 * 80 * 2 * 2 * 2048**2 * 8192 / 2, rel=1e-9)
+    decode = [LLAMA(phase="decode", causal=mask).graph(SYSTEM).flops.sum() for mask in (False, True)]
+    assert decode[0] == decode[1]
 
 
 def test_all_reduces_of_a_token() -> None:

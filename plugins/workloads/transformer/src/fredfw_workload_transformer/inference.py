@@ -19,7 +19,6 @@ from fredfw_workload_transformer.shaped import ModelWorkload
 PREFILL, DECODE, BOTH, DISAGGREGATED = PHASES = "prefill", "decode", "both", "disaggregated"
 FIRST_TOKEN, TOKEN = "first token", "token"
 """Names of the tasks that compute the logits of the first and of a later token."""
-_STYLE = Style(fused=True)
 _TOKEN_ID = 4
 """Bytes of a token's number, which the last stage sends to the first one."""
 
@@ -78,6 +77,9 @@ class Inference(ModelWorkload):
     prompt_tokens: int = units.option(1024, validator=units.whole(1), help="tokens of a prompt")
     output_tokens: int = units.option(
         128, validator=units.whole(2), help="tokens of an answer; prefill computes the first one"
+    )
+    causal: bool = units.flag(
+        False, help="attention of prefill skips the scores of later tokens, half of them, as serving systems do"
     )
     decode_tp: int | None = units.option(
         None, validator=units.whole(1), help="disaggregated: tp of the pool that decodes; default: tp"
@@ -254,7 +256,8 @@ class Inference(ModelWorkload):
         return after, attentions
 
     def _blocks(self, layer: int, batch: int, tp: int, *, prefill: bool) -> tuple[Block, ...]:
-        return evolve(self.shape, sequence=self.prompt_tokens if prefill else 1).blocks(layer, batch, tp, _STYLE)
+        style = Style(fused=True, causal=self.causal and prefill)
+        return evolve(self.shape, sequence=self.prompt_tokens if prefill else 1).blocks(layer, batch, tp, style)
 
     def _flops(self, block: Block, prefill: bool) -> float:
         """Return the FLOPs of a rank; in decode the core of attention goes over the whole context."""
