@@ -67,18 +67,6 @@ def test_what_cannot_vary_is_refused_with_its_key(variation: dict[str, Any], key
     assert caught.value.key == key
 
 
-def test_jobs_do_not_vary() -> None:
-    framework = Framework()
-    tables = content(VARIED)
-    jobs = [
-        {"name": "a", "workload": {"name": "cnn"}, "npus": 2},
-        {"name": "b", "workload": {"name": "cnn"}, "npus": 2},
-    ]
-    tables["workloads"] = {"w": {"jobs": jobs}}
-    with pytest.raises(InputError, match="several jobs do not vary"):
-        framework.compare(framework.load_experiment(tables), strict=True)
-
-
 @pytest.mark.slow
 def test_the_experiment_that_ships_shows_what_a_straggler_costs() -> None:
     comparison = Framework().compare(Path(__file__).parents[2] / "experiments" / "variation.toml")

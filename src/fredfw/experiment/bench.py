@@ -94,10 +94,11 @@ class Bench:
         checked: bool = False,
         variation: Variation | None = None,
         events: Sequence[LinkEvent] = (),
+        watch: Callable[[GraphResult], None] = lambda _: None,
     ) -> GraphResult:
         """Simulate a task graph, as often as ``variation`` says; see ``over`` for what several runs give.
 
-        The other arguments are those of ``_graph``.
+        ``watch`` sees the result of each run. The other arguments are those of ``_graph``.
 
         Raises:
             InputError: The graph does not fit the fabric, or no algorithm can serve a collective.
@@ -107,7 +108,7 @@ class Bench:
         def once(run: int) -> GraphResult:
             pace = None if variation is None else variation.pace(run, len(self.fabric.npus))
             share = None if progress is None else lambda done: progress((run + done) / runs)
-            return self._graph(
+            found = self._graph(
                 graph,
                 places,
                 compute_seconds,
@@ -121,6 +122,8 @@ class Bench:
                 pace=pace,
                 events=LinkEvents(events, self.fabric, run) if events else None,
             )
+            watch(found)
+            return found
 
         runs = 1 if variation is None else variation.runs
         return once(0) if runs == 1 else over(once, runs)

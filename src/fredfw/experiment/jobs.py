@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from random import Random
+from statistics import fmean
 from typing import Any, ClassVar
 
 import attrs
@@ -16,8 +17,10 @@ from attrs import frozen
 from fredfw import units
 from fredfw.errors import InputError
 from fredfw.experiment import memories
+from fredfw.experiment.repeated import spread
 from fredfw.experiment.results import GraphResult, JobResult, Throughput
 from fredfw.fabric import Fabric, MemoryTier
+from fredfw.simulation.timeline import Timeline
 from fredfw.terminal import has_controls, quoted
 from fredfw.typing import IntArray
 from fredfw.workloads import (
@@ -290,8 +293,8 @@ class Part:
         return JobGraph(self.name, self.index, graph, start, self.job.iterations)
 
     def alone(self) -> TaskGraph:
-        """Return its graph, with all iterations, without other jobs and without a start of its own."""
-        return composed([self.job_graph(0.0)])
+        """Return its graph, with all iterations, without other jobs; it starts when it does beside them."""
+        return composed([self.job_graph(self.start)])
 
     def placed(self) -> AbstractContextManager[None]:
         """Return a context that adds the place of its workload to errors."""
@@ -359,8 +362,68 @@ def seconds_of(graph: TaskGraph, durations: Mapping[int, Duration]) -> TaskGraph
     return attrs.evolve(graph, seconds=seconds)
 
 
+@frozen
+class Course:
+    """What one run made of a job.
+
+    Args:
+        iterations: Seconds of each.
+        breakdown: Seconds by cause, the mean over its ranks, with its own labels.
+    """
+
+    iterations: tuple[float, ...]
+    breakdown: dict[str, float]
+
+    @classmethod
+    def of(cls, part: Part, timeline: Timeline) -> Course:
+        """Return what happened to the job ``part``."""
+        iterations, prefix = timeline.iterations(part.index), f"{part.name}/"
+        breakdown: dict[str, float] = {}
+        for label, spent in ((label, spent) for one in iterations for label, spent in one.breakdown.items()):
+            if label.startswith(prefix) or label in (COMPUTE, BUBBLE) or (label == WAITING and spent):
+                cause = label.removeprefix(prefix)
+                breakdown[cause] = breakdown.get(cause, 0.0) + spent
+        return cls(tuple(one.duration for one in iterations), breakdown)
+
+    @property
+    def seconds(self) -> float:
+        """From the start of the job to its end."""
+        return math.fsum(self.iterations)
+
+
+class Courses:
+    """The courses of some jobs in all runs of a simulation.
+
+    Args:
+        parts: The jobs.
+    """
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+        self.of: dict[int, list[Course]] = {part.index: [] for part in parts}
+        """Of each job, by its number, run by run."""
+
+    def add(self, run: GraphResult) -> None:
+        """Note what a run has made of the jobs."""
+        for part in self._parts:
+            self.of[part.index].append(Course.of(part, run.timeline))
+
+
+@frozen(eq=False)
+class Simulated:
+    """Jobs in a simulation.
+
+    Args:
+        result: Of all of them together.
+        courses: Of each.
+    """
+
+    result: GraphResult
+    courses: Courses
+
+
 def results_of(
-    parts: Sequence[Part], together: GraphResult, alone: Sequence[GraphResult], npu: Npu, compute_scale: float
+    parts: Sequence[Part], together: Simulated, alone: Sequence[Simulated], npu: Npu, compute_scale: float
 ) -> tuple[JobResult, ...]:
     """Return what became of each job, in the order of the experiment.
 
@@ -375,16 +438,12 @@ def results_of(
     return tuple(_result(part, together, own, npu, compute_scale) for part, own in pairs)
 
 
-def _result(part: Part, together: GraphResult, alone: GraphResult, npu: Npu, compute_scale: float) -> JobResult:
-    iterations, others = together.timeline.iterations(part.index), alone.timeline.iterations(part.index)
-    seconds, least = (math.fsum(one.duration for one in listed) for listed in (iterations, others))
-    prefix, work = f"{part.name}/", part.work
-    breakdown: dict[str, float] = {}
-    for label, spent in ((label, spent) for one in iterations for label, spent in one.breakdown.items()):
-        if label.startswith(prefix) or label in (COMPUTE, BUBBLE) or (label == WAITING and spent):
-            cause = label.removeprefix(prefix)
-            breakdown[cause] = breakdown.get(cause, 0.0) + spent
-    mean = seconds / len(iterations)
+def _result(part: Part, together: Simulated, alone: Simulated, npu: Npu, compute_scale: float) -> JobResult:
+    runs, prefix, work = together.courses.of[part.index], f"{part.name}/", part.work
+    times = [run.seconds for run in runs]
+    seconds, least = fmean(times), fmean(run.seconds for run in alone.courses.of[part.index])
+    causes = dict.fromkeys(cause for run in runs for cause in run.breakdown)
+    iterations = tuple(fmean(one) for one in zip(*(run.iterations for run in runs), strict=True))
     return JobResult(
         name=part.name,
         workload=part.job.workload.name,
@@ -393,13 +452,16 @@ def _result(part: Part, together: GraphResult, alone: GraphResult, npu: Npu, com
         seconds=seconds,
         alone=least,
         slowdown=seconds / least if least else 1.0,
-        iterations=tuple(one.duration for one in iterations),
-        breakdown=breakdown,
-        bytes=sum(moved for label, moved in together.bytes_by_cause.items() if label.startswith(prefix)),
-        bytes_alone=sum(alone.bytes_by_cause.values()),
+        iterations=iterations,
+        breakdown={cause: fmean(run.breakdown.get(cause, 0.0) for run in runs) for cause in causes},
+        bytes=sum(moved for label, moved in together.result.bytes_by_cause.items() if label.startswith(prefix)),
+        bytes_alone=sum(alone.result.bytes_by_cause.values()),
         memory={one: getattr(part.memory, one) for one in memories.PARTS},
         work=work,
-        throughput=Throughput.of(work, mean, npus=part.mesh.ranks, peak=npu.peak, compute_scale=compute_scale),
+        throughput=Throughput.of(
+            work, seconds / len(iterations), npus=part.mesh.ranks, peak=npu.peak, compute_scale=compute_scale
+        ),
+        spread=spread(times) if len(times) > 1 else None,
     )
 
 

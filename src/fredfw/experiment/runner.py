@@ -14,10 +14,10 @@ from attrs import frozen
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.experiment import memories
 from fredfw.experiment.bench import Bench
-from fredfw.experiment.jobs import Jobs, Part, breakdown_of, results_of, seconds_of
+from fredfw.experiment.jobs import Courses, Jobs, Part, Simulated, breakdown_of, results_of, seconds_of
 from fredfw.experiment.kept import Kept
 from fredfw.experiment.progress import Log, silent
-from fredfw.experiment.results import Cell, GraphResult, RunResult, Throughput
+from fredfw.experiment.results import Cell, RunResult, Throughput
 from fredfw.experiment.results.runs import injection_bandwidth
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.fabric import SLOTS, Bill, Fabric, with_memories
@@ -121,8 +121,11 @@ class Runner:
         key = f"fabrics.{fabric.name}"
         runs = 1 + len(cell.jobs)
 
-        def simulate(graph: TaskGraph, places: IntArray, number: int, solver: RateSolver | None) -> GraphResult:
-            return bench.graph(
+        def simulate(
+            graph: TaskGraph, places: IntArray, number: int, solver: RateSolver | None, jobs: Sequence[Part]
+        ) -> Simulated:
+            courses = Courses(jobs)
+            found = bench.graph(
                 graph,
                 places,
                 _seconds(workload, npu, cell.memory),
@@ -134,19 +137,24 @@ class Runner:
                 checked=True,
                 variation=self._experiment.variation_of(fabric),
                 events=fabric.events,
+                watch=courses.add,
             )
+            return Simulated(found, courses)
 
         with self._asked(key):
             graph = cell.graph
             if cell.jobs:
                 durations = {job.index: _seconds(workload, npu, job.memory) for job in cell.jobs}
                 graph = seconds_of(graph, durations)
-            outcome = simulate(graph, cell.places, 0, cell.solver)
+            together = simulate(graph, cell.places, 0, cell.solver, cell.jobs)
             alone = [
-                simulate(seconds_of(job.alone(), durations), job.places(cell.placement, bench.fabric), number, None)
+                simulate(
+                    seconds_of(job.alone(), durations), job.places(cell.placement, bench.fabric), number, None, [job]
+                )
                 for number, job in enumerate(cell.jobs, 1)
             ]
-        jobs = results_of(cell.jobs, outcome, alone, npu, workload.compute_scale)
+        outcome = together.result
+        jobs = results_of(cell.jobs, together, alone, npu, workload.compute_scale)
         result = RunResult(
             workload=workload.name,
             fabric_name=fabric.name,
@@ -272,10 +280,8 @@ class Runner:
         variation = self._experiment.variation_of(fabric)
         if variation is not None:
             with self._placed("variation" if fabric.variation is None else f"fabrics.{fabric.name}.variation"):
-                if isinstance(workload.workload, Jobs):
-                    raise InputError("several jobs do not vary", accepted="a workload instead of jobs, or no variation")
                 variation.pace(0, len(npus))
-        self._check_events(workload, fabric, bench.fabric)
+        self._check_events(fabric, bench.fabric)
         with self._placed(f"fabrics.{fabric.name}.scopes"):
             _check_scopes(fabric, bench.fabric)
         with self._placed(f"fabrics.{fabric.name}.router"):
@@ -348,13 +354,10 @@ class Runner:
         known[workload.name] = cell
         return cell
 
-    def _check_events(self, workload: WorkloadSpec, fabric: FabricSpec, built: Fabric) -> None:
+    def _check_events(self, fabric: FabricSpec, built: Fabric) -> None:
         """Make sure that the links are there that something happens to."""
         if not fabric.events:
             return
-        if isinstance(workload.workload, Jobs):
-            message, key = "links of several jobs do not change", f"fabrics.{fabric.name}.events"
-            raise InputError(message, file=self._experiment.file, key=key, accepted="a workload instead of jobs")
         try:
             check(fabric.events, built)
         except InputError as error:

@@ -16,7 +16,7 @@ from fredfw.experiment.results import Comparison, Failure, Row, Saving, Status
 from fredfw.report import numbers
 from fredfw.report.cells import Item, KeyColumn, is_swept, items, key_columns
 from fredfw.report.data import RowGroup, best_cells, causes_with_time, row_groups, training_rate
-from fredfw.report.jobs import of_rows
+from fredfw.report.jobs import PERCENTILES, of_rows, percentile
 from fredfw.report.layout import StackedTable, plain_table
 from fredfw.report.ranking import ALL, Ranking
 from fredfw.simulation.fidelity import PER_RANK, RENDEZVOUS, STEPWISE
@@ -38,7 +38,6 @@ _NPU_TIME = "NPU-seconds"
 _METRICS = {"mfu": _MFU, "npu-seconds": _NPU_TIME}  # columns that have another name than the metric
 _SCALE = "compute scale"
 _REASON = "no result"
-_SPREAD = "P50", "P99"
 _BEST = "bold green"
 _FAILED = "yellow"
 _HOW = {
@@ -180,7 +179,7 @@ class _Shown:
             best=best_cells(comparison.rows) & {(row.workload, row.fabric) for row in rows},
             npus=any(len({row.npus for row in group.rows}) > 1 for group in groups),
             scales=any(len({row.compute_scale for row in group.rows}) > 1 for group in groups),
-            spread=_SPREAD if any(row.spread is not None for row in rows) else (),
+            spread=PERCENTILES if any(row.spread is not None for row in rows) else (),
             rates=_metrics(ranking) | _rates(rows, groups, together=together),
             published=any(row.reference_speedup is not None for row in rows),
             status=any(row.status is not Status.SIMULATED for row in rows),
@@ -251,7 +250,7 @@ def _cells(table: _Table, shown: _Shown, notes: _Marks, sources: _Marks) -> list
         values = {
             "NPUs": Text(str(row.npus)),
             "time": Text(f"{row.seconds / unit:.{decimals}f}", style=_BEST if best else ""),
-            **{name: Text(_percentile(row, name, unit, decimals)) for name in shown.spread},
+            **{name: Text(percentile(row.spread, name, unit, decimals)) for name in shown.spread},
             "speed-up": Text("" if row.speedup is None else f"{row.speedup:.3f}", style=style),
             "best": Text("best" if best else "", style=_BEST),
             "over": Text(" on ".join(over)),
@@ -265,10 +264,6 @@ def _cells(table: _Table, shown: _Shown, notes: _Marks, sources: _Marks) -> list
         first[-1].append("".join(f" {notes[note]}" for note in row.notes if note not in table.shared), style="dim")
         lines.append([*first, *(values[name] for name in columns)])
     return lines
-
-
-def _percentile(row: Row, name: str, unit: float, decimals: int) -> str:
-    return "-" if row.spread is None else f"{getattr(row.spread, name.lower()) / unit:.{decimals}f}"
 
 
 def _reason(failure: Failure) -> str:

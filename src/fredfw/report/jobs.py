@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from attrs import frozen
 from rich.table import Table
 
-from fredfw.experiment.results import JobResult, Row
+from fredfw.experiment.results import JobResult, Row, Spread
 from fredfw.report import numbers
 from fredfw.report.layout import plain_table
 from fredfw.units import Unit, render
 from fredfw.workloads.labels import BUBBLE, COMPUTE, OWN
 
-_TIMES = "start", "time", "alone"
 _NUMBERS = "start", "seconds", "alone", "slowdown", "bytes"
+PERCENTILES = "P50", "P99"
+"""Columns of the times of several runs."""
+_SPREAD = "p50", "p99"
 
 
 @frozen
@@ -34,7 +36,8 @@ def jobs_table(listed: Sequence[Listed], places: Sequence[str] = ()) -> Table:
     """Return a table of jobs, whose first columns are ``places``."""
     jobs = [one.job for one in listed]
     name, unit, decimals = numbers.time_scale([job.seconds for job in jobs])
-    times = [f"{one} ({name})" for one in _TIMES]
+    several = PERCENTILES if any(job.spread is not None for job in jobs) else ()
+    times = [f"start ({name})", f"time ({name})", *several, f"alone ({name})"]
     columns = [*places, "job", "NPUs", *times, "slowdown", "iterations", COMPUTE, BUBBLE, "exposed", "bytes"]
     words = len(places) + 1
     table = plain_table(*columns, keys=words, right=range(words, len(columns)))
@@ -48,6 +51,7 @@ def jobs_table(listed: Sequence[Listed], places: Sequence[str] = ()) -> Table:
             str(len(job.npus)),
             numbers.part(job.start / unit, decimals),
             f"{job.seconds / unit:.{decimals}f}",
+            *(percentile(job.spread, name, unit, decimals) for name in several),
             f"{job.alone / unit:.{decimals}f}",
             f"{job.slowdown:.3f}",
             str(len(job.iterations)),
@@ -55,6 +59,11 @@ def jobs_table(listed: Sequence[Listed], places: Sequence[str] = ()) -> Table:
             render(job.bytes, Unit.BYTES),
         )
     return table
+
+
+def percentile(spread: Spread | None, name: str, unit: float, decimals: int) -> str:
+    """Return one of ``PERCENTILES``, or a dash where there is one run."""
+    return "-" if spread is None else f"{getattr(spread, name.lower()) / unit:.{decimals}f}"
 
 
 def of_rows(rows: Sequence[Row]) -> Table | None:
@@ -65,11 +74,14 @@ def of_rows(rows: Sequence[Row]) -> Table | None:
 
 def csv_columns(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
     """Return the columns that the jobs of ``rows`` have in CSV: the job and its field, by name."""
-    names = dict.fromkeys(job.name for row in rows for job in row.jobs)
-    return {f"job.{name}.{field}": (name, field) for name in names for field in _NUMBERS}
+    jobs = [job for row in rows for job in row.jobs]
+    fields = (*_NUMBERS, *(_SPREAD if any(job.spread is not None for job in jobs) else ()))
+    names = dict.fromkeys(job.name for job in jobs)
+    return {f"job.{name}.{field}": (name, field) for name in names for field in fields}
 
 
 def csv_value(row: Row, column: tuple[str, str]) -> float | None:
     """Return what ``row`` has in a column, if it has that job."""
     name, field = column
-    return next((getattr(job, field) for job in row.jobs if job.name == name), None)
+    job = next((one for one in row.jobs if one.name == name), None)
+    return getattr(None if job is None else job.spread if field in _SPREAD else job, field, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 import numpy as np
@@ -112,7 +113,7 @@ class Variation:
         Raises:
             InputError: A straggler is an NPU that is not there.
         """
-        choosing, jittering = (self.generator(run, part) for part in range(2))
+        choosing = self.generator(run, 0)
         slowness = np.ones(npus)
         for index, one in enumerate(self.stragglers):
             chosen = one.drawn(npus, choosing)
@@ -120,11 +121,11 @@ class Variation:
                 key = f"stragglers[{index}].npus"
                 raise InputError(f"there is no NPU {chosen.max()}", key=key, accepted=f"0 to {npus - 1}")
             slowness[chosen] *= one.factor
-        return Pace(slowness, self.jitter, jittering)
+        return Pace(slowness, self.jitter, partial(self.generator, run, 1))
 
-    def generator(self, run: int, part: int) -> np.random.Generator:
-        """Return the generator for one of the things that a run draws."""
-        return np.random.Generator(np.random.PCG64(np.random.SeedSequence(self.seed, spawn_key=(run, part))))
+    def generator(self, *what: int) -> np.random.Generator:
+        """Return the generator for one of the things that a run draws: by the run, the thing, and what it is for."""
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence(self.seed, spawn_key=what)))
 
 
 @frozen(eq=False)
@@ -134,22 +135,31 @@ class Pace:
     Args:
         slowness: ``(npus,)`` how many times longer each NPU takes than it does by itself.
         jitter: Of computations, if there is any.
-        rng: Draws it.
+        generator: Returns what draws it: for a job by the lowest number of its NPUs, else by nothing.
     """
 
     slowness: FloatArray
     jitter: Jitter | None
-    rng: np.random.Generator
+    generator: Callable[..., np.random.Generator]
 
     def factors(self, tasks: Assignment, placement: IntArray) -> Callable[[int, IntArray], FloatArray]:
-        """Return what gives the ``(k,)`` factors of a task of ``tasks`` on its participants ``(k,)`` slots."""
+        """Return what gives the ``(k,)`` factors of a task of ``tasks`` on its participants ``(k,)`` slots.
+
+        What a job draws does not depend on other jobs.
+        """
         slowness, draws = self.slowness[placement], None
         counts = [
             len(tasks.table(task).participants) if kind == COMPUTE else 0 for task, kind in enumerate(tasks.kinds)
         ]
         begins = np.concatenate([[0], np.cumsum(counts, dtype=np.intp)]).tolist()
         if self.jitter is not None:
-            draws = self.jitter.draw(begins[-1], self.rng)
+            jobs = np.repeat(tasks.graph.jobs, counts)
+            draws = np.empty(begins[-1])
+            for job in np.unique(jobs).tolist():
+                own = jobs == job
+                ranks = [tasks.table(task).participants for task in np.flatnonzero(tasks.graph.jobs == job).tolist()]
+                key = () if job < 0 else (int(placement[np.concatenate(ranks)].min()),)
+                draws[own] = self.jitter.draw(int(own.sum()), self.generator(*key))
 
         def factors(task: int, slots: IntArray) -> FloatArray:
             found: FloatArray = slowness[tasks.table(task).participants[slots]]

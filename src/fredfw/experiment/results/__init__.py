@@ -13,7 +13,8 @@ from fredfw.experiment.results.reasons import (
     Sensitivity,
     WhatIf,
 )
-from fredfw.experiment.results.runs import CollectiveResult, CollectiveSweep, GraphResult, RunResult, Spread
+from fredfw.experiment.results.runs import CollectiveResult, CollectiveSweep, GraphResult, RunResult
+from fredfw.experiment.results.spread import Spread
 from fredfw.experiment.results.status import Status
 
 __all__ = [

@@ -7,7 +7,8 @@ from typing import Any
 from attrs import Factory, field, frozen
 
 from fredfw.experiment.results.jobs import JobResult, Throughput
-from fredfw.experiment.results.runs import RunResult, Spread
+from fredfw.experiment.results.runs import RunResult
+from fredfw.experiment.results.spread import Spread
 from fredfw.workloads import Work
 
 

@@ -10,7 +10,7 @@ from fredfw.experiment.document import document
 from fredfw.experiment.results.cells import Failure, TierLoad
 from fredfw.experiment.results.jobs import JobResult, Throughput
 from fredfw.experiment.results.reasons import Sensitivity
-from fredfw.experiment.results.runs import Spread
+from fredfw.experiment.results.spread import Spread
 from fredfw.experiment.results.status import Status
 from fredfw.workloads import Work
 

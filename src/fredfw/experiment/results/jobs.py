@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
+from fredfw.experiment.results.spread import Spread
 from fredfw.workloads import Work
 
 
@@ -57,7 +58,7 @@ class JobResult:
         workload: Name of the plugin.
         npus: Numbers of its NPUs; those that have no rank of it, too.
         start: When it started, in seconds.
-        seconds: From then to its end.
+        seconds: From then to its end; of several runs this and all that follows is the mean.
         alone: What it takes on the same NPUs of the fabric that carries nothing else.
         slowdown: ``seconds`` over ``alone``; 1 where it takes no time alone.
         iterations: Seconds of each of its iterations.
@@ -67,6 +68,7 @@ class JobResult:
         memory: Bytes one of its NPUs needs, by what they hold (may be empty).
         work: What an iteration trains, or ``None`` where its workload does not say.
         throughput: How much all of its iterations train for its ``seconds``.
+        spread: Its times in several runs.
     """
 
     name: str
@@ -83,3 +85,4 @@ class JobResult:
     memory: dict[str, float] = field(factory=dict)
     work: Work | None = None
     throughput: Throughput = field(factory=Throughput)
+    spread: Spread | None = None

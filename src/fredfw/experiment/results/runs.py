@@ -10,6 +10,7 @@ from attrs import field, frozen
 from fredfw.collectives import Schedule
 from fredfw.experiment.results.jobs import JobResult, Throughput
 from fredfw.experiment.results.reasons import CriticalPath, Effect, WhatIf
+from fredfw.experiment.results.spread import Spread
 from fredfw.fabric import Bill, Fabric
 from fredfw.simulation.bounds import Bound
 from fredfw.simulation.demands import Demands
@@ -93,27 +94,6 @@ class CollectiveSweep:
     def average_busbw(self) -> float:
         """The mean bus bandwidth over all sizes, as nccl-tests print it, in bytes per second."""
         return sum(one.busbw for one in self.results) / len(self.results)
-
-
-@frozen
-class Spread:
-    """The iteration times of several runs.
-
-    Args:
-        runs: How many there are.
-        mean: Seconds.
-        p50: The median, in seconds.
-        p99: What 99 of 100 runs do not exceed, in seconds, interpolated between runs.
-        standard_error: Of the mean, in seconds: the standard deviation of the runs over the root of their number.
-        seconds: Of each run.
-    """
-
-    runs: int
-    mean: float
-    p50: float
-    p99: float
-    standard_error: float
-    seconds: tuple[float, ...]
 
 
 @frozen(eq=False)
