@@ -21,7 +21,7 @@ _CORE = "test_is_the_same_in_another_process", "test_variants_are_valid"
 _ONCE = *_CORE, "test_is_deterministic", "test_schedules_do_what_they_promise"
 # Blocks of commands that take many seconds each; what they show is tested elsewhere, too.
 _LONG = (
-    "docs/experiments.md:4",
+    "docs/experiments.md:5",
     "docs/experts.md:0",
     "docs/experts.md:1",
     "docs/experts.md:2",
@@ -34,8 +34,9 @@ _LONG = (
     "docs/how-to/gpu-cluster.md:6",
     "docs/how-to/gpu-cluster.md:7",
     "docs/how-to/stores.md:0",
-    "docs/jobs.md:1",
+    "docs/jobs.md:2",
     "docs/libra.md:2",
+    "docs/parallelism.md:4",
     "docs/repurpose.md:0",
     "docs/roce.md:0",
     "docs/studies.md:0",
