@@ -89,6 +89,32 @@ def test_keys_tell_views_apart() -> None:
     assert able.key != view(MESH, [0, 1]).key
 
 
+ABLE = Capabilities(reduces=True, multicasts=True)
+
+
+@pytest.mark.parametrize(
+    ("group", "within"),
+    [
+        (list(range(20)), [True, False]),
+        (list(range(20))[::-1], [True, False]),
+        ([0, 4, 15, 19], [True, False]),
+        ([0, 5, 10], [False]),
+        ([5, 6], [True]),
+    ],
+)
+def test_levels_say_what_the_network_does_within_servers(group: list[int], within: list[bool]) -> None:
+    one = view(MESH, group)
+    found = one.with_servers(np.array(group) // 5, ABLE)  # each row of the mesh is a server
+    assert [level.offers == ABLE for level in found.levels] == within
+    assert (found.key == one.key) == (not any(within))
+
+
+def test_a_line_with_an_end_in_another_server_is_not_within_one() -> None:
+    servers = np.arange(20) // 5
+    servers[19] = 7
+    assert not any(level.offers == ABLE for level in view(MESH, list(range(20))).with_servers(servers, ABLE).levels)
+
+
 @given(st.permutations(range(12)), st.integers(1, 12))
 def test_a_view_exists_exactly_for_products_whatever_the_rank_order(order: list[int], size: int) -> None:
     levels = (Level(3, "line", 1.0), Level(2, "ring", 1.0), Level(2, "switch", 1.0))

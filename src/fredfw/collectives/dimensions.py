@@ -72,15 +72,16 @@ class LevelSteps:
         """Return why the group has no levels, or a step algorithm cannot be done along its own; else ``None``."""
         if self.view.unstructured:
             return self.view.unstructured
-        offers = self.view.capabilities
         for step, level in zip(self.steps, self.view.levels, strict=True):
             where = f"along a {level.kind} level of {level.size}"
             if step == "halving-doubling" and not _is_power_of_two(level.size):
                 return f"halving-doubling needs a power of two of positions, and goes {where}"
             if step == "bidirectional-ring" and not (level.kind == "ring" and level.two_way):
                 return f"a bidirectional ring needs a ring with links both ways, and goes {where}"
-            if step == "in-network" and not (offers.reduces and offers.multicasts):
-                return "the network does not combine and copy streams for this group"
+            if step == "in-network" and not any(
+                offers.reduces and offers.multicasts for offers in (self.view.capabilities, level.offers)
+            ):
+                return f"the network does not combine and copy streams for this group {where}"
         return None
 
     def busy_times(self, order: Sequence[int], pattern: Pattern = Pattern.REDUCE_SCATTER) -> FloatArray:

@@ -299,14 +299,16 @@ class Fabric:
         if twice.size:
             raise InputError(f"NPU {twice[0]} is repeated in the group", key="group", accepted="each NPU once")
         links = partial(self._links_among, members)
-        return GroupView.of(
+        nodes = self.npus[members]
+        view = GroupView.of(
             members,
             self.levels,
             self.coordinates,
-            self.offered(self.npus[members]),
+            self.offered(nodes),
             independent=self._independent_levels,
             find_links=links,
         )
+        return view if view.capabilities == self.offers else view.with_servers(self.servers[nodes], self.offers)
 
     @cached_property
     def _independent_levels(self) -> bool:
@@ -326,6 +328,12 @@ class Fabric:
     def offered(self, nodes: IntArray) -> Capabilities:
         """Return what the network does for collectives among the NPUs at ``nodes``."""
         if self.local_offers and len(nodes) and (self.servers[nodes] != self.servers[nodes[0]]).any():
+            return Capabilities()
+        return self.offers
+
+    def offered_to_some(self, nodes: IntArray) -> Capabilities:
+        """Return what the network does for collectives among all or some of the NPUs at ``nodes``."""
+        if self.local_offers and len(np.unique(self.servers[nodes])) == len(nodes) > 1:
             return Capabilities()
         return self.offers
 

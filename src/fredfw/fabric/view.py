@@ -19,6 +19,21 @@ KINDS: tuple[Kind, ...] = "ring", "line", "fully-connected", "switch"
 
 
 @frozen
+class Capabilities:
+    """What the network does for collectives among NPUs.
+
+    Args:
+        reduces: It combines streams on their way.
+        multicasts: It copies streams on their way.
+        circuits: It sets up circuits, which takes time.
+    """
+
+    reduces: bool = False
+    multicasts: bool = False
+    circuits: bool = False
+
+
+@frozen
 class Level:
     """One dimension or tier.
 
@@ -33,6 +48,8 @@ class Level:
         two_way: Whether that bandwidth is there in both directions at once.
         lanes: Transfers that can cross one place side by side, each on its own share of the bandwidth: wavelengths.
         name: What people call it: chiplet, package, node, rail, ...; empty for none.
+        offers: What the network does for collectives among the positions of one line, where that is more than it does
+            for the group: in a server, for groups of several.
     """
 
     size: int
@@ -42,6 +59,7 @@ class Level:
     two_way: bool = True
     lanes: int = 1
     name: str = ""
+    offers: Capabilities = Capabilities()
 
     @property
     def any_to_any(self) -> bool:
@@ -54,21 +72,6 @@ class Level:
         if self.kind == "fully-connected":
             return self.bandwidth * (self.size - 1)
         return self.bandwidth * (2 if self.kind in ("ring", "line") and self.size > 2 and self.two_way else 1)
-
-
-@frozen
-class Capabilities:
-    """What the network does for collectives among NPUs.
-
-    Args:
-        reduces: It combines streams on their way.
-        multicasts: It copies streams on their way.
-        circuits: It sets up circuits, which takes time.
-    """
-
-    reduces: bool = False
-    multicasts: bool = False
-    circuits: bool = False
 
 
 @frozen(eq=False)
@@ -123,6 +126,23 @@ class GroupView:
         used = [column for column, one in enumerate(sizes) if one > 1]
         levels = tuple(cut[column] for column in used)
         return cls(len(members), levels, inverse[:, used], capabilities, independent, find_links)
+
+    def with_servers(self, servers: IntArray, offers: Capabilities) -> GroupView:
+        """Return the view of a group in several servers, where the network does what it ``offers`` within each alone.
+
+        Args:
+            servers: ``(size,)`` number of the server of each rank.
+            offers: What it does.
+        """
+        if self.coordinates is None:
+            return self
+        sizes = [level.size for level in self.levels]
+        in_order = np.empty(self.size, dtype=np.intp)
+        in_order[np.ravel_multi_index(tuple(self.coordinates.T), sizes)] = servers
+        grid = in_order.reshape(sizes)
+        within = [bool((grid == grid.take([0], axis=place)).all()) for place in range(len(sizes))]
+        levels = zip(self.levels, within, strict=True)
+        return evolve(self, levels=tuple(evolve(level, offers=offers) if one else level for level, one in levels))
 
     @cached_property
     def links(self) -> GroupLinks | None:

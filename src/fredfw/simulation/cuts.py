@@ -99,7 +99,7 @@ class _Partition:
         used[label[nodes]] = True
         enter, leave = self.enter[used[:-1]], self.leave[used[:-1]]
         receive, send = float(enter.sum()), float(leave.sum())
-        offers = fabric.offered(nodes)
+        offers = fabric.offered_to_some(nodes)
         if offers.reduces or offers.multicasts:
             other = ~used[label]
             combining = other & fabric.reduces & offers.reduces

@@ -3,6 +3,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -388,3 +389,18 @@ def test_an_all_reduce_in_the_switch_of_one_node_of_several() -> None:
     assert result.duration == pytest.approx(450e6 / 450e9 + 2 * 25e-9, rel=1e-9)
     with pytest.raises(UnsupportedError, match="does not combine streams for this group"):
         Framework().simulate_collective(fabric, "all-reduce", size=450e6, algorithm="in-network")
+
+
+def test_switches_of_nodes_combine_and_copy_in_a_collective_over_several_nodes() -> None:
+    fabric, size = Cluster(preset="dgx-h100", nodes=2).build(), 1e9
+    simulate = partial(Framework().simulate_collective, fabric, "all-reduce", size=size, algorithm="hierarchical")
+    result = simulate(steps=["in-network", "ring"])
+    # Eight streams to one GPU each, and eight from one GPU each, all of an eighth; between them a ring of two NICs.
+    assert result.duration == pytest.approx(2 * size / 450e9 + 2 * (size / 8 / 2) / 50e9, rel=1e-3)
+    # No algorithm can do without the NICs, and what NVSwitches combine is no bound of its own.
+    assert result.bound.seconds == pytest.approx(size / 8 / 50e9, rel=1e-3)
+    with pytest.raises(UnsupportedError, match="does not combine and copy streams for this group along a switch level"):
+        simulate(steps=["ring", "in-network"])
+    # One GPU of each node has no use for its switch.
+    assert fabric.offered_to_some(fabric.npus[[0, 8]]) == Capabilities()
+    assert fabric.offered_to_some(fabric.npus[[0, 1, 8]]) == fabric.offers != Capabilities()
