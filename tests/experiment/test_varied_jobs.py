@@ -13,18 +13,40 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fredfw import Framework
-from fredfw.errors import InputError
+from fredfw import Framework, GraphResult
+from fredfw.errors import DeadlockError, InputError
 from fredfw.experiment.results import JobResult, RunResult
 from fredfw.report.comparison import comparison_report
 from fredfw.report.data import comparison_to_csv, run_to_json
 from fredfw.simulation.fidelity import FIDELITIES
+from fredfw.workloads import System
 
 # A line of four NPUs whose links carry 1 GB/s, in no time: 1 GB takes a second.
 LINE = {"topology": {"name": "mesh2d", "rows": 1, "columns": 4, "link_bandwidth": "1 GB/s", "link_latency": "0 ns"}}
 SWITCH = {"topology": {"name": "switch", "npus": 8, "link_bandwidth": "10 GB/s"}}
 MESSAGE = {"name": "microbenchmark", "pattern": "point-to-point", "ranks": 2, "size": "1 GB"}
 MODEL = {"name": "transformer", "layers": 4, "hidden": 256, "heads": 4, "sequence": 64, "vocabulary": 100, "mp": 2}
+TRAINING = {**MODEL, "dp": 2}
+# Two rows of four NPUs, of which each loses a link or most of one.
+ROWS = {
+    "topology": {"name": "mesh2d", "rows": 2, "columns": 4, "link_bandwidth": "1 GB/s"},
+    "collectives": {"default": "ring"},
+    "events": [
+        {"links": "npu1->npu2", "at": "20 us"},
+        {"links": "npu5->npu6", "at": "30 us", "action": "degrade", "factor": 0.25},
+    ],
+}
+# NPUs that have nothing in common but the switch: nobody's failures send flows over the links of others.
+STAR = {
+    **SWITCH,
+    "collectives": {"default": "ring"},
+    "events": [
+        {"links": "npu1->*", "at": "20 us"},
+        {"links": "npu1->*", "at": "60 us", "action": "restore"},
+        {"links": "npu5->*", "at": "30 us", "action": "degrade", "factor": 0.25},
+        {"links": "*", "mtbf": "2 ms", "mttr": "20 us", "seed": 4},
+    ],
+}
 JITTER = {"runs": 4, "seed": 3, "jitter": {"distribution": "lognormal", "deviation": 0.3}}
 
 
@@ -46,6 +68,23 @@ def by_name(result: RunResult) -> dict[str, JobResult]:
     return {one.name: one for one in result.jobs}
 
 
+def single(workload: dict[str, Any], npus: list[int], varied: dict[str, Any], fidelity: str) -> GraphResult:
+    """Simulate an iteration of ``workload`` on ``npus`` of ``STAR``, without jobs."""
+    framework = Framework()
+    row = {"fabrics": {"net": STAR}, "variation": varied, "workloads": {"w": {"workload": workload}}}
+    experiment = framework.load_experiment(row)
+    (column,), (line,) = experiment.fabrics, experiment.workloads
+    return framework.simulate_graph(
+        line.workload.graph(System(len(npus))),
+        column.topology.build(),
+        placement=npus,
+        collectives=STAR["collectives"],
+        variation=experiment.variation,
+        events=column.events,
+        fidelity=fidelity,
+    )
+
+
 def event(action: str, at: str, **more: object) -> dict[str, Any]:
     return {"links": "npu0->npu1", "at": at, "action": action, **more}
 
@@ -61,6 +100,47 @@ def test_a_link_that_fails_delays_the_job_that_needs_it(start: float, fidelity: 
     # Alone, it has the same misfortune at the same time.
     assert [one.slowdown for one in result.jobs] == pytest.approx([1.0, 1.0], rel=1e-12)
     assert any("fail npu0->npu1" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_jobs_apart_from_each_other_are_single_workloads(fidelity: str) -> None:
+    varied = {**JITTER, "runs": 2, "stragglers": {"share": 0.25, "factor": 1.5}}
+    both = job("a", [0, 1, 2, 3], TRAINING), job("b", [4, 5, 6, 7], TRAINING)
+    for one in run(*both, fabric=STAR, variation=varied, fidelity=fidelity).jobs:
+        own = single(TRAINING, list(one.npus), varied, fidelity)
+        assert one.spread is not None
+        assert own.spread is not None
+        assert one.spread.seconds == pytest.approx(own.spread.seconds, rel=1e-12)
+        assert one.seconds == pytest.approx(own.seconds, rel=1e-12)
+        assert one.alone == pytest.approx(own.seconds, rel=1e-12)
+        assert one.bytes == pytest.approx(own.link_bytes.sum(), rel=1e-12)
+        assert len(set(one.spread.seconds)) == 2
+
+
+def test_events_after_the_end_change_nothing() -> None:
+    both = job("a", [0, 2]), job("b", [1, 3])
+    late = {**LINE, "events": [event("fail", "5 s"), event("restore", "6 s")]}
+    plain, found = run(*both, fabric=LINE), run(*both, fabric=late)
+    assert found.jobs == plain.jobs
+    assert found.seconds == plain.seconds
+    assert "no link event happened before the end" in found.notes
+
+
+def test_a_job_without_a_path_for_good_is_named() -> None:
+    cut = {**LINE, "events": [event("fail", "500 ms")]}
+    with pytest.raises(DeadlockError, match="a/collective"):
+        run(job("a", [0, 1]), job("b", [2, 3]), fabric=cut)
+
+
+def test_a_detour_over_the_links_of_another_job_slows_both_down_and_is_noted() -> None:
+    ring = {"topology": {"name": "torus", "dimensions": [4], "link_bandwidth": "1 GB/s", "link_latency": "0 ns"}}
+    failing = {**ring, "collectives": {"default": "direct"}, "events": [{"links": "npu0->npu1", "at": "500 ms"}]}
+    swap = {"name": "microbenchmark", "pattern": "all-to-all", "ranks": 2, "size": "2 GB"}
+    result = run(job("a", [0, 1]), job("b", [2, 3], swap), fabric=failing)
+    # Both have 0.5 GB left when a turns round, and half of the link from 3 to 2 each.
+    for one in result.jobs:
+        assert (one.seconds, one.alone) == pytest.approx((1.5, 1.0), rel=1e-12)
+    assert any("1 flows under way took another path" in note for note in result.notes)
 
 
 def test_a_slower_link_and_another_job_both_take_their_time() -> None:
@@ -101,6 +181,31 @@ def test_what_a_job_draws_depends_on_its_npus_alone() -> None:
     lonely = seconds(second)
     assert there["a"].spread == back["y"].spread
     assert there["b"].spread == back["x"].spread == lonely["b"].spread
+
+
+def test_a_seed_decides_what_jobs_draw() -> None:
+    def jobs(seed: int) -> tuple[JobResult, ...]:
+        both = job("a", [0, 2, 4, 6], MODEL), job("b", [1, 3, 5, 7], MODEL)
+        varied = {**JITTER, "runs": 2, "seed": seed, "stragglers": {"share": 0.25, "factor": 2.0}}
+        return run(*both, fabric=ROWS, variation=varied).jobs
+
+    assert jobs(1) == jobs(1)
+    assert all(one.seconds != other.seconds for one, other in zip(jobs(1), jobs(2), strict=True))
+
+
+def test_neither_names_nor_the_order_matter_where_jobs_share_links_that_fail() -> None:
+    even, odd = [0, 2, 4, 6], [1, 3, 5, 7]
+    varied = {**JITTER, "runs": 2}
+    first = by_name(run(job("a", even, MODEL), job("b", odd, MODEL), fabric=ROWS, variation=varied))
+    turned = by_name(run(job("y", odd, MODEL), job("z", even, MODEL), fabric=ROWS, variation=varied))
+    for one, other in ((first["a"], turned["z"]), (first["b"], turned["y"])):
+        assert (one.spread, one.alone, one.bytes, one.breakdown) == (
+            other.spread,
+            other.alone,
+            other.bytes,
+            other.breakdown,
+        )
+    assert first["a"].slowdown > 1.01
 
 
 def test_a_slow_npu_slows_the_job_that_has_it() -> None:
@@ -153,10 +258,21 @@ def test_links_fail_at_random_under_jobs() -> None:
     ("fabric", "variation", "key"),
     [
         ({**LINE, "events": [{"links": "npu0->npu9", "at": "1 s"}]}, None, "fabrics.net.events[0].links"),
+        ({**LINE, "events": [{"links": "npu0->npu1"}]}, None, "fabrics.net.events[0].at"),
         (LINE, {"stragglers": {"npus": [4], "factor": 2.0}}, "variation.stragglers[0].npus"),
+        (LINE, {"jitter": {"distribution": "uniform", "deviation": 0.9}}, "variation.jitter.deviation"),
+        (LINE, {"runs": 0}, "variation.runs"),
+        (
+            {**LINE, "variation": {"stragglers": {"npus": [4], "factor": 2.0}}},
+            None,
+            "fabrics.net.variation.stragglers[0].npus",
+        ),
     ],
 )
-def test_what_cannot_vary_is_refused_with_its_key(fabric: dict[str, Any], variation: object, key: str) -> None:
+def test_what_cannot_vary_is_refused_before_anything_runs(
+    fabric: dict[str, Any], variation: object, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fredfw.experiment.bench.Executor", lambda *_, **__: pytest.fail("something was simulated"))
     with pytest.raises(InputError) as caught:
         run(job("a", [0, 2]), job("b", [1, 3]), fabric=fabric, variation=variation)
     assert caught.value.key == key

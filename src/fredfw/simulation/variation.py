@@ -97,7 +97,8 @@ class Variation:
 
     Args:
         runs: How often the iteration is simulated.
-        seed: Of all that is drawn. What a run draws depends on this number and the number of the run alone.
+        seed: Of all that is drawn. What a run draws for a job depends on this number, on the number of the run, and on
+            the lowest number of its NPUs.
         stragglers: NPUs that are slower; where one is named more than once, the factors multiply.
         jitter: Of computations, if there is any.
     """
@@ -135,12 +136,12 @@ class Pace:
     Args:
         slowness: ``(npus,)`` how many times longer each NPU takes than it does by itself.
         jitter: Of computations, if there is any.
-        generator: Returns what draws it: for a job by the lowest number of its NPUs, else by nothing.
+        generator: Returns what draws it for a job, by the lowest number of its NPUs.
     """
 
     slowness: FloatArray
     jitter: Jitter | None
-    generator: Callable[..., np.random.Generator]
+    generator: Callable[[int], np.random.Generator]
 
     def factors(self, tasks: Assignment, placement: IntArray) -> Callable[[int, IntArray], FloatArray]:
         """Return what gives the ``(k,)`` factors of a task of ``tasks`` on its participants ``(k,)`` slots.
@@ -157,9 +158,9 @@ class Pace:
             draws = np.empty(begins[-1])
             for job in np.unique(jobs).tolist():
                 own = jobs == job
-                ranks = [tasks.table(task).participants for task in np.flatnonzero(tasks.graph.jobs == job).tolist()]
-                key = () if job < 0 else (int(placement[np.concatenate(ranks)].min()),)
-                draws[own] = self.jitter.draw(int(own.sum()), self.generator(*key))
+                tables = np.unique(tasks.graph.members[tasks.graph.jobs == job]).tolist()
+                lowest = min(int(placement[tasks.graph.tables[table]].min()) for table in tables)
+                draws[own] = self.jitter.draw(int(own.sum()), self.generator(lowest))
 
         def factors(task: int, slots: IntArray) -> FloatArray:
             found: FloatArray = slowness[tasks.table(task).participants[slots]]
