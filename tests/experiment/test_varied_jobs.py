@@ -37,7 +37,7 @@ ROWS = {
     ],
 }
 # NPUs that have nothing in common but the switch: nobody's failures send flows over the links of others.
-STAR = {
+STAR: dict[str, Any] = {
     **SWITCH,
     "collectives": {"default": "ring"},
     "events": [
