@@ -48,7 +48,9 @@ def _data(fabric: Fabric) -> dict[str, Any]:
 def _attributes(fabric: Fabric) -> dict[str, Any]:
     found: dict[str, Any] = {"name": fabric.name}
     if fabric.levels and fabric.coordinates is not None:
-        found["levels"] = [attrs.asdict(level) for level in fabric.levels]
+        # What a level offers follows from the servers and the offers of the fabric.
+        levels = (attrs.asdict(level) for level in fabric.levels)
+        found["levels"] = [{key: value for key, value in level.items() if key != "offers"} for level in levels]
     offers = [one for one in _OFFERS if getattr(fabric.offers, one)]
     if offers:
         found |= {"offers": offers, "local_offers": fabric.local_offers}
