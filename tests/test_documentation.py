@@ -109,6 +109,20 @@ SPACE: dict[str, Any] = {"space": {"fabrics.mesh.topology.rows": [1, 2]}, "objec
 WRONG = {"?": 1}
 
 
+def test_the_readme_names_all_plugins_of_its_kinds() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Plugins in this repository")[2]
+    rows = dict(re.findall(r"^\| (\w+) \| (.*) \|$", text, re.MULTILINE))
+    plugins = Framework().plugins
+    for kind, registry in (
+        ("topology", plugins.topologies),
+        ("collective", plugins.collectives),
+        ("transport", plugins.transports),
+        ("workload", plugins.workloads),
+        ("sharing", [one for one in plugins.sharing_policies if not one.__module__.startswith("fredfw.")]),
+    ):
+        assert {one.name for one in registry} <= set(re.findall(r"`([\w-]+)`", rows[kind])), kind
+
+
 @pytest.mark.parametrize(("text", "files"), blocks("toml"))
 def test_experiments_run(text: str, files: dict[str, str]) -> None:
     del files  # tables alone need none

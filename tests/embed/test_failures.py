@@ -55,6 +55,19 @@ def test_a_message_finishes_over_the_detour(network: NetworkBackend) -> None:
     assert second.startswith("1 route left the rule of router ")
 
 
+@pytest.mark.parametrize("kinds", [["ring 4"], ["ring 4", "switch 2"]])
+def test_a_detour_leads_over_links_of_any_tier(kinds: list[str]) -> None:
+    # The ring is the inner dimension; what joins rings is further out.
+    one = {"bandwidths": "2 GB/s", "latencies": LATENCY}
+    fabric = FRAMEWORK.topology("multi-dimensional", dimensions=kinds, **one).build()
+    assert fabric.tiers.any() == (len(kinds) > 1)
+    network, ends = NetworkBackend(fabric), dict[object, float]()
+    network.send(0, 1, 1e9, on_complete=note(ends, network, "sent"))
+    network.schedule(0.25, partial(network.fail_link, "npu0->npu1"))
+    network.run_until_idle()
+    assert ends == {"sent": pytest.approx(1 + 3 * LATENCY, rel=1e-12)}
+
+
 def test_a_detour_that_nobody_admitted_is_reported() -> None:
     network = NetworkBackend(FRAMEWORK.topology("optical-ring", npus=8).build())
     network.send(0, 2, 1e9)

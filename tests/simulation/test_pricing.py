@@ -63,6 +63,27 @@ def seconds(fabric: Fabric, pattern: str = "all-reduce", algorithm: str = "ring"
     return FRAMEWORK.simulate_collective(fabric, pattern, size=SIZE, algorithm=algorithm, **given).duration
 
 
+def test_capped_ranks_that_share_links_and_are_out_of_step_go_on_one_by_one() -> None:
+    # Servers of 2 in a row. The ring crosses the same links several times; they are wide enough for all capped flows.
+    n, cap, order = 8, 1e9, [0, 2, 1, 3, 4, 6, 5, 7]
+    here = np.arange(n - 1)
+    between = here % 2
+    sources, destinations = np.concatenate([here, here + 1]), np.concatenate([here + 1, here])
+    hops = np.where(between, 5e-6, 1e-6)
+    line = Fabric(
+        "line", np.full(n, NodeKind.NPU), sources, destinations, 100e9, np.tile(hops, 2), 0.0, tiers=np.tile(between, 2)
+    )
+    line = line.with_defaults(transport=Fixed(Costs(cap=(2 * cap, cap))))
+    crossed = [slice(*sorted((one, order[(place + 1) % n]))) for place, one in enumerate(order)]
+    ways = [float(hops[one].sum()) for one in crossed]
+    rates = [cap if between[one].any() else 2 * cap for one in crossed]
+    begins = [0.0] * n
+    for _ in range(2 * (n - 1)):
+        drained = [begins[rank] + SIZE / n / rates[rank] for rank in range(n)]
+        begins = [max(drained[rank], drained[rank - 1] + ways[rank - 1]) for rank in range(n)]
+    assert seconds(line, fidelity="per-rank", group=order) == pytest.approx(max(begins), rel=1e-12)
+
+
 @pytest.mark.parametrize("fidelity", FIDELITIES)
 @pytest.mark.parametrize("n", [2, 3, 8])
 def test_a_ring_all_reduce_takes_the_time_of_its_closed_form(fidelity: str, n: int) -> None:

@@ -234,7 +234,7 @@ class LiveRouter(Router):
         return evolve(routes, links=self._links[routes.links])
 
 
-_OF_LINKS = ("sources", "destinations", "bandwidths", "latencies", "energies")
+_OF_LINKS = ("sources", "destinations", "bandwidths", "latencies", "energies", "tiers")
 
 SEARCH_CELLS = 1 << 22
 """Nodes times sources searched at once: bounds the memory to some 40 MB."""

@@ -255,6 +255,7 @@ class Lowering:
             volumes=whole.volumes if every else whole.volumes[flows],
             activity=np.arange(len(flows)),
             activities=len(flows),
+            caps=whole.caps if every or whole.caps is None else whole.caps[flows],
             again=partial(_some, whole, flows),
         )
         return self._remember(key, whole, apart) if kept else apart
