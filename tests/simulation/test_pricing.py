@@ -143,7 +143,11 @@ def test_a_call_says_what_is_done() -> None:
     fabric = ring(4, transport)
     for size in (SIZE, SIZE, 2 * SIZE, SIZE):
         FRAMEWORK.simulate_collective(fabric, "all-reduce", size=size, algorithm="ring")
-    assert transport.calls == [Call("all-reduce", "ring", 4, size, 1, 6) for size in (SIZE, 2 * SIZE)]
+    assert transport.calls == [
+        # Six steps, each with a quarter of the buffer.
+        Call("all-reduce", "ring", 4, size, 1, 6, (6 * size / 4,) * 2)
+        for size in (SIZE, 2 * SIZE)
+    ]
 
 
 def test_auto_chooses_among_what_the_library_has() -> None:

@@ -30,7 +30,9 @@ class Call:
         size: Bytes of the per-rank buffer, the larger of input and output.
         nodes: Parts of the fabric that they are in, which are those whose NPUs the links of tier 0 connect: servers of
             a cluster. The largest number, where the groups that do the same differ.
-        steps: Repetitions of phases that come one after the other at least, on the longest way through the schedule.
+        steps: Repetitions of phases that come one after the other, on the longest way through the schedule.
+        volume: Bytes that flows carry one after the other, inside of nodes and between them: of each of those steps
+            what the largest flow there carries, or the largest flow of all where there is none.
     """
 
     pattern: str
@@ -39,6 +41,7 @@ class Call:
     size: float
     nodes: int = 1
     steps: int = 1
+    volume: tuple[float, float] = (0.0, 0.0)
 
 
 @frozen
@@ -55,6 +58,8 @@ class Costs:
         efficiency: Bytes of payload for each byte on a link, by the tier of the link.
         cap: Bytes per second of payload that no flow exceeds, by tier.
         reduction: Bytes per second that an NPU reduces of what it receives, all flows of a step together.
+        seconds: What the call takes alone with these costs, if the transport knows. Results have a note where the links
+            of the fabric make it another time.
     """
 
     launch: float = 0.0
@@ -63,6 +68,7 @@ class Costs:
     efficiency: ByTier = 1.0
     cap: ByTier = math.inf
     reduction: float = math.inf
+    seconds: float | None = None
 
     @property
     def free(self) -> bool:

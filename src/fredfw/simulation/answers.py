@@ -219,6 +219,9 @@ def costs(transport: Transport, call: Call, fabric: Fabric) -> Costs:
                 raise asked.wrong(f"returned {name} {brief(value)}", accepted)
             if name == "efficiency" and float(one) > 1:
                 raise asked.wrong(f"returned {name} {brief(value)}", "above 0, and at most 1")
+    told: object = answer.seconds
+    if told is not None and not (isinstance(told, Real) and 0 < float(told) < math.inf):
+        raise asked.wrong(f"returned seconds {brief(told)}", "seconds, finite and above 0, or None")
     return answer
 
 

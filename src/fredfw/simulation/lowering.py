@@ -57,6 +57,22 @@ class Ends:
         """Equal for the same ends."""
         return _digest(self.sources, self.destinations, *chain(*self.streams))
 
+    def between(self, servers: IntArray) -> BoolArray:
+        """Return for each flow whether it leaves a server in a group, of the ``(G, ranks)`` servers of ranks."""
+        unicasts = (servers[:, self.sources] != servers[:, self.destinations]).any(axis=0)
+        streams = [bool((servers[:, ends] != servers[:, ends[:1]]).any()) for ends in map(np.concatenate, self.streams)]
+        return np.concatenate([unicasts, np.array(streams, dtype=bool)])
+
+    def volumes(self, rows: FloatArray) -> FloatArray:
+        """Return the bytes of each flow, of the ``(rows,)`` bytes of the phase's rows."""
+        if self.flow is None:
+            return rows
+        # The rows of a stream all name the same bytes; the rows of a unicast flow add up.
+        volumes = np.bincount(self.flow, rows).astype(float)
+        first = len(self.sources)
+        volumes[first:] /= np.bincount(self.flow)[first:]
+        return volumes
+
     @cached_property
     def load(self) -> Load:
         """What they ask of those that send and receive."""
@@ -157,12 +173,7 @@ class Lowering:
         phase = schedule.phases[index]
         limits.check("flows", len(phase) * len(groups))
         rows = self.ends(phase)
-        volumes = schedule.row_bytes(phase, repetition or 0)
-        if rows.flow is not None:
-            # The rows of a stream all name the same bytes; the rows of a unicast flow add up.
-            volumes = np.bincount(rows.flow, volumes).astype(float)
-            first = len(rows.sources)
-            volumes[first:] /= np.bincount(rows.flow)[first:]
+        volumes = rows.volumes(schedule.row_bytes(phase, repetition or 0))
         load: Load | None = None
         if unicasts:
             exchange = _exchange(rows)
@@ -282,8 +293,28 @@ class Lowering:
             return None
         key = id(schedule), self._named(groups)
         if key not in self._prices:
-            self._prices[key] = schedule, self.pricing.of(schedule, groups)
+            self._prices[key] = schedule, self.pricing.of(schedule, groups, *self._longest_way(schedule, groups))
         return self._prices[key][1]
+
+    def _longest_way(self, schedule: Schedule, groups: IntArray) -> tuple[int, tuple[float, float]]:
+        """Return the steps of the longest way through ``schedule`` and the bytes of the largest flows, see ``Call``.
+
+        Each is the most that any way has; not always the same way.
+        """
+        servers = self.fabric.servers[groups]
+        ways: list[FloatArray] = []
+        for phase in schedule.phases:
+            rows, times = self.ends(phase), 1 if schedule.uniform(phase) else phase.repeat
+            between = rows.between(servers)
+            most = np.zeros(2)
+            for one in range(times):
+                volumes = rows.volumes(schedule.row_bytes(phase, one))
+                largest = volumes.max(initial=0.0)
+                most += [volumes[part].max(initial=0.0) or largest for part in (~between, between)]
+            before = np.max([ways[one] for one in phase.waits], axis=0, initial=0.0)
+            ways.append(before + np.array([phase.repeat, *(most * (phase.repeat / times))]))
+        steps, inside, outside = np.max(ways, axis=0).tolist() if ways else (0, 0.0, 0.0)
+        return int(steps), (inside, outside)
 
     def replaced(self, phase: Phase) -> IntArray:
         """Return for each of the unicasts that replace the streams of ``phase`` in a group the flow that it is for."""

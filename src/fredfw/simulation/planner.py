@@ -29,6 +29,8 @@ from fredfw.units import Unit, render
 _EXACT = 1e-9
 # Of how many roundings of the clock a time is made at most.
 _TICKS = 1000
+# By what share the time of a call may differ from what its transport says before results have a note.
+_DIFFERENT = 0.01
 # How much slower than the fastest a plan may be that leaves more of the links to others.
 _MARGIN = 0.001
 # A candidate is simulated step by step where it has no more flows, the step of a group counted as so many more.
@@ -104,6 +106,7 @@ class Planner:
         self._replayed: set[Hashable] = set()
         self._able: dict[Hashable, Mapping[str, CollectiveAlgorithm]] = {}
         self._times: dict[Hashable, tuple[float, bool]] = {}
+        self._alone: dict[Hashable, float] = {}
 
     def plan(self, request: CollectiveRequest, members: IntArray, view: GroupView | None = None) -> Plan:
         """Return the plan for ``request`` among the NPUs numbered ``members``.
@@ -152,7 +155,9 @@ class Planner:
         margin: float,
     ) -> list[tuple[Plan, IntArray]]:
         if not self._fastest:
-            return [(self._first(request, view), alike) for view, alike in views]
+            return [
+                (self._compared(self._first(request, view), request, groups[alike[0]]), alike) for view, alike in views
+            ]
         links = tuple(view.key_with_links for view, _ in views) if self.reads_links(request.pattern) else ()
         key = *_named(request), margin, self.place(groups), links
         if key not in self._plans:
@@ -246,7 +251,10 @@ class Planner:
             notes = (*left_out, _unsure(request, names)) if names else tuple(left_out)
         schedules = self._serving(winner, request, views)
         plans = [Plan(*one, seconds, notes) for one in zip(schedules, winner.algorithms, strict=True)]
-        return [self._sound(request, plan, view) for plan, (view, _) in zip(plans, views, strict=True)]
+        return [
+            self._compared(self._sound(request, plan, view), request, groups[alike[0]])
+            for plan, (view, alike) in zip(plans, views, strict=True)
+        ]
 
     def _serving(
         self, entrant: Entrant, request: CollectiveRequest, views: Sequence[tuple[GroupView, IntArray]]
@@ -356,6 +364,27 @@ class Planner:
         if plan.schedule.proof == "none":
             return evolve(plan, notes=(*plan.notes, _unproved(plan, request)))
         return plan
+
+    def _compared(self, plan: Plan, request: CollectiveRequest, members: IntArray) -> Plan:
+        """Return ``plan``, with a note if it takes another time alone among ``members`` than its transport says."""
+        nodes = self._fabric.npus[members][None, :]
+        price = self._lowering.price(plan.schedule, nodes)
+        if price is None or price.seconds is None:
+            return plan
+        key = id(plan.schedule), self.place(members[None, :])
+        if key not in self._alone:
+            self._alone[key], _ = self._time([(plan.schedule, nodes)])
+        if abs(self._alone[key] / price.seconds - 1) <= _DIFFERENT:
+            return plan
+        return evolve(plan, notes=(*plan.notes, self._differs(plan, request, self._alone[key], price.seconds)))
+
+    def _differs(self, plan: Plan, request: CollectiveRequest, alone: float, told: float) -> str:
+        transport = self._fabric.defaults.transport.name
+        return (
+            f"{request.pattern} of {render(request.size, Unit.BYTES)} among {request.ranks} NPUs by {plan.algorithm} "
+            f"takes {render(alone, Unit.SECONDS)} alone, not the {render(told, Unit.SECONDS)} that transport "
+            f"{transport!r} says: the links of {self._fabric.name!r} do not let it"
+        )
 
     def _time(self, runs: Sequence[tuple[Schedule, IntArray]]) -> tuple[float, bool]:
         """Return how long schedules take, each in ``(G, ranks)`` nodes of groups, and whether that is sure.

@@ -56,6 +56,7 @@ class Price:
         cap: ``(tiers,)`` bytes per second that no flow exceeds.
         reduction: Bytes per second that an NPU reduces.
         free: Whether nothing costs anything but launching.
+        seconds: What the call takes alone, if the transport knows.
     """
 
     launch: float
@@ -65,6 +66,7 @@ class Price:
     cap: FloatArray
     reduction: float
     free: bool
+    seconds: float | None
 
     def routes(self, fabric: Fabric, routes: Routes, load: Load) -> Routes:
         """Return ``F`` routes in groups of flows with ``load``, with what their steps cost."""
@@ -121,8 +123,10 @@ class Pricing:
         if not self.ideal:
             self._calls[id(schedule)] = schedule, algorithm, size
 
-    def of(self, schedule: Schedule, groups: IntArray) -> Price | None:
+    def of(self, schedule: Schedule, groups: IntArray, steps: int, volume: tuple[float, float]) -> Price | None:
         """Return what ``schedule`` costs among ``(G, ranks)`` nodes; ``None`` where nothing costs anything.
+
+        Its ``steps`` and ``volume`` are those of its longest way, see ``Call``.
 
         Raises:
             InputError: Nobody knows which algorithm has written it.
@@ -139,7 +143,7 @@ class Pricing:
         _, algorithm, size = known
         servers = np.sort(self._fabric.servers[groups], axis=1)
         nodes = 1 + int((servers[:, 1:] != servers[:, :-1]).sum(axis=1).max(initial=0))
-        return self.price(Call(str(schedule.pattern), algorithm, schedule.ranks, size, nodes, schedule.steps))
+        return self.price(Call(str(schedule.pattern), algorithm, schedule.ranks, size, nodes, steps, volume))
 
     def message(self, flows: FlowSet, source: int, destination: int) -> FlowSet:
         """Return the flow set of one message between two nodes, with what it costs; raises as ``price`` does."""
@@ -147,7 +151,8 @@ class Pricing:
         if max(source, destination) >= len(servers):  # a memory, whose latency is all that its transactions cost
             return flows
         nodes = 1 if servers[source] == servers[destination] else 2
-        price = self.price(Call("point-to-point", "", 2, float(flows.volumes[0]), nodes))
+        size = float(flows.volumes[0])
+        price = self.price(Call("point-to-point", "", 2, size, nodes, volume=(size, size)))
         routes = price.routes(self._fabric, flows.routes, _ALONE)
         again = flows.again
         return evolve(
@@ -177,7 +182,8 @@ class Pricing:
                 np.broadcast_to(np.asarray(one, dtype=float), tiers)
                 for one in (costs.step, costs.message, costs.efficiency, costs.cap)
             )
-            price = Price(float(costs.launch), step, message, efficiency, cap, float(costs.reduction), costs.free)
+            launch, reduction = float(costs.launch), float(costs.reduction)
+            price = Price(launch, step, message, efficiency, cap, reduction, costs.free, costs.seconds)
             self._prices[call] = price
         return price
 

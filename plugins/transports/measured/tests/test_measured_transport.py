@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ all-reduce,8,1000,22,1
 all-reduce,8,100000,88,1
 all-to-all,8,1000,30,1
 all-reduce,16,1000000,700,2
+all-reduce,16,100000000,4000,2
+all-gather,16,1000000,350,2
+broadcast,16,1000000,900,2
 """
 
 
@@ -53,8 +57,26 @@ def test_it_interpolates_between_logarithms(table: File, size: float, expected: 
 def test_messages_and_several_nodes(table: File) -> None:
     assert duration(star(), table, 1e3, "all-to-all") == pytest.approx(30e-6, rel=1e-9)
     cluster = Cluster(preset="dgx-a100", nodes=2).build()
-    # auto finds the rotated rings, whose flows are an eighth.
-    assert duration(cluster, table, 1e6) == pytest.approx(700e-6, rel=0.01)
+    for pattern, seconds in (("all-reduce", 700e-6), ("all-gather", 350e-6)):
+        # One ring leaves a node and enters the next at different positions, which is 1 us further at each step.
+        for rotated, further in ((True, 0.0), (False, 0.05)):
+            found = duration(cluster, table, 1e6, pattern, algorithm="ring", rotated=rotated)
+            assert found == pytest.approx(seconds, rel=further + 1e-9)
+    # Pieces follow each other along the chain, in a few steps more than there are pieces.
+    assert duration(cluster, table, 1e6, "broadcast") == pytest.approx(900e-6, rel=0.05)
+
+
+def test_a_result_has_a_note_where_links_are_slower(table: File) -> None:
+    cluster = Cluster(preset="dgx-a100", nodes=2).build().with_defaults(transport=Measured(file=table))
+    rotated, plain = (
+        Framework().simulate_collective(cluster, "all-reduce", size=1e8, algorithm="ring", rotated=rotated)
+        for rotated in (True, False)
+    )
+    assert rotated.duration == pytest.approx(4e-3, rel=1e-9)
+    assert rotated.notes == ()
+    # One network card carries 15/8 of the buffer at 25 GB/s.
+    assert plain.duration == pytest.approx(15 / 8 * 1e8 / 25e9, rel=0.02)
+    assert re.search(r"by ring takes 7\.\S+ ms alone, not the 4 ms that transport 'measured' says", plain.notes[0])
 
 
 @pytest.mark.parametrize(

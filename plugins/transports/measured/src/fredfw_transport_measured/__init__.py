@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar
@@ -23,8 +24,8 @@ class Measured(Transport):
     logarithm of the time is linear in that of the size; the median counts where a size has several times. Patterns,
     ranks, nodes and sizes that the table does not have are refused.
 
-    A cap on the rate of flows makes a collective take as long as measured, if no link is slower. Rings and direct
-    exchanges are what a time is turned into. Between nodes, rings are those with the option ``rotated``.
+    A cap on the rate of flows makes a collective take as long as measured, if no link is slower; results have a note
+    where one is. Rings and direct exchanges are what a time is turned into.
     """
 
     name: ClassVar[str] = "measured"
@@ -60,19 +61,11 @@ class Measured(Transport):
             seconds = self.table.seconds(call.pattern, call.ranks, call.nodes, call.size)
         except InputError as error:
             raise UnsupportedError(error.message, accepted=error.accepted) from None
-        steps = max(call.steps, 1)
         # Links have latencies, which are in what was measured.
         level = fabric.levels[-1 if call.nodes > 1 else 0] if fabric.levels else None
-        each = seconds / steps - (level.latency if level else 0.0)
-        sent = call.size if call.pattern == "point-to-point" else call.size / call.ranks
-        if each <= 0 or not sent:
-            return Costs()
-        rings = call.ranks / call.nodes
-        if call.nodes == 1 or call.algorithm != "ring":
-            return Costs(cap=sent / each)
-        # Of rings that are rotated, one leaves a node from each rank, and all others pass on to its neighbour.
-        outer = (sent / rings / each,) * int(fabric.tiers.max(initial=0))
-        return Costs(cap=(sent * max(rings - 1, 1) / rings / each, *outer))
+        left = seconds - call.steps * (level.latency if level else 0.0)
+        inside, between = (volume / left if left > 0 and volume else math.inf for volume in call.volume)
+        return Costs(cap=(inside, *(between,) * int(fabric.tiers.max(initial=0))), seconds=seconds)
 
 
 _MESSAGES = frozenset({"all-to-all", "point-to-point", "gather", "scatter"})
