@@ -91,7 +91,7 @@ def test_candidates_whose_parts_meet_are_ranked_step_by_step() -> None:
     ("topology", "split", "written", "simulated"),
     [
         ({"name": "mesh2d", "rows": 5, "columns": 12}, (3, 5, 4), 40, 12),
-        ({"name": "torus", "dimensions": [4, 4, 4]}, (1, 16, 4), 30, 4),
+        ({"name": "torus", "dimensions": [4, 4, 4]}, (1, 16, 4), 40, 4),
         ({"name": "optical-ring", "npus": 64}, (4, 4, 4), 35, 25),
     ],
     ids=lambda value: value["name"] if isinstance(value, dict) else None,

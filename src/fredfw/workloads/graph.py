@@ -363,7 +363,8 @@ class GraphBuilder:
     ) -> int:
         """Add a collective of ``size`` bytes (nccl-tests: per-rank buffer) in each row of ``(G, n)`` ``groups``.
 
-        A collective of 0 bytes synchronises its members. ``root`` is the position of the root in its row.
+        A collective of 0 bytes is a barrier: its steps take their latencies. ``root`` is the position of the root in
+        its row.
         """
         table = np.atleast_2d(groups)
         if not 0 <= root < table.shape[1] or (root and not pattern.rooted):

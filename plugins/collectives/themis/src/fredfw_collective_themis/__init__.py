@@ -66,10 +66,6 @@ class Themis(CollectiveAlgorithm):
             return "the group extends along one level, which leaves no order to choose"
         return super().refusal(request, view)
 
-    def worthwhile(self, view: GroupView) -> bool:
-        """See ``CollectiveAlgorithm.worthwhile``: where levels are busy at once, and not all of them are rings."""
-        return view.independent and any(level.any_to_any for level in view.levels)
-
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
         """See ``CollectiveAlgorithm.schedule``."""
         steps, size = LevelSteps.of(view, "by-kind"), request.size / self.chunks
