@@ -69,6 +69,13 @@ def test_parameters_are_tiers_latencies_and_the_times_of_a_transport() -> None:
     changed = inside.bandwidths != fabric.bandwidths
     assert changed.sum() == 2 * 16
     assert (inside.bandwidths[changed] == fabric.bandwidths[changed] / 2).all()
+    assert [new.bandwidth / old.bandwidth for new, old in zip(inside.levels, fabric.levels, strict=True)] == [0.5, 1.0]
+    # All rails go through leaves, and nothing to the same rail of another node goes through the spines.
+    assert varied(fabric, "bandwidth of leaf - spines", 0.5).levels == fabric.levels
+    assert [one.bandwidth for one in varied(fabric, "bandwidth of leaf - node.npu", 2.0).levels] == [
+        fabric.levels[0].bandwidth,
+        2 * fabric.levels[1].bandwidth,
+    ]
     assert (varied(fabric, LATENCY, 2.0).latencies == 2 * fabric.latencies).all()
     assert (varied(fabric, names[0], 2.0).bandwidths == 2 * fabric.bandwidths).all()
 

@@ -9,11 +9,11 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
-from fredfw.fabric import Call, Costs, Fabric, IdealTransport, Topology, Transport
+from fredfw.fabric import Call, Costs, Fabric, IdealTransport, Topology, Transport, answers
 from fredfw.fabric.tiers import tiers_of
 from fredfw.fabric.transport import ByTier
 from fredfw.plugin.contract import built
-from fredfw.typing import IntArray
+from fredfw.typing import FloatArray, IntArray
 
 COMPUTE = "compute"
 """The speed of the NPUs."""
@@ -39,8 +39,7 @@ def parameters(fabric: Fabric) -> tuple[str, ...]:
 def varied(fabric: Fabric, parameter: str, factor: float) -> Fabric:
     """Return ``fabric`` with ``parameter``, one of ``parameters``, multiplied by ``factor``.
 
-    The levels that algorithms see are as wide as their links only if all links are changed; where links are narrower,
-    so are all levels.
+    The levels that algorithms see are as much narrower, or wider, as what all NPUs send along them at once becomes.
     """
     # Which library and which accelerator it is does not change with how fast they are.
     fabric = fabric.with_defaults(transport=fabric.defaults.transport.settled(fabric))
@@ -52,10 +51,37 @@ def varied(fabric: Fabric, parameter: str, factor: float) -> Fabric:
     links = np.arange(len(fabric.bandwidths)) if parameter == ALL else bandwidths_of(fabric)[parameter]
     bandwidths = fabric.bandwidths.copy()
     bandwidths[links] *= factor
-    levels = fabric.levels
-    if factor < 1 or len(links) == len(bandwidths):
-        levels = tuple(evolve(level, bandwidth=level.bandwidth * factor) for level in levels)
+    levels = tuple(
+        evolve(level, bandwidth=level.bandwidth * change)
+        for level, change in zip(fabric.levels, _changes(fabric, bandwidths), strict=True)
+    )
     return evolve(fabric, bandwidths=bandwidths, levels=levels)
+
+
+def _changes(fabric: Fabric, bandwidths: FloatArray) -> list[float]:
+    """Return how many times as fast each level of ``fabric`` is with other ``(links,)`` bandwidths.
+
+    All NPUs send to the next position of the level at once, or half way round.
+    """
+    place, sizes = fabric.coordinates, tuple(level.size for level in fabric.levels)
+    if place is None:
+        return [float((bandwidths / fabric.bandwidths).min())] * len(sizes)
+    at = np.empty(len(fabric.npus), dtype=np.intp)
+    at[np.ravel_multi_index(tuple(place.T), sizes)] = fabric.npus
+    changes = []
+    for number, size in enumerate(sizes):
+        rates = []
+        for step in dict.fromkeys((1, size // 2)):
+            there = place.copy()
+            there[:, number] = (there[:, number] + step) % size
+            destinations = at[np.ravel_multi_index(tuple(there.T), sizes)]
+            routes = answers.route(fabric.defaults.router, fabric, fabric.npus, destinations)
+            loads = np.bincount(routes.links, routes.coefficients, len(bandwidths))
+            used = loads > 0
+            rates.append([(each[used] / loads[used]).min(initial=np.inf) for each in (fabric.bandwidths, bandwidths)])
+        before, after = np.min(rates, axis=0)
+        changes.append(float(after / before) if np.isfinite(before) else 1.0)
+    return changes
 
 
 def bandwidths_of(fabric: Fabric) -> dict[str, IntArray]:
