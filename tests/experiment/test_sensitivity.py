@@ -268,3 +268,21 @@ def test_factors_that_make_nothing_better_are_refused(factor: float) -> None:
     with pytest.raises(InputError, match="times better is not possible") as caught:
         FRAMEWORK.what_if(FRAMEWORK.load_experiment(experiment({"one": 1e9})), factor=factor)
     assert caught.value.key == "factor"
+
+
+def test_memories_have_bandwidths_and_latencies_too() -> None:
+    def spilling(bandwidth: float, latency: float) -> dict[str, Any]:
+        shape = {"layers": 2, "hidden": 512, "heads": 8, "sequence": 512, "vocabulary": 1000, "global_batch": 8}
+        tables = experiment({"one": 1e11}, {"name": "transformer", **shape})
+        tables["npu"] = {"memory": 8e7}
+        tables["fabrics"]["one"]["memories"] = [
+            {"name": "cxl", "scope": "npu", "bandwidth": bandwidth, "latency": latency}
+        ]
+        return tables
+
+    matrix = FRAMEWORK.load_experiment(spilling(1e11, 1e-3))
+    found = {one.parameter: one.seconds for one in FRAMEWORK.what_if(matrix, factor=2).improvements}
+    for parameter, changed in (("bandwidth of cxl - npu", (2e11, 1e-3)), (LATENCY, (1e11, 0.5e-3))):
+        again = FRAMEWORK.run(FRAMEWORK.load_experiment(spilling(*changed))).seconds
+        assert found[parameter] == pytest.approx(again, rel=1e-12)
+    assert found["bandwidth of cxl - npu"] < 0.8 * FRAMEWORK.run(matrix).seconds

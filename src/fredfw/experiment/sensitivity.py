@@ -17,7 +17,7 @@ from fredfw.experiment.results import (
     Sensitivity,
     WhatIf,
 )
-from fredfw.experiment.spec import Experiment
+from fredfw.experiment.spec import Experiment, FabricSpec
 from fredfw.experiment.variation import (
     ALL,
     ALPHAS,
@@ -28,7 +28,7 @@ from fredfw.experiment.variation import (
     parameters,
     varied,
 )
-from fredfw.fabric import Fabric
+from fredfw.fabric import Fabric, with_memories
 from fredfw.plugin.contract import built
 
 # What makes no difference is told apart from rounding.
@@ -73,8 +73,7 @@ def of_run(
         run: Returns the iteration time of the cell with each variation.
     """
     (spec,) = experiment.fabrics
-    fabric = built(spec.topology).with_defaults(**spec.slots)
-    names = *parameters(fabric), COMPUTE
+    names = *parameters(_machine(spec)), COMPUTE
     variations = [
         Variation(None if name == COMPUTE else spec.name, name, _better(name, times))
         for name in names
@@ -99,6 +98,10 @@ def of_run(
             )
         )
     return WhatIf(path.seconds, factor, tuple(sorted(found, key=lambda one: (one.seconds, one.parameter))))
+
+
+def _machine(spec: FabricSpec) -> Fabric:
+    return with_memories(built(spec.topology).with_defaults(**spec.slots), spec.memories)
 
 
 def _better(parameter: str, factor: float) -> float:
@@ -155,7 +158,7 @@ def of_collective(
 def _variations(experiment: Experiment, share: float, used: Collection[str]) -> Iterator[Variation]:
     factors = 1 - share, 1 + share
     for spec in (one for one in experiment.fabrics if one.name in used):
-        for parameter in parameters(built(spec.topology).with_defaults(**spec.slots)):
+        for parameter in parameters(_machine(spec)):
             yield from (Variation(spec.name, parameter, factor) for factor in factors)
     yield from (Variation(None, COMPUTE, factor) for factor in factors)
 

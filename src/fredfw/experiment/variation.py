@@ -9,7 +9,18 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
-from fredfw.fabric import Call, Costs, Fabric, IdealTransport, Topology, Transport, answers
+from fredfw.fabric import (
+    Call,
+    Costs,
+    Fabric,
+    IdealTransport,
+    Level,
+    MemoryTier,
+    Topology,
+    Transport,
+    answers,
+    with_memories,
+)
 from fredfw.fabric.tiers import tiers_of
 from fredfw.fabric.transport import ByTier
 from fredfw.plugin.contract import built
@@ -41,21 +52,32 @@ def varied(fabric: Fabric, parameter: str, factor: float) -> Fabric:
 
     The levels that algorithms see are as much narrower, or wider, as what all NPUs send along them at once becomes.
     """
+    network = fabric.network
     # Which library and which accelerator it is does not change with how fast they are.
-    fabric = fabric.with_defaults(transport=fabric.defaults.transport.settled(fabric))
+    fabric = fabric.with_defaults(transport=fabric.defaults.transport.settled(network))
     if parameter == ALPHAS:
         return fabric.with_defaults(transport=ScaledTransport(fabric.defaults.transport, factor))
     if parameter == LATENCY:
         levels = tuple(evolve(level, latency=level.latency * factor) for level in fabric.levels)
-        return evolve(fabric, latencies=fabric.latencies * factor, levels=levels)
+        return _with(fabric, fabric.bandwidths, fabric.latencies * factor, levels)
     links = np.arange(len(fabric.bandwidths)) if parameter == ALL else bandwidths_of(fabric)[parameter]
     bandwidths = fabric.bandwidths.copy()
     bandwidths[links] *= factor
     levels = tuple(
         evolve(level, bandwidth=level.bandwidth * change)
-        for level, change in zip(fabric.levels, _changes(fabric, bandwidths), strict=True)
+        for level, change in zip(fabric.levels, _changes(network, bandwidths[: len(network.bandwidths)]), strict=True)
     )
-    return evolve(fabric, bandwidths=bandwidths, levels=levels)
+    return _with(fabric, bandwidths, fabric.latencies, levels)
+
+
+def _with(fabric: Fabric, bandwidths: FloatArray, latencies: FloatArray, levels: tuple[Level, ...]) -> Fabric:
+    """Return ``fabric`` with other links; those of its memories come behind those of its network."""
+    memories = fabric.memories
+    if memories is not None:
+        own = len(memories.network.bandwidths)
+        network = evolve(memories.network, bandwidths=bandwidths[:own], latencies=latencies[:own], levels=levels)
+        memories = evolve(memories, network=network)
+    return evolve(fabric, bandwidths=bandwidths, latencies=latencies, levels=levels, memories=memories)
 
 
 def _changes(fabric: Fabric, bandwidths: FloatArray) -> list[float]:
@@ -135,6 +157,7 @@ class VariedTopology(Topology):
     Args:
         base: The other one.
         slots: What is used instead of the defaults of its fabric.
+        memories: What is beside the local memory of its NPUs.
         parameter: One of ``parameters``.
         factor: What it is multiplied by.
     """
@@ -143,12 +166,14 @@ class VariedTopology(Topology):
 
     base: Topology
     slots: Mapping[str, Any]
+    memories: tuple[MemoryTier, ...]
     parameter: str
     factor: float
 
     def build(self) -> Fabric:
         """See ``Topology.build``."""
-        return varied(built(self.base).with_defaults(**self.slots), self.parameter, self.factor)
+        fabric = with_memories(built(self.base).with_defaults(**self.slots), self.memories)
+        return varied(fabric, self.parameter, self.factor)
 
 
 @frozen
@@ -178,7 +203,12 @@ def changed(experiment: Experiment, variation: Variation) -> Experiment:
         ]
         return evolve(experiment, workloads=tuple(rows))
     columns: list[FabricSpec] = [
-        evolve(one, topology=VariedTopology(one.topology, one.slots, variation.parameter, variation.factor), slots={})
+        evolve(
+            one,
+            topology=VariedTopology(one.topology, one.slots, one.memories, variation.parameter, variation.factor),
+            slots={},
+            memories=(),
+        )
         if one.name == variation.fabric
         else one
         for one in experiment.fabrics
