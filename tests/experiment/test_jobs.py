@@ -17,6 +17,7 @@ from fredfw.experiment.jobs import Arrivals, Job, Jobs
 from fredfw.experiment.merge import merge
 from fredfw.experiment.results import Cell, JobResult, RunResult
 from fredfw.experiment.runner import Runner
+from fredfw.experiment.spec import Experiment
 from fredfw.experiment.store import Store
 from fredfw.experiment.why import critical_path
 from fredfw.report.comparison import comparison_report
@@ -366,3 +367,27 @@ def test_keys_of_jobs_need_jobs() -> None:
     with pytest.raises(InputError, match="there are no jobs") as caught:
         Framework().outline({"fabrics": {"net": LINE}, "workloads": workloads})
     assert caught.value.key == "workloads.w.job_seed"
+
+
+def test_jobs_that_need_nothing_of_a_pool_take_no_part_of_it() -> None:
+    shape = {"layers": 2, "hidden": 512, "heads": 8, "sequence": 512, "vocabulary": 1000, "global_batch": 4}
+    big = {"name": "A", "workload": {"name": "transformer", **shape}, "npus": 4}
+    small = {"name": "B", "workload": {"name": "microbenchmark", "size": "1 MB"}, "npus": 4}
+
+    def load(capacity: float, *jobs: dict[str, Any]) -> Experiment:
+        pool = {"name": "pool", "bandwidth": "100 GB/s", "capacity": capacity}
+        fabric = {"topology": {"name": "switch", "npus": 8}, "collectives": {"default": "ring"}, "memories": [pool]}
+        tables = {"npu": {"memory": 8e7}, "fabrics": {"sw": fabric}, "workloads": {"two": {"jobs": list(jobs)}}}
+        return Framework().load_experiment(tables)
+
+    def run(capacity: float, *jobs: dict[str, Any]) -> float:
+        return float(Framework().run(load(capacity, *jobs)).seconds)
+
+    each = load(1.0, big).workloads[0].workload.memory(System(8)).total - 8e7
+    with pytest.raises(InputError, match="have no room for"):
+        run(4 * each * 0.999, big, small)
+    # Four NPUs need it; the other four need nothing. A second such job needs as much again.
+    assert run(4 * each * 1.001, big, small) == run(100 * each, big, small)
+    with pytest.raises(InputError, match="have no room for"):
+        run(4 * each * 1.001, big, {**big, "name": "C"})
+    assert run(8 * each * 1.001, big, {**big, "name": "C"}) > 0

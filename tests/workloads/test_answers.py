@@ -62,6 +62,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {
         (None, "returned None; expected a fredfw.MemoryUse"),
         (MemoryUse(weights=np.nan), "returned weights of nan; expected bytes"),
         (MemoryUse(activations=-1.0), "returned activations of -1.0"),
+        (MemoryUse(in_flight=0), "returned in_flight of 0; expected microbatches"),
         (MemoryUse(gradients="1 GB"), "returned gradients of '1 GB'"),  # type: ignore[arg-type]  # that is the fault
         *FAILS,
     ],

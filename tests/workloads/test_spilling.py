@@ -21,9 +21,21 @@ def test_what_is_touched_least_often_leaves_first_and_fills_the_nearest_tier() -
     )
 
 
-def test_weights_are_loaded_twice_for_each_microbatch_and_stored_once() -> None:
+def test_what_each_microbatch_touches_moves_for_each() -> None:
+    # Weights forward and backward, and stored when they are updated; the optimizer state once each way.
     spill = Spill("cxl", {"weights": 2.0, "optimizer": 5.0})
-    assert (spill.stored, spill.loaded(3)) == (7.0, 17.0)
+    assert (spill.stored(3), spill.loaded(3)) == (7.0, 17.0)
+    # Gradients are added to three times, and the activations of all three pass, of which two are there at once.
+    spill = Spill("cxl", {"gradients": 1.0, "activations": 4.0}, in_flight=2)
+    assert (spill.stored(3), spill.loaded(3)) == (9.0, 9.0)
+
+
+def test_a_pool_has_room_for_what_others_leave() -> None:
+    # 40 B for two NPUs, of which others have 30 B.
+    assert spills(USE, 11.0, [POOL], 2, {"pool": 30.0}) == (Spill("pool", {"optimizer": 5.0}),)
+    with pytest.raises(InputError, match="have no room for 1 B of it"):
+        spills(USE, 10.0, [POOL], 2, {"pool": 30.0})
+    assert spills(USE, 13.0, [CXL], 2, {"cxl": 30.0}) == (Spill("cxl", {"optimizer": 3.0}),)  # each has its own
 
 
 def test_no_room_below_is_refused_with_the_numbers() -> None:

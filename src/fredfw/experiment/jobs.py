@@ -262,15 +262,6 @@ class Part:
     mesh: DeviceMesh
     spilled: tuple[Spill, ...] = ()
 
-    def spilling(self, npu: Npu, tiers: Sequence[MemoryTier], ranks: int) -> Part:
-        """Return the job with what it has in ``tiers``, which ``ranks`` of all jobs share.
-
-        Raises:
-            InputError: There is no room for it.
-        """
-        with self.placed():
-            return attrs.evolve(self, spilled=memories.spilled(self.memory, npu, tiers, ranks))
-
     def memory_notes(self, npu: Npu) -> tuple[str, ...]:
         """Return what a reader must know of the memory that it needs of ``npu``."""
         return tuple(f"{quoted(self.name)}: {note}" for note in memories.notes(self.memory, npu, self.spilled))
@@ -333,6 +324,30 @@ class Part:
         with self.placed():
             notes = getattr(workload_answers, what)(self.job.workload, self.system)
         return tuple(f"{quoted(self.name)}: {note}" for note in notes)
+
+
+def spilling(parts: Sequence[Part], npu: Npu, tiers: Sequence[MemoryTier]) -> tuple[Part, ...]:
+    """Return jobs with what each has in ``tiers``; of a tier for all NPUs it takes what those before it leave.
+
+    What jobs keep there anyway has its place first.
+
+    Raises:
+        InputError: There is no room for it.
+    """
+    used = {tier.name: math.fsum(_kept(part, tier.name) for part in parts) for tier in tiers}
+    found = []
+    for part in parts:
+        others = {name: size - _kept(part, name) for name, size in used.items()}
+        with part.placed():
+            spilled = memories.spilled(part.memory, npu, tiers, part.mesh.ranks, others)
+        for one in spilled:
+            used[one.tier] += math.fsum(one.parts.values()) * part.mesh.ranks
+        found.append(attrs.evolve(part, spilled=spilled))
+    return tuple(found)
+
+
+def _kept(part: Part, tier: str) -> float:
+    return part.memory.tiers.get(tier, 0.0) * part.mesh.ranks
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fredfw.errors import InputError
 from fredfw.fabric import MemoryTier
@@ -14,14 +14,20 @@ PARTS = ("weights", "gradients", "optimizer", "activations")
 """The parts of a footprint."""
 
 
-def spilled(memory: MemoryUse, npu: Npu, tiers: Sequence[MemoryTier], workers: int) -> tuple[Spill, ...]:
-    """Return what each of ``workers`` NPUs has in ``tiers``.
+def spilled(
+    memory: MemoryUse,
+    npu: Npu,
+    tiers: Sequence[MemoryTier],
+    workers: int,
+    others: Mapping[str, float] | None = None,
+) -> tuple[Spill, ...]:
+    """Return what each of ``workers`` NPUs has in ``tiers``, of which ``others`` have so many bytes, see ``spills``.
 
     Raises:
         InputError: The NPU and the tiers have no room for it. Without tiers, only where all of it must fit the NPU.
     """
     if tiers:
-        return spills(memory, npu.capacity, tiers, workers)
+        return spills(memory, npu.capacity, tiers, workers, others)
     if memory.must_fit and memory.total > npu.capacity:
         accepted = (
             "a larger split, a smaller microbatch, recomputation, a higher ZeRO stage, more npu.memory or "

@@ -14,7 +14,7 @@ from attrs import frozen
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.experiment import memories
 from fredfw.experiment.bench import Bench
-from fredfw.experiment.jobs import Courses, Jobs, Part, Simulated, breakdown_of, results_of, seconds_of
+from fredfw.experiment.jobs import Courses, Jobs, Part, Simulated, breakdown_of, results_of, seconds_of, spilling
 from fredfw.experiment.kept import Kept
 from fredfw.experiment.progress import Log, silent
 from fredfw.experiment.results import Cell, RunResult, Throughput
@@ -308,7 +308,7 @@ class Runner:
         with self._placed(work):
             memory = workload_answers.memory(workload.workload, system)
             npu = self._experiment.npu_of(fabric)
-            jobs = tuple(job.spilling(npu, tiers, mesh.ranks) for job in jobs)
+            jobs = spilling(jobs, npu, tiers)
             spilled = () if jobs else memories.spilled(memory, npu, tiers, mesh.ranks)
             graph = self._graph(workload, system, mesh.ranks)
             trained = workload_answers.work(workload.workload, system)

@@ -105,6 +105,11 @@ class MemoryTier:
         """Whether a memory serves one transaction after the other."""
         return self.discipline == ONE_AT_A_TIME
 
+    @property
+    def for_all(self) -> bool:
+        """Whether it is a pool for all NPUs."""
+        return self.scope == FABRIC
+
     def sharing(self, npus: int) -> int:
         """Return how many of ``npus`` NPUs use the same memories."""
         return {NPU: 1, NODE: self.npus or 1, FABRIC: npus}[self.scope]

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from numbers import Real
 
 import numpy as np
-from attrs import fields
 
 from fredfw import limits
 from fredfw.answers import Asking, brief
@@ -51,12 +50,13 @@ def memory(workload: Workload, system: System) -> MemoryUse:
     tiers: object = answer.tiers
     if not isinstance(tiers, Mapping):
         raise asked.wrong(f"returned tiers of {brief(tiers)}", "bytes by the name of a memory tier")
-    parts = {part.name: getattr(answer, part.name) for part in fields(MemoryUse)}
-    for flag in ("must_fit", "tiers"):
-        del parts[flag]
-    for part, value in (*parts.items(), *tiers.items()):
+    parts: dict[str, object] = {**answer.parts, **tiers}
+    for part, value in parts.items():
         if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
             raise asked.wrong(f"returned {part} of {brief(value)}", "bytes, finite and not negative")
+    number: object = answer.in_flight
+    if not isinstance(number, Real) or not 0 < float(number) < math.inf:
+        raise asked.wrong(f"returned in_flight of {brief(number)}", "microbatches, finite and above 0")
     return answer
 
 

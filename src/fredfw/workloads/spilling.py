@@ -29,30 +29,53 @@ class Spill:
     Args:
         tier: Name of the tier.
         parts: Bytes of each NPU, by part of the footprint.
+        in_flight: Microbatches whose activations those are.
     """
 
     tier: str
     parts: Mapping[str, float]
+    in_flight: float = 1.0
 
-    @property
-    def stored(self) -> float:
-        """Bytes that each NPU stores in an iteration: everything once."""
-        return sum(self.parts.values())
+    def stored(self, microbatches: int) -> float:
+        """Return the bytes that each NPU stores in an iteration: as it loads, but updated weights once."""
+        return self._moved(microbatches, weights=1.0)
 
     def loaded(self, microbatches: int) -> float:
-        """Return the bytes that each NPU loads: weights forward and backward for each microbatch, the rest once."""
-        return sum(size * (2 * microbatches if part == "weights" else 1) for part, size in self.parts.items())
+        """Return the bytes that each NPU loads in an iteration.
+
+        Weights forward and backward for each microbatch, gradients for each one that is added to them, activations for
+        each one's backward pass, and the optimizer state once.
+        """
+        return self._moved(microbatches, weights=2.0 * microbatches)
+
+    def _moved(self, microbatches: int, weights: float) -> float:
+        times = {"weights": weights, "gradients": microbatches, "activations": microbatches / self.in_flight}
+        return sum(size * times.get(part, 1.0) for part, size in self.parts.items())
 
 
-def spills(use: MemoryUse, capacity: float, tiers: Sequence[MemoryTier], workers: int) -> tuple[Spill, ...]:
+def spills(
+    use: MemoryUse,
+    capacity: float,
+    tiers: Sequence[MemoryTier],
+    workers: int,
+    others: Mapping[str, float] | None = None,
+) -> tuple[Spill, ...]:
     """Return what each of ``workers`` NPUs of ``capacity`` bytes has to keep in ``tiers``, the first ones first.
+
+    Args:
+        use: What each needs.
+        capacity: Bytes of its own memory.
+        tiers: Where the rest may be.
+        workers: How many there are.
+        others: Bytes that other NPUs have in a tier for all NPUs, by its name.
 
     Raises:
         InputError: They have no room for it, or for what the workload keeps there anyway.
     """
     rooms = {}
     for tier in tiers:
-        kept, room = use.tiers.get(tier.name, 0.0), tier.room(workers)
+        taken = (others or {}).get(tier.name, 0.0) / workers if tier.for_all else 0.0
+        kept, room = use.tiers.get(tier.name, 0.0), tier.room(workers) - taken
         if kept > room:
             what, there = render(kept, Unit.BYTES), render(room, Unit.BYTES)
             message = f"keeps {what} per NPU in memory tier {tier.name!r}, which has room for {there} per NPU"
@@ -70,7 +93,7 @@ def spills(use: MemoryUse, capacity: float, tiers: Sequence[MemoryTier], workers
             mine[part] = min(size, room - sum(mine.values()))
             parts[part] -= mine[part]
         if any(mine.values()):
-            found.append(Spill(name, {part: size for part, size in mine.items() if size}))
+            found.append(Spill(name, {part: size for part, size in mine.items() if size}, use.in_flight))
     lacking = sum(parts.values())
     if lacking:
         raise InputError(
@@ -93,12 +116,12 @@ def with_spills(graph: TaskGraph, spilled: Iterable[Spill], microbatches: int) -
     Args:
         graph: One iteration.
         spilled: What each rank has in memory tiers.
-        microbatches: For each of which spilled weights are loaded twice.
+        microbatches: How many there are.
     """
     tasks = [
         (kind, one.tier, size)
         for one in spilled
-        for kind, size in ((TaskKind.LOAD, one.loaded(microbatches)), (TaskKind.STORE, one.stored))
+        for kind, size in ((TaskKind.LOAD, one.loaded(microbatches)), (TaskKind.STORE, one.stored(microbatches)))
     ]
     if not tasks:
         return graph

@@ -66,6 +66,7 @@ class MemoryUse:
         gradients: Their gradients.
         optimizer: Optimizer state.
         activations: Activations kept for the backward pass.
+        in_flight: Microbatches whose activations those are; a part of one where chunks of layers take turns.
         must_fit: Whether the execution mode needs all of it in the NPU's memory at once.
         tiers: What the workload keeps in memory tiers anyway, by the name of the tier: bytes of each NPU, which are
             those of all workers divided by their number. They are not part of ``total``.
@@ -76,12 +77,19 @@ class MemoryUse:
     optimizer: float = 0.0
     activations: float = 0.0
     must_fit: bool = True
+    in_flight: float = 1.0
     tiers: Mapping[str, float] = field(factory=dict, hash=False)
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What is held, in bytes."""
+        held = {"weights": self.weights, "gradients": self.gradients, "optimizer": self.optimizer}
+        return {**held, "activations": self.activations}
 
     @property
     def total(self) -> float:
         """Sum in bytes."""
-        return self.weights + self.gradients + self.optimizer + self.activations
+        return sum(self.parts.values())
 
 
 @frozen

@@ -28,6 +28,7 @@ vocabulary = 32000
 global_batch = 16
 microbatches = 1
 zero_stage = 2
+overlap_dp = true
 recompute = "full"
 sequence_parallel = true
 [sweep]
@@ -68,12 +69,14 @@ def case(findings: Findings, name: str, cluster: str = "cluster") -> Case:
 
 
 def test_memory_follows_from_the_zero_stage(small: Findings) -> None:
-    # Stage 2: weights 2 P / MP; gradients 2 P and Adam's state 12 P, over all 16 NPUs (Rajbhandari et al. 2020).
+    # Stage 2: weights 2 P / MP; gradients 2 P and Adam's state 12 P, over all 16 NPUs (Rajbhandari et al. 2020). The
+    # gradients of the largest layer, which are those of the embeddings of words and positions, are whole at first.
     weights = case(small, "MP1-DP16").memory["weights"]
     for mp in (1, 2, 4, 16):
         memory = case(small, f"MP{mp}-DP{16 // mp}").memory
         assert memory["weights"] == pytest.approx(weights / mp)
-        assert memory["gradients"] == pytest.approx(weights / 16)
+        layer = 2 * (32000 + 512) * 1024 / mp if mp < 16 else 0
+        assert memory["gradients"] == pytest.approx(weights / 16 + layer, rel=1e-3)
         assert memory["optimizer"] == pytest.approx(6 * weights / 16)
 
 

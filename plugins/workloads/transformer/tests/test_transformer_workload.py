@@ -558,7 +558,18 @@ def test_zero_stages_shard_memory_over_replicas(stage: int, sharded: int) -> Non
     expected = [each * whole / (4 if place < sharded else 1) for place, each in enumerate((12, 2, 2))]
     if stage == 3:  # what is gathered: a layer, the next one, and tied embeddings with positions
         expected[2] += 2 * (2 * LAYER + HEAD - 2 * 8)
+    if stage >= 2:  # whole until they are reduced: all behind the backward pass, or a layer and tied embeddings
+        expected[1] += 2 * (whole if stage == 2 else LAYER + HEAD - 2 * 8)
     assert [use.optimizer, use.gradients, use.weights] == pytest.approx(expected, rel=1e-12)
+
+
+def test_gradients_are_whole_until_they_are_reduced() -> None:
+    whole = 4 * LAYER + HEAD
+    fields = {"dp": 4, "zero_stage": 2, "microbatches": 4}
+    # One all-reduce at the end of the iteration takes what all microbatches have added up.
+    assert small(**fields, dp_communication="all-reduce").memory(WAFER).gradients == 2 * whole
+    head = small(**fields, overlap_dp=True).memory(WAFER).gradients - 2 * whole / 4
+    assert head == pytest.approx(2 * max(LAYER, HEAD), rel=1e-12)
 
 
 def test_recomputation_keeps_the_input_of_each_layer() -> None:

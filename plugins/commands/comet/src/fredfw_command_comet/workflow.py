@@ -180,7 +180,7 @@ def _estimated(experiment: Experiment, problem: Problem, workload: str, fabric: 
     axes = {key: size for key, size in mesh.axes.items() if size > 1 or key in ("mp", "dp")}
     split = {**axes, **{key: value for key, value in spec.settings.items() if key not in mesh.axes}}
     npu = experiment.npu_of(column)
-    memory = attrs.asdict(use, filter=lambda attribute, _: attribute.name not in ("must_fit", "tiers"))
+    memory = use.parts
     return Case(fabric, split, memory, _fits(use, npu, problem.memory))
 
 

@@ -344,7 +344,7 @@ class Transformer(ModelWorkload):
                 microbatches=batch.microbatches,
                 schedule=self.pipeline,
                 interleave=self.interleave,
-                dp_communication=self.dp_communication or (SCATTER_GATHER if sharding.optimizer else ALL_REDUCE),
+                dp_communication=self._dp_communication(sharding),
                 overlap_dp=self.overlap_dp,
             )
         else:
@@ -361,9 +361,10 @@ class Transformer(ModelWorkload):
         """Return the memory of the fullest stage.
 
         Stationary: weights, gradients and optimizer state, sharded over DP from ZeRO stage 3, 2 and 1 on (Rajbhandari
-        et al. 2020, arXiv 1910.02054), and the activations of the microbatches in flight. Streaming: ``1 + prefetch``
-        groups of weights and of gradients, and the activations of all microbatches; the optimizer state is elsewhere,
-        in ``memory_tier`` if that is given.
+        et al. 2020, arXiv 1910.02054), and the activations of the microbatches in flight. Gradients that are reduced at
+        once, of a layer or of a chunk of layers, are whole until then; with one all-reduce an iteration, all are.
+        Streaming: ``1 + prefetch`` groups of weights and of gradients, and the activations of all microbatches; the
+        optimizer state is elsewhere, in ``memory_tier`` if that is given.
         Activations per layer: Korthikanti et al. 2022, equation 2, or 4 with sequence parallelism; without the core of
         attention where that is computed again or fused; just the layer's input with full recomputation.
         """
@@ -463,6 +464,9 @@ class Transformer(ModelWorkload):
             after_recompute=self.reshard_after_recompute,
         )
 
+    def _dp_communication(self, sharding: Sharding) -> str:
+        return self.dp_communication or (SCATTER_GATHER if sharding.optimizer else ALL_REDUCE)
+
     def _source(self, system: System) -> int | str:
         """Return where weights stream from: the number of I/O controllers, or a memory tier; raises ``InputError``."""
         if self.memory_tier is not None:
@@ -506,16 +510,23 @@ class Transformer(ModelWorkload):
         shares = (parameters - experts) / sharding.size + experts / sharding.expert_size
         fullest = max(self._activations(layers, batch) for layers in chunks)
         held = in_flight(self.pipeline, stage, self.pp, batch.microbatches, self.interleave)
-        weights = shares if sharding.weights else parameters
-        if sharding.weights:  # and those that are gathered; tied embeddings stay
+        weights, gradients = parameters, parameters
+        if sharding.weights:  # and what is gathered and reduced, layer by layer; tied embeddings stay
             stay = (-1,) if self.shape.tied and self._style.embeddings_first else ()
             each = sorted(self._parameters((layer,)) for layers in chunks for layer in layers if layer not in stay)
-            weights += sum(each[-1 - self.prefetch :] if self.reshard_after_forward else each) + self._parameters(stay)
+            gathered = each[-1 - self.prefetch :] if self.reshard_after_forward else each
+            weights = shares + sum(gathered) + self._parameters(stay)
+            gradients = shares + each[-1] + self._parameters(stay)
+        elif sharding.gradients and self._dp_communication(sharding) != ALL_REDUCE:
+            # What is reduced at once is whole until then, beside the shares of what has been reduced.
+            units = [(layer,) for layers in chunks for layer in layers] if self.overlap_dp else chunks
+            gradients = shares + max(map(self._parameters, units))
         return MemoryUse(
             weights=weights * FP16,
-            gradients=(shares if sharding.gradients else parameters) * FP16,
+            gradients=gradients * FP16,
             optimizer=(shares if sharding.optimizer else parameters) * _OPTIMIZER,
             activations=fullest * held,
+            in_flight=held / self.interleave,
         )
 
     def _kept(self, system: System) -> dict[str, float]:
@@ -528,7 +539,14 @@ class Transformer(ModelWorkload):
     def _streaming_memory(self, groups: list[tuple[int, ...]], batch: Batch, kept: dict[str, float]) -> MemoryUse:
         buffers = (1 + self.prefetch) * max(self._parameters(layers) for layers in groups) * FP16
         activations = sum(self._activations(layers, batch) for layers in groups) * batch.microbatches
-        return MemoryUse(weights=buffers, gradients=buffers, activations=activations, must_fit=False, tiers=kept)
+        return MemoryUse(
+            weights=buffers,
+            gradients=buffers,
+            activations=activations,
+            in_flight=batch.microbatches,
+            must_fit=False,
+            tiers=kept,
+        )
 
     def _blocks(self, layers: tuple[int, ...], samples: float) -> list[Block]:
         shape, style = self.shape, self._style
