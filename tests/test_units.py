@@ -47,6 +47,19 @@ BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
         ("3 bytes", Unit.BYTES, 3),
         ("1e6 B", Unit.BYTES, 1e6),
         ("1_000 B", Unit.BYTES, 1e3),
+        ("1e3 ns", Unit.SECONDS, 1e-6),
+        ("1e+3 ns", Unit.SECONDS, 1e-6),
+        ("-1.5E2 us", Unit.SECONDS, -1.5e-4),
+        ("1_000.5e1 us", Unit.SECONDS, 1.0005e-2),
+        ("1e-400 ns", Unit.SECONDS, 0),
+        ("1e3 MB", Unit.BYTES, 1e9),
+        ("1e2GB", Unit.BYTES, 1e11),
+        ("1E3EB", Unit.BYTES, 1e21),
+        ("1e3b", Unit.BYTES, 125),
+        ("1e3 MiB", Unit.BYTES, 1000 * 2**20),
+        ("1e2 GB/s", Unit.BYTES_PER_SECOND, 1e11),
+        ("4e2 Gbps", Unit.BYTES_PER_SECOND, 50e9),
+        (".5e-1 pJ/bit", Unit.JOULES_PER_BYTE, 0.4e-12),
         ("20 ns", Unit.SECONDS, 20e-9),
         ("25us", Unit.SECONDS, 25e-6),
         ("0 s", Unit.SECONDS, 0),
@@ -100,6 +113,16 @@ def test_decimal_prefixes(mantissa: object, prefix: str, space: str) -> None:
             parse(f"{mantissa}{space}{prefix}B/s", Unit.BYTES_PER_SECOND)
 
 
+@given(
+    mantissa=st.decimals(min_value="0.001", max_value=9999, places=3),
+    exponent=st.integers(-20, 20),
+    prefix=st.sampled_from(sorted(DECIMAL)),
+)
+def test_decimal_prefixes_after_an_exponent(mantissa: object, exponent: int, prefix: str) -> None:
+    expected = float(f"{mantissa}e{exponent + DECIMAL[prefix]}")
+    assert parse(f"{mantissa}e{exponent:+} {prefix}s", Unit.SECONDS) == pytest.approx(expected, rel=1e-14, abs=0)
+
+
 @given(mantissa=st.integers(1, 10**6), prefix=st.sampled_from(sorted(BINARY)))
 def test_binary_prefixes(mantissa: int, prefix: str) -> None:
     assert parse(f"{mantissa} {prefix}B", Unit.BYTES) == mantissa * 2 ** BINARY[prefix]
@@ -132,6 +155,12 @@ def test_binary_prefixes(mantissa: int, prefix: str) -> None:
         ("nan s", Unit.SECONDS, "is not finite"),
         ("inf B", Unit.BYTES, "is not finite"),
         ("1e400 B", Unit.BYTES, "is not finite"),
+        ("1e400 ns", Unit.SECONDS, "is not finite"),
+        ("inf ns", Unit.SECONDS, "is not finite"),
+        ("nan", Unit.BYTES, "is not finite"),
+        ("1e3 mB", Unit.BYTES, "has the unit 'mB', not B; did you mean 'MB' or 'Mb'?"),
+        ("1e3 G", Unit.BYTES, "has no unit"),
+        ("1e3e3 ns", Unit.SECONDS, "has the unit"),
         (math.nan, Unit.BYTES, "nan is not finite"),
         (-math.inf, Unit.BYTES, "-inf is not finite"),
         (10**400, Unit.BYTES, "is not finite"),

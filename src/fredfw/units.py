@@ -60,6 +60,8 @@ _WHOLE = (Unit.BYTES, Unit.BYTES_PER_SECOND, Unit.FLOPS)
 _FRACTIONS = tuple("munpfazyµμ")
 _PREFIXES = "EPTGMkmunpfa"  # without these, quantiphy ends at T
 _NUMBER = re.compile(r"\s*[+-]?[\d_.]+([eE][+-]?\d+)?\s*")
+_DIGITS = r"[0-9](?:_*[0-9])*"
+_EXPONENT = re.compile(rf"(\s*[+-]?)((?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})[eE][+-]?[0-9]+)")
 
 
 def accepted(unit: Unit) -> str:
@@ -105,12 +107,14 @@ def _parse_text(text: str, unit: Unit) -> float:
     import quantiphy
 
     try:
-        parsed = quantiphy.Quantity(text, binary=True)
+        parsed = quantiphy.Quantity(_without_exponent(text), binary=True)
     except quantiphy.QuantiPhyError:
         raise InputError(f"{text!r} is not a quantity", accepted=accepted(unit)) from None
     # quantiphy also reads "name = 5 B # comment", and "1,5 GB" as 15 GB.
     if parsed.name or parsed.desc or "," in text:
         raise InputError(f"{text!r} is not a quantity", accepted=accepted(unit))
+    if not math.isfinite(parsed):  # whatever its unit, which quantiphy reads differently after such a number
+        return float(parsed)
     written = _NUMBER.sub("", text, count=1).strip()  # the prefix, too, which quantiphy takes off where it knows it
     factor = _SPELLINGS[unit].get(parsed.units)
     small = unit in _WHOLE and written.removesuffix(parsed.units) in _FRACTIONS
@@ -118,6 +122,18 @@ def _parse_text(text: str, unit: Unit) -> float:
         what = f"has the unit {written!r}, not {unit.value}" if parsed.units else "has no unit"
         raise InputError(f"{text!r} {what}{_other_case(written, unit)}", accepted=accepted(unit))
     return float(parsed) * factor
+
+
+def _without_exponent(text: str) -> str:
+    """Return ``text`` with its number written out, since quantiphy takes no prefix after an exponent."""
+    from decimal import Decimal
+
+    found = _EXPONENT.match(text)
+    if not found:
+        return text
+    number = float(found[2].replace("_", ""))
+    # An infinite one stays as it is, and quantiphy finds it infinite, too.
+    return f"{found[1]}{Decimal(repr(number)):f}{text[found.end() :]}" if math.isfinite(number) else text
 
 
 def _other_case(written: str, unit: Unit) -> str:

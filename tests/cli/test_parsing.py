@@ -20,11 +20,29 @@ def test_bad_assignments(texts: list[str]) -> None:
     assert caught.value.accepted
 
 
-@pytest.mark.parametrize("text", ["0 B", "0", "-1GB", "-1", "nan B", "inf B", "1 GB/s", "much", "1T", "9e9", "9" * 400])
-def test_bad_size(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0 B", "'0 B' is not a size"),
+        ("0", "'0' is not a size"),
+        ("-1GB", "'-1GB' is not a size"),
+        ("-1", "'-1' is not a size"),
+        ("-1G", "'-1G' is not a size"),
+        ("nan", "'nan' is not finite"),
+        ("nan B", "'nan B' is not finite"),
+        ("inf B", "'inf B' is not finite"),
+        ("1e101", "1e+101 is too large"),
+        ("9" * 400, "inf is not finite"),
+        ("1 GB/s", "'1 GB/s' has the unit 'GB/s'"),
+        ("much", "'much' is not a quantity"),
+        ("1T", "'1T' has no unit"),
+    ],
+)
+def test_bad_size(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_size(text, "--size")
     assert caught.value.key == "--size"
+    assert caught.value.message.startswith(message)
     assert caught.value.accepted
 
 
@@ -38,6 +56,10 @@ def test_bad_size(text: str) -> None:
         ("32M", 32 * 2**20),
         ("8 g", 8 * 2**30),
         (".5M", 2**19),
+        ("9e9", 9e9),
+        ("1e30", 1e30),
+        ("1E1k", 10 * 2**10),
+        ("5e-1M", 2**19),
         ("4kB", 4e3),
         ("4KB", 4e3),
         ("8MB", 8e6),

@@ -13,7 +13,7 @@ import attrs
 from fredfw import limits
 from fredfw.errors import InputError
 from fredfw.numbers import parse_numbers
-from fredfw.units import Unit, parse
+from fredfw.units import MOST, Unit, parse
 
 if TYPE_CHECKING:
     from fredfw.experiment.spec import Experiment
@@ -26,7 +26,7 @@ _ROUNDING = 1e-9
 _SIZES = "FIRST:LAST:xFACTOR or FIRST:LAST:+STEP, such as 1MB:1GB:x4 or 8:8G:x2"
 # As nccl-tests reads -b and -e: a bare letter is a power of 1024, a bare number is bytes.
 _NCCL_TESTS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
-_BARE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kmg]?)\s*", re.IGNORECASE)
+_BARE = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)\s*([kmg]?)\s*", re.IGNORECASE)
 
 
 def parse_assignments(texts: Iterable[str], option: str) -> dict[str, str]:
@@ -223,10 +223,10 @@ def parse_size(text: str, key: str) -> float:
     try:
         size = parse(float(bare[1]) * _NCCL_TESTS[bare[2].lower()] if bare else text, Unit.BYTES)
     except InputError as error:
-        accepted = "a size such as 64MiB, 1GB, or 8, 4K, 1M, 8G as in nccl-tests"
+        accepted = f"a size such as 64MiB, 1GB, or 8, 4K, 1M, 8G as in nccl-tests; at most {MOST:g} bytes"
         raise InputError(error.message, key=key, accepted=accepted) from None
-    if not 0 < size < math.inf:
-        raise InputError(f"{text!r} is not a size", key=key, accepted="more than 0 bytes, and finite")
+    if size <= 0:
+        raise InputError(f"{text!r} is not a size", key=key, accepted="more than 0 bytes")
     return size
 
 
