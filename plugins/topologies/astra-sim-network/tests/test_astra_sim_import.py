@@ -2,13 +2,19 @@ from __future__ import annotations
 
 import json
 import tomllib
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from fredfw import Framework
 from fredfw.cli import main
+from fredfw.units import Unit, parse
+from fredfw_topology_astra_sim_network.system import written
 
 NETWORK = "topology: [Ring, Switch]\nnpus_count: [2, 2]\nbandwidth: [50, 25]\nlatency: [500, 250]\n"
 IMPLEMENTATIONS = {
@@ -264,6 +270,35 @@ def test_a_remote_memory_is_a_memory_tier(kind: str, scope: dict[str, Any], fold
     assert found["fabrics"]["astra-sim"]["memories"] == [tier | scope]
 
 
+@given(value=st.one_of(st.floats(1e-80, 1e80), st.integers(1, 10**15)))
+@example(value=1_000_000)
+@example(value=1_234_567)
+@example(value=123456.7891)
+@example(value=1e17)
+@example(value=1e-5)
+def test_numbers_of_the_files_are_written_exactly(value: float) -> None:
+    for unit, kind, factor in (
+        ("ns", Unit.SECONDS, "1e-9"),
+        ("TFLOP/s", Unit.FLOPS, "1e12"),
+        ("GB/s", Unit.BYTES_PER_SECOND, "1e9"),
+    ):
+        read = parse(written(float(value), unit), kind)
+        assert read == pytest.approx(float(Fraction(value) * Fraction(factor)), rel=1e-15, abs=0)
+
+
+def test_an_experiment_of_large_and_small_numbers_can_be_read(folder: Path) -> None:
+    system(folder, endpoint_delay=1_000_000, peak_perf=1e17, local_mem_bw=1e-5)
+    memory = {"memory-type": "MEMORY_POOL", "remote-mem-bw": 1e20, "remote-mem-latency": 123456.7891}
+    (folder / "memory.json").write_text(json.dumps(memory))
+    output = folder / "experiment.toml"
+    experiment(imported(folder, "--output", output), output)
+    read = Framework().load_experiment(output)
+    (fabric,) = read.fabrics
+    assert fabric.slots["transport"].step == (1e-3,)
+    assert [(one.bandwidth, one.latency) for one in fabric.memories] == [(1e29, 123456.7891e-9)]
+    assert (read.npu.peak, read.npu.memory_bandwidth) == (1e29, 1e4)
+
+
 def test_nodes_that_do_not_divide_the_npus_are_refused(folder: Path) -> None:
     memory = {"memory-type": "PER_NODE_MEMORY_EXPANSION", "remote-mem-bw": 100, "num-npus-per-node": 3}
     (folder / "memory.json").write_text(json.dumps(memory))
@@ -281,6 +316,8 @@ def test_nodes_that_do_not_divide_the_npus_are_refused(folder: Path) -> None:
         ({"collective_optimization": "best"}, "collective-optimization: 'best' is not known"),
         ({"preferred_dataset_splits": 0}, "preferred-dataset-splits: 0 is refused"),
         ({"peak_perf": "tbd"}, "peak-perf: 'tbd' is refused"),
+        ({"peak_perf": 1e90}, "peak-perf: 1e+90 is refused"),
+        ({"peak_perf": 10**400}, "peak-perf: 1000"),
         ({"peak_perf": None}, "peak-perf: is missing, and roofline-enabled needs it"),
         ({"roofline_enabled": 2}, "roofline-enabled: 2 is refused"),
         ({"endpoint_delay": -1}, "endpoint-delay: -1 is refused"),

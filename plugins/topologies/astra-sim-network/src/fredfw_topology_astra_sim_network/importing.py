@@ -15,7 +15,7 @@ from fredfw.errors import InputError
 from fredfw_topology_astra_sim_network import network
 from fredfw_topology_astra_sim_network.documents import read_table
 from fredfw_topology_astra_sim_network.inputs import OPTIONS, Inputs, contents, traces
-from fredfw_topology_astra_sim_network.system import PATTERNS, System, convert, number
+from fredfw_topology_astra_sim_network.system import PATTERNS, System, convert, number, written
 
 _NO_MEMORY, _PER_NODE = "NO_MEMORY_EXPANSION", "PER_NODE_MEMORY_EXPANSION"
 _SCOPES = {"PER_NPU_MEMORY_EXPANSION": "npu", _PER_NODE: "node", "MEMORY_POOL": "fabric"}
@@ -99,8 +99,8 @@ def _memories(file: str, npus: int) -> list[dict[str, Any]]:
     tier: dict[str, Any] = {
         "name": "remote",
         "scope": _SCOPES[kind],
-        "bandwidth": f"{bandwidth!r} GB/s".replace(".0 ", " "),
-        "latency": f"{number(table, 'remote-mem-latency', 0.0, file)!r} ns".replace(".0 ", " "),
+        "bandwidth": written(bandwidth, "GB/s"),
+        "latency": written(number(table, "remote-mem-latency", 0.0, file), "ns"),
         "discipline": "one-at-a-time",
     }
     if kind == _PER_NODE:
@@ -129,7 +129,7 @@ def _text(
         lines += ["", "[npu]", *(f"{key} = {_toml(value)}" for key, value in system.npu.items())]
     lines += ["", "[fabrics.astra-sim]", f"topology = {_toml(topology)}"]
     if system.step:
-        lines.append(f"transport = {_toml({'name': 'alpha-beta', 'step': f'{system.step:g} ns'})}")
+        lines.append(f"transport = {_toml({'name': 'alpha-beta', 'step': written(system.step, 'ns')})}")
     if memories:
         lines.append(f"memories = {_toml(memories)}")
     lines += ["", "[fabrics.astra-sim.collectives]"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,6 +23,8 @@ _SPLITS = "preferred-dataset-splits"
 _ACTIVE = "active-chunks-per-dimension"
 _ENDPOINT_DELAY = 10
 """Nanoseconds, where the file does not say."""
+_LEAST, _MOST = 1e-80, 1e80
+"""What an experiment accepts as a quantity under any prefix."""
 
 _READ_BUT_LEFT_OUT = {
     "local-reduction-delay": "no counterpart: reductions take no time here, unless the transport says a rate",
@@ -123,7 +124,7 @@ class _Reader:
         for key, name, unit in (("peak-perf", "peak", "TFLOP/s"), ("local-mem-bw", "memory_bandwidth", "GB/s")):
             value = self._number(key, 0.0)
             if value:
-                made.npu[name] = f"{value!r} {unit}".replace(".0 ", " ")
+                made.npu[name] = written(value, unit)
 
     def _optimization(self, made: System) -> None:
         given = self._one_of("collective-optimization", _OPTIMIZATIONS) or "baseline"
@@ -224,8 +225,15 @@ class _Reader:
 
 
 def number(table: Mapping[str, Any], key: str, default: float, file: str) -> float:
-    """Return the value of ``key``, a number of at least 0; raises ``InputError`` for anything else."""
+    """Return the value of ``key``, 0 or in a range that is a quantity with any prefix; raises ``InputError``."""
     value = table.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise InputError(f"{value!r} is refused", file=file, key=key, accepted="a number of at least 0")
+    real = isinstance(value, int | float) and not isinstance(value, bool)
+    if not real or not (value == 0 or _LEAST <= value <= _MOST):
+        accepted = f"a number: 0, or {_LEAST:g} to {_MOST:g}"
+        raise InputError(f"{value!r} is refused", file=file, key=key, accepted=accepted)
     return float(value)
+
+
+def written(value: float, unit: str) -> str:
+    """Return ``value`` with all its digits and ``unit``."""
+    return f"{value!r} {unit}".replace(".0 ", " ")
