@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,6 +66,8 @@ def test_blocks_do_not_nest_and_repeat_at_least_once() -> None:
     builder = GraphBuilder(1)
     with pytest.raises(InputError, match="repeated 0 times"), builder.repeated(0):
         pass
+    with pytest.raises(InputError, match=r"^times: a block repeated 2\.5 times"), builder.repeated(2.5):  # type: ignore[arg-type]  # that is the fault
+        pass
     with pytest.raises(InputError, match="inside another"), builder.repeated(2), builder.repeated(2):
         pass
 
@@ -84,6 +87,12 @@ def test_blocks_do_not_nest_and_repeat_at_least_once() -> None:
 def test_nonsense_is_refused(add: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         add(GraphBuilder(2))  # type: ignore[operator]  # one of the lambdas above
+
+
+@pytest.mark.parametrize("ranks", [0, 2.5, "4", None])
+def test_a_builder_has_a_number_of_ranks(ranks: Any) -> None:
+    with pytest.raises(InputError, match=f"^ranks: {ranks!r} is refused .accepted: a whole number of at least 1"):
+        GraphBuilder(ranks)
 
 
 def test_message_is_a_send_and_a_receive() -> None:
@@ -140,6 +149,9 @@ def test_wrong_sizes_of_pairs_are_refused(sizes: object) -> None:
         GraphBuilder(2).all_to_all_v("a", [[0, 1]], sizes, label="ep")  # type: ignore[arg-type]  # that is the fault
 
 
+ALL = Pattern.ALL_REDUCE
+
+
 @pytest.mark.parametrize(
     ("add", "message"),
     [
@@ -150,7 +162,53 @@ def test_wrong_sizes_of_pairs_are_refused(sizes: object) -> None:
         (lambda one: one.compute("c", [0], flops=np.nan), "flops: task 'c' has flops nan (accepted: a number of FLOPs"),
         (lambda one: one.compute("c", [0], seconds=np.inf), "seconds: task 'c' has seconds inf"),
         (lambda one: one.compute("c", [0], after=0), "after: task 'c' comes after 0 (accepted: an iterable of task nu"),
-        (lambda one: one.compute("c", [0], after="a"), "after: task 'c' comes after 'a' (accepted: an iterable of ta"),
+        (lambda one: one.compute("c", [0], after="a"), "after: task 'c' depends on tasks ('a',), not all of wh"),
+        (lambda one: one.compute("c", [0], after=[0.0]), "after: task 'c' depends on tasks (0.0,), not all of wh"),
+        (lambda one: one.compute("c", [0], seconds=np.nan), "seconds: task 'c' has seconds nan (accepted: a number of"),
+        (lambda one: one.compute("c", [0], label=5), "label: task 'c' has the label 5"),
+        (
+            lambda one: one.compute("c", [0.5, 1]),
+            "ranks: task 'c' has ranks [0.5, 1] (accepted: whole numbers, 0 to 1)",
+        ),
+        (lambda one: one.compute("c", [1j]), "ranks: task 'c' has ranks [1j] (accepted"),
+        (lambda one: one.compute("c", None), "ranks: task 'c' has ranks None (accepted"),
+        (lambda one: one.compute("c", [-1, 0]), "ranks: task 'c' names rank -1 (accepted: 0 to 1)"),
+        (lambda one: one.wait("w", [0.5]), "ranks: task 'w' has ranks [0.5]"),
+        (lambda one: one.wait("w", [0], seconds="1 ms"), "seconds: task 'w' has seconds '1 ms'"),
+        (lambda one: one.wait("w", [0], seconds=np.nan), "seconds: task 'w' has seconds nan"),
+        (
+            lambda one: one.collective("g", ALL, [[0.9, 1.9]], 8, label="x"),
+            "groups: task 'g' has groups [[0.9, 1.9]] (ac",
+        ),
+        (
+            lambda one: one.collective("g", ALL, ["x"], 8, label="x"),
+            "groups: task 'g' has groups ['x'] (accepted: rows o",
+        ),
+        (
+            lambda one: one.collective("g", ALL, [[0, 1], [0]], 8, label="x"),
+            "groups: task 'g' has groups [[0, 1], [0]]",
+        ),
+        (lambda one: one.collective("g", ALL, [[[0, 1]]], 8, label="x"), "groups: task 'g' has groups [[[0, 1]]]"),
+        (lambda one: one.collective("g", ALL, [], 8, label="x"), "groups: task 'g' has no groups"),
+        (
+            lambda one: one.collective("g", ALL, [[0, 2]], 8, label="x"),
+            "groups: task 'g' names rank 2 (accepted: 0 to 1)",
+        ),
+        (lambda one: one.collective("g", ALL, [[0, 1]], 8, label="x", root="a"), "root: task 'g' has root 'a'"),
+        (lambda one: one.collective("g", ALL, [[0, 1]], 8, label="x", root=0.0), "root: task 'g' has root 0.0"),
+        (
+            lambda one: one.collective("g", "all-reduce", [[0, 1]], 8, label="x"),
+            "pattern: task 'g' has pattern 'all-re",
+        ),
+        (lambda one: one.transfer("t", [[0, 0.5]], 8, label="x"), "groups: task 't' has groups [[0, 0.5]]"),
+        (lambda one: one.all_to_all_v("v", [[0, 0.5]], [[[0, 1], [1, 0]]], label="x"), "groups: task 'v' has groups"),
+        (lambda one: one.send("s", 0.5, 1, 8, label="x"), "source: task 's' names rank 0.5 (accepted: 0 to 1)"),
+        (lambda one: one.send("s", 1j, 1, 8, label="x"), "source: task 's' names rank 1j"),
+        (lambda one: one.send("s", 0, "b", 8, label="x"), "destination: task 's' names rank 'b'"),
+        (lambda one: one.receive("r", [0]), "send: task 'r' receives task [0]"),
+        (lambda one: one.load("l", [0.5], [[0, 1]], 8, label="x"), "controllers: task 'l' has controllers [0.5]"),
+        (lambda one: one.load("l", None, [[0, 1]], 8, label="x"), "controllers: task 'l' has controllers None"),
+        (lambda one: one.load("l", [-1], [[0, 1]], 8, label="x"), "controllers: task 'l' names controller -1"),
         (lambda one: one.compute("c", [0], after=[7]), "after: task 'c' depends on tasks (7,), not all of which"),
         (lambda one: one.all_to_all_v("v", [[0, 1]], "1 MB", label="ep"), "sizes: task 'v' has sizes that do not fit"),
     ],

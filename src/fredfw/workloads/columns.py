@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Sized
 
 import numpy as np
 from attrs import frozen
 from numpy.typing import ArrayLike
 
+from fredfw import arrays
+from fredfw.answers import brief
 from fredfw.collectives.pattern import Pattern
 from fredfw.errors import InputError
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -76,12 +78,16 @@ class Columns:
         names: Sequence[str] | None,
     ) -> Columns:
         """Return nodes with what is not given filled in; see ``TaskGraph.from_columns``."""
+        if isinstance(communicators, str) or not isinstance(communicators, Iterable):
+            raise InputError(f"{brief(communicators)} is refused", key="communicators", accepted="lists of ranks")
+        if names is not None and not isinstance(names, Sized):
+            raise InputError(f"{brief(names)} is refused", key="names", accepted="a list of texts")
         kinds = _whole("kind", kind)
         count = len(kinds)
         if label is None:
             label, label_names = (kinds != TaskKind.COMPUTE).astype(np.intp), label_names or _LABELS
         return cls(
-            ranks=ranks,
+            ranks=arrays.count("ranks", ranks),
             rank=_whole("rank", rank),
             kind=kinds,
             dependency_offsets=_whole("dependency_offsets", dependency_offsets),
@@ -90,7 +96,7 @@ class Columns:
             flops=_real("flops", flops, count, 0.0),
             bytes=_real("bytes", bytes, count, 0.0),
             label=_whole("label", label),
-            label_names=tuple(label_names),
+            label_names=_texts("label_names", label_names),
             pattern=_whole("pattern", pattern, count, -1),
             communicator=_whole("communicator", communicator, count, -1),
             communicators=tuple(_whole("communicators", one) for one in communicators),
@@ -100,7 +106,7 @@ class Columns:
             split_offsets=_whole("split_offsets", split_offsets, count + 1),
             splits=_real("splits", splits, 0, 0.0),
             memory=_whole("memory", memory, count, 0),
-            memory_names=tuple(memory_names),
+            memory_names=_texts("memory_names", memory_names),
             names=names,
         )
 
@@ -210,17 +216,24 @@ def _whole(key: str, values: ArrayLike | None, count: int = 0, missing: int = 0)
     """Return ``values`` as ``(n,)`` whole numbers, or ``count`` times what stands for those that are ``missing``."""
     if values is None:
         return np.full(count, missing)
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.dtype.kind not in "iub" and array.size):
-        raise InputError(f"an array of shape {array.shape} and type {array.dtype}", key=key, accepted="whole numbers")
-    return np.ascontiguousarray(array, dtype=np.intp)
+    array = arrays.whole(values)
+    if array is None or array.ndim != 1:
+        raise InputError(f"{brief(values)} is refused", key=key, accepted="an array of whole numbers")
+    return array
 
 
 def _real(key: str, values: ArrayLike | None, count: int, missing: float) -> FloatArray:
     """Return ``values`` as ``(n,)`` numbers, likewise."""
     if values is None:
         return np.full(count, missing)
-    array = np.asarray(values)
-    if array.ndim != 1 or array.dtype.kind not in "iuf":
-        raise InputError(f"an array of shape {array.shape} and type {array.dtype}", key=key, accepted="numbers")
-    return np.ascontiguousarray(array, dtype=float)
+    array = arrays.real(values)
+    if array is None or array.ndim != 1:
+        raise InputError(f"{brief(values)} is refused", key=key, accepted="an array of numbers")
+    return array
+
+
+def _texts(key: str, values: object) -> tuple[str, ...]:
+    texts = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (None,)
+    if not all(isinstance(one, str) for one in texts):
+        raise InputError(f"{brief(values)} is refused", key=key, accepted="a list of texts")
+    return texts

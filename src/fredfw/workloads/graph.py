@@ -16,7 +16,9 @@ import numpy as np
 from attrs import Factory, define, evolve, field, frozen
 from numpy.typing import ArrayLike
 
-from fredfw import limits
+from fredfw import arrays, limits
+from fredfw.answers import brief
+from fredfw.arrays import is_real, is_whole
 from fredfw.collectives.pattern import Pattern
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
@@ -245,6 +247,8 @@ class TaskGraph:
         )
 
 
+# The argument that names the ranks of a task; of the others it is ``groups``.
+_RANKS_IN = {TaskKind.COMPUTE: "ranks", TaskKind.WAIT: "ranks", TaskKind.SEND: "source", TaskKind.RECEIVE: "send"}
 _UNITS = {"size": " of bytes", "bytes": " of bytes", "flops": " of FLOPs", "seconds": " of seconds"}
 _COLUMNS = (
     *("kinds", "labels", "flops", "bytes", "seconds", "members", "controllers", "kernels", "roots", "splits"),
@@ -264,7 +268,7 @@ class GraphBuilder:
         ranks: Number of workers.
     """
 
-    ranks: int
+    ranks: int = field(validator=lambda _self, _attribute, value: arrays.count("ranks", value))
     _kinds: list[int] = field(factory=list, init=False)
     _names: list[str] = field(factory=list, init=False)
     _labels: list[int] = field(factory=list, init=False)
@@ -304,8 +308,9 @@ class GraphBuilder:
         pipeline, could be in different repetitions at once; results have a note then. A stepwise simulation writes
         the repetitions out.
         """
-        if times < 1:
-            raise InputError(f"a block repeated {times} times", key="times", accepted="at least 1")
+        if not is_whole(times) or times < 1:
+            accepted = "a whole number of at least 1"
+            raise InputError(f"a block repeated {times!r} times", key="times", accepted=accepted)
         if self._block[0] >= 0:
             raise InputError("a repeated block inside another", key="times", accepted="blocks one after the other")
         self._block = self._block_count, times
@@ -329,8 +334,8 @@ class GraphBuilder:
 
         An NPU whose ``compute`` is ``kernels`` takes the time of ``kernels``, those of one rank, where they are given.
         """
-        duration = np.nan if seconds is None else seconds
-        task = self._add(TaskKind.COMPUTE, name, label, np.ravel(ranks), after, flops, bytes, duration)
+        row = self._row(name, ranks)
+        task = self._add(TaskKind.COMPUTE, name, label, row, after, flops, bytes, seconds)
         if kernels is not None:
             self._kernels[task] = self._kernel_index.setdefault(kernels, len(self._kernel_index))
         return task
@@ -345,9 +350,7 @@ class GraphBuilder:
         label: str = WAITING,
     ) -> int:
         """Add a wait: all of ``ranks`` wait for each other, and then for ``seconds``, without computing."""
-        if math.isnan(seconds):
-            raise InputError(f"task {name!r} has seconds {seconds!r}", key="seconds", accepted="a number of seconds")
-        table = np.reshape(ranks, (1, -1))
+        table = self._row(name, ranks)[np.newaxis]
         return self._add(TaskKind.WAIT, name, label, table, after, 0.0, 0.0, seconds)
 
     def collective(
@@ -366,10 +369,12 @@ class GraphBuilder:
         A collective of 0 bytes is a barrier: its steps take their latencies. ``root`` is the position of the root in
         its row.
         """
-        table = np.atleast_2d(groups)
-        if not 0 <= root < table.shape[1] or (root and not pattern.rooted):
+        table = self._table(name, groups)
+        if not isinstance(pattern, Pattern):
+            raise InputError(f"task {name!r} has pattern {pattern!r}", key="pattern", accepted="a Pattern")
+        if not is_whole(root) or not 0 <= root < table.shape[1] or (root and not pattern.rooted):
             accepted = f"0 to {table.shape[1] - 1}" if pattern.rooted else "0"
-            raise InputError(f"task {name!r} has root {root}", key="root", accepted=accepted)
+            raise InputError(f"task {name!r} has root {root!r}", key="root", accepted=accepted)
         task = self._add(TaskKind.COLLECTIVE, name, label, table, after, 0.0, size, pattern=pattern)
         self._roots[task] = root
         return task
@@ -392,7 +397,7 @@ class GraphBuilder:
             label: What its time is charged to.
             after: Tasks that it depends on.
         """
-        table = np.atleast_2d(groups)
+        table = self._table(name, groups)
         shape = *table.shape, table.shape[1]
         try:
             amounts = np.array(sizes, dtype=float)
@@ -429,7 +434,7 @@ class GraphBuilder:
         fidelity ``per-rank`` those on the sender wait only until its bytes have left, and with
         ``per-rank-rendezvous`` it starts when the receivers are ready too.
         """
-        table = np.atleast_2d(groups)
+        table = self._table(name, groups)
         pattern = Pattern.POINT_TO_POINT if table.shape[1] == 2 else Pattern.BROADCAST
         return self._add(TaskKind.TRANSFER, name, label, table, after, 0.0, size, pattern=pattern)
 
@@ -449,11 +454,14 @@ class GraphBuilder:
         ``stepwise`` it ends when the message has arrived. With ``per-rank`` it ends when its bytes have left. With
         ``per-rank-rendezvous`` it starts when the receive is ready too.
         """
+        for key, rank in (("source", source), ("destination", destination)):
+            if not is_whole(rank) or not 0 <= rank < self.ranks:
+                raise InputError(f"task {name!r} names rank {rank!r}", key=key, accepted=self._accepted)
         if source == destination:
-            raise InputError(f"task {name!r} is a message of rank {source} to itself", accepted="two ranks")
-        if not 0 <= destination < self.ranks:
-            raise InputError(f"task {name!r} names rank {destination}", accepted=f"0 to {self.ranks - 1}")
-        task = self._add(TaskKind.SEND, name, label, [source], after, 0.0, size, pattern=Pattern.POINT_TO_POINT)
+            message = f"task {name!r} is a message of rank {source} to itself"
+            raise InputError(message, key="destination", accepted="two ranks")
+        row = np.array([source], dtype=np.intp)
+        task = self._add(TaskKind.SEND, name, label, row, after, 0.0, size, pattern=Pattern.POINT_TO_POINT)
         self._destinations[task] = destination
         return task
 
@@ -462,13 +470,15 @@ class GraphBuilder:
 
         It ends when the message has arrived and the tasks that it depends on are over on its rank.
         """
-        if send not in self._destinations:
-            raise InputError(f"task {name!r} receives task {send}", key="send", accepted="a send that nobody receives")
+        if not is_whole(send) or send not in self._destinations:
+            raise InputError(
+                f"task {name!r} receives task {send!r}", key="send", accepted="a send that nobody receives"
+            )
         if self._blocks[send] != self._block[0]:
             raise InputError(f"task {name!r} receives a send that is repeated without it", key="send")
         label = list(self._label_index)[self._labels[send]]
-        table, size = [self._destinations.pop(send)], self._bytes[send]
-        task = self._add(TaskKind.RECEIVE, name, label, table, after, 0.0, size, pattern=Pattern.POINT_TO_POINT)
+        row, size = np.array([self._destinations.pop(send)], dtype=np.intp), self._bytes[send]
+        task = self._add(TaskKind.RECEIVE, name, label, row, after, 0.0, size, pattern=Pattern.POINT_TO_POINT)
         self._partners[send], self._partners[task] = task, send
         return task
 
@@ -518,9 +528,10 @@ class GraphBuilder:
         label: str,
         after: Iterable[int],
     ) -> int:
-        table = np.atleast_2d(groups)
+        table = self._table(name, groups)
         if not isinstance(ends, str):
-            return self._add(kind, name, label, table, after, 0.0, size, controllers=ends)
+            column = _numbers(name, "controllers", ends, "whole numbers from 0").ravel()
+            return self._add(kind, name, label, table, after, 0.0, size, controllers=column)
         task = self._add(kind, name, label, table, after, 0.0, size)
         self._memories[task] = self._memory_index.setdefault(ends, len(self._memory_index))
         return task
@@ -570,33 +581,29 @@ class GraphBuilder:
         self,
         kind: TaskKind,
         name: str,
-        label: str,
-        table: ArrayLike,
+        label: object,
+        members: IntArray,
         after: Iterable[int],
         flops: float,
         size: float,
-        seconds: float = np.nan,
+        seconds: float | None = None,
         pattern: Pattern | None = None,
-        controllers: ArrayLike | None = None,
+        controllers: IntArray | None = None,
     ) -> int:
         index = len(self._kinds)
         limits.check("tasks", index + 1)
-        members = np.ascontiguousarray(table, dtype=np.intp)
         computes = kind is TaskKind.COMPUTE
-        if not label or (label in RESERVED and not computes):
+        if not isinstance(label, str) or not label or (label in RESERVED and not computes):
             accepted = ACCEPTED if label else EMPTY
             raise InputError(f"task {name!r} has the label {label!r}", key="label", accepted=accepted)
-        for what, value in (("bytes" if computes else "size", size), ("flops", flops), ("seconds", seconds)):
-            try:
-                fits = 0 <= value < math.inf or (what == "seconds" and math.isnan(value))
-            except (TypeError, ValueError):
-                fits = False
-            if not fits:
+        known = 0.0 if seconds is None else seconds
+        for what, value in (("bytes" if computes else "size", size), ("flops", flops), ("seconds", known)):
+            if not is_real(value) or not 0 <= value < math.inf:
                 accepted = f"a number{_UNITS[what]}, finite and not negative"
                 raise InputError(f"task {name!r} has {what} {value!r}", key=what, accepted=accepted)
         try:
             before = tuple(dict.fromkeys(after))
-            earlier = all(0 <= one < index for one in before)
+            earlier = all(is_whole(one) and 0 <= one < index for one in before)
         except TypeError:
             message = f"task {name!r} comes after {after!r}"
             raise InputError(message, key="after", accepted="an iterable of task numbers") from None
@@ -605,7 +612,7 @@ class GraphBuilder:
             raise InputError(message, key="after", accepted="an iterable of the numbers of earlier tasks")
         key = members.shape, members.tobytes()
         if key not in self._table_index:
-            self._check(name, members)
+            self._check(name, _RANKS_IN.get(kind, "groups"), members)
             self._table_index[key] = len(self._tables)
             self._tables.append(members)
         self._kinds.append(kind)
@@ -613,7 +620,7 @@ class GraphBuilder:
         self._labels.append(self._label_index.setdefault(label, len(self._label_index)))
         self._flops.append(float(flops))
         self._bytes.append(float(size))
-        self._seconds.append(float(seconds))
+        self._seconds.append(np.nan if seconds is None else float(seconds))
         self._patterns.append(pattern)
         self._after.append(before)
         self._kernels.append(-1)
@@ -627,21 +634,49 @@ class GraphBuilder:
         self._controllers.append(-1 if controllers is None else self._controller_table(name, members, controllers))
         return index
 
-    def _controller_table(self, name: str, members: IntArray, controllers: ArrayLike) -> int:
-        column = np.ascontiguousarray(np.ravel(controllers), dtype=np.intp)
+    def _controller_table(self, name: str, members: IntArray, column: IntArray) -> int:
         if len(column) != len(members):
-            raise InputError(f"task {name!r} has {len(column)} controllers for {len(members)} groups")
+            message = f"task {name!r} has {len(column)} controllers for {len(members)} groups"
+            raise InputError(message, key="controllers", accepted=f"{len(members)}, one for each group")
         key = column.tobytes()
         if key not in self._controller_index:
+            if column.min() < 0:
+                message = f"task {name!r} names controller {column.min()}"
+                raise InputError(message, key="controllers", accepted="numbers of controllers, from 0")
             self._controller_index[key] = len(self._controller_tables)
             self._controller_tables.append(column)
         return self._controller_index[key]
 
-    def _check(self, name: str, members: IntArray) -> None:
-        if not members.size:
-            raise InputError(f"task {name!r} has no ranks")
-        if members.min() < 0 or members.max() >= self.ranks:
-            raise InputError(f"task {name!r} names rank {members.max()}", accepted=f"0 to {self.ranks - 1}")
+    @property
+    def _accepted(self) -> str:
+        return f"0 to {self.ranks - 1}"
+
+    def _row(self, name: str, ranks: ArrayLike) -> IntArray:
+        return _numbers(name, "ranks", ranks, f"whole numbers, {self._accepted}").ravel()
+
+    def _table(self, name: str, groups: ArrayLike) -> IntArray:
+        accepted = f"rows of whole numbers, {self._accepted}"
+        table = _numbers(name, "groups", groups, accepted)
+        if table.ndim > 2:
+            raise InputError(f"task {name!r} has groups {brief(groups)}", key="groups", accepted=accepted)
+        return np.atleast_2d(table)
+
+    def _check(self, name: str, key: str, members: IntArray) -> None:
+        outside = (members < 0) | (members >= self.ranks)
+        if outside.any():
+            message = f"task {name!r} names rank {members[outside][0]}"
+            raise InputError(message, key=key, accepted=self._accepted)
         rows = np.sort(np.atleast_2d(members), axis=1)
         if (rows[:, 1:] == rows[:, :-1]).any():
-            raise InputError(f"task {name!r} names a rank twice in one group")
+            message = f"task {name!r} names a rank twice in one group"
+            raise InputError(message, key=key, accepted="each rank once")
+
+
+def _numbers(name: str, key: str, values: ArrayLike, accepted: str) -> IntArray:
+    """Return one or more whole numbers."""
+    array = arrays.whole(values)
+    if array is None:
+        raise InputError(f"task {name!r} has {key} {brief(values)}", key=key, accepted=accepted)
+    if not array.size:
+        raise InputError(f"task {name!r} has no {key}", key=key, accepted=accepted)
+    return array

@@ -1,0 +1,60 @@
+"""Numbers that callers give, alone or in arrays, lists or anything else."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from fredfw.errors import InputError
+from fredfw.typing import AnyArray, FloatArray, IntArray
+
+_LARGEST = np.iinfo(np.intp).max
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Return whether ``value`` is one whole number."""
+    return type(value) is int or isinstance(value, int | np.integer)  # what is mostly given costs the least
+
+
+def is_real(value: object) -> TypeGuard[float]:
+    """Return whether ``value`` is one real number."""
+    return type(value) is float or isinstance(value, Real)
+
+
+def count(key: str, value: object) -> int:
+    """Return ``value`` where it is a whole number of at least 1; raises ``InputError`` with ``key``."""
+    if not is_whole(value) or value < 1:
+        raise InputError(f"{value!r} is refused", key=key, accepted="a whole number of at least 1")
+    return int(value)
+
+
+def whole(values: Any) -> IntArray | None:
+    """Return ``values`` as an array of the same shape, or ``None`` where they are not all whole numbers.
+
+    The type decides, not the values: 1.0 is not a whole number.
+    """
+    if isinstance(values, np.ndarray) and values.dtype == np.intp:
+        return np.asarray(values, order="C")
+    array = _array(values)
+    if array is None or (array.size and array.dtype.kind not in "iub"):
+        return None
+    if array.dtype.kind == "u" and array.size and array.max() > _LARGEST:
+        return None
+    return np.asarray(array, dtype=np.intp, order="C")
+
+
+def real(values: Any) -> FloatArray | None:
+    """Return ``values`` as an array of the same shape, or ``None`` where they are not all real numbers."""
+    array = _array(values)
+    if array is None or array.dtype.kind not in "iuf":
+        return None
+    return np.asarray(array, dtype=float, order="C")
+
+
+def _array(values: Any) -> AnyArray | None:
+    try:
+        return np.asarray(values)
+    except ValueError:  # rows of different lengths
+        return None
