@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -193,6 +194,11 @@ def test_compare_refuses_an_unknown_fidelity(framework: Framework) -> None:
         ({"group": [0, 1.5]}, "group"),
         ({"group": [False, True]}, "group"),
         ({"group": [[0, 1]]}, "group"),
+        ({"group": 5}, "group"),
+        ({"group": {0, 1}}, "group"),
+        ({"group": [0.0, 1.0]}, "group"),
+        ({"pattern": "broadcast", "root": True}, "root"),
+        ({"pattern": "broadcast", "root": 1.0}, "root"),
         ({"group": [0, 10**30]}, "group"),
         ({"pattern": "broadcast", "root": 4}, "root"),
         ({"pattern": "broadcast", "root": -1}, "root"),
@@ -360,6 +366,14 @@ def test_simulate_graph_without_attribution_on_chosen_npus_by_a_chosen_algorithm
         ({"priorities": ["dpp"]}, r"priorities.0.: the graph has no label 'dpp'; did you mean 'dp'. .accepted: dp"),
         ({"priorities": ["dp", "zz"]}, r"priorities.1.: the graph has no label 'zz' .accepted: dp"),
         ({"priorities": ["compute"]}, r"priorities.0.: the graph has no label 'compute' .accepted: dp"),
+        ({"priorities": 1}, "priorities: 1 is not a list of labels .accepted: a list of dp"),
+        ({"priorities": "dp"}, "priorities: 'dp' is not a list of labels"),
+        ({"priorities": {"dp"}}, "priorities: {'dp'} is not a list of labels"),
+        ({"placement": 1}, "placement: 1 is not a placement .accepted: different NPUs from 0 to 3"),
+        ({"npu": 1}, "npu: 1 is refused .accepted: a fredfw.Npu"),
+        ({"variation": 1}, "variation: 1 is refused .accepted: a fredfw.Variation"),
+        ({"events": 1}, "events: 1 is refused .accepted: a list of fredfw.LinkEvent"),
+        ({"events": [1]}, r"events: .1. is refused"),
         ({"collectives": "ring"}, "collectives: 'ring' is not a choice of algorithms"),
         ({"collectives": {"default": "rign"}}, "collectives.default: .*did you mean 'ring'"),
         ({"collectives": {"all-gather": "ring"}}, "collectives: no algorithm can do all-reduce among 4 NPUs"),
@@ -370,6 +384,19 @@ def test_simulate_graph_refuses_what_cannot_be_used(given: dict[str, Any], messa
     fabric = framework.topology("mesh2d", rows=2, columns=2).build()
     with pytest.raises(InputError, match=f"^{message}"):
         framework.simulate_graph(**{"graph": graph_of(4), "fabric": fabric, **given})
+
+
+@pytest.mark.parametrize("name", [1, None, []])
+def test_the_name_of_a_topology_is_text(framework: Framework, name: Any) -> None:
+    message = f"^{re.escape(repr(name))} is not the name of a topology .accepted: .*mesh2d"
+    with pytest.raises(UnknownNameError, match=message):
+        framework.topology(name)
+
+
+@pytest.mark.parametrize("source", [5, None, []])
+def test_an_experiment_has_a_path(framework: Framework, source: Any) -> None:
+    with pytest.raises(InputError, match=f"^{re.escape(repr(source))}: is not a path .accepted: the path of a file"):
+        framework.load_experiment(source)
 
 
 @frozen

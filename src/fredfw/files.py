@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import re
 import zlib
 from functools import lru_cache
@@ -143,11 +144,11 @@ def read_bounded(path: str | Path) -> bytes:
         OSError: It cannot be read.
     """
     try:
-        with open(path, "rb") as file:
+        with open(os.fspath(path), "rb") as file:
             return _bounded(file, str(path))
     except InputError:
         raise
-    except ValueError:  # a null byte in the path, or half a surrogate pair
+    except (TypeError, ValueError):  # nothing that names a file; a null byte in the path, or half a surrogate pair
         raise InputError("is not a path", file=str(path), accepted="the path of a file") from None
 
 

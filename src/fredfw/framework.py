@@ -163,6 +163,10 @@ class Framework:
         _check_fabric(fabric)
         if not isinstance(graph, TaskGraph):
             raise InputError(f"{graph!r} is not a task graph", key="graph", accepted="a fredfw.TaskGraph")
+        for key, one, kind in (("npu", npu, Npu), ("variation", variation, Variation)):
+            if one is not None and not isinstance(one, kind):
+                raise InputError(f"{one!r} is refused", key=key, accepted=f"a fredfw.{kind.__name__}")
+        _check_events(events)
         _check_fidelity(fidelity)
         labels.check_labels(priorities, graph.label_names, "the graph has no label")
         npus = len(fabric.npus)
@@ -610,6 +614,11 @@ def _check_fabric(fabric: object) -> None:
         raise InputError(f"{fabric!r} is not a fabric", key="fabric", accepted="what a topology's build() returns")
 
 
+def _check_events(events: object) -> None:
+    if not isinstance(events, Sequence) or not all(isinstance(one, LinkEvent) for one in events):
+        raise InputError(f"{events!r} is refused", key="events", accepted="a list of fredfw.LinkEvent")
+
+
 def _pattern(name: str) -> Pattern:
     names = [str(one) for one in Pattern]
     if name not in names:
@@ -635,12 +644,13 @@ def _size(value: float | str) -> float:
     return size
 
 
-def _members(group: Sequence[Any] | IntArray | None, fabric: Fabric, key: str = "group") -> IntArray:
+def _members(group: object, fabric: Fabric, key: str = "group") -> IntArray:
     npus = len(fabric.npus)
     if group is None:
         return np.arange(npus)
     accepted = f"different NPUs from 0 to {npus - 1}"
-    if isinstance(group, str) or not len(group):
+    # A set has no order of ranks.
+    if isinstance(group, str) or not isinstance(group, Sequence | np.ndarray) or not np.size(group):
         raise InputError(f"{group!r} is not a {key}", key=key, accepted=accepted)
     for npu in group:
         if isinstance(npu, bool) or not isinstance(npu, int | np.integer):

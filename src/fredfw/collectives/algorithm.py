@@ -62,7 +62,7 @@ class CollectiveRequest:
     def __attrs_post_init__(self) -> None:
         for key in ("ranks", "root"):
             number = getattr(self, key)
-            if not isinstance(number, int | np.integer):
+            if isinstance(number, bool) or not isinstance(number, int | np.integer):
                 raise InputError(
                     f"{number!r} is not a whole number", key=key, accepted="the number of a rank, or of ranks"
                 )

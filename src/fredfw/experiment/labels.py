@@ -49,6 +49,9 @@ def check_priorities(outline: AnyOutline, causes: Causes) -> None:
 def check_labels(labels: Sequence[str], causes: Iterable[str], missing: str, *, file: str | None = None) -> None:
     """Raise ``InputError``, which begins with what is ``missing``, for one of ``labels`` that is not in ``causes``."""
     known = [cause for cause in causes if cause not in RESERVED]
+    if isinstance(labels, str) or not isinstance(labels, Sequence):
+        accepted = f"a list of {', '.join(map(quoted, known))}" if known else "an empty list"
+        raise InputError(f"{labels!r} is not a list of labels", file=file, key="priorities", accepted=accepted)
     for index, label in enumerate(labels):
         if label not in known:
             raise InputError(

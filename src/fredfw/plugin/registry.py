@@ -182,10 +182,12 @@ class Catalog(ABC, Generic[V]):
 
     def _look_up(self, name: str) -> tuple[Plugin, V]:
         entries = self._entries()
+        known = ", ".join(map(quoted, entries)) or "none is installed"
+        if not isinstance(name, str):
+            raise UnknownNameError(f"{name!r} is not the name of a {self.kind}", accepted=known)
         if name in entries:
             return entries[name]
         message = f"no {self.kind} {name!r}{nearest(name, entries)}"
-        known = ", ".join(map(quoted, entries)) or "none is installed"
         provider = f"fredfw-{self.kind}-{name}" if name in FIRST_PARTY.get(self.kind, ()) else None
         suspects = [one for one in self._calls.left_out(self._hook) if self._may_provide(one, name, provider)]
         for one in suspects:
