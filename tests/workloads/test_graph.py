@@ -208,7 +208,6 @@ ALL = Pattern.ALL_REDUCE
         (lambda one: one.receive("r", [0]), "send: task 'r' receives task [0]"),
         (lambda one: one.load("l", [0.5], [[0, 1]], 8, label="x"), "controllers: task 'l' has controllers [0.5]"),
         (lambda one: one.load("l", None, [[0, 1]], 8, label="x"), "controllers: task 'l' has controllers None"),
-        (lambda one: one.load("l", [-1], [[0, 1]], 8, label="x"), "controllers: task 'l' names controller -1"),
         (lambda one: one.compute("c", [0], after=[7]), "after: task 'c' depends on tasks (7,), not all of which"),
         (lambda one: one.all_to_all_v("v", [[0, 1]], "1 MB", label="ep"), "sizes: task 'v' has sizes that do not fit"),
     ],

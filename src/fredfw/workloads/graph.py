@@ -640,9 +640,6 @@ class GraphBuilder:
             raise InputError(message, key="controllers", accepted=f"{len(members)}, one for each group")
         key = column.tobytes()
         if key not in self._controller_index:
-            if column.min() < 0:
-                message = f"task {name!r} names controller {column.min()}"
-                raise InputError(message, key="controllers", accepted="numbers of controllers, from 0")
             self._controller_index[key] = len(self._controller_tables)
             self._controller_tables.append(column)
         return self._controller_index[key]
