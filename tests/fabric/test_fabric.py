@@ -64,12 +64,21 @@ def test_single_values_are_for_all() -> None:
         ({"energies": np.nan}, "has energy nan"),
         ({"coordinates": np.array([0, 1])}, r"shape \(2,\), expected \(2, 1\)"),
         ({"coordinates": np.array([[0], [2]])}, r"outside the levels' sizes \[2\]"),
+        ({"coordinates": np.array([[0.0], [1.0]])}, "coordinates are .*, expected whole numbers"),
+        ({"coordinates": [["a"], ["b"]]}, r"coordinates are \[\['a'\], \['b'\]\], expected whole numbers"),
+        ({"levels": (Level(3, "switch", 4.0),)}, r"levels of \[3\] have 3 positions for 2 NPUs"),
         ({"coordinates": np.array([[0], [0]])}, "two NPUs have the same coordinates"),
     ],
 )
 def test_what_is_no_network_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=f"fabric 'star': .*{message}"):
         build(**changes)
+
+
+def test_coordinates_may_be_a_list() -> None:
+    coordinates = build(coordinates=[[1], [0]]).coordinates
+    assert coordinates is not None
+    assert coordinates.tolist() == [[1], [0]]
 
 
 def test_links_between() -> None:

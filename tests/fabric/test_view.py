@@ -25,6 +25,25 @@ def view(levels: tuple[Level, ...], group: list[int]) -> GroupView:
     return GroupView.of(np.array(group), levels, coordinates(levels), Capabilities())
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "star"}, "kind: a level of kind 'star' .accepted: ring, line, fully-connected, switch"),
+        ({"size": 0}, "size: 0 is refused .accepted: a whole number of at least 1"),
+        ({"size": 2.5}, "size: 2.5 is refused"),
+        ({"lanes": 0}, "lanes: 0 is refused"),
+        ({"bandwidth": 0.0}, "bandwidth: 0.0 is refused .accepted: bytes per second, finite and more than 0"),
+        ({"bandwidth": np.nan}, "bandwidth: nan is refused"),
+        ({"bandwidth": "1 GB/s"}, "bandwidth: '1 GB/s' is refused"),
+        ({"latency": -1.0}, "latency: -1.0 is refused .accepted: seconds, finite and not negative"),
+        ({"latency": np.inf}, "latency: inf is refused"),
+    ],
+)
+def test_impossible_levels_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=f"^{message}"):
+        Level(**{"size": 4, "kind": "ring", "bandwidth": 1.0, **changes})
+
+
 def test_the_whole_fabric_keeps_its_levels() -> None:
     whole = view(MESH, list(range(20)))
     assert whole.levels == MESH

@@ -270,9 +270,9 @@ def fabrics(draw: st.DrawFn, *, switches: int) -> Fabric:
     numbers = st.lists(st.sampled_from([1.0, 2.0, 5.0]), min_size=len(pairs), max_size=len(pairs))
     sources, destinations = np.array(pairs).T
     fabric = Fabric("any", kinds, sources, destinations, draw(numbers), draw(numbers), 0.0)
-    if draw(st.booleans()):
+    if npus % 2 == 0 and draw(st.booleans()):
         coordinates = np.stack([np.arange(npus) % 2, np.arange(npus) // 2], axis=1)
-        fabric = evolve(fabric, levels=(Level(2, "line", 1.0), Level(3, "line", 1.0)), coordinates=coordinates)
+        fabric = evolve(fabric, levels=(Level(2, "line", 1.0), Level(npus // 2, "line", 1.0)), coordinates=coordinates)
     return fabric
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from enum import IntEnum
@@ -12,7 +13,8 @@ import numpy as np
 from attrs import evolve, field, frozen
 from numpy.typing import ArrayLike, NDArray
 
-from fredfw.answers import Asking
+from fredfw import arrays
+from fredfw.answers import Asking, brief
 from fredfw.errors import InputError
 from fredfw.fabric.defaults import Defaults
 from fredfw.fabric.flows import Routes
@@ -97,7 +99,8 @@ class Fabric:
 
     Raises:
         InputError: Arrays of different lengths, links from or to nowhere, capacities that are not positive and finite,
-            coordinates outside the levels or given to two NPUs.
+            levels without as many positions as NPUs, coordinates that are not whole, outside the levels or given to two
+            NPUs.
     """
 
     name: str
@@ -157,7 +160,12 @@ class Fabric:
             link = int(np.flatnonzero(self.tiers < 0)[0])
             raise InputError(f"fabric {self.name!r}: link {self.link_name(link)} has tier {self.tiers[link]}")
         if self.coordinates is not None:
-            self._check_coordinates(self.coordinates)
+            coordinates = arrays.whole(self.coordinates)
+            if coordinates is None:
+                given = brief(self.coordinates)
+                raise InputError(f"fabric {self.name!r}: coordinates are {given}, expected whole numbers")
+            object.__setattr__(self, "coordinates", coordinates)
+            self._check_coordinates(coordinates)
 
     def _check_coordinates(self, coordinates: IntArray) -> None:
         expected = len(self.npus), len(self.levels)
@@ -166,6 +174,10 @@ class Fabric:
         sizes = [level.size for level in self.levels]
         if ((coordinates < 0) | (coordinates >= sizes)).any():
             raise InputError(f"fabric {self.name!r}: coordinates outside the levels' sizes {sizes}")
+        if math.prod(sizes) != expected[0]:
+            raise InputError(
+                f"fabric {self.name!r}: levels of {sizes} have {math.prod(sizes)} positions for {expected[0]} NPUs"
+            )
         if _repeated(coordinates @ np.cumprod([1, *sizes])[:-1]).size:
             raise InputError(f"fabric {self.name!r}: two NPUs have the same coordinates")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import Literal
@@ -9,6 +10,7 @@ from typing import Literal
 import numpy as np
 from attrs import evolve, frozen
 
+from fredfw import arrays
 from fredfw.errors import InputError
 from fredfw.fabric.links import GroupLinks
 from fredfw.typing import IntArray
@@ -50,6 +52,9 @@ class Level:
         name: What people call it: chiplet, package, node, rail, ...; empty for none.
         offers: What the network does for collectives among the positions of one line, where that is more than it does
             for the group: in a server, for groups of several.
+
+    Raises:
+        InputError: A field is not possible; names it.
     """
 
     size: int
@@ -60,6 +65,18 @@ class Level:
     lanes: int = 1
     name: str = ""
     offers: Capabilities = Capabilities()
+
+    def __attrs_post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InputError(f"a level of kind {self.kind!r}", key="kind", accepted=", ".join(KINDS))
+        for key in ("size", "lanes"):
+            arrays.count(key, getattr(self, key))
+        if not arrays.is_real(self.bandwidth) or not 0 < self.bandwidth < math.inf:
+            accepted = "bytes per second, finite and more than 0"
+            raise InputError(f"{self.bandwidth!r} is refused", key="bandwidth", accepted=accepted)
+        if not arrays.is_real(self.latency) or not 0 <= self.latency < math.inf:
+            accepted = "seconds, finite and not negative"
+            raise InputError(f"{self.latency!r} is refused", key="latency", accepted=accepted)
 
     @property
     def any_to_any(self) -> bool:

@@ -235,7 +235,7 @@ def test_there_is_no_all_reduce_tree() -> None:
     [
         {"levels": (), "coordinates": None},
         {"levels": (Level(2, "ring", 1.0), Level(2, "line", 1.0))},
-        {"levels": (Level(2, "line", 1.0), Level(3, "line", 1.0))},
+        {"levels": (Level(2, "line", 1.0), Level(3, "line", 1.0)), "coordinates": None},
     ],
 )
 def test_the_router_refuses_what_is_no_mesh(changes: dict[str, Any]) -> None:

@@ -208,7 +208,7 @@ def test_there_is_no_all_reduce_tree() -> None:
         {"levels": (), "coordinates": None},
         {"levels": (Level(3, "ring", 1.0), Level(3, "line", 1.0))},
         {"levels": (Level(3, "switch", 1.0), Level(3, "ring", 1.0))},
-        {"levels": (Level(3, "ring", 1.0), Level(4, "ring", 1.0))},
+        {"levels": (Level(3, "ring", 1.0), Level(4, "ring", 1.0)), "coordinates": None},
         {"kinds": [NodeKind.NPU] * 9 + [NodeKind.CONTROLLER], "copies": False, "reduces": False},
     ],
 )
