@@ -30,6 +30,7 @@ from fredfw.experiment.workers import workers
 from fredfw.fabric import Fabric, Topology
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
+from fredfw.simulation.checks import check_fabric
 from fredfw.simulation.events import LinkEvent
 from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.simulation.variation import Variation
@@ -100,7 +101,7 @@ class Framework:
             InputError: Something given cannot be used; ``UnsupportedError`` if no algorithm can serve it.
             SimulationError: The model misbehaved.
         """
-        _check_fabric(fabric)
+        check_fabric(fabric)
         if not isinstance(algorithm, str):
             raise InputError(
                 f"{algorithm!r} is not a name", key="algorithm", accepted="a name; options are keyword arguments"
@@ -160,7 +161,7 @@ class Framework:
             InputError: Something given cannot be used; ``UnsupportedError`` if no algorithm can serve a collective.
             SimulationError: The model misbehaved; ``DeadlockError`` if tasks wait for each other.
         """
-        _check_fabric(fabric)
+        check_fabric(fabric)
         if not isinstance(graph, TaskGraph):
             raise InputError(f"{graph!r} is not a task graph", key="graph", accepted="a fredfw.TaskGraph")
         for key, one, kind in (("npu", npu, Npu), ("variation", variation, Variation)):
@@ -607,11 +608,6 @@ class Framework:
         except Exception as error:
             self.plugins.hook.fredfw_on_run_error(experiment=experiment, error=error)
             raise
-
-
-def _check_fabric(fabric: object) -> None:
-    if not isinstance(fabric, Fabric):
-        raise InputError(f"{fabric!r} is not a fabric", key="fabric", accepted="what a topology's build() returns")
 
 
 def _check_events(events: object) -> None:

@@ -22,6 +22,7 @@ from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.registry import Registry
 from fredfw.simulation import FlowNetwork, Planner, SharingPolicy, Simulator
 from fredfw.simulation.answers import notes as admission_notes
+from fredfw.simulation.checks import check_fabric
 from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES, STEPWISE, run_of
 from fredfw.simulation.fidelity import notes as fidelity_notes
 from fredfw.simulation.live import LiveLinks
@@ -146,8 +147,7 @@ class NetworkBackend:
         stepwise: bool = False,
         fidelity: str | None = None,
     ) -> None:
-        if not isinstance(fabric, Fabric):
-            raise InputError(f"{fabric!r} is not a fabric", key="fabric", accepted="what a topology's build() returns")
+        check_fabric(fabric)
         plugins = plugins or PluginManager.discover()
         if router is not None:
             fabric = fabric.with_defaults(router=_configured(router, plugins.routers, Router, "router"))
@@ -218,7 +218,7 @@ class NetworkBackend:
             ticket = self._network.send(way, size, ended, priority, label)
         else:
             flows = self._pricing.message(flows_of(way, size, priority, label), source, destination)
-            ticket = self._network.start(flows, ended)
+            ticket = self._network.start(flows, ended, checked=True)
         self._operations[handle] = _Sending(handle, src, dst, size, tag, on_complete, self._network, ticket)
         if tag is not None:
             self._matching.send(handle, (source, destination, tag))

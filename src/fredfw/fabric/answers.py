@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from fredfw import limits
-from fredfw.answers import Asking, brief, speaks_for
+from fredfw.answers import Asking, speaks_for
+from fredfw.fabric.checks import wrong_routes
 from fredfw.fabric.flows import Operation, Routes
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import IntArray
 
 if TYPE_CHECKING:
     from fredfw.fabric.fabric import Fabric
@@ -158,38 +159,7 @@ def _checked(asked: Asking, answer: object, fabric: Fabric, count: int) -> Route
     """Return ``answer``, which must be ``count`` routes on ``fabric``."""
     if not isinstance(answer, Routes):
         raise asked.unexpected(answer, "fredfw.Routes")
-    for name, kinds, accepted in (
-        ("offsets", "iu", "integers"),
-        ("links", "iu", "integers"),
-        ("latencies", "fiu", "seconds"),
-        ("coefficients", "fiu", "shares"),
-    ):
-        column: object = getattr(answer, name)
-        if column is None and name == "coefficients":
-            continue
-        if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind not in kinds:
-            raise asked.wrong(f"returned routes with {name} {brief(column)}", f"an array of {accepted}")
-    offsets, links, latencies, coefficients = answer.offsets, answer.links, answer.latencies, answer.coefficients
-    if len(offsets) != count + 1:
-        raise asked.wrong(f"returned routes with {len(offsets)} offsets", f"{count + 1} for {count} routes")
-    if offsets[0] != 0 or offsets[-1] != len(links) or (offsets[1:] < offsets[:-1]).any():
-        raise asked.wrong(f"returned routes with offsets that do not cut its {len(links)} links", "0 to all, in order")
-    total = len(fabric.bandwidths)
-    if len(links) and not 0 <= links.min() <= links.max() < total:
-        link = links[(links < 0) | (links >= total)][0]
-        raise asked.wrong(f"returned routes with link {link}", f"links 0 to {total - 1} of {fabric.name!r}")
-    if len(latencies) != count:
-        raise asked.wrong(f"returned routes with {len(latencies)} latencies", f"{count}, one for each route")
-    if count and not 0 <= latencies.min() <= latencies.max() < np.inf:
-        raise asked.wrong(f"returned routes with latency {_outside(latencies)}", "seconds, finite and not negative")
-    if coefficients is not None:
-        if len(coefficients) != len(links):
-            raise asked.wrong(f"returned routes with {len(coefficients)} coefficients", f"{len(links)}, one per link")
-        if len(links) and not 0 <= coefficients.min() <= coefficients.max() < np.inf:
-            raise asked.wrong(f"returned routes with coefficient {_outside(coefficients)}", "finite shares, 0 or more")
+    wrong = wrong_routes(answer, fabric, count)
+    if wrong is not None:
+        raise asked.wrong(f"returned routes with {wrong[0]}", wrong[1])
     return answer
-
-
-def _outside(values: FloatArray) -> float:
-    """Return the first of ``values`` that is negative or not finite."""
-    return float(values[~((values >= 0) & (values < np.inf))][0])

@@ -178,6 +178,8 @@ def _size(routes: Routes) -> int:
 class FlowSet:
     """Flows that start together, in ``activities`` groups that each end on their own.
 
+    ``FlowNetwork.start`` checks them.
+
     Args:
         routes: The links of the ``F`` flows.
         volumes: ``(F,)`` bytes of one repetition.

@@ -113,7 +113,7 @@ class Gatherings:
         """Start the streams of a load or store, or have them wait for their memories."""
         flows, tier = self._tasks.stream(task, part), self._tasks.memory(task)
         if tier is None or not tier.one_at_a_time:
-            self._network.start(flows, on_complete)
+            self._network.start(flows, on_complete, checked=True)
         else:
             self._transactions.start(flows, on_complete)
 

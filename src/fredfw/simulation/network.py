@@ -19,6 +19,7 @@ from fredfw.fabric import AlwaysStart, Fabric, FlowSet, Router
 from fredfw.simulation import answers, rerouting
 from fredfw.simulation.calendar import Calendar
 from fredfw.simulation.carrier import BatchLoad, Carrier
+from fredfw.simulation.checks import check_fabric, check_flows
 from fredfw.simulation.claims import Claim
 from fredfw.simulation.core.dynamic import DynamicTable
 from fredfw.simulation.core.loads import Load, Statistics
@@ -43,11 +44,15 @@ class FlowNetwork:
         sharing: How links are shared.
         solver: Knows the rates of flow sets from earlier simulations with the same fabric and policy.
 
+    Raises:
+        InputError: ``fabric`` is no fabric.
+
     Attributes:
         admission: The fabric's, for this simulation alone; has figures and notes when it is over.
     """
 
     def __init__(self, fabric: Fabric, sharing: SharingPolicy | None = None, solver: RateSolver | None = None) -> None:
+        check_fabric(fabric)
         keep_freed_memory()
         self.fabric = fabric
         self._statistics = Statistics()
@@ -153,6 +158,7 @@ class FlowNetwork:
         *,
         unicasts: Unicasts | None = None,
         on_drained: Completion | None = None,
+        checked: bool = False,
     ) -> int:
         """Start ``flows`` now, or as the fabric's admission decides; return a ticket to cancel them with.
 
@@ -163,12 +169,16 @@ class FlowNetwork:
             on_drained: Gets the activities whose flows have left their sources, each before it ends. Of flows that run
                 in parts it hears at the end. Of repeated flows it hears when all repetitions have drained; once more
                 where a change of the links then finds that some have not, for the latency of all is paid at the end.
+            checked: Whether the flows are known to be possible, as those that fredfw makes are.
 
         Raises:
+            InputError: The flows are not possible, or not on this fabric; names the field of ``FlowSet``.
             RefusedError: The admission refuses the flows.
             SimulationError: It asks for unicasts where there are none.
             PluginError: It fails, or returns what cannot be done.
         """
+        if not checked:
+            check_flows(flows, self.fabric)
         if flows.repeat > 1:
             self._unfold()  # for what repetitions meet that are simulated as one is noted
         self._tickets = ticket = self._tickets + 1
@@ -193,14 +203,17 @@ class FlowNetwork:
             label: What its bytes are accounted to.
 
         Raises:
+            InputError: A volume that is negative or not finite.
             RefusedError: The admission refuses it.
             PluginError: It fails, or returns what cannot be done.
         """
+        if not 0 <= volume < math.inf:
+            raise InputError(f"a volume of {volume!r}", key="volume", accepted="bytes, finite and not negative")
         carrier = self._carrier
         if carrier.claims.held:  # what they let go of may be repetitions
             carrier.claims.yield_links(way.routes.links)
         if carrier.detours.closed or carrier.meetings.compressed or not (self._plain and volume > 0 and way.length):
-            return self.start(flows_of(way, volume, priority, label), on_complete)
+            return self.start(flows_of(way, volume, priority, label), on_complete, checked=True)
         self._tickets = ticket = self._tickets + 1
         self._messages.under_way[ticket] = way, volume, on_complete, priority, label, self._calendar.now
         carrier.table.send(way, ticket, volume)

@@ -155,7 +155,7 @@ class ScheduleRun:
         ended = partial(self._end if last else self._step, index, groups, repetition)
         followed = last and self._is_followed_early(index)
         drained = partial(self._drained, index, groups, followed) if followed or self._lets_go_early(index) else None
-        self._tickets.append(self._network.start(lower(), ended, unicasts=unicasts, on_drained=drained))
+        self._tickets.append(self._network.start(lower(), ended, unicasts=unicasts, on_drained=drained, checked=True))
 
     def _drained(self, index: int, groups: IntArray, followed: bool, activities: IntArray) -> None:
         """Begin what is behind the phase, and let go of its channel."""

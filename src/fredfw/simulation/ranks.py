@@ -593,6 +593,7 @@ class RankRun(Claim):
             partial(self._arrived, number, index, flows),
             unicasts=unicasts,
             on_drained=partial(self._drained, index, flows),
+            checked=True,
         )
         self._under_way[number] = ticket, len(flows)
 

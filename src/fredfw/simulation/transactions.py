@@ -65,4 +65,4 @@ class Transactions:
                 del self._waiting[memory], self._ends[memory]
             end()
 
-        self.network.start(flows, served)
+        self.network.start(flows, served, checked=True)

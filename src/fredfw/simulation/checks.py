@@ -1,0 +1,61 @@
+"""What comes to a network from outside is checked here."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fredfw.answers import brief
+from fredfw.arrays import is_real, is_whole
+from fredfw.errors import InputError
+from fredfw.fabric import Fabric, FlowSet, Routes
+from fredfw.fabric.checks import wrong_routes
+
+
+def check_fabric(fabric: object) -> None:
+    """Raise ``InputError`` if ``fabric`` is no ``Fabric``."""
+    if not isinstance(fabric, Fabric):
+        raise InputError(f"{fabric!r} is not a fabric", key="fabric", accepted="what a topology's build() returns")
+
+
+def check_flows(flows: FlowSet, fabric: Fabric) -> None:
+    """Make sure that ``flows`` can be carried by ``fabric``.
+
+    Raises:
+        InputError: They cannot; names the field of ``FlowSet``, the value and what is accepted.
+    """
+    if not isinstance(flows, FlowSet):
+        raise InputError(f"{brief(flows)} is refused", key="flows", accepted="a fredfw.FlowSet")
+    if not isinstance(flows.routes, Routes):
+        raise InputError(f"{brief(flows.routes)} is refused", key="routes", accepted="fredfw.Routes")
+    wrong = wrong_routes(flows.routes, fabric)
+    if wrong is not None:
+        raise InputError(f"routes with {wrong[0]}", key="routes", accepted=wrong[1])
+    for key, least in (("activities", 1), ("repeat", 1), ("priority", 0)):
+        number: object = getattr(flows, key)
+        if not is_whole(number) or number < least:
+            raise InputError(f"{number!r} is refused", key=key, accepted=f"a whole number of at least {least}")
+    if not is_real(flows.setup) or not 0 <= flows.setup < math.inf:
+        raise InputError(f"{flows.setup!r} is refused", key="setup", accepted="seconds, finite and not negative")
+    if not isinstance(flows.label, str):
+        raise InputError(f"{flows.label!r} is refused", key="label", accepted="text")
+    _check_column(flows, "volumes", "fiu", "finite bytes, 0 or more")
+    _check_column(flows, "activity", "iu", f"activities from 0 to {flows.activities - 1}")
+    if (flows.activity >= flows.activities).any():
+        message = f"a flow of activity {flows.activity.max()}"
+        raise InputError(message, key="activity", accepted=f"activities from 0 to {flows.activities - 1}")
+    if flows.caps is not None:
+        _check_column(flows, "caps", "fiu", "bytes per second above 0", positive=True)
+
+
+def _check_column(flows: FlowSet, key: str, kinds: str, accepted: str, *, positive: bool = False) -> None:
+    count = len(flows.routes)
+    accepted = f"an array of {count} {accepted}"
+    values: object = getattr(flows, key)
+    if not isinstance(values, np.ndarray) or values.shape != (count,) or values.dtype.kind not in kinds:
+        raise InputError(f"{brief(values)} is refused", key=key, accepted=accepted)
+    # A cap may be infinite.
+    fits = values > 0 if positive else (values >= 0) & (values < np.inf)
+    if not fits.all():
+        raise InputError(f"{values[~fits][0]} is refused", key=key, accepted=accepted)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fredfw import Fabric, FlowNetwork, FlowSet, NodeKind, Routes
+from fredfw.errors import InputError
+
+# NPU 0 and NPU 1, and a link of 4 bytes a second in each direction.
+PAIR = Fabric("pair", [NodeKind.NPU] * 2, [0, 1], [1, 0], 4.0, 1.0, 0.0)
+ROUTES = {"offsets": np.array([0, 1, 2]), "links": np.array([0, 1]), "latencies": np.ones(2)}
+
+
+def flows(**changes: Any) -> FlowSet:
+    """Each of the two links carries 8 bytes."""
+    return FlowSet(
+        **{"routes": Routes(**ROUTES), "volumes": np.full(2, 8.0), "activity": np.arange(2), "activities": 2, **changes}
+    )
+
+
+def ends(given: Any) -> dict[int, float]:
+    network = FlowNetwork(PAIR)
+    found: dict[int, float] = {}
+    network.start(given, lambda activities: found.update(dict.fromkeys(activities.tolist(), network.now)))
+    network.advance()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {0: 3.0, 1: 3.0}),
+        ({"volumes": np.array([4, 0])}, {0: 2.0, 1: 1.0}),
+        ({"activity": np.zeros(2, dtype=np.int32), "activities": 1}, {0: 3.0}),
+        ({"caps": np.array([2.0, np.inf])}, {0: 5.0, 1: 3.0}),
+    ],
+)
+def test_what_fits_is_carried(changes: dict[str, Any], expected: dict[int, float]) -> None:
+    assert ends(flows(**changes)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"volumes": np.array([-1.0, 1.0])},
+            "volumes: -1.0 is refused (accepted: an array of 2 finite bytes, 0 or more",
+        ),
+        ({"volumes": np.array([1.0, np.nan])}, "volumes: nan is refused"),
+        ({"volumes": np.array([1.0, np.inf])}, "volumes: inf is refused"),
+        ({"volumes": [1.0, 1.0]}, "volumes: [1.0, 1.0] is refused (accepted: an array"),
+        ({"volumes": np.ones(3)}, "volumes: array([1., 1., 1.]) is refused"),
+        ({"volumes": np.ones(2, dtype=complex)}, "volumes: "),
+        ({"activity": np.array([0, 2])}, "activity: a flow of activity 2 (accepted: activities from 0 to 1)"),
+        ({"activity": np.array([0, -1])}, "activity: -1 is refused"),
+        ({"activity": np.array([0.0, 1.0])}, "activity: array([0., 1.]) is refused"),
+        ({"activity": np.array([0])}, "activity: array([0]) is refused"),
+        ({"activities": 0}, "activities: 0 is refused (accepted: a whole number of at least 1)"),
+        ({"activities": 1.5}, "activities: 1.5 is refused"),
+        ({"repeat": 0}, "repeat: 0 is refused (accepted: a whole number of at least 1)"),
+        ({"priority": -1}, "priority: -1 is refused (accepted: a whole number of at least 0)"),
+        ({"setup": -1.0}, "setup: -1.0 is refused (accepted: seconds, finite and not negative)"),
+        ({"setup": np.nan}, "setup: nan is refused"),
+        ({"label": 5}, "label: 5 is refused (accepted: text)"),
+        ({"caps": np.array([0.0, 1.0])}, "caps: 0.0 is refused (accepted: an array of 2 bytes per second above 0)"),
+        ({"caps": np.array([1.0, np.nan])}, "caps: nan is refused"),
+        ({"caps": np.ones(1)}, "caps: array([1.]) is refused"),
+        ({"routes": None}, "routes: None is refused (accepted: fredfw.Routes)"),
+    ],
+)
+def test_flows_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ends(flows(**changes))
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"links": np.array([0, 2])}, "routes with link 2 (accepted: links 0 to 1 of 'pair')"),
+        ({"links": np.array([0, -1])}, "routes with link -1"),
+        ({"links": np.array([0])}, "routes with offsets that do not cut its 1 links (accepted: 0 to all, in order)"),
+        ({"links": [0, 1]}, "routes with links [0, 1] (accepted: an array of integers)"),
+        ({"offsets": np.array([0, 2])}, "routes with 2 offsets (accepted: 3 for 2 routes)"),
+        ({"offsets": np.array([0, 3, 2])}, "routes with offsets that do not cut its 2 links"),
+        ({"latencies": np.array([1.0, -1.0])}, "routes with latency -1.0 (accepted: seconds, finite and not negative)"),
+        ({"coefficients": np.ones(1)}, "routes with 1 coefficients (accepted: 2, one per link)"),
+        ({"coefficients": np.array([1.0, np.nan])}, "routes with coefficient nan (accepted: finite shares, 0 or more)"),
+    ],
+)
+def test_routes_of_no_network_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ends(flows(routes=Routes(**{**ROUTES, **changes})))
+    assert str(caught.value).startswith(f"routes: {message}")
+
+
+def test_what_is_no_flow_set_or_no_fabric_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^flows: 5 is refused .accepted: a fredfw.FlowSet"):
+        ends(5)
+    with pytest.raises(InputError, match=r"^fabric: None is not a fabric"):
+        FlowNetwork(None)  # type: ignore[arg-type]  # that is the fault
