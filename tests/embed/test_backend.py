@@ -500,9 +500,12 @@ BAD: dict[str, tuple[Callable[[NetworkBackend], object], str]] = {
     "three nodes": (lambda network: network.fail_link((0, 1, 2)), r"link: \(0, 1, 2\) is not a link"),  # type: ignore[arg-type]
     "up already": (lambda network: network.restore_link(0), "link: npu0->npu1 has not failed"),
     "bandwidth": (lambda network: network.set_bandwidth(0, "1 GB"), "value: '1 GB' has the unit 'GB'"),
-    "no bandwidth": (lambda network: network.set_bandwidth(0, 0), "value: 0 is not a bandwidth"),
+    "no bandwidth": (lambda network: network.set_bandwidth(0, 0), "value: 0 is not a bandwidth .accepted: more than 0"),
     "NaN bandwidth": (lambda network: network.set_bandwidth(0, NAN), "value: nan is not finite"),
-    "negative bandwidth": (lambda network: network.set_bandwidth(0, -1.0), "value: -1.0 is too small"),
+    "negative bandwidth": (
+        lambda network: network.set_bandwidth(0, -1.0),
+        "value: -1.0 is not a bandwidth .accepted: more than 0",
+    ),
 }
 
 

@@ -405,8 +405,8 @@ class NetworkBackend:
             InputError: There is no such link, or the bandwidth is not finite and more than 0.
         """
         number = self._find_link(link)
-        bandwidth = _quantity(value, Unit.BYTES_PER_SECOND, "value")
-        if bandwidth == 0:
+        bandwidth = _parsed(value, Unit.BYTES_PER_SECOND, "value")
+        if bandwidth <= 0:
             raise InputError(
                 f"{value!r} is not a bandwidth", key="value", accepted="more than 0; fail_link closes a link"
             )
@@ -604,11 +604,15 @@ def _fidelity(given: str | None, *, stepwise: bool) -> str:
     return given
 
 
-def _quantity(value: object, unit: Unit, key: str) -> float:
+def _parsed(value: object, unit: Unit, key: str) -> float:
     try:
-        number = parse(value, unit)
+        return parse(value, unit)
     except InputError as error:
         raise error.at(key=key) from None
+
+
+def _quantity(value: object, unit: Unit, key: str) -> float:
+    number = _parsed(value, unit, key)
     if number < 0:
         raise InputError(f"{value!r} is too small", key=key, accepted=f"at least 0 {unit.value}")
     return number
