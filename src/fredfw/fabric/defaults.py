@@ -35,6 +35,15 @@ class Defaults:
     transport: Transport = field(factory=IdealTransport)
     placement: Placement | None = None
 
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """What is chosen beside the router, such as ``sharing roce``: no file that holds a network alone has it."""
+        plain = {"sharing": "max-min", "admission": "open", "transport": "ideal", "placement": "linear"}
+        chosen = {slot: getattr(self, slot) for slot in plain}
+        return tuple(
+            f"{slot} {one.name}" for slot, one in chosen.items() if one is not None and one.name != plain[slot]
+        )
+
 
 SLOTS: tuple[str, ...] = tuple(one.name for one in fields(Defaults))
 """The names of the slots, which are keys of ``[fabrics.NAME]`` in an experiment."""

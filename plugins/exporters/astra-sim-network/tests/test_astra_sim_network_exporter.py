@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import fredfw_exporter_astra_sim_network as plugin
-from fredfw import Dimension, Fabric, Framework, product_fabric
+from fredfw import Dimension, Fabric, Framework, ShortestPathRouter, ValiantRouter, product_fabric
 from fredfw.cli import main
 from fredfw.errors import UnsupportedError
 from fredfw_exporter_astra_sim_network import AstraSimNetworkExporter
@@ -42,6 +42,24 @@ def test_the_units_are_those_of_astra_sim() -> None:
         # Two links through a switch.
         "latency: [ 500, 1000, 1000 ]  # ns, each link",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "slots", "left_out"),
+    [
+        ("torus", {"router": ValiantRouter()}, "router valiant"),
+        ("torus", {"router": ShortestPathRouter()}, "router shortest-path"),
+        ("switch", {"router": ValiantRouter()}, "router valiant"),
+    ],
+)
+def test_what_is_not_in_the_file_is_noted(name: str, slots: dict[str, Any], left_out: str) -> None:
+    text = exported(built(name).with_defaults(**slots))
+    assert text.splitlines()[1] == f"# exported without its {left_out}"
+
+
+@pytest.mark.parametrize("name", ["torus", "switch", "fully-connected", "hyperx"])
+def test_usual_routers_need_no_note(name: str) -> None:
+    assert "without" not in exported(built(name))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import frozen
 
-from fredfw import Dimension, Exporter, Fabric, Level, hookimpl, product_fabric
+from fredfw import Defaults, Dimension, Exporter, Fabric, Level, hookimpl, product_fabric
 from fredfw.errors import UnsupportedError
 
 fredfw_contract = 2
@@ -17,6 +17,8 @@ _GIGABYTE = 2**30
 _NANOSECONDS = 1e9
 _EXACT = 1e-9
 _BLOCKS = {"ring": "Ring", "fully-connected": "FullyConnected", "switch": "Switch"}
+# Routes by these are those of ASTRA-sim: along one dimension after the other.
+_ROUTERS, _ROUTERS_OF_ONE = ("dimension-order",), ("dimension-order", "shortest-path", "crossbar")
 _ACCEPTED = "a product of rings, full meshes and switches, each dimension with links that are alike"
 
 
@@ -26,7 +28,7 @@ class AstraSimNetworkExporter(Exporter):
 
     It is for products of rings, full meshes and switches alone. Bandwidths are in units of 2^30 bytes per second, and
     latencies those of a link: a message through a switch takes two. Energies, and what switches do for collectives, are
-    not in such a file.
+    not in such a file. What else decides times, such as another router, is named in a comment.
     """
 
     name: ClassVar[str] = "astra-sim-network"
@@ -57,8 +59,18 @@ def _text(fabric: Fabric) -> str:
     # A comment must stay one.
     name = fabric.name.encode("unicode_escape").decode("ascii")
     lines = [f"# {name}, written by fredfw"]
+    left = _left_out(fabric.defaults, len(levels))
+    if left:
+        lines.append(f"# exported without its {', '.join(left)}")
     lines += [f"{key}: [ {', '.join(values)} ]{units.get(key, '')}" for key, values in columns.items()]
     return "\n".join(lines) + "\n"
+
+
+def _left_out(defaults: Defaults, dimensions: int) -> list[str]:
+    """Return what decides times and is not in the file."""
+    router = defaults.router
+    usual = router.name in (_ROUTERS if dimensions > 1 else _ROUTERS_OF_ONE) and router == type(router)()
+    return [*([] if usual else [f"router {router.name}"]), *defaults.rules]
 
 
 def _block(fabric: Fabric, level: Level) -> str:

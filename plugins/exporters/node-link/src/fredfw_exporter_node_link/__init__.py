@@ -60,14 +60,7 @@ def _attributes(fabric: Fabric) -> dict[str, Any]:
         found["router"] = defaults.router.name
     else:
         left.append(f"router {defaults.router.name}")
-    if defaults.sharing is not None and defaults.sharing.name != "max-min":
-        left.append(f"sharing {defaults.sharing.name}")
-    if defaults.admission.name != "open":
-        left.append(f"admission {defaults.admission.name}")
-    if defaults.transport.name != "ideal":
-        left.append(f"transport {defaults.transport.name}")
-    if defaults.placement is not None and defaults.placement.name != "linear":
-        left.append(f"placement {defaults.placement.name}")
+    left += defaults.rules
     notes = list(fabric.notes)
     if left:
         notes.append(f"exported without its {', '.join(left)}")
