@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import numpy as np
 from attrs import evolve, frozen
 import fredfw
 from fredfw import AdmissionPolicy, CollectiveAlgorithm, Exporter, Fabric, NodeKind, DeviceMesh, Pattern, Placement
-from fredfw import Router, Routes, Schedule, SharingPolicy, Topology, Workload, ring_schedule
+from fredfw import Router, Routes, Schedule, SharingPolicy, Topology, Transport, Workload, ring_schedule
 
 def say(what, *right):
     match what:
@@ -74,10 +75,22 @@ class Algorithm(CollectiveAlgorithm):
     patterns: ClassVar[frozenset] = frozenset(Pattern)
     refuses: str = "right"
     says: str = "right"
+    text: str = "right"
+    def __str__(self):
+        return say(self.text, "wrong")
     def refusal(self, request, view):
         return say(self.refuses, None) if self.refuses != "number" else 3
     def schedule(self, request, view):
         return say(self.says, ring_schedule(request.pattern, request.size, np.arange(request.ranks)[:, None]))
+
+@frozen
+class Bill(Transport):
+    name: ClassVar[str] = "bill"
+    says: str = "raise"
+    def settled(self, fabric):
+        return say(self.says)
+    def costs(self, call, fabric):
+        return fredfw.Costs(step=1e-6)
 
 @frozen
 class Greedy(SharingPolicy):
@@ -119,6 +132,8 @@ def fredfw_collectives(): return [Algorithm]
 @fredfw.hookimpl
 def fredfw_sharing_policies(): return [Greedy]
 @fredfw.hookimpl
+def fredfw_transports(): return [Bill]
+@fredfw.hookimpl
 def fredfw_placements(): return [Away]
 @fredfw.hookimpl
 def fredfw_workloads(): return [Work]
@@ -135,6 +150,7 @@ workload = {{ name = {workload} }}
 REDUCE = '"microbenchmark", pattern = "all-reduce", size = "1 GB"'
 COLLECTIVE = ("collective", "all-reduce", "--topology", "net")
 ALGORITHM = (*COLLECTIVE, "--algorithm", "wrong", "--option")
+SETTLED = (*COLLECTIVE, "--algorithm", "ring", "--sensitivity=10", "--transport")
 EXITS, RAISES = "fails: SystemExit: 0 (line ", "fails: IndexError: oh (line "
 
 
@@ -170,6 +186,12 @@ def message(plugin: Path, *arguments: str) -> str:
         ((*ALGORITHM, "says=none"), "Algorithm.schedule() of 'wrong' returned None; expected a fredfw.Schedule"),
         ((*ALGORITHM, "says=exit"), f"Algorithm.schedule() of 'wrong' {EXITS}"),
         ((*ALGORITHM, "says=raise"), f"Algorithm.schedule() of 'wrong' {RAISES}"),
+        ((*ALGORITHM, "text=raise"), f"Algorithm.__str__() of 'wrong' {RAISES}"),
+        ((*SETTLED, "bill"), f"Bill.settled() of 'bill' {RAISES}"),
+        (
+            (*SETTLED, '{ name = "bill", says = "none" }'),
+            "Bill.settled() of 'bill' returned None; expected a fredfw.Tr",
+        ),
         ((*ALGORITHM, "refuses=number"), "Algorithm.refusal() of 'wrong' returned 3; expected the reason as text"),
         ((*ALGORITHM, "refuses=exit"), f"Algorithm.refusal() of 'wrong' {EXITS}"),
     ],
@@ -201,6 +223,18 @@ def test_an_experiment_names_the_plugin_at_fault(plugin: Path, fabric: str, work
     for command in ("run", "compare"):
         assert message(plugin, command, "one.toml", "--json", "out.json").startswith(expected)
         assert not Path("out.json").exists()
+
+
+def test_a_plugin_that_fails_costs_no_other_cell(plugin: Path) -> None:
+    Path("two.toml").write_text(EXPERIMENT.format(fabric='[fabrics.other]\ntopology = "mesh2d"', workload=REDUCE))
+    arguments = ["--plugin", str(plugin), "compare", "two.toml", "--json", "out.json", "--set"]
+    result = CliRunner().invoke(main, [*arguments, "fabrics.net.topology.names=raise"])
+    assert result.exit_code == 3, result.output
+    document = json.loads(Path("out.json").read_text())
+    assert [row["fabric"] for row in document["rows"]] == ["other"]
+    (failure,) = document["failures"]
+    assert failure["fabric"] == "net"
+    assert f"Net.build.<locals>.<lambda>() {RAISES}" in failure["reason"]
 
 
 def test_an_exporter_that_exits_is_named(plugin: Path) -> None:

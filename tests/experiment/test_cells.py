@@ -10,7 +10,7 @@ from attrs import asdict, evolve
 
 from fredfw import Framework, hookimpl, limits
 from fredfw.errors import InputError, LimitError, SimulationError
-from fredfw.experiment.cells import CellSpec, Outcome, SpecWriter, evaluate, key_of, run_cell, tables
+from fredfw.experiment.cells import CellSpec, Outcome, SpecWriter, evaluate, key_of, outcome, run_cell, tables
 from fredfw.experiment.results import Cell, Comparison, Failure
 from fredfw.plugin.manager import PluginManager, Switches
 from fredfw.plugin.setup import Setup
@@ -259,3 +259,21 @@ def test_values_are_replaced_in_an_experiment_that_is_read(framework: Framework)
         experiment.with_values({"fabrics.star.topology.npsu": 8})
     with pytest.raises(InputError, match="was not read from a file or tables"):
         evolve(experiment, reader=None).with_values({})
+
+
+def test_a_mistake_in_a_model_is_the_outcome_of_its_cell() -> None:
+    def simulate() -> Cell:
+        raise ValueError("oh")
+
+    found = outcome("one", "star", simulate)
+    assert isinstance(found, Failure)
+    assert (found.workload, found.fabric, found.infeasible) == ("one", "star", False)
+    assert found.reason.startswith("ValueError: oh (line ")
+
+
+def test_memory_that_is_used_up_is_no_outcome() -> None:
+    def simulate() -> Cell:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        outcome("one", "star", simulate)

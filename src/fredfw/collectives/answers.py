@@ -28,6 +28,16 @@ def variants(cls: type[CollectiveAlgorithm], pattern: Pattern) -> Sequence[Colle
     return answer
 
 
+def text(algorithm: CollectiveAlgorithm) -> str:
+    """Return ``algorithm`` with its options, as text.
+
+    Raises:
+        PluginError: The algorithm fails.
+    """
+    with Asking(algorithm, "__str__"):
+        return str(algorithm)
+
+
 def refusal(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> str | None:
     """Return why ``algorithm`` cannot serve ``request`` on ``view``, or ``None`` if it can.
 
@@ -120,4 +130,4 @@ def schedule(algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: G
 def blame(algorithm: CollectiveAlgorithm, request: CollectiveRequest) -> str:
     """Return, for a message, who does not do what is asked."""
     what = f"{request.pattern} among {request.ranks} NPUs"
-    return f"{whose(type(algorithm))}: algorithm {str(algorithm)!r} does not do {what}"
+    return f"{whose(type(algorithm))}: algorithm {text(algorithm)!r} does not do {what}"

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from attrs import asdict, evolve, frozen
 
 from fredfw import limits
+from fredfw.answers import explain
 from fredfw.errors import FredfwError, InputError, LimitError
 from fredfw.experiment import reading
 from fredfw.experiment.document import digest
@@ -194,6 +195,10 @@ def outcome(workload: str, fabric: str, simulate: Callable[[], Cell]) -> Outcome
         return refused(workload, fabric, error)
     except FredfwError as error:
         return Failure(workload, fabric, str(error), infeasible=False)
+    except MemoryError:  # is nobody's mistake, and the next cell would have no memory either
+        raise
+    except Exception as error:  # a mistake in a model, which costs no other cell
+        return Failure(workload, fabric, explain(error, __name__), infeasible=False)
     return cell
 
 

@@ -24,6 +24,7 @@ from fredfw.fabric import (
 from fredfw.fabric.tiers import tiers_of
 from fredfw.fabric.transport import ByTier
 from fredfw.plugin.contract import built
+from fredfw.simulation.answers import settled
 from fredfw.typing import FloatArray, IntArray
 
 COMPUTE = "compute"
@@ -54,7 +55,7 @@ def varied(fabric: Fabric, parameter: str, factor: float) -> Fabric:
     """
     network = fabric.network
     # Which library and which accelerator it is does not change with how fast they are.
-    fabric = fabric.with_defaults(transport=fabric.defaults.transport.settled(network))
+    fabric = fabric.with_defaults(transport=settled(fabric.defaults.transport, network))
     if parameter == ALPHAS:
         return fabric.with_defaults(transport=ScaledTransport(fabric.defaults.transport, factor))
     if parameter == LATENCY:

@@ -34,7 +34,7 @@ def _stems(fabric: Fabric) -> list[str]:
     """Return the name of each node without its number."""
     if fabric.node_names is None:
         return [NodeKind(kind).name.lower() for kind in fabric.kinds]
-    return [_NUMBER.sub("", fabric.node_names(node)) for node in range(len(fabric.kinds))]
+    return [_NUMBER.sub("", fabric.node_name(node)) for node in range(len(fabric.kinds))]
 
 
 def _dimensions(fabric: Fabric) -> IntArray:

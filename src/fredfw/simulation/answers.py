@@ -185,6 +185,20 @@ def algorithms(transport: Transport, pattern: str) -> Sequence[str] | None:
     return answer
 
 
+def settled(transport: Transport, fabric: Fabric) -> Transport:
+    """Return ``transport`` with what it finds out about ``fabric``.
+
+    Raises:
+        PluginError: It fails, or what it returns is not a transport.
+    """
+    asked = Asking(transport, "settled")
+    with asked:
+        answer: object = transport.settled(fabric)
+    if not isinstance(answer, Transport):
+        raise asked.unexpected(answer, "a fredfw.Transport")
+    return answer
+
+
 def costs(transport: Transport, call: Call, fabric: Fabric) -> Costs:
     """Return what ``transport`` says that ``call`` costs on ``fabric``.
 

@@ -328,7 +328,7 @@ class Planner:
         """Return the candidates for ``pattern`` by name."""
         if pattern not in self._by_name:
             listed = self._candidates.get(pattern, self._candidates.get(None, ()))
-            self._by_name[pattern] = {str(one): one for one in listed}
+            self._by_name[pattern] = {answers.text(one): one for one in listed}
         return self._by_name[pattern]
 
     def _interned(self, schedule: Schedule, algorithm: str) -> Schedule:
@@ -347,7 +347,7 @@ class Planner:
 
     def _written(self, algorithm: CollectiveAlgorithm, request: CollectiveRequest, view: GroupView) -> Schedule:
         """Return what ``algorithm`` writes, which is asked once."""
-        key = str(algorithm), _named(request), _look(algorithm, view)
+        key = answers.text(algorithm), _named(request), _look(algorithm, view)
         if key not in self._answers:
             schedule = self._interned(answers.schedule(algorithm, request, view), algorithm.name)
             self._lowering.pricing.introduce(schedule, algorithm.name, request.size)

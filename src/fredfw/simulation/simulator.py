@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from fredfw.collectives import CollectiveAlgorithm, Pattern
-from fredfw.collectives.answers import variants
+from fredfw.collectives.answers import text, variants
 from fredfw.fabric import Fabric
 from fredfw.simulation import answers
 from fredfw.simulation.bounds import LowerBounds
@@ -61,7 +61,7 @@ class Simulator:
         library = answers.algorithms(self.fabric.defaults.transport, str(pattern))
         for cls in classes:
             for one in variants(cls, pattern):
-                if library is None or cls.name in library or str(one) in library:
+                if library is None or cls.name in library or text(one) in library:
                     yield one
 
     def planner(
