@@ -238,7 +238,7 @@ def everything_arrives(case: AdmissionCase) -> None:
                 continue  # they may be decomposed, and only collectives say into what
             done = ended[number] = []
             try:
-                network.start(one.flows, partial(_note, done))
+                network.start(one.flows, partial(_note, done), checked=True)
             except RefusedError:
                 del ended[number]
         network.advance()
