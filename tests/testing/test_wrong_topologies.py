@@ -11,6 +11,7 @@ from attrs import evolve, field, frozen
 
 import fredfw
 from fredfw import Capabilities, Fabric, Level, NodeKind, Operation, Router, Routes, ShortestPathRouter, Topology, units
+from fredfw.errors import InputError
 from fredfw.testing import ConformanceError, check_router, check_topology
 from fredfw.testing.fabrics import StarRouter, grid, star
 from fredfw.typing import IntArray
@@ -240,7 +241,8 @@ class Levels(Loop):
 
 
 def test_levels() -> None:
-    assert "levels of [4, 2] have 8 positions for 6 NPUs; give no levels" in failures(Levels(sizes=(4, 2)))
+    with pytest.raises(InputError, match=r"levels of \[4, 2\] have 8 positions for 6 NPUs; give no levels"):
+        Levels(sizes=(4, 2)).build()
     assert "levels without coordinates, of which algorithms see nothing" in failures(Levels(coordinates=False))
     assert (
         "levels_promise_no_more_than_the_links: level 0 promises each member 3e+11 B/s, but the links of npu0 together "

@@ -176,7 +176,8 @@ class Fabric:
             raise InputError(f"fabric {self.name!r}: coordinates outside the levels' sizes {sizes}")
         if math.prod(sizes) != expected[0]:
             raise InputError(
-                f"fabric {self.name!r}: levels of {sizes} have {math.prod(sizes)} positions for {expected[0]} NPUs"
+                f"fabric {self.name!r}: levels of {sizes} have {math.prod(sizes)} positions for {expected[0]} NPUs; "
+                "give no levels where the NPUs do not fill them"
             )
         if _repeated(coordinates @ np.cumprod([1, *sizes])[:-1]).size:
             raise InputError(f"fabric {self.name!r}: two NPUs have the same coordinates")
