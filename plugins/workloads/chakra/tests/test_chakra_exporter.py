@@ -23,7 +23,7 @@ from fredfw import (
     hookimpl,
 )
 from fredfw.errors import InputError, UnsupportedError
-from fredfw_workload_chakra import ChakraExporter, et, fredfw_exporters
+from fredfw_workload_chakra import Chakra, ChakraExporter, et, fredfw_exporters
 from fredfw_workload_chakra.trace import NodeType
 
 Build = Callable[[GraphBuilder], None]
@@ -215,6 +215,49 @@ def test_a_transfer_to_several_is_a_broadcast_with_its_time() -> None:
     trace = et.read(content)
     assert trace.numbers["comm_type"].tolist() == [5]
     assert trace.micros.tolist() == [round(result.seconds * 1e6)]
+
+
+def awaited(builder: GraphBuilder) -> None:
+    """A message whose receiver communicates before and after it."""
+    busy = builder.collective("busy", Pattern.ALL_REDUCE, [[1, 2]], 8 * MIB, label="busy")
+    arrives = builder.transfer("transfer", [[0, 1]], MIB, label="pp", after=[busy])
+    builder.collective("next", Pattern.ALL_REDUCE, [[1, 3]], MIB, label="next", after=[arrives])
+
+
+@pytest.mark.parametrize("fidelity", ["stepwise", "per-rank", "per-rank-rendezvous"])
+def test_the_receiver_of_a_transfer_waits_as_in_the_run(fidelity: str, tmp_path: Path) -> None:
+    result = run_of(awaited, fidelity=fidelity)
+    assert back(result, tmp_path, fidelity=fidelity).seconds == pytest.approx(result.seconds, rel=1e-9)
+
+
+def test_the_receiver_of_a_transfer_of_a_graph_waits_for_what_is_before_it(tmp_path: Path) -> None:
+    builder = GraphBuilder(2)
+    computed = builder.compute("computed", [1], seconds=2e-3)
+    builder.transfer("transfer", [[0, 1]], 1e6, label="pp", after=[computed])
+    for name, content in ChakraExporter().export(builder.build()).items():
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    found = Chakra(traces=tmp_path / "*.et").graph(System(npus=2))  # type: ignore[arg-type]  # its converter
+    fabric = framework.topology("switch", npus=2, link_bandwidth="1 GB/s", link_latency=0).build()
+    # 1 MB at 1 GB/s take 1 ms, after the receiver's 2 ms.
+    seconds = framework.simulate_graph(found, fabric, fidelity="per-rank-rendezvous").seconds
+    assert seconds == pytest.approx(3e-3, rel=1e-9)
+
+
+@pytest.mark.parametrize("pattern", [Pattern.BROADCAST, Pattern.REDUCE])
+@pytest.mark.parametrize("algorithm", ["ring", "forest"])
+def test_a_collective_keeps_its_root_and_the_order_of_its_ranks(
+    pattern: Pattern, algorithm: str, tmp_path: Path
+) -> None:
+    def build(builder: GraphBuilder) -> None:
+        builder.collective("rooted", pattern, EVERYBODY[None], 8 * MIB, label="rooted", root=3)
+
+    Given.builds["a test's"] = build
+    result = run({"name": "given", "which": "a test's"}, collectives={"default": algorithm})
+    again = back(result, tmp_path, collectives={"default": algorithm})
+    assert json.loads((tmp_path / "comm_groups.json").read_text()) == {}
+    assert again.timeline.graph.roots.tolist() == [3]
+    assert again.seconds == pytest.approx(result.seconds, rel=1e-9)
+    assert np.allclose(again.link_bytes, result.link_bytes, rtol=1e-9)
 
 
 def test_equal_runs_give_equal_files_and_compression_has_no_date() -> None:

@@ -218,7 +218,7 @@ def test_a_trace_of_pytorch_whose_nodes_wait_for_each_other_is_refused_with_the_
     graph = workload.graph(System(npus=1))
     assert (graph.kinds == TaskKind.COLLECTIVE).sum() == 7
     assert workload.notes(System(npus=1)) == (
-        "2 broadcasts are simulated from the first rank; ASTRA-sim replays their duration",
+        "2 broadcasts are simulated from their roots; ASTRA-sim replays their duration",
         "14 messages and collectives of the CPU are not simulated; they take their duration",
         "7 collectives are among one rank, and cost nothing",
     )

@@ -252,6 +252,18 @@ def test_communicators_are_those_of_the_file_or_all(load: Load) -> None:
     assert [[1, 0]] in [found.tables[one].tolist() for one in found.members]
 
 
+def test_a_root_is_the_first_rank_or_the_one_that_is_named(load: Load) -> None:
+    def nodes(**root: Value) -> list[Node]:
+        return [call(0, Collective.BROADCAST, 1), call(1, Collective.BROADCAST, 1, 0, **root)]
+
+    found = graph(load({rank: nodes(fredfw_root=2) for rank in range(3)}))
+    assert found.roots.tolist() == [0, 2]
+    with pytest.raises(InputError, match=r"root: .*does not have its root 3"):
+        graph(load({rank: nodes(fredfw_root=3) for rank in range(3)}))
+    with pytest.raises(InputError, match=r"has fredfw_root 1\.5 \(accepted: a whole number"):
+        graph(load({rank: nodes(fredfw_root=1.5) for rank in range(3)}))
+
+
 def test_a_communicator_that_is_called_0_is_that_of_the_file(load: Load) -> None:
     traces = {rank: [call(0, Collective.ALL_REDUCE, 1, pg_name=str(rank // 2))] for rank in range(4)}
     found = graph(load(traces, {"0": [0, 1], "1": [2, 3]}))
@@ -319,7 +331,7 @@ def test_remote_memory_is_the_last_tier_of_the_fabric(load: Load) -> None:
 
 def test_broadcasts_are_simulated_and_said(load: Load) -> None:
     workload = load({rank: [call(0, Collective.BROADCAST, 8)] for rank in range(2)})
-    assert workload.notes(System(npus=2))[0].startswith("2 broadcasts are simulated from the first rank")
+    assert workload.notes(System(npus=2))[0].startswith("2 broadcasts are simulated from their roots")
 
 
 def test_there_are_as_many_workers_as_files(load: Load) -> None:

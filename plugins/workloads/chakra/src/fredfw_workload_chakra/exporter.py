@@ -15,7 +15,7 @@ from fredfw import Exporter, Pattern, RunResult, TaskGraph, TaskKind, Timeline, 
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.typing import FloatArray
 from fredfw_workload_chakra import et
-from fredfw_workload_chakra.trace import GROUP, SECONDS, Collective, Node, NodeType, Value
+from fredfw_workload_chakra.trace import GROUP, ROOT, SECONDS, Collective, Node, NodeType, Value
 
 COLLECTIVES: Mapping[Pattern, Collective] = {
     Pattern.ALL_REDUCE: Collective.ALL_REDUCE,
@@ -28,6 +28,7 @@ COLLECTIVES: Mapping[Pattern, Collective] = {
     Pattern.REDUCE_SCATTER: Collective.REDUCE_SCATTER,
 }
 _SHARDS = (Pattern.ALL_GATHER, Pattern.GATHER)  # whose comm_size is what one rank has
+_RENDEZVOUS = "per-rank-rendezvous"
 
 
 def _check_prefix(_instance: object, _attribute: object, value: object) -> None:
@@ -41,8 +42,11 @@ class ChakraExporter(Exporter):
 
     Computations have ``num_ops`` and ``tensor_size``, and the time that they took as ``duration_micros``; where whole
     microseconds do not say it, the attribute ``fredfw_seconds`` does, which the workload ``chakra`` reads. Messages
-    become ``COMM_SEND`` and ``COMM_RECV`` with tags. A transfer to several receivers becomes a ``BROADCAST`` from the
-    first rank of a communicator, which waits for its receivers, too; ASTRA-sim gives it the time that it took.
+    become ``COMM_SEND`` and ``COMM_RECV`` with tags. The receive of a transfer waits for what the transfer comes after;
+    not so in a run in which transfers do not wait for their receivers, which are all but ``per-rank-rendezvous``. A
+    transfer to several receivers becomes a ``BROADCAST`` from the first rank of a communicator, which waits for its
+    receivers, too; ASTRA-sim gives it the time that it took. Where the root of a collective is not the first rank, the
+    attribute ``fredfw_root`` names it, which the workload ``chakra`` reads.
 
     Chakra cannot say what I/O controllers load and store, nor an all-to-all of different sizes; such runs are refused.
     Repetitions are written out. Sizes are whole bytes.
@@ -57,9 +61,11 @@ class ChakraExporter(Exporter):
 
     def export(self, result: RunResult | TaskGraph) -> dict[str, str | bytes]:
         """See ``Exporter.export``."""
-        graph = result.expanded() if isinstance(result, TaskGraph) else _timed(result.timeline)
-        writer = _Writer(graph)
-        for task in range(len(graph)):
+        if isinstance(result, TaskGraph):
+            writer = _Writer(result.expanded())
+        else:
+            writer = _Writer(_timed(result.timeline), receivers=result.provenance["fidelity"] == _RENDEZVOUS)
+        for task in range(len(writer.graph)):
             writer.add(task)
         ending = ".et.gz" if self.compress else ".et"
         files: dict[str, str | bytes] = {}
@@ -85,11 +91,13 @@ class _Writer:
 
     Args:
         graph: The tasks.
+        receivers: Whether the receiver of a transfer waits for what the transfer comes after, as its sender does.
         nodes: Those of each rank, which are numbered from 0.
         groups: Names of communicators by their ranks in order.
     """
 
     graph: TaskGraph
+    receivers: bool = True
     nodes: list[list[Node]] = field(init=False)
     groups: dict[tuple[int, ...], str] = field(factory=dict, init=False)
     _after: list[dict[int, list[int]]] = field(factory=list, init=False)  # of each task, by rank: nodes to wait for
@@ -114,8 +122,7 @@ class _Writer:
                 self._node(task, rank, NodeType.COMP, attributes)
         elif kind == TaskKind.COLLECTIVE:
             for group in np.atleast_2d(table).tolist():
-                root = int(graph.roots[task])
-                self._collective(task, [group[root], *group[:root], *group[root + 1 :]] if root else group)
+                self._collective(task, group, int(graph.roots[task]))
         elif kind == TaskKind.TRANSFER:
             for group in table.tolist():
                 self._transfer(task, group)
@@ -140,7 +147,7 @@ class _Writer:
             "tensor_size": round(float(self.graph.bytes[task])),
         }
 
-    def _collective(self, task: int, group: Sequence[int]) -> None:
+    def _collective(self, task: int, group: Sequence[int], root: int = 0) -> None:
         pattern = self.graph.patterns[task]
         if self.graph.splits[task] >= 0:
             raise self._unsupported(task, "is an all-to-all of different sizes")
@@ -152,6 +159,8 @@ class _Writer:
             "comm_size": round(size / len(group) if pattern in _SHARDS else size),
             **self._named(group),
         }
+        if root:
+            attributes[ROOT] = group[root]
         for rank in group:
             self._node(task, rank, NodeType.COMM_COLL, attributes)
 
@@ -165,8 +174,9 @@ class _Writer:
     def _transfer(self, task: int, group: Sequence[int]) -> None:
         if len(group) == 2:
             source, destination = group
-            # It starts when the sender is ready, whatever the receiver does.
-            self._receive(task, source, destination, self._send(task, source, destination), ())
+            tag = self._send(task, source, destination)
+            before = self._before(task, destination) if self.receivers else ()
+            self._receive(task, source, destination, tag, before)
         elif len(group) > 2:
             self._collective(task, group)
 

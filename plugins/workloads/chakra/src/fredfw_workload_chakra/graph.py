@@ -16,7 +16,7 @@ from fredfw.errors import InputError
 from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw_workload_chakra import communicators, reading
 from fredfw_workload_chakra.communicators import Communicators
-from fredfw_workload_chakra.trace import PATTERNS, Collective, NodeType, Trace, offsets
+from fredfw_workload_chakra.trace import PATTERNS, ROOT, Collective, NodeType, Trace, offsets
 
 if TYPE_CHECKING:
     from fredfw_workload_chakra.workload import Chakra
@@ -113,6 +113,7 @@ def _load(workload: Chakra) -> Loaded:
         pattern=ranks.column("pattern"),
         communicator=ranks.column("communicator"),
         communicators=groups.members,
+        root=ranks.column("root"),
         peer=ranks.column("peer"),
         tag=ranks.column("tag"),
         memory_names=[_MEMORY] if LABELS.index(_MEMORY) in label else [],
@@ -144,7 +145,7 @@ class _Counts:
         if self.untimed:
             yield f"{self.untimed} computations without num_ops or tensor_size take the duration in the traces"
         if self.broadcasts:
-            yield f"{self.broadcasts} broadcasts are simulated from the first rank; ASTRA-sim replays their duration"
+            yield f"{self.broadcasts} broadcasts are simulated from their roots; ASTRA-sim replays their duration"
         if self.invalid:
             yield f"{self.invalid} nodes of type INVALID take no time"
         if self.by_cpu:
@@ -180,6 +181,9 @@ def _columns(
     peer = _peers(trace, sends, receives, rank, groups.ranks)
     tag = np.zeros(len(trace), dtype=np.intp)
     tag[messages] = _whole(trace, "comm_tag", np.flatnonzero(messages))
+    rooted = calls & ~np.isnan(trace.numbers[ROOT])
+    root = np.full(len(trace), -1)
+    root[rooted] = _whole(trace, ROOT, np.flatnonzero(rooted))
     order, before, owners = _order(trace, workload.control_dependencies, counts)
     counts.broadcasts += int((pattern[calls] == _PATTERNS.index(Pattern.BROADCAST)).sum())
     place = np.empty(len(trace), dtype=np.intp)
@@ -194,6 +198,7 @@ def _columns(
         "label": label,
         "pattern": pattern,
         "communicator": communicator,
+        "root": root,
         "peer": peer,
         "tag": tag,
     }

@@ -59,6 +59,8 @@ PATTERNS: Mapping[Collective, Pattern] = {
 
 SECONDS = "fredfw_seconds"
 """An attribute of ours: the duration in seconds, where whole microseconds do not say it."""
+ROOT = "fredfw_root"
+"""An attribute of ours: the rank that is the root of a collective, where that is not the first of its communicator."""
 GROUP = "pg_name"
 DIMENSIONS = "involved_dim"
 NUMBERS = (
@@ -71,6 +73,7 @@ NUMBERS = (
     "comm_dst",
     "comm_tag",
     SECONDS,
+    ROOT,
 )
 """Attributes that are numbers, in any slot."""
 
