@@ -39,9 +39,12 @@ def written(schedule: Schedule, name: str, protocol: str) -> Program:
     _check(schedule)
     program = _Writer(schedule).program(name, protocol)
     try:
-        proved(program, "the file")
+        whole = proved(program, "the file").layout.whole
     except InputError as error:
         raise UnsupportedError(f"as threadblocks it does not do the same: {error.message}") from error
+    if schedule.size % whole:
+        message = f"{schedule.size:.12g} bytes cannot be divided into the {whole} chunks of the file"
+        raise UnsupportedError(message, accepted=f"a multiple of {whole} bytes")
     return program
 
 
