@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from fredfw.errors import UnsupportedError
 from fredfw.simulation import lower_bound
 from fredfw.testing.views import views
 from fredfw_collective_forest import Forest, fredfw_collectives
+from fredfw_collective_forest.trees import MOST_ONE_ROOT, MOST_RANKS, MOST_ROOTS, MOST_SWITCHED
 
 S = 1e9
 FRAMEWORK = Framework()
@@ -37,11 +40,47 @@ def test_it_is_registered() -> None:
     assert fredfw_collectives() == [Forest]
 
 
+def test_what_is_shown_of_it_names_its_limits() -> None:
+    limits = MOST_RANKS, MOST_ONE_ROOT, MOST_ROOTS, MOST_SWITCHED
+    assert [int(number) for number in re.findall(r"\d+", (Forest.__doc__ or "").split("A group has")[1])] == [*limits]
+
+
 @pytest.mark.parametrize(("rows", "columns", "bound"), [(4, 5, 817.2e-6), (4, 4, 833.3e-6), (8, 8, 750.0e-6)])
 def test_it_reaches_the_bound_of_a_mesh(rows: int, columns: int, bound: float) -> None:
     # S (n - 1) / (E B) at 750 GB/s; half a percent goes into filling and draining the trees.
     time = seconds(mesh(rows, columns))
     assert bound * (1 - 1e-4) < time < bound * 1.01
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "edges", "beyond"),
+    [
+        ("mesh2d", {"rows": 4, "columns": 4}, 24, 0.50),
+        ("mesh2d", {"rows": 4, "columns": 5}, 31, 0.50),
+        ("torus", {"dimensions": [4, 4]}, 32, 0.50),
+        ("fully-connected", {"npus": 8}, 28, 0.50),
+        ("mesh2d", {"rows": 8, "columns": 8}, 112, 0.63),
+        ("torus", {"dimensions": [4, 4, 4]}, 192, 2.21),
+        ("torus", {"dimensions": [8, 8]}, 128, 2.41),
+        pytest.param("mesh2d", {"rows": 16, "columns": 16}, 480, 5.92, marks=pytest.mark.slow),
+    ],
+)
+def test_it_comes_as_close_to_the_bound_as_the_readme_says(
+    name: str, fields: dict[str, Any], edges: int, beyond: float
+) -> None:
+    fabric = FRAMEWORK.topology(name, link_bandwidth="1 GB/s", link_latency=0, **fields).build()
+    ranks = len(fabric.npus)
+    least = S * (ranks - 1) / (edges * 1e9)
+    trees = Forest(pieces=1).plan(CollectiveRequest(Pattern.ALL_REDUCE, ranks, S), fabric.view()).chunks
+    # Trees use a link so often on average, and some link a whole number of times. The bound is that all are used alike.
+    uses = trees * (ranks - 1) / edges
+    idle = math.ceil(uses) / uses
+    assert idle <= 1.05
+    # Filling p pieces takes f / p of the time that all links are busy; p is f / 0.005, or 4,096.
+    fill = 1024 * (seconds(fabric, pieces=1024) / least - idle)
+    expected = idle + max(0.005 * idle, fill / 4096)
+    assert seconds(fabric) == pytest.approx(least * expected, rel=2e-5)
+    assert 100 * (expected - 1) == pytest.approx(beyond, abs=0.005)
 
 
 def test_pieces_are_the_best_with_latency() -> None:

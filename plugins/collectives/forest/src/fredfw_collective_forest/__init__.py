@@ -26,6 +26,9 @@ class Forest(CollectiveAlgorithm):
     by links between their neighbours (Zhao et al., "ForestColl", 2024). An all-reduce over switches goes up the trees
     to each root and down again. Each tree carries an equal share, in pieces, all trees in lock step. It supposes that
     NPUs add at line rate on all links at once.
+
+    A group has up to 256 members for an all-reduce without switches, 128 for a broadcast or a reduce, 36 for an
+    all-gather or a reduce-scatter, and 16 for anything over switches.
     """
 
     name: ClassVar[str] = "forest"
