@@ -4,6 +4,7 @@ import inspect
 import re
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -267,6 +268,37 @@ def test_oversubscription_slows_what_crosses_pods(ratio: float, slower: float) -
     across = np.arange(12).reshape(-1, network.pod).T.ravel()
     took = seconds(cluster, "all-gather", algorithm="ring", group=across.tolist())
     assert took == pytest.approx(11 / 12 * GB / (50 * GB) * slower, rel=1e-9)
+
+
+@pytest.mark.parametrize("routing", ["spray", "ecmp"])
+def test_a_ratio_that_is_not_built_is_noted(routing: str) -> None:
+    """12 ports at 2.5 are 5 for NICs and 2 up. Leaves of 4 NICs are alike, and need the 2 links up, too."""
+    fabric = Cluster(
+        nodes=24, node=nvswitch(1), network="fat-tree", radix=12, oversubscription=2.5, routing=routing
+    ).build()
+    message = "the leaves are oversubscribed 2 to 1, not 2.5 to 1: a leaf has 4 NICs and 2 links up"
+    assert fabric.notes == (message,)
+    result = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1e6, algorithm="ring")
+    assert message in result.notes
+
+
+def test_a_ratio_without_spines_is_noted() -> None:
+    fields: dict[str, Any] = {"nodes": 6, "nics": 4, "network": "fat-tree"}
+    (note,) = Cluster(oversubscription=4.0, **fields).build().notes
+    assert note == "oversubscription = 4 changes nothing: each leaf has all nodes, and there are no spines"
+    assert Cluster(**fields).build().notes == ()
+
+
+@pytest.mark.parametrize("ratio", [1.0, 2.0, 3.0])
+def test_a_ratio_that_is_built_is_not_noted(ratio: float) -> None:
+    assert Cluster(nodes=24, node=nvswitch(1), network="fat-tree", radix=8, oversubscription=ratio).build().notes == ()
+
+
+def test_what_must_be_known_of_a_node_must_be_known_of_the_cluster(tmp_path: Path) -> None:
+    node = {"name": "nvidia-smi-topo", "file": str(tmp_path / "topo.txt")}
+    (tmp_path / "topo.txt").write_text("\tGPU0\tGPU1\nGPU0\tX\tNV4\nGPU1\tNV4\tX\n", encoding="utf-8")
+    (note,) = FRAMEWORK.topology(**node).build().notes
+    assert note in FRAMEWORK.topology("cluster", nodes=2, node=node).build().notes
 
 
 def test_spraying_is_that_of_the_fat_tree() -> None:

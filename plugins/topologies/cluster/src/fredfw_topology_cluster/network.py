@@ -119,6 +119,16 @@ class Network:
         """NICs of a node on one leaf."""
         return self.nics // self.rails
 
+    @property
+    def oversubscription(self) -> float | None:
+        """Bandwidth of a leaf to its NICs, divided by that to spines; ``None`` where there are no spines."""
+        return None if self.tree.height == 1 else self.tree.children[0] / self._up
+
+    @property
+    def _up(self) -> int:
+        """Links up of a leaf."""
+        return self.tree.parents[1] * self.bundles[1]
+
     def places(self, ports: N) -> tuple[N, N]:
         """Return the tree and the host in it of a NIC, or of each of many, numbered node by node."""
         node, nic = ports // self.nics, ports % self.nics
@@ -159,7 +169,7 @@ class Network:
 
     def _share(self, rate: float, nic: float, crossing: int) -> float:
         """Return what an NPU sends beyond its leaf while ``crossing`` nodes below it do, spread over all links up."""
-        return min(rate, nic * self.tree.parents[1] * self.bundles[1] / (crossing * self.beside))
+        return min(rate, nic * self._up / (crossing * self.beside))
 
 
 def _fewest(nics: int, ports: int) -> int:

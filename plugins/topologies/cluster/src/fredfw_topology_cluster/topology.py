@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
+from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -249,8 +251,21 @@ class Cluster(Topology):
             reduces=np.concatenate([np.tile(inside.reduces, count), np.zeros(others, dtype=bool)]),
             defaults=Defaults(router=self.router, sharing=inside.defaults.sharing),
             tiers=np.repeat([0, 1], [count * len(inside.bandwidths), len(bandwidths)]),
+            notes=(*inside.notes, *self._notes(layout.network)),
             node_names=partial(_node_name, layout),
         )
+
+    def _notes(self, network: Network) -> Iterator[str]:
+        """Yield what is said where the network is not as oversubscribed as asked."""
+        asked, built = self.oversubscription, network.oversubscription
+        if built is None and asked > 1:
+            yield f"oversubscription = {asked:g} changes nothing: each leaf has all nodes, and there are no spines"
+        elif built is not None and not math.isclose(asked, built):
+            leaf = network.tree.children[0]
+            yield (
+                f"the leaves are oversubscribed {built:.4g} to 1, not {asked:.4g} to 1: "
+                f"a leaf has {leaf} NICs and {round(leaf / built)} links up"
+            )
 
     @property
     def _title(self) -> str:
