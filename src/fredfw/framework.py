@@ -294,6 +294,7 @@ class Framework:
                 if len(matrix.cells) == 1:
                     labels.check_parts(matrix, causes)
                     labels.check_priorities(matrix, causes)
+                    labels.check_sharing(matrix, causes)
                 if tell:
                     tell(0.0)
                 return runner.run(row, column, how, tell)

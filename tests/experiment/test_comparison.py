@@ -575,6 +575,20 @@ def test_a_label_of_the_priorities_that_no_workload_has_is_refused(monkeypatch: 
     assert error.accepted == "collective, mp, pp"
 
 
+def test_a_weight_of_a_label_that_no_workload_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fredfw.experiment.runner.Runner.run", None)  # nothing runs before it is known
+    content = tables()
+    content["fabrics"]["mesh"]["sharing"] = {"name": "weighted-max-min", "weights": {"mp": 2.0, "ppp": 8.0}}
+    with pytest.raises(InputError) as refused:
+        compare(content)
+    error = refused.value
+    assert (error.key, error.message) == (
+        "fabrics.mesh.sharing",
+        "no workload has the label 'ppp'; did you mean 'pp'?",
+    )
+    assert error.accepted == "collective, mp, pp"
+
+
 def test_labels_of_all_workloads_count() -> None:
     assert len(compare(tables(priorities=["mp", "collective"])).rows) == 4
 

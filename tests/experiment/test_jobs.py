@@ -203,6 +203,31 @@ def test_labels_of_jobs_have_the_priorities_of_the_experiment() -> None:
     assert (found["a"].seconds, found["b"].seconds) == pytest.approx((2.0, 1.0))
 
 
+def run_tables(content: dict[str, Any]) -> RunResult:
+    framework = Framework()
+    return framework.run(framework.load_experiment(content))
+
+
+def test_a_label_goes_for_all_jobs() -> None:
+    """An experiment may name ``collective`` for the label of that name of every job."""
+    content = tables(job("a", [0, 2]), job("b", [1, 3]), fabric={**LINE, "sharing": "strict-links"})
+    found = by_name(run_tables({**content, "priorities": ["collective"]}))
+    assert found["a"].seconds == pytest.approx(found["b"].seconds)  # they are of one class
+    with pytest.raises(InputError, match="no workload has the label 'a/dp'"):
+        run_tables({**content, "priorities": ["a/dp"]})
+
+
+def test_weights_name_labels_of_jobs() -> None:
+    def times(**weights: float) -> tuple[float, float]:
+        sharing = {"name": "weighted-max-min", "weights": weights}
+        found = by_name(run_tables(tables(job("a", [0, 2]), job("b", [1, 3]), fabric={**LINE, "sharing": sharing})))
+        return found["a"].seconds, found["b"].seconds
+
+    alike, first = times(collective=2.0), times(**{"collective": 1.0, "a/collective": 3.0})
+    assert alike[0] == pytest.approx(alike[1])
+    assert first[0] < first[1]
+
+
 def compared(tmp_path: Path, **options: object) -> Any:
     framework = Framework()
     content = tables(job("a", [0, 2]), job("b", [1, 3], start="500 ms"))

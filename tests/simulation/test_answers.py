@@ -65,6 +65,16 @@ def test_wrong_rates_are_refused(answer: Any, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("answer", ["dp", None, [1]])
+def test_labels_that_are_no_names_are_refused(answer: Any) -> None:
+    class Names(Says):
+        def labels(self) -> Any:
+            return self.answer
+
+    with pytest.raises(PluginError, match="expected a sequence of names"):
+        answers.labels(Names(answer))
+
+
 def test_limits_of_flows_are_kept() -> None:
     caps = np.array([10.0, INF])
     with pytest.raises(PluginError, match=r"gives flow 0 of 2 a rate of 20 B/s; expected at most its limit of 10 B/s"):

@@ -11,7 +11,7 @@ from attrs import evolve
 from fredfw.errors import InputError, Interrupted
 from fredfw.experiment.cells import CellStore, Outcome, SpecWriter, evaluate, refused
 from fredfw.experiment.inprocess import InProcess, Steps
-from fredfw.experiment.labels import check_parts, check_priorities
+from fredfw.experiment.labels import check_parts, check_priorities, check_sharing
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Comparison, Failure, Row, Status
 from fredfw.experiment.runner import merged
@@ -125,6 +125,7 @@ def compare(
         causes = {(row, column): cell.breakdown for (row, column, _), cell in found.items()}
         check_parts(experiment, causes)
         check_priorities(experiment, causes)
+        check_sharing(experiment, causes)
     return comparison()
 
 

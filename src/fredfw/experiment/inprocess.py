@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from fredfw.errors import FredfwError, InputError, SimulationError
 from fredfw.experiment.cells import CellSpec, Outcome, outcome
-from fredfw.experiment.labels import check_parts, check_priorities
+from fredfw.experiment.labels import check_parts, check_priorities, check_sharing, names_of
 from fredfw.experiment.progress import Log, Progress
 from fredfw.experiment.results import Cell, Failure, RunResult
 from fredfw.experiment.runner import Runner
@@ -82,6 +82,7 @@ class InProcess:
         """
         experiment = self._experiment
         named = experiment.priorities is not None or any(one.part is not None for one in experiment.savings)
+        named = named or any(map(names_of, experiment.fabrics))
         if not strict and not named:
             return
         causes: dict[tuple[str, str], Collection[str]] = {}
@@ -95,6 +96,7 @@ class InProcess:
                     raise
         check_parts(experiment, causes)
         check_priorities(experiment, causes)
+        check_sharing(experiment, causes)
 
     def run(self, spec: CellSpec) -> Outcome:
         """Return the outcome of one cell."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
+from typing import TypeGuard
 
 import numpy as np
 
@@ -65,6 +66,20 @@ def weight(sharing: SharingPolicy, label: str) -> float:
     if not isinstance(answer, int | float) or not 0 < answer < math.inf:
         raise asked.unexpected(answer, "a finite number above 0")
     return float(answer)
+
+
+def labels(sharing: SharingPolicy) -> Sequence[str]:
+    """Return the labels that ``sharing`` says that its fields name.
+
+    Raises:
+        PluginError: It fails, or what it returns is not a sequence of names.
+    """
+    asked = Asking(sharing, "labels")
+    with asked:
+        answer: object = sharing.labels()
+    if not _are_names(answer):
+        raise asked.unexpected(answer, "a sequence of names")
+    return answer
 
 
 def rates(sharing: SharingPolicy, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
@@ -180,9 +195,13 @@ def algorithms(transport: Transport, pattern: str) -> Sequence[str] | None:
         answer: object = transport.algorithms(pattern)
     if answer is None:
         return None
-    if isinstance(answer, str) or not isinstance(answer, Sequence) or not all(isinstance(one, str) for one in answer):
+    if not _are_names(answer):
         raise asked.unexpected(answer, "a sequence of names, or None")
     return answer
+
+
+def _are_names(answer: object) -> TypeGuard[Sequence[str]]:
+    return isinstance(answer, Sequence) and not isinstance(answer, str) and all(isinstance(one, str) for one in answer)
 
 
 def settled(transport: Transport, fabric: Fabric) -> Transport:

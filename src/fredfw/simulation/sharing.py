@@ -153,6 +153,10 @@ class SharingPolicy(ABC):
         del label
         return 1.0
 
+    def labels(self) -> Sequence[str]:
+        """Return the labels that its fields name, each of which some workload must have; none by default."""
+        return ()
+
 
 @frozen
 class MaxMin(SharingPolicy):
@@ -172,7 +176,8 @@ class MaxMin(SharingPolicy):
 class WeightedMaxMin(SharingPolicy):
     """Weighted max-min fair: on a link that is full, flows that it limits get bandwidth in proportion to weights.
 
-    The weight of a flow is that of its label; experiments print labels, such as ``mp``, ``dp`` and ``pp``.
+    The weight of a flow is that of its label; experiments print labels, such as ``mp``, ``dp`` and ``pp``. That of
+    ``dp`` is that of ``vision/dp`` of a job, too, unless this has one of its own.
     """
 
     name: ClassVar[str] = "weighted-max-min"
@@ -190,7 +195,12 @@ class WeightedMaxMin(SharingPolicy):
 
     def weight(self, label: str) -> float:
         """See ``SharingPolicy.weight``."""
-        return float(self.weights.get(label, self.default))
+        own = label.partition("/")[2]
+        return float(self.weights.get(label, self.weights.get(own, self.default)))
+
+    def labels(self) -> Sequence[str]:
+        """See ``SharingPolicy.labels``."""
+        return tuple(self.weights)
 
     def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
         """See ``SharingPolicy.rates``."""
