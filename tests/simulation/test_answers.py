@@ -75,6 +75,15 @@ def test_labels_that_are_no_names_are_refused(answer: Any) -> None:
         answers.labels(Names(answer))
 
 
+def test_notes_of_sharing_that_are_no_texts_are_refused() -> None:
+    class Notes(Says):
+        def notes(self, fabric: Fabric) -> Any:
+            return self.answer
+
+    with pytest.raises(PluginError, match="expected a tuple of texts"):
+        answers.notes_of_sharing(Notes("one"), LINE)
+
+
 def test_limits_of_flows_are_kept() -> None:
     caps = np.array([10.0, INF])
     with pytest.raises(PluginError, match=r"gives flow 0 of 2 a rate of 20 B/s; expected at most its limit of 10 B/s"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fredfw.errors import InputError
-from fredfw.fabric import Fabric, FlowSet, Routes
+from fredfw.fabric import Fabric, FlowSet, NodeKind, Routes
 from fredfw.simulation import (
     CircuitPreempt,
     FlowNetwork,
@@ -308,3 +308,11 @@ class TestWeightedMaxMin:
         network.advance()
         # 9 and 3 B/s: the first is through after 12/9 s, the second has 8 left for 12 B/s.
         assert ends == pytest.approx({"dp": 4 / 3, "pp": 4 / 3 + 8 / 12})
+
+
+def test_circuits_without_switches_are_noted() -> None:
+    switched = Fabric("star", np.array([NodeKind.NPU, NodeKind.SWITCH]), [0, 1], [1, 0], 1.0, 0.0, 0.0)
+    assert CircuitPreempt().notes(switched) == ()
+    (note,) = CircuitPreempt().notes(TWO)
+    assert note.endswith("has no switches, so circuit-preempt shares links max-min fair, whatever the priorities")
+    assert MaxMin().notes(TWO) == ()

@@ -45,6 +45,16 @@ def test_tiles_are_computed_in_whole_rounds(m: float, n: float, batch: float, ro
     assert npu.gemm_seconds(Gemm(m, n, 64, batch)) == pytest.approx(rounds * 108 * 2 * 128 * 128 * 64 / 1e12, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("multiprocessors", 8), ("tile", 64), ("half_depth", 16.0), ("memory_efficiency", 0.5), ("launch", "1 us")],
+)
+def test_what_only_kernels_read_is_refused_with_a_roofline(key: str, value: Any) -> None:
+    with pytest.raises(InputError, match="has no effect on a roofline") as caught:
+        Npu(**{key: value})
+    assert (caught.value.key, caught.value.accepted) == (key, "compute = kernels")
+
+
 def test_without_multiprocessors_there_are_no_tiles() -> None:
     assert Npu(**PLAIN).gemm_seconds(Gemm(3, 5, 7)) == pytest.approx(210 / 1e12, rel=1e-12)
 

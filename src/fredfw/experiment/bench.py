@@ -206,6 +206,7 @@ class Bench:
                 *variation_notes(pace),
                 *(() if events is None else events.notes),
                 *fidelity_notes(fidelity, network),
+                *answers.notes_of_sharing(self.simulator.sharing, self.fabric),
                 *answers.notes(network.admission),
                 *answers.notes(network.dynamics),
                 *executor.notes.values(),

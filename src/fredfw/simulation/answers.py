@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import TypeGuard
 
@@ -77,7 +77,7 @@ def labels(sharing: SharingPolicy) -> Sequence[str]:
     asked = Asking(sharing, "labels")
     with asked:
         answer: object = sharing.labels()
-    if not _are_names(answer):
+    if not _are_texts(answer):
         raise asked.unexpected(answer, "a sequence of names")
     return answer
 
@@ -195,12 +195,12 @@ def algorithms(transport: Transport, pattern: str) -> Sequence[str] | None:
         answer: object = transport.algorithms(pattern)
     if answer is None:
         return None
-    if not _are_names(answer):
+    if not _are_texts(answer):
         raise asked.unexpected(answer, "a sequence of names, or None")
     return answer
 
 
-def _are_names(answer: object) -> TypeGuard[Sequence[str]]:
+def _are_texts(answer: object) -> TypeGuard[Sequence[str]]:
     return isinstance(answer, Sequence) and not isinstance(answer, str) and all(isinstance(one, str) for one in answer)
 
 
@@ -399,11 +399,22 @@ def notes(one: Admission | Dynamics | None) -> tuple[str, ...]:
     Raises:
         PluginError: It fails, or what it returns is not text.
     """
-    if one is None:
-        return ()
+    return () if one is None else _notes(one, one.notes)
+
+
+def notes_of_sharing(sharing: SharingPolicy, fabric: Fabric) -> tuple[str, ...]:
+    """Return the notes of ``sharing`` on ``fabric``.
+
+    Raises:
+        PluginError: It fails, or what it returns is not text.
+    """
+    return _notes(sharing, lambda: sharing.notes(fabric))
+
+
+def _notes(one: object, ask: Callable[[], object]) -> tuple[str, ...]:
     asked = Asking(one, "notes")
     with asked:
-        answer: object = one.notes()
-    if isinstance(answer, str) or not isinstance(answer, Sequence) or not all(isinstance(one, str) for one in answer):
+        answer = ask()
+    if not _are_texts(answer):
         raise asked.unexpected(answer, "a tuple of texts")
     return tuple(answer)

@@ -157,6 +157,11 @@ class SharingPolicy(ABC):
         """Return the labels that its fields name, each of which some workload must have; none by default."""
         return ()
 
+    def notes(self, fabric: Fabric) -> tuple[str, ...]:
+        """Return what a reader of results on ``fabric`` must know; nothing by default."""
+        del fabric
+        return ()
+
 
 @frozen
 class MaxMin(SharingPolicy):
@@ -269,6 +274,12 @@ class CircuitPreempt(SharingPolicy):
         rates = np.zeros(len(incidence))
         rates[running] = max_min(incidence.select(running), capacities)
         return rates
+
+    def notes(self, fabric: Fabric) -> tuple[str, ...]:
+        """See ``SharingPolicy.notes``."""
+        if (fabric.kinds == NodeKind.SWITCH).any():
+            return ()
+        return (f"{fabric.name!r} has no switches, so {self.name} shares links max-min fair, whatever the priorities",)
 
 
 def sharing_of(fabric: Fabric) -> SharingPolicy:

@@ -40,8 +40,11 @@ class Stragglers:
 
     def __attrs_post_init__(self) -> None:
         if (self.share is None) == (self.npus is None):
-            both = "has both a share and NPUs" if self.npus else "has neither a share nor NPUs"
+            both = "has both a share and NPUs" if self.npus is not None else "has neither a share nor NPUs"
             raise InputError(both, key="share", accepted="a share such as 0.01, or npus = [0, 7]")
+        if self.npus is not None and len(set(self.npus)) < max(1, len(self.npus)):
+            what = "names an NPU twice" if self.npus else "names no NPU"
+            raise InputError(f"{list(self.npus)} {what}", key="npus", accepted="one or more different numbers")
 
     def drawn(self, count: int, rng: np.random.Generator) -> IntArray:
         """Return which of ``count`` NPUs they are."""

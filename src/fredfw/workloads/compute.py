@@ -24,6 +24,9 @@ from fredfw.units import (
 from fredfw.workloads import npus
 from fredfw.workloads.kernels import Gemm, Kernels
 
+_OF_KERNELS = {"multiprocessors": 0, "tile": 128, "half_depth": 0.0, "memory_efficiency": 1.0, "launch": 0.0}
+"""The fields that only the model ``kernels`` reads, and their defaults."""
+
 
 @frozen
 class Npu:
@@ -45,20 +48,22 @@ class Npu:
         "kernels: each of its kernels takes a time of its own, where the workload lists them",
     )
     multiprocessors: int = option(
-        0,
+        _OF_KERNELS["multiprocessors"],
         validator=whole(0),
         help="kernels: multiprocessors that compute one tile of a matrix at a time; 0 is no rounding up to whole tiles",
     )
-    tile: int = option(128, validator=whole(1), help="kernels: rows and columns of a tile")
+    tile: int = option(_OF_KERNELS["tile"], validator=whole(1), help="kernels: rows and columns of a tile")
     half_depth: float = option(
-        0.0,
+        _OF_KERNELS["half_depth"],
         validator=at_least(0),
         help="kernels: inner dimension of a matrix multiplication that reaches half of the efficiency",
     )
     memory_efficiency: float = option(
-        1.0, validator=at_least(1e-6, at_most=1.0), help="kernels: share of the memory bandwidth that is reached"
+        _OF_KERNELS["memory_efficiency"],
+        validator=at_least(1e-6, at_most=1.0),
+        help="kernels: share of the memory bandwidth that is reached",
     )
-    launch: float = duration("0 s", help="kernels: time that the host takes to launch a kernel")
+    launch: float = duration(_OF_KERNELS["launch"], help="kernels: time that the host takes to launch a kernel")
     expanded_memory: float = quantity(
         Unit.BYTES, 0.0, help="capacity of a second memory, such as one on CXL; needs expanded_memory_bandwidth"
     )
@@ -71,6 +76,11 @@ class Npu:
     )
 
     def __attrs_post_init__(self) -> None:
+        if self.compute == npus.MODELS[0]:
+            for key, usual in _OF_KERNELS.items():
+                if (value := getattr(self, key)) != usual:
+                    message = f"{value!r} has no effect on a {npus.MODELS[0]}"
+                    raise InputError(message, key=key, accepted=f"compute = {npus.MODELS[1]}")
         if self.expanded_memory and self.expanded_memory_bandwidth is None:
             message = f"is missing, and expanded_memory is {render(self.expanded_memory, Unit.BYTES)}"
             raise InputError(message, key="expanded_memory_bandwidth", accepted="a bandwidth such as '500 GB/s'")

@@ -123,6 +123,10 @@ class NestedPlacement(Placement):
 
     axes: tuple[str, ...] = option(help="axes of the workload, the innermost first; others follow in their own order")
 
+    def __attrs_post_init__(self) -> None:
+        if not self.axes:
+            raise InputError("names no axis", key="axes", accepted='axes of the workload, such as ["dp", "mp"]')
+
     def order(self, fabric: Fabric, mesh: DeviceMesh) -> IntArray:
         """See ``Placement.order``.
 

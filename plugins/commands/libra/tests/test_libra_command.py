@@ -166,6 +166,7 @@ def test_workloads_and_networks_of_an_experiment(tmp_path: Path) -> None:
         ('budget = "100 GB/s"', "", "budget", "is missing"),
         ('budget = "100 GB/s"', 'bugdet = "100 GB/s"', "bugdet", "did you mean 'budget'"),
         ('budget = "100 GB/s"', 'budget = "1 TB/s"\nobjective = "times"', "objective", "did you mean 'time'"),
+        ('budget = "100 GB/s"', 'budget = "1 TB/s"\nobjective = []', "objective", "names no objective"),
         (
             'budget = "100 GB/s"',
             'budget = "1 TB/s"\nconstraints = ["b0 >= b2"]',

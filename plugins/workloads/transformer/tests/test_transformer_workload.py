@@ -84,7 +84,8 @@ CONFIGURATIONS = st.fixed_dictionaries(
 @settings(max_examples=80, deadline=None)
 @given(fields=CONFIGURATIONS)
 def test_every_configuration_conserves_work_and_orders_each_rank(fields: dict[str, Any]) -> None:
-    workload = small(**fields)
+    unused = {"stationary": ("prefetch", "streams"), "streaming": ("dp_communication", "overlap_dp")}
+    workload = small(**{key: fields[key] for key in fields.keys() - unused[fields["execution"]]})
     graph = workload.graph(WAFER).expanded()
     mp, dp, pp, microbatches = (fields[key] for key in ("mp", "dp", "pp", "microbatches"))
     assert graph.ranks == mp * dp * pp
@@ -338,7 +339,6 @@ def test_shards_of_weights_are_gathered_before_each_pass() -> None:
 
 def test_no_shards_without_replicas() -> None:
     assert not of_kind(small(dp=1, zero_stage=3).graph(WAFER), TaskKind.COLLECTIVE, "dp")
-    assert not of_kind(small(dp=2, zero_stage=3, execution="streaming").graph(WAFER), TaskKind.COLLECTIVE, "dp")
 
 
 def test_blocks_of_a_layer_alternate_with_all_reduces() -> None:
@@ -646,6 +646,43 @@ def test_bad_input_names_the_key(fields: dict[str, Any], key: str) -> None:
     assert caught.value.accepted
 
 
+STREAMING = {"execution": "streaming"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({**STREAMING, "zero_stage": 3}, "zero_stage: 3 has no effect here (accepted: 0, or execution = stationary)"),
+        ({**STREAMING, "overlap_dp": True}, "overlap_dp: true has no effect here"),
+        (
+            {**STREAMING, "dp_communication": "all-reduce"},
+            'dp_communication: "all-reduce" has no effect here (accepted: execution = stationary)',
+        ),
+        ({"streams": "needed"}, 'streams: "needed" has no effect here (accepted: "all", or execution = streaming)'),
+        ({"reshard_after_forward": False}, "reshard_after_forward: false has no effect here"),
+        ({"zero_stage": 2, "reshard_after_forward": False}, "(accepted: true, or a stationary zero_stage of 3)"),
+        ({"reshard_after_recompute": False, "recompute": True}, "(accepted: true, or a stationary zero_stage of 3)"),
+        ({"reshard_after_recompute": False, "zero_stage": 3}, "(accepted: true, or recompute = full)"),
+        ({"prefetch": 3}, "prefetch: 3 has no effect here (accepted: 1, or execution = streaming, or a zero_stage of"),
+        ({"prefetch": 0, "zero_stage": 2}, "prefetch: 0 has no effect here"),
+        ({"cp_communication": "all-gather"}, '(accepted: "ring", or cp above 1)'),
+        ({"overlap_cp": False}, "overlap_cp: false has no effect here (accepted: true, or cp above 1)"),
+        (
+            {"cp": 2, "cp_communication": "all-gather", "overlap_cp": False},
+            "overlap_cp: false has no effect here (accepted: true, or cp_communication = ring)",
+        ),
+        (
+            {"zero_stage": 3, "dp_communication": "all-reduce"},
+            "dp_communication: all-reduce leaves no shares, which ZeRO 3 holds (accepted: no value, or a zero_stage of",
+        ),
+    ],
+)
+def test_an_option_without_effect_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        small(**fields)
+    assert message in str(caught.value)
+
+
 def test_microbatches_that_cannot_be_interleaved() -> None:
     with pytest.raises(InputError, match="2 microbatches cannot be interleaved on 4 stages") as caught:
         small(layers=8, pp=4, microbatches=2, interleave=2).graph(WAFER)
@@ -655,6 +692,20 @@ def test_microbatches_that_cannot_be_interleaved() -> None:
 def test_a_system_too_small_for_one_replica() -> None:
     with pytest.raises(InputError, match="one replica needs 3 x 2 workers, but there are 5 NPUs"):
         small(mp=3, pp=2).mesh(System(npus=5))
+
+
+@pytest.mark.parametrize(
+    ("fields", "npus", "note"),
+    [
+        ({"mp": 3}, 8, "2 of 8 NPUs are idle: the 3 of a replica do not divide 8"),
+        ({"mp": 2, "pp": 2}, 7, "3 of 7 NPUs are idle: the 4 of a replica do not divide 7"),
+        ({"mp": 3}, 9, None),
+        ({"mp": 3, "dp": 1}, 8, None),  # as was asked for
+    ],
+)
+def test_idle_npus_are_noted(fields: dict[str, int], npus: int, note: str | None) -> None:
+    workload = Transformer(layers=4, hidden=8, sequence=4, heads=2, vocabulary=10, **fields)  # type: ignore[arg-type]
+    assert workload.notes(System(npus=npus)) == (() if note is None else (note,))
 
 
 def test_streaming_needs_controllers() -> None:

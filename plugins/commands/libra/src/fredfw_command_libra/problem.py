@@ -203,6 +203,8 @@ class _Reader:
         if not budgets:
             raise InputError("is missing", key="budget", accepted="a bandwidth of an NPU such as '1000 GB/s'")
         objectives = tuple(as_choice(one, OBJECTIVES, "objective") for one in _list(content.get("objective", "time")))
+        if not objectives:
+            raise InputError("names no objective", key="objective", accepted=", ".join(OBJECTIVES))
         jobs = tuple(
             self.job(name, as_table(one, f"workloads.{name}"), networks)
             for name, one in _named(content, "workloads").items()

@@ -29,6 +29,7 @@ from fredfw_workload_transformer.context import ALL_GATHER, CONTIGUOUS, RING, ZI
 from fredfw_workload_transformer.experts import DIRECT, DISPATCHES, ROUTINGS, UNIFORM, Routing, routing_of
 from fredfw_workload_transformer.gradients import ALL_REDUCE, SCATTER_GATHER
 from fredfw_workload_transformer.model import FP16, Block, Style
+from fredfw_workload_transformer.needs import check_needs
 from fredfw_workload_transformer.passes import Passes
 from fredfw_workload_transformer.shaped import ModelWorkload
 from fredfw_workload_transformer.sharding import Sharding, sharding_of
@@ -240,6 +241,7 @@ class Transformer(ModelWorkload):
                 f"{self.pp_transfer} hands over what every MP member has", key="pp_transfer", accepted="point-to-point"
             )
         check_parallelism(self)
+        check_needs(self)
         if self.interleave > 1 and (self.execution, self.pipeline) != ("stationary", "1f1b"):
             raise InputError("chunks are interleaved", key="interleave", accepted="1, or stationary 1f1b")
         if self.interleave > 1 and self.pp == 1:
@@ -398,9 +400,13 @@ class Transformer(ModelWorkload):
         )
 
     def notes(self, system: System) -> tuple[str, ...]:
-        """Say what does not move, and how unequal the numbers of tokens are that EP ranks take."""
-        del system
+        """Say which NPUs are idle, what does not move, and how unequal the numbers of tokens are that EP ranks take."""
         notes = []
+        ranks = self.mesh(system).ranks
+        if self.dp is None and ranks < system.npus:
+            each = self.mp * self.cp * self.pp
+            idle = f"{system.npus - ranks} of {system.npus} NPUs are idle"
+            notes.append(f"{idle}: the {each} of a replica do not divide {system.npus}")
         if self.memory_tier is not None and self.execution == "streaming":
             notes.append(
                 f"the optimizer state stays in {self.memory_tier!r}: its step is done there, and takes no time; on the "
