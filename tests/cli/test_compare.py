@@ -102,6 +102,9 @@ def test_rows_are_sorted_and_chosen(
     assert cells("--best", "2")[:3] == [["1", "4", "GB/s"], ["1", "2", "GB/s"]]
     # The same bytes, so the same energy: only the fastest is not beaten.
     assert cells("--pareto", "time, energy") == [["1", "4", "GB/s"]]
+    # What speed-ups refer to is said, though its row is not among them.
+    text = " ".join(succeeds("compare", sweep, "--pareto", "time").split())
+    assert "Iteration time on at 4 GB/s, speed-up over at 2 GB/s, and where" in text
     # Files have all cells, in the order of the experiment.
     found = json.loads(succeeds("compare", sweep, "--best", "2", "--csv", "out.csv", "--json", "-"))["rows"]
     assert [row["workload"] for row in found] == [f"net {seconds}" for seconds in (1, 9) for _ in range(3)]

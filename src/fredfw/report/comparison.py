@@ -189,7 +189,9 @@ class _Shown:
     @property
     def introduction(self) -> str:
         place = f" on {self.fabrics[0]}" if len(self.fabrics) == 1 else ""
-        over = f" over {self.baselines[0]}" if len(self.baselines) == 1 and not place else ""
+        # The only fabric needs no name where it is its own baseline; a ranking may have left the baseline out.
+        named = len(self.baselines) == 1 and self.baselines != self.fabrics
+        over = f" over {self.baselines[0]}" if named else ""
         return f"Iteration time{place}, speed-up{over}, and where the time goes (mean over the NPUs in use)."
 
     def over(self, table: _Table) -> bool:
