@@ -89,6 +89,15 @@ def test_a_study_without_a_result_has_no_table(study: StudyResult) -> None:
     assert not any(line.startswith("rank") for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("count", "heading"),
+    [(1, "the only result is beyond a limit"), (2, "all 2 points with a result are beyond a limit")],
+)
+def test_a_study_whose_results_are_beyond_a_limit_says_so(study: StudyResult, count: int, heading: str) -> None:
+    points = [evolve(point, rank=None, reason="memory 9 GB is above the limit") for point in study.points[:count]]
+    assert f"{heading} (least time, memory at most 5 GB)" in printed(evolve(study, points=tuple(points)), 3)
+
+
 def test_several_objectives_are_a_front_and_cells_that_differ_are_columns(study: StudyResult) -> None:
     points = (study.points[0], evolve(study.points[1], fabric="ring", values={"tp": 2}))
     objectives = (*study.objectives, Objective("mfu", "", False))

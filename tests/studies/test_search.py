@@ -463,6 +463,17 @@ def test_a_rung_that_there_is_not_is_an_error_with_the_nearest(framework: Framew
             "tokens/s is not known of reduce on mesh",
         ),
         (
+            {"objective": {"minimise": "time", "limits": {"time": 0}}},
+            InputError,
+            "objective.limits.time: 0 is not above 0",
+        ),
+        (
+            {"objective": {"minimise": "time", "limits": {"time": "-1 s"}}},
+            InputError,
+            "objective.limits.time: '-1 s' is not above 0",
+        ),
+        ({"objective": {"minimise": "time", "limits": {"mfu": 0.0}}}, InputError, "limits.mfu: 0.0 is not above 0"),
+        (
             {"space": {"rows": {"path": "fabrics.mesh.topology.rowz", "values": [1]}}, "constraints": []},
             UnknownNameError,
             r"space.rows: fabrics.mesh.topology.rowz: unknown key; did you mean 'rows'",

@@ -57,8 +57,8 @@ def study(
 
     Prints how many points there are, the best ones, why others have no result, and what was run. A point that does not
     fit, or that fails, costs no other one. An interrupt (Ctrl-C) ends it with what is done. Results are kept in a
-    store, so that the same command goes on where it was interrupted. The exit code is 3 where a point failed or none
-    has a result.
+    store, so that the same command goes on where it was interrupted. The exit code is 3 where a point failed, or none
+    has a result within the limits.
     """
     values = parse_values(assignments)
     framework = open_framework(ctx)

@@ -84,7 +84,11 @@ def _heading(study: StudyResult, count: int) -> str:
         for name, limit in study.limits.items()
     )
     if not count:
-        return f"no point has a result ({goals}{limits})"
+        fit = sum(point.seconds is not None for point in study.points)
+        none = (
+            f"all {_points(fit)} with a result are beyond a limit" if fit > 1 else "the only result is beyond a limit"
+        )
+        return f"{none if fit else 'no point has a result'} ({goals}{limits})"
     of = f"the best {count} of {ranked}" if count < ranked else f"all {ranked}" if ranked > 1 else "the only one"
     fronts = "; rank 1 is the Pareto front" if len(study.objectives) > 1 else ""
     return f"{of} by {goals}{limits}{fronts}"

@@ -285,12 +285,16 @@ def _limit(name: str, value: object) -> float:
     units = {unit.value: unit for unit in Unit}
     if unit in units:
         try:
-            return parse(value, units[unit])
+            limit = parse(value, units[unit])
         except InputError as error:
             raise error.at(key=key) from None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    elif isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{value!r} is not a number", key=key, accepted="a number")
-    return float(value)
+    else:
+        limit = float(value)
+    if not limit > 0:
+        raise InputError(f"{value!r} is not above 0", key=key, accepted="a limit above 0")
+    return limit
 
 
 def _rungs(given: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str, Rung]:
