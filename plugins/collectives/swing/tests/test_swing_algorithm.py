@@ -32,6 +32,35 @@ def test_it_does_what_the_pattern_promises_for_all_factorisations(pattern: Patte
                 check(algorithm.plan(request, view), request)
 
 
+@pytest.mark.parametrize("ranks", [6, 10, 12, 14, 18, 20, 24, 36])
+@pytest.mark.parametrize("pattern", sorted(Swing.patterns))
+def test_even_dimensions_will_do(pattern: Pattern, ranks: int) -> None:
+    request = CollectiveRequest(pattern, ranks, 1e6)
+    found = 0
+    for _, view in views(ranks):
+        if view.coordinates is None:
+            continue
+        if all(level.size % 2 == 0 for level in view.levels):
+            check(Swing().plan(request, view), request)
+            found += 1
+        else:
+            assert "odd" in str(Swing().refusal(request, view))
+    assert found
+
+
+@pytest.mark.parametrize("sizes", [(6,), (12,), (22,), (6, 4), (6, 6), (2, 10, 6)])
+def test_no_rank_sends_more_than_it_must(sizes: tuple[int, ...]) -> None:
+    """Each rank sends n - 1 of n blocks of a reduce-scatter, as on a power of two (section 3.2 of the paper)."""
+    n = int(np.prod(sizes))
+    coordinates = np.stack(np.unravel_index(np.arange(n), sizes), axis=1)
+    view = GroupView(n, tuple(Level(size, "ring", 1.0) for size in sizes), coordinates)
+    schedule = Swing().plan(CollectiveRequest(Pattern.REDUCE_SCATTER, n, 1.0), view)
+    sent = np.zeros(n)
+    for phase in schedule.phases:
+        np.add.at(sent, phase.source, phase.count)
+    assert sent == pytest.approx(np.full(n, (n - 1) / n * schedule.chunks))
+
+
 def test_partners_are_those_of_the_paper() -> None:
     # Section 3.1: rank 0 of 16 exchanges with 1, -1, 3 and -5, rank 1 with the mirror images.
     view = GroupView(16, (Level(16, "ring", 1.0),), np.arange(16)[:, None])
@@ -51,6 +80,11 @@ def test_bandwidth_is_as_close_to_the_optimum_as_in_the_paper(sizes: tuple[int, 
     assert 1 <= result.duration / optimum <= most
 
 
+@pytest.mark.parametrize(("sizes", "most"), [((6, 6), 1.26), ((12, 12), 1.26)])
+def test_other_even_sizes_are_close_to_the_optimum_too(sizes: tuple[int, ...], most: float) -> None:
+    test_bandwidth_is_as_close_to_the_optimum_as_in_the_paper(sizes, most)
+
+
 def test_short_messages_take_the_fewest_hops() -> None:
     # On a ring of 16: distances 1, 1, 3 and 5, against 1, 2, 4 and 8 of recursive doubling.
     fabric = torus(16, link_latency=1e-6)
@@ -63,10 +97,17 @@ def test_short_messages_take_the_fewest_hops() -> None:
 @pytest.mark.parametrize(
     ("view", "reason"),
     [
-        (GroupView(12, (Level(12, "ring", 1.0),), np.arange(12)[:, None]), "12 positions in a level"),
+        (GroupView(15, (Level(15, "ring", 1.0),), np.arange(15)[:, None]), "15 positions in a level, which is odd"),
+        (GroupView(9000, (Level(9000, "ring", 1.0),), np.arange(9000)[:, None]), "9000 is more than 8192"),
         (GroupView(8), "not a full product"),
     ],
 )
 def test_it_says_why_it_cannot(view: GroupView, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):
         Swing().plan(CollectiveRequest(Pattern.ALL_REDUCE, view.size, S), view)
+
+
+def test_all_data_at_each_step_needs_a_power_of_two() -> None:
+    view = GroupView(12, (Level(12, "ring", 1.0),), np.arange(12)[:, None])
+    with pytest.raises(UnsupportedError, match="12 positions in a level, which is not a power of two"):
+        Swing(method="latency").plan(CollectiveRequest(Pattern.ALL_REDUCE, 12, S), view)

@@ -23,6 +23,11 @@ from fredfw.typing import IntArray
 
 fredfw_contract = 2
 
+# Trees take the square of so many bytes.
+_MOST = 8192
+# Ranks that send, and first and number of the places of what they send; a rank may be there more than once.
+_Runs = tuple[IntArray, IntArray, IntArray]
+
 
 @frozen
 class Swing(CollectiveAlgorithm):
@@ -32,8 +37,9 @@ class Swing(CollectiveAlgorithm):
     even position, to the left of an odd one. A reduce-scatter takes log2 n steps, an all-gather goes the way back, an
     all-reduce is both, or (``latency``) exchanges all data at each of log2 n steps. On a torus of D dimensions the
     steps go through the dimensions in turn; 2 D parts of the data start at each dimension and in both directions, so
-    that all links of a rank are in use. Fits groups with a power of two of positions in each dimension (De Sensi et
-    al., "Swing: Short-cutting Rings for Higher Bandwidth Allreduce", NSDI 2024; the parts here go in lock step).
+    that all links of a rank are in use. Fits groups with an even number of positions in each dimension, and with powers
+    of two for ``latency`` (De Sensi et al., "Swing: Short-cutting Rings for Higher Bandwidth Allreduce", NSDI 2024; the
+    parts here go in lock step).
     """
 
     name: ClassVar[str] = "swing"
@@ -60,8 +66,12 @@ class Swing(CollectiveAlgorithm):
         if view.unstructured:
             return view.unstructured
         for level in view.levels:
-            if level.size & (level.size - 1):
+            if self.method == "latency" and not _is_power_of_two(level.size):
                 return f"the group has {level.size} positions in a level, which is not a power of two"
+            if level.size > 1 and level.size % 2:
+                return f"the group has {level.size} positions in a level, which is odd"
+        if view.size > _MOST and not _is_power_of_two(view.size):
+            return f"{view.size} is more than {_MOST} and not a power of two"
         return super().refusal(request, view)
 
     def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
@@ -71,26 +81,25 @@ class Swing(CollectiveAlgorithm):
         steps = len(parts[0])
         if self.method == "latency":
             chunk = np.repeat(np.arange(len(parts)), n)
-            whole = [_exchange(parts, step, chunk, 1, reduce=True) for step in range(steps)]
+            source = np.tile(np.arange(n), len(parts))
+            whole = [
+                Phase.of(source, np.concatenate([part[step] for part in parts]), chunk, reduce=True)
+                for step in range(steps)
+            ]
             return Schedule(request.pattern, n, request.size / len(parts), len(parts), in_series(whole))
-        rank = np.arange(n)
         places = [_places(part) for part in parts]
-        scatters, gathers = [], []
-        for step in range(steps):
-            count = n >> step + 1
-            kept = [number * n + place // count * count for number, place in enumerate(places)]
-            # A partner is sent what it keeps of what both have until then.
-            sent = [block[part[step]] for block, part in zip(kept, parts, strict=True)]
-            scatters.append(_exchange(parts, step, np.concatenate(sent), count, reduce=True))
-            gathers.append(_exchange(parts, step, np.concatenate(kept), count, reduce=False))
+        ways = _halves if _is_power_of_two(n) else _trees
+        runs = [ways(part, place) for part, place in zip(parts, places, strict=True)]
+        scatters = [_phase(parts, runs, step, reduce=True) for step in range(steps)]
+        gathers = [_phase(parts, runs, step, reduce=False) for step in reversed(range(steps))]
         phases = {
             Pattern.REDUCE_SCATTER: scatters,
-            Pattern.ALL_GATHER: gathers[::-1],
-            Pattern.ALL_REDUCE: scatters + gathers[::-1],
+            Pattern.ALL_GATHER: gathers,
+            Pattern.ALL_REDUCE: scatters + gathers,
         }[request.pattern]
         owner = np.empty((len(parts), n), dtype=np.intp)
         for number, place in enumerate(places):
-            owner[number, place] = rank
+            owner[number, place] = np.arange(n)
         return Schedule(
             request.pattern,
             n,
@@ -107,11 +116,8 @@ def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
     return [Swing]
 
 
-def _exchange(parts: Sequence[Sequence[IntArray]], step: int, chunk: IntArray, count: int, *, reduce: bool) -> Phase:
-    """Return a step of all parts: each rank sends ``count`` chunks from ``chunk`` on to its partner."""
-    n = len(parts[0][step])
-    source = np.tile(np.arange(n), len(parts))
-    return Phase.of(source, np.concatenate([part[step] for part in parts]), chunk, count=count, reduce=reduce)
+def _is_power_of_two(number: int) -> bool:
+    return not number & (number - 1)
 
 
 def _partners(coordinates: IntArray, first: int, way: int) -> list[IntArray]:
@@ -122,7 +128,7 @@ def _partners(coordinates: IntArray, first: int, way: int) -> list[IntArray]:
     done = np.zeros(len(sizes), dtype=np.intp)
     partners: list[IntArray] = []
     dimension = first
-    while len(partners) < int(np.log2(sizes).sum().round()):
+    while len(partners) < sum(int(size - 1).bit_length() for size in sizes):
         size, step = int(sizes[dimension]), int(done[dimension])
         if 1 << step < size:
             distance = way * ((1 - (-2) ** (step + 1)) // 3)
@@ -151,3 +157,47 @@ def _places(partners: Sequence[IntArray]) -> IntArray:
     place = np.empty(n, dtype=np.intp)
     place[order] = np.arange(n)
     return place
+
+
+def _halves(partners: Sequence[IntArray], place: IntArray) -> list[_Runs]:
+    """Return what each rank sends at each step of a reduce-scatter, if ranks are a power of two.
+
+    A partner is sent what it keeps, which is half of what both have until then.
+    """
+    n, rank = len(place), np.arange(len(place))
+    counts = [n >> step + 1 for step in range(len(partners))]
+    return [
+        (rank, place[partner] // count * count, np.full(n, count))
+        for partner, count in zip(partners, counts, strict=True)
+    ]
+
+
+def _trees(partners: Sequence[IntArray], place: IntArray) -> list[_Runs]:
+    """Return what each rank sends at each step of a reduce-scatter, by one tree for each block.
+
+    Seen from the last step back, a rank is a leaf of the trees that its partner is in already and it is not. So no rank
+    contributes to a block twice, although exchanges join some ranks more than once (section 3.2 of the paper).
+    """
+    n = len(place)
+    joined = np.zeros((n, n), dtype=bool)  # rank and place of the block
+    joined[np.arange(n), place] = True
+    steps = []
+    for partner in reversed(partners):
+        sent = joined[partner] & ~joined
+        joined |= sent
+        edges = np.diff(sent.astype(np.int8), axis=1, prepend=0, append=0)
+        rank, first = np.nonzero(edges > 0)
+        steps.append((rank, first, np.nonzero(edges < 0)[1] - first))
+    return steps[::-1]
+
+
+def _phase(parts: Sequence[Sequence[IntArray]], runs: Sequence[Sequence[_Runs]], step: int, *, reduce: bool) -> Phase:
+    """Return a step of all parts; an all-gather sends back what the reduce-scatter has sent."""
+    n = len(parts[0][step])
+    chosen = [run[step] for run in runs]
+    child = np.concatenate([rank for rank, _, _ in chosen])
+    parent = np.concatenate([part[step][rank] for part, (rank, _, _) in zip(parts, chosen, strict=True)])
+    chunk = np.concatenate([number * n + first for number, (_, first, _) in enumerate(chosen)])
+    count = np.concatenate([count for _, _, count in chosen])
+    source, destination = (child, parent) if reduce else (parent, child)
+    return Phase.of(source, destination, chunk, count=count, reduce=reduce)
