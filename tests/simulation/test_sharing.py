@@ -251,6 +251,15 @@ def test_circuit_preempt_lets_a_class_run_where_the_higher_one_waits() -> None:
     assert CircuitPreempt().rates(flows, fabric.bandwidths, fabric).tolist() == [1.0, 0.0, 1.0]
 
 
+def test_circuit_preempt_lets_a_class_run_where_the_higher_one_has_no_link() -> None:
+    fabric = star(4)
+    # 0 -> 1 in class 0 waits for its link; 2 -> 3 in class 1 shares the switch.
+    flows = incidence([[0, 5], [2, 7]], priorities=[0, 1])
+    capacities = fabric.bandwidths.copy()
+    capacities[0] = 0.0
+    assert CircuitPreempt().rates(flows, capacities, fabric).tolist() == [0.0, 1.0]
+
+
 @pytest.mark.parametrize("policy", [MaxMin(), StrictLinks(), CircuitPreempt()])
 def test_one_class_shares_alike_under_every_policy(policy: SharingPolicy) -> None:
     fabric = star(3)

@@ -247,7 +247,8 @@ class CircuitPreempt(SharingPolicy):
     """One virtual circuit per class: each switch serves only its highest active class; lower classes wait.
 
     A flow of a lower class runs only if none of its switches is used by a running flow of a higher class; it does not
-    hold a switch while it waits. Running flows share links max-min fair (FRED, section on overlapping communication).
+    hold a switch while it waits, for others or for a closed link. Running flows share links max-min fair (FRED, section
+    on overlapping communication).
     """
 
     name: ClassVar[str] = "circuit-preempt"
@@ -259,13 +260,15 @@ class CircuitPreempt(SharingPolicy):
         if len(classes) < 2:
             return max_min(incidence, capacities)
         switch = fabric.kinds == NodeKind.SWITCH
+        closed = capacities[incidence.links] == 0
+        stopped = np.bincount(incidence.flows, weights=closed, minlength=len(incidence)) > 0
         ends = fabric.sources[incidence.links], fabric.destinations[incidence.links]
         taken = np.zeros(len(fabric.kinds), dtype=bool)
         running = np.zeros(len(incidence), dtype=bool)
         for priority in classes:
             blocked_pairs = taken[ends[0]] | taken[ends[1]]
             blocked = np.bincount(incidence.flows, weights=blocked_pairs, minlength=len(incidence)) > 0
-            starts = (incidence.priorities == priority) & ~blocked
+            starts = (incidence.priorities == priority) & ~blocked & ~stopped
             running |= starts
             used = starts[incidence.flows]
             for end in ends:

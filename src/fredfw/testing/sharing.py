@@ -34,16 +34,18 @@ _WEIGHTS = 0.5, 1.0, 3.0
 
 @frozen(eq=False)
 class Shared:
-    """Some flows on a fabric, and the rates that a policy gives them."""
+    """Some flows on a fabric, of which links may be closed, and the rates that a policy gives them."""
 
     fabric: Fabric
+    capacities: FloatArray
     incidence: Incidence
     rates: FloatArray
 
     @property
     def name(self) -> str:
         """What it is, for messages."""
-        return f"{len(self.incidence)} flows on a {self.fabric.name}"
+        closed = int(np.count_nonzero(self.capacities == 0))
+        return f"{len(self.incidence)} flows on a {self.fabric.name}" + (f" with {closed} closed links" * (closed > 0))
 
     @cached_property
     def load(self) -> FloatArray:
@@ -65,14 +67,14 @@ class SharingCase(Case[SharingPolicy]):
     def shared(self) -> tuple[Shared, ...]:
         """Flows, and what the policy makes of them."""
         return tuple(
-            Shared(fabric, incidence, self.rates(incidence, fabric))
+            Shared(fabric, capacities, incidence, self.rates(incidence, capacities, fabric))
             for fabric in self.fabrics
-            for incidence in _incidences(fabric)
+            for incidence, capacities in _cases(fabric)
         )
 
-    def rates(self, incidence: Incidence, fabric: Fabric) -> FloatArray:
+    def rates(self, incidence: Incidence, capacities: FloatArray, fabric: Fabric) -> FloatArray:
         """Return what the policy says; it is given copies of the arrays that one might change."""
-        return self.subject.rates(incidence, fabric.bandwidths.copy(), fabric)
+        return self.subject.rates(incidence, capacities.copy(), fabric)
 
 
 def rates_are_numbers(case: SharingCase) -> None:
@@ -92,10 +94,10 @@ def rates_are_numbers(case: SharingCase) -> None:
 def capacity_is_never_exceeded(case: SharingCase) -> None:
     """No link carries more than its capacity, and no flow is faster than its cap."""
     for one in case.shared:
-        for link in np.flatnonzero(one.load > one.fabric.bandwidths * (1 + _EXACT))[:1]:
+        for link in np.flatnonzero(one.load > one.capacities * (1 + _EXACT))[:1]:
             raise ConformanceError(
                 f"of {one.name}, {_crossing(one, link)} cross {one.fabric.link_name(int(link))} and put "
-                f"{one.load[link]:g} B/s on its {one.fabric.bandwidths[link]:g} B/s; a flow loads a link with its rate "
+                f"{one.load[link]:g} B/s on its {one.capacities[link]:g} B/s; a flow loads a link with its rate "
                 "times its coefficient"
             )
         for flow in np.flatnonzero(one.rates > _caps(one.incidence) * (1 + _EXACT))[:1]:
@@ -106,7 +108,7 @@ def no_capacity_is_wasted(case: SharingCase) -> None:
     """No flow could be faster: a link on its way is full, or it is at its cap, or it makes way for a higher class."""
     for one in case.shared:
         incidence = one.incidence
-        full = one.load >= one.fabric.bandwidths * (1 - _EXACT)
+        full = one.load >= one.capacities * (1 - _EXACT)
         held = np.bincount(incidence.flows, full[incidence.links], len(incidence)) > 0
         held |= one.rates >= _caps(incidence) * (1 - _EXACT)
         held |= _makes_way(one)
@@ -119,9 +121,10 @@ def no_capacity_is_wasted(case: SharingCase) -> None:
 
 
 def somebody_moves(case: SharingCase) -> None:
-    """Where there are flows, one of them has a rate: otherwise the simulation would never end."""
+    """Where flows cross no closed link, one of them has a rate: otherwise the simulation would never end."""
     for one in case.shared:
-        if not (one.rates > 0).any():
+        closed = np.bincount(one.incidence.flows, one.capacities[one.incidence.links] == 0, len(one.incidence)) > 0
+        if not closed.all() and not (one.rates > 0).any():
             raise ConformanceError(f"of {one.name}, none has a rate; they would wait for ever")
 
 
@@ -130,7 +133,7 @@ def order_does_not_matter(case: SharingCase) -> None:
     random = np.random.default_rng(1)
     for one in case.shared:
         order = random.permutation(len(one.incidence))
-        rates = case.rates(permuted(one.incidence, order), one.fabric)
+        rates = case.rates(permuted(one.incidence, order), one.capacities, one.fabric)
         for place in np.flatnonzero(~np.isclose(rates, one.rates[order], rtol=_EXACT, atol=0))[:1]:
             raise ConformanceError(
                 f"of {one.name}, flow {order[place]} gets {one.rates[order][place]:g} B/s, and {rates[place]:g} B/s "
@@ -144,7 +147,7 @@ def is_local_if_it_says_so(case: SharingCase) -> None:
         for flow in range(len(one.incidence)):
             links = one.incidence.links[one.incidence.offsets[flow] : one.incidence.offsets[flow + 1]]
             reached = one.incidence.reach(np.isin(np.arange(len(one.fabric.bandwidths)), links))
-            rates = case.rates(one.incidence.select(reached), one.fabric)
+            rates = case.rates(one.incidence.select(reached), one.capacities, one.fabric)
             if not np.allclose(rates, one.rates[reached], rtol=_EXACT, atol=0):
                 others = int(reached.sum()) - 1
                 raise ConformanceError(
@@ -158,7 +161,7 @@ def is_max_min_in_a_class_if_it_says_so(case: SharingCase) -> None:
     for one in case.shared if answers.max_min_in_class(case.subject) else ():
         if len(np.unique(one.incidence.priorities)) > 1:
             continue
-        fair = max_min(one.incidence, one.fabric.bandwidths)
+        fair = max_min(one.incidence, one.capacities)
         for flow in np.flatnonzero(~np.isclose(one.rates, fair, rtol=_EXACT, atol=0))[:1]:
             raise ConformanceError(
                 f"of {one.name}, all of one class, flow {flow} gets {one.rates[flow]:g} B/s, and {fair[flow]:g} B/s "
@@ -171,14 +174,14 @@ def is_deterministic(case: SharingCase) -> None:
     for seed, one in enumerate(case.shared):
         incidence = one.incidence
         given: list[Any] = [
-            one.fabric.bandwidths.copy(),
+            one.capacities.copy(),
             incidence.links.copy(),
             incidence.offsets.copy(),
             incidence.priorities.copy(),
         ]
         with seeded(seed):
             again = case.subject.rates(incidence, given[0], one.fabric)
-        kept = (one.fabric.bandwidths, incidence.links, incidence.offsets, incidence.priorities)
+        kept = (one.capacities, incidence.links, incidence.offsets, incidence.priorities)
         if not np.array_equal(again, one.rates):
             raise ConformanceError(f"asked twice, {one.name} get different rates; a policy keeps nothing between calls")
         if not all(np.array_equal(*pair) for pair in zip(given, kept, strict=True)):
@@ -230,10 +233,10 @@ def check_sharing_policy(
     check_all(f"sharing policy {case}", case, SHARING, expected_failures)
 
 
-def _incidences(fabric: Fabric) -> Iterator[Incidence]:
-    """Yield flows between pairs of NPUs and over any links.
+def _cases(fabric: Fabric) -> Iterator[tuple[Incidence, FloatArray]]:
+    """Yield flows between pairs of NPUs and over any links, and the ``(links,)`` capacities, some of them closed.
 
-    They are of several classes and weights, some with caps and coefficients.
+    Flows are of several classes and weights, some with caps and coefficients.
     """
     random = np.random.default_rng(0)
     everywhere = np.arange(len(fabric.bandwidths))
@@ -246,7 +249,7 @@ def _incidences(fabric: Fabric) -> Iterator[Incidence]:
             ways += [random.choice(everywhere, min(4, len(everywhere)), replace=False) for _ in range(3)]
         lengths = [len(way) for way in ways]
         links = np.concatenate(ways).astype(np.intp)
-        yield Incidence(
+        incidence = Incidence(
             np.concatenate([[0], np.cumsum(lengths)]).astype(np.intp),
             links,
             random.choice([0.25, 0.5, 1.0], len(links)) if number % 4 == 1 else None,
@@ -254,6 +257,9 @@ def _incidences(fabric: Fabric) -> Iterator[Incidence]:
             random.integers(0, _CLASSES, len(ways)) if number % 2 else np.zeros(len(ways), dtype=np.intp),
             np.resize(_WEIGHTS, len(ways)) if number % 5 == 4 else None,
         )
+        yield incidence, fabric.bandwidths
+        if number % 2 and len(links):
+            yield incidence, np.where(everywhere == links[0], 0.0, fabric.bandwidths)
 
 
 def _caps(incidence: Incidence) -> FloatArray:
