@@ -10,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ class CompileHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling is
         self._folder = tempfile.TemporaryDirectory()
         # An editable installation has no files of its own, so that the library lies beside the source.
         folder = root / PACKAGE if version == "editable" else Path(self._folder.name)
-        library = folder / "core.so"
+        library, checksum = folder / "core.so", folder / "core.crc32"
         compiler = own_compiler() or [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]
         # Built aside and moved, so that a process that runs keeps the library that it has.
         built = Path(self._folder.name, "built.so")
@@ -58,10 +59,11 @@ class CompileHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling is
             self.app.display_warning(f"fredfw-compiled has no library, for the compiler failed: {said}")
             return
         shutil.move(built, library)
+        checksum.write_text(f"{zlib.crc32(library.read_bytes()):08x}\n", encoding="ascii")
         build_data["pure_python"] = False
         build_data["tag"] = "py3-none-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
         if version != "editable":
-            build_data["force_include"][str(library)] = "fredfw_compiled/core.so"
+            build_data["force_include"] |= {str(one): f"fredfw_compiled/{one.name}" for one in (library, checksum)}
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002  (its interface)
         """Remove what is in the wheel now."""

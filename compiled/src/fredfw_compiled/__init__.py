@@ -7,3 +7,5 @@ from pathlib import Path
 
 PATH = Path(__file__).with_name("core.so")
 """The library; it does not exist where the package was built without a compiler."""
+CHECKSUM = PATH.with_suffix(".crc32")
+"""A file with the CRC-32 of the library, in hexadecimal digits: a process that loads one that is cut off is killed."""

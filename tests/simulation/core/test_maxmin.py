@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial, partialmethod
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -382,19 +383,58 @@ def test_a_table_shares_the_bandwidths_of_its_fabric(slots: None) -> None:
     assert table._slots.rate[:20] == pytest.approx(np.full(20, 2.0))
 
 
-def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def unknown_library() -> Iterator[None]:
+    """Nobody has looked for the library yet."""
     if compiled.library() is None:
         pytest.skip("fredfw-compiled is not installed, or has no library")
+    compiled.library.cache_clear()
+    yield
+    compiled.library.cache_clear()
+
+
+@pytest.mark.usefixtures("unknown_library")
+def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "ABI", -1)
-    compiled.library.cache_clear()
-    assert compiled.library() is None
-    monkeypatch.undo()
-    compiled.library.cache_clear()
-    assert compiled.library() is not None
+    with pytest.warns(RuntimeWarning, match=r"core\.so is of another version.*same results; install it again"):
+        assert compiled.library() is None
+    assert compiled.library() is None  # and nothing is said again
+
+
+@pytest.mark.usefixtures("unknown_library")
+def test_the_library_is_not_used_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FREDFW_COMPILED", "0")
-    compiled.library.cache_clear()
     assert compiled.library() is None
-    compiled.library.cache_clear()
+
+
+@pytest.mark.usefixtures("unknown_library")
+@pytest.mark.parametrize("part", [0.0, 0.2, 0.99])
+def test_a_library_that_is_cut_off_is_not_used(part: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fredfw_compiled
+
+    whole = fredfw_compiled.PATH.read_bytes()
+    damaged = tmp_path / "core.so"
+    damaged.write_bytes(whole[: int(part * len(whole))])
+    monkeypatch.setattr(fredfw_compiled, "PATH", damaged)
+    with pytest.warns(RuntimeWarning, match=r"core\.so is damaged"):
+        assert compiled.library() is None
+
+
+@pytest.mark.usefixtures("unknown_library")
+def test_a_library_without_checksum_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fredfw_compiled
+
+    monkeypatch.setattr(fredfw_compiled, "CHECKSUM", tmp_path / "core.crc32")
+    with pytest.warns(RuntimeWarning, match=r"core\.crc32"):
+        assert compiled.library() is None
+
+
+@pytest.mark.usefixtures("unknown_library")
+def test_no_library_is_nothing_to_speak_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fredfw_compiled
+
+    monkeypatch.setattr(fredfw_compiled, "PATH", tmp_path / "core.so")
+    assert compiled.library() is None
 
 
 def test_no_memory_is_an_error() -> None:

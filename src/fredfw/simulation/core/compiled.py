@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
+import zlib
 from ctypes import c_double, c_int64, c_void_p
 from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -29,17 +32,22 @@ class Library:
 
     Args:
         path: The shared library.
+        checksum: A file with its CRC-32, in hexadecimal digits.
 
     Raises:
-        OSError: There is none that can be loaded.
+        OSError: It cannot be loaded, or is damaged.
         AttributeError: It has other functions.
+        ValueError: It is of another version.
     """
 
-    def __init__(self, path: str) -> None:
-        code = ctypes.CDLL(path)
+    def __init__(self, path: Path, checksum: Path) -> None:
+        if f"{zlib.crc32(path.read_bytes()):08x}" != checksum.read_text("ascii").strip():
+            raise OSError(f"{path} is damaged")
+        code = ctypes.CDLL(str(path))
         table, number, real, array = c_void_p, c_int64, c_double, c_void_p
         code.fredfw_abi.restype = number
-        self.abi = int(code.fredfw_abi())
+        if code.fredfw_abi() != ABI:
+            raise ValueError(f"{path} is of another version")
         self._max_min = _function(code.fredfw_max_min, number, number, number, array, array, array, array, array)
         self.index = _function(code.fredfw_index, None, table)
         self.assign = _function(code.fredfw_assign, real, table, real, array)
@@ -89,16 +97,26 @@ def checked(result: _Number) -> _Number:
 
 @cache
 def library() -> Library | None:
-    """Return the C code, or ``None`` where it is not installed, is of another version, or is not to be used.
+    """Return the C code, or ``None`` where it is not installed, cannot be used, or is not to be used.
 
-    ``FREDFW_COMPILED=0`` in the environment says that it is not to be used.
+    ``FREDFW_COMPILED=0`` in the environment says that it is not to be used. One that is there and cannot be used is
+    warned of, once.
     """
     if os.environ.get("FREDFW_COMPILED") == "0":
         return None
     try:
-        from fredfw_compiled import PATH
-
-        found = Library(str(PATH))
-    except (ImportError, OSError, AttributeError):
+        import fredfw_compiled
+    except ImportError:
         return None
-    return found if found.abi == ABI else None
+    if not fredfw_compiled.PATH.exists():  # there was no compiler
+        return None
+    try:
+        return Library(fredfw_compiled.PATH, fredfw_compiled.CHECKSUM)
+    except (OSError, AttributeError, ValueError) as error:
+        warnings.warn(
+            f"fredfw-compiled cannot be used: {error}; loops in Python take its place, which are slower and have the "
+            "same results; install it again",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
