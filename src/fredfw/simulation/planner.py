@@ -34,7 +34,7 @@ _DIFFERENT = 0.01
 # How much slower than the fastest a plan may be that leaves more of the links to others.
 _MARGIN = 0.001
 # A candidate is simulated step by step where it has no more flows, the step of a group counted as so many more.
-_STEPWISE, _PER_STEP = 100_000, 100
+_STEPWISE, _PER_STEP = 500_000, 100
 # Where the fastest is chosen for more groups, nobody looks at their links, which takes time for each.
 _COMPARED = 1024
 # What is replayed before it is used: schedules for so many ranks, of so many (phase, rank, chunk). That costs less than
