@@ -106,6 +106,22 @@ def test_what_starts_later_takes_a_live_path_until_the_link_is_back() -> None:
     ]
 
 
+@pytest.mark.parametrize("fidelity", ["per-rank", "per-rank-rendezvous", "stepwise"])
+def test_a_step_that_overtakes_another_is_not_taken_for_it(fidelity: str) -> None:
+    """An all-gather by a ring of 6 NPUs, whose blocks take 1 s; each link has a latency of 1 s.
+
+    Step 0 of 0 -> 1 takes the detour of 5 links, and arrives after 6 s. The link is back at 0.5 s. What rank 0 sends at
+    2 s, step 1, takes it and arrives at 4 s: rank 1 has nothing to send on before 6 s. The last step ends 8 s later.
+    """
+    network, ends = ring(6, 1.0, fidelity=fidelity), dict[object, float]()
+    network.fail_link("npu0->npu1")
+    request = CollectiveRequest(Pattern.ALL_GATHER, 6, 6e9)
+    network.collective(request, note(ends, network, "gathered"), algorithm="ring")
+    network.schedule(0.5, partial(network.restore_link, "npu0->npu1"))
+    network.run_until_idle()
+    assert ends == {"gathered": pytest.approx(14.0, rel=1e-12)}
+
+
 def test_what_has_no_way_left_is_reported_and_waits() -> None:
     network = mesh(1, 3)
     ends: dict[object, float] = {}

@@ -36,7 +36,8 @@ class Phase:
     Rows that share a number in ``stream`` are *one* in-network transfer: the network combines the chunks of all its
     sources and delivers the result to all its destinations, over a tree. A destination that is itself a source gets the
     result in place of its own; another one adds it to (``reduce``) or replaces by it (copy) what it holds. A row
-    outside any stream is the 1-to-1 case of the same.
+    outside any stream is the 1-to-1 case of the same. Such rows of one source and one destination are one flow on the
+    network, if they all reduce or none does.
 
     Args:
         source: ``(rows,)`` rank that sends.

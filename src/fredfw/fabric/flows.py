@@ -184,7 +184,7 @@ class FlowSet:
         routes: The links of the ``F`` flows.
         volumes: ``(F,)`` bytes of one repetition.
         activity: ``(F,)`` which activity each flow belongs to, ``0 .. activities - 1``.
-        activities: How many activities there are; one without flows ends at once.
+        activities: How many activities there are; one without flows ends after the set-ups.
         repeat: How often the activity runs, one repetition after the other.
         setup: Seconds before a repetition, for instance to set up circuits.
         setup_once: Whether ``setup`` is paid once (circuits do not change) instead of at each repetition.

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from fredfw import limits
 from fredfw.collectives import Schedule
@@ -57,6 +57,7 @@ class _Stage:
         started: ``(flows,)`` how often each has started.
         delivered: ``(flows,)`` how often each was delivered.
         unfinished: Nodes that are not through.
+        ahead: Flows and repetitions of what has come before what was sent before it, over a shorter way.
     """
 
     parties: Parties
@@ -67,6 +68,7 @@ class _Stage:
     started: IntArray
     delivered: IntArray
     unfinished: int
+    ahead: set[tuple[int, int]] = field(factory=set)
 
     @classmethod
     def of(cls, parties: Parties, *, room: bool = False) -> _Stage:
@@ -514,7 +516,8 @@ class RankRun(Claim):
         running = np.flatnonzero(standing.started > standing.drained)
         if len(running):
             rest = evolve(self._lowering.each(steps.flows, running), volumes=standing.left[running])
-            self._carry(index, running, evolve(rest, priority=self._priority, label=self._label))
+            rest = evolve(rest, priority=self._priority, label=self._label)
+            self._carry(index, running, standing.started[running] - 1, rest)
         for flying, delays in standing.arrivals:
             for delay in np.unique(delays).tolist():
                 self._later(self._deliver, index, flying[delays == delay], delay=delay)
@@ -543,13 +546,14 @@ class RankRun(Claim):
             repetition = stage.started[flows]
             stage.started[flows] += 1
             if self._schedule.uniform(phase):
-                self._send(index, 0, flows)
+                self._send(index, 0, flows, repetition)
                 continue
             for one in np.unique(repetition).tolist():
-                self._send(index, one, flows[repetition == one])
+                chosen = repetition == one
+                self._send(index, one, flows[chosen], repetition[chosen])
 
-    def _send(self, index: int, repetition: int, flows: IntArray) -> None:
-        """Start ``flows`` of a phase now, with the bytes of ``repetition``."""
+    def _send(self, index: int, repetition: int, flows: IntArray, repetitions: IntArray) -> None:
+        """Start ``flows`` of a phase now, in their ``repetitions``, with the bytes of ``repetition``."""
         lower = partial(
             self._lowering.phase,
             self._schedule,
@@ -562,14 +566,15 @@ class RankRun(Claim):
         whole, ends = lower(), self._lowering.ends(self._schedule.phases[index])
         each = partial(self._lowering.each, whole)
         if not ends.streams or isinstance(self._network.admission, AlwaysStart):
-            self._carry(index, flows, each(flows))
+            self._carry(index, flows, repetitions, each(flows))
             return
         streamed = flows % len(ends) >= len(ends.sources)
         if not streamed.all():
-            self._carry(index, flows[~streamed], each(flows[~streamed]))
+            self._carry(index, flows[~streamed], repetitions[~streamed], each(flows[~streamed]))
         for place in np.flatnonzero(streamed):
             one = flows[place : place + 1]
-            self._carry(index, one, each(one), partial(self._unicasts, lower, index, int(one[0])))
+            unicasts = partial(self._unicasts, lower, index, int(one[0]))
+            self._carry(index, one, repetitions[place : place + 1], each(one), unicasts)
 
     def _unicasts(self, lower: Callable[..., FlowSet], index: int, stream: int) -> FlowSet:
         """Return what its ends do in place of a stream that the network cannot carry."""
@@ -584,13 +589,18 @@ class RankRun(Claim):
         )
 
     def _carry(
-        self, index: int, flows: IntArray, carried: FlowSet, unicasts: Callable[[], FlowSet] | None = None
+        self,
+        index: int,
+        flows: IntArray,
+        repetitions: IntArray,
+        carried: FlowSet,
+        unicasts: Callable[[], FlowSet] | None = None,
     ) -> None:
         self._calls += 1
         number = self._calls
         ticket = self._network.start(
             carried,
-            partial(self._arrived, number, index, flows),
+            partial(self._arrived, number, index, flows, repetitions),
             unicasts=unicasts,
             on_drained=partial(self._drained, index, flows),
             checked=True,
@@ -609,15 +619,32 @@ class RankRun(Claim):
         else:
             self._owe_less(index, sources.rows(chosen))
 
-    def _arrived(self, number: int, index: int, flows: IntArray, activities: IntArray) -> None:
+    def _arrived(self, number: int, index: int, flows: IntArray, repetitions: IntArray, activities: IntArray) -> None:
         ticket, left = self._under_way[number]
         self._under_way[number] = ticket, left - len(activities)
         if left == len(activities):
             del self._under_way[number]
-        self._deliver(index, flows[activities])
+        flows, stage = flows[activities], self._stages[index]
+        if self._schedule.phases[index].repeat > 1:
+            ahead = repetitions[activities] > stage.delivered[flows]
+            if ahead.any():
+                stage.ahead.update(zip(flows[ahead].tolist(), repetitions[activities][ahead].tolist(), strict=True))
+                flows = flows[~ahead]
+        self._deliver(index, flows)
 
     def _deliver(self, index: int, flows: IntArray) -> None:
+        """Deliver the next repetition of each of ``flows``, and those that have come ahead of it."""
         stage = self._stages[index]
+        self._deliver_one(index, stage, flows)
+        while stage.ahead:
+            following = {(flow, int(stage.delivered[flow])) for flow in flows.tolist()} & stage.ahead
+            if not following:
+                return
+            stage.ahead -= following
+            flows = np.array(sorted(flow for flow, _ in following), dtype=np.intp)
+            self._deliver_one(index, stage, flows)
+
+    def _deliver_one(self, index: int, stage: _Stage, flows: IntArray) -> None:
         destinations = stage.parties.destinations
         if len(flows) <= _FEW:
             step, delivered = stage.step.data, stage.delivered.data
