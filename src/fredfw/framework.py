@@ -29,7 +29,7 @@ from fredfw.experiment.why import critical_path
 from fredfw.experiment.workers import workers
 from fredfw.fabric import Fabric, Topology
 from fredfw.plugin import configure
-from fredfw.plugin.manager import PluginManager
+from fredfw.plugin.manager import PluginManager, given_or_installed
 from fredfw.simulation.checks import check_fabric
 from fredfw.simulation.events import LinkEvent
 from fredfw.simulation.fidelity import FIDELITIES
@@ -57,7 +57,7 @@ class Framework:
     """
 
     def __init__(self, plugins: PluginManager | None = None, *, trust_plugins: bool = False, log: Log = silent) -> None:
-        self.plugins = plugins or PluginManager.discover()
+        self.plugins = given_or_installed(plugins)
         self._trust_plugins = trust_plugins
         self._log = log
         # A sweep over sizes asks for the same one again.

@@ -44,6 +44,9 @@ class Nothing(CollectiveAlgorithm):
         ({"pattern": Pattern.ALL_TO_ALL, "sizes": np.full((3, 3), -1.0)}, "sizes"),
         ({"pattern": Pattern.ALL_TO_ALL, "sizes": np.full((3, 3), np.inf)}, "sizes"),
         ({"pattern": Pattern.ALL_TO_ALL, "sizes": np.full((3, 3), np.nan)}, "sizes"),
+        ({"pattern": Pattern.ALL_TO_ALL, "sizes": "x"}, "sizes"),
+        ({"pattern": Pattern.ALL_TO_ALL, "sizes": 5}, "sizes"),
+        ({"pattern": Pattern.ALL_TO_ALL, "sizes": np.full((3, 3), None)}, "sizes"),
     ],
 )
 def test_a_request_refuses_what_makes_no_sense(arguments: dict[str, Any], key: str) -> None:
@@ -67,7 +70,7 @@ def test_the_plan_of_one_rank_is_empty(pattern: Pattern) -> None:
 
 
 def test_one_rank_keeps_its_own_block_of_an_all_to_all_v() -> None:
-    request = CollectiveRequest(Pattern.ALL_TO_ALL, 1, 0.0, sizes=np.array([[5.0]]))
+    request = CollectiveRequest(Pattern.ALL_TO_ALL, 1, 0.0, sizes=[[5]])
     check(Nothing().plan(request, GroupView(1)), request)
 
 

@@ -509,6 +509,13 @@ BAD: dict[str, tuple[Callable[[NetworkBackend], object], str]] = {
 }
 
 
+def test_options_of_other_types_are_refused() -> None:
+    with pytest.raises(InputError, match=r"^plugins: 5 is refused .accepted: a fredfw.PluginManager"):
+        NetworkBackend(row().fabric, plugins=5)  # type: ignore[arg-type]  # that is the fault
+    with pytest.raises(InputError, match=r"^stepwise: 'no' is refused .accepted: True or False"):
+        NetworkBackend(row().fabric, stepwise="no")  # type: ignore[arg-type]  # that is the fault
+
+
 @given(st.lists(st.floats(0.0, 2.0), max_size=8))
 def test_where_time_is_stopped_changes_no_bit(stops: list[float]) -> None:
     def ends(stops: list[float]) -> list[tuple[object, float]]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -101,3 +102,31 @@ def test_what_is_no_flow_set_or_no_fabric_is_refused() -> None:
         ends(5)
     with pytest.raises(InputError, match=r"^fabric: None is not a fabric"):
         FlowNetwork(None)  # type: ignore[arg-type]  # that is the fault
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda network: network.advance("1 s"), "until: cannot advance from 0.0 to '1 s'"),
+        (lambda network: network.schedule(None, print), "delay: a delay of None"),
+        (lambda network: network.start(flows(), None), "on_complete: None cannot be called (accepted: a function)"),
+        (
+            lambda network: network.set_bandwidths([0.9], [1.0]),
+            "links: [0.9] is refused (accepted: an array of numbers",
+        ),
+        (
+            lambda network: network.set_bandwidths([0, 1], [1.0]),
+            "values: [1.0] is refused (accepted: an array of 2 bytes",
+        ),
+        (lambda network: network.set_bandwidths([0], ["1"]), "values: ['1'] is refused (accepted: an array of 1 bytes"),
+    ],
+)
+def test_what_has_another_type_is_refused(call: Callable[[FlowNetwork], object], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        call(FlowNetwork(PAIR))
+    assert str(caught.value).startswith(message)
+
+
+def test_a_name_is_no_sharing_policy() -> None:
+    with pytest.raises(InputError, match=r"^sharing: 'max-min' is refused .accepted: a fredfw.SharingPolicy, or None"):
+        FlowNetwork(PAIR, "max-min")  # type: ignore[arg-type]  # that is the fault

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -302,8 +303,13 @@ class TestWeightedMaxMin:
     def test_without_weights_it_is_max_min(self) -> None:
         assert self.rates(None, [[0], [0]]) == [6.0, 6.0]
 
-    @pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf")])
-    def test_weights_that_are_none(self, weight: float) -> None:
+    @pytest.mark.parametrize("weights", ["dp", None, {5: 1.0}])
+    def test_what_is_no_table_of_weights(self, weights: object) -> None:
+        with pytest.raises(InputError, match=r"^weights: .* is (refused|not a label)"):
+            WeightedMaxMin(weights)  # type: ignore[arg-type]  # that is the fault
+
+    @pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf"), "heavy", None])
+    def test_weights_that_are_none(self, weight: Any) -> None:
         with pytest.raises(InputError, match=r"weights.dp: .* is not a weight"):
             WeightedMaxMin({"dp": weight})
 

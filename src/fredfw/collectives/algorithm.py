@@ -8,8 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 from attrs import field, frozen
+from attrs.converters import optional
 
-from fredfw import limits
+from fredfw import arrays, limits
+from fredfw.answers import brief
 from fredfw.collectives.pattern import Pattern
 from fredfw.collectives.schedule import Schedule
 from fredfw.errors import InputError, UnsupportedError, nearest
@@ -32,6 +34,13 @@ def _bytes(size: float | str) -> float:
         return parse(size, Unit.BYTES)
     except InputError as error:
         raise error.at(key="size") from None
+
+
+def _matrix(sizes: object) -> FloatArray:
+    matrix = arrays.real(sizes)
+    if matrix is None:
+        raise InputError(f"{brief(sizes)} is refused", key="sizes", accepted="a matrix of numbers of bytes")
+    return matrix
 
 
 @frozen(eq=False)
@@ -57,7 +66,7 @@ class CollectiveRequest:
     ranks: int
     size: float = field(converter=_bytes)
     root: int = 0
-    sizes: FloatArray | None = None
+    sizes: FloatArray | None = field(default=None, converter=optional(_matrix))
 
     def __attrs_post_init__(self) -> None:
         for key in ("ranks", "root"):
@@ -79,10 +88,12 @@ class CollectiveRequest:
         if self.sizes is not None:
             if self.pattern is not Pattern.ALL_TO_ALL:
                 raise InputError(f"sizes given for {self.pattern}", key="sizes", accepted="all-to-all")
-            valid = np.isfinite(self.sizes) & (self.sizes >= 0)
-            if self.sizes.shape != (self.ranks, self.ranks) or not valid.all():
-                accepted = f"{self.ranks} x {self.ranks} finite numbers of bytes, 0 or more"
-                raise InputError("not a matrix of byte counts", key="sizes", accepted=accepted)
+            accepted = f"{self.ranks} x {self.ranks} finite numbers of bytes, 0 or more"
+            if self.sizes.shape != (self.ranks, self.ranks):
+                raise InputError(f"an array of shape {self.sizes.shape}", key="sizes", accepted=accepted)
+            bad = self.sizes[~(np.isfinite(self.sizes) & (self.sizes >= 0))]
+            if bad.size:
+                raise InputError(f"{bad[0]} bytes", key="sizes", accepted=accepted)
 
 
 class CollectiveAlgorithm(ABC):

@@ -18,7 +18,7 @@ from fredfw.embed.paths import Paths
 from fredfw.errors import DeadlockError, InputError, UnknownNameError, nearest
 from fredfw.fabric import AlwaysStart, Fabric, NodeKind, Router
 from fredfw.plugin import configure
-from fredfw.plugin.manager import PluginManager
+from fredfw.plugin.manager import PluginManager, given_or_installed
 from fredfw.plugin.registry import Registry
 from fredfw.simulation import FlowNetwork, Planner, SharingPolicy, Simulator
 from fredfw.simulation.answers import notes as admission_notes
@@ -148,7 +148,7 @@ class NetworkBackend:
         fidelity: str | None = None,
     ) -> None:
         check_fabric(fabric)
-        plugins = plugins or PluginManager.discover()
+        plugins = given_or_installed(plugins)
         if router is not None:
             fabric = fabric.with_defaults(router=_configured(router, plugins.routers, Router, "router"))
         if sharing is not None:
@@ -594,6 +594,8 @@ def _configured(given: T | str, registry: Registry[T], interface: type[Any], key
 
 
 def _fidelity(given: str | None, *, stepwise: bool) -> str:
+    if not isinstance(stepwise, bool):
+        raise InputError(f"{stepwise!r} is refused", key="stepwise", accepted="True or False")
     if given is None:
         return STEPWISE if stepwise else COMPRESSED
     if given not in FIDELITIES:

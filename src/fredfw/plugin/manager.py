@@ -366,3 +366,12 @@ def _misspelt(error: ImportError) -> str:
     """Return, for the message, what of fredfw was meant by a name that cannot be imported, if anything was."""
     name = re.match(r"cannot import name '(\w+)'", error.msg)
     return nearest(name[1], getattr(sys.modules.get(error.name or ""), "__all__", ())) if name else ""
+
+
+def given_or_installed(plugins: PluginManager | None) -> PluginManager:
+    """Return ``plugins``, or a manager of those that are installed; raises ``InputError`` for anything else."""
+    if plugins is None:
+        return PluginManager.discover()
+    if not isinstance(plugins, PluginManager):
+        raise InputError(f"{plugins!r} is refused", key="plugins", accepted="a fredfw.PluginManager")
+    return plugins

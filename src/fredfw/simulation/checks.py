@@ -7,16 +7,41 @@ import math
 import numpy as np
 
 from fredfw.answers import brief
-from fredfw.arrays import is_real, is_whole
+from fredfw.arrays import is_real, is_whole, real, whole
 from fredfw.errors import InputError
 from fredfw.fabric import Fabric, FlowSet, Routes
 from fredfw.fabric.checks import wrong_routes
+from fredfw.simulation.sharing import SharingPolicy
+from fredfw.typing import FloatArray, IntArray
 
 
 def check_fabric(fabric: object) -> None:
     """Raise ``InputError`` if ``fabric`` is no ``Fabric``."""
     if not isinstance(fabric, Fabric):
         raise InputError(f"{fabric!r} is not a fabric", key="fabric", accepted="what a topology's build() returns")
+
+
+def check_sharing(sharing: object) -> None:
+    """Raise ``InputError`` if ``sharing`` is neither a ``SharingPolicy`` nor ``None``."""
+    if sharing is not None and not isinstance(sharing, SharingPolicy):
+        raise InputError(f"{sharing!r} is refused", key="sharing", accepted="a fredfw.SharingPolicy, or None")
+
+
+def check_callback(callback: object, key: str) -> None:
+    """Raise ``InputError`` with ``key`` if ``callback`` cannot be called."""
+    if not callable(callback):
+        raise InputError(f"{callback!r} cannot be called", key=key, accepted="a function")
+
+
+def check_bandwidths(links: object, values: object) -> tuple[IntArray, FloatArray]:
+    """Return numbers of links and as many bandwidths as arrays; raises ``InputError`` if they are none."""
+    numbers, bandwidths = whole(links), real(values)
+    if numbers is None or numbers.ndim != 1:
+        raise InputError(f"{brief(links)} is refused", key="links", accepted="an array of numbers of links")
+    if bandwidths is None or bandwidths.shape != numbers.shape:
+        accepted = f"an array of {len(numbers)} bytes per second"
+        raise InputError(f"{brief(values)} is refused", key="values", accepted=accepted)
+    return numbers, bandwidths
 
 
 def check_flows(flows: FlowSet, fabric: Fabric) -> None:

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from fredfw.arrays import is_real
 from fredfw.errors import InputError
 from fredfw.fabric import AlwaysStart, Fabric, FlowSet, Router
 from fredfw.simulation import answers, rerouting
 from fredfw.simulation.calendar import Calendar
 from fredfw.simulation.carrier import BatchLoad, Carrier
-from fredfw.simulation.checks import check_fabric, check_flows
+from fredfw.simulation.checks import check_bandwidths, check_callback, check_fabric, check_flows, check_sharing
 from fredfw.simulation.claims import Claim
 from fredfw.simulation.core.dynamic import DynamicTable
 from fredfw.simulation.core.loads import Load, Statistics
@@ -45,7 +46,7 @@ class FlowNetwork:
         solver: Knows the rates of flow sets from earlier simulations with the same fabric and policy.
 
     Raises:
-        InputError: ``fabric`` is no fabric.
+        InputError: ``fabric`` is no fabric, or ``sharing`` is no policy.
 
     Attributes:
         admission: The fabric's, for this simulation alone; has figures and notes when it is over.
@@ -53,6 +54,7 @@ class FlowNetwork:
 
     def __init__(self, fabric: Fabric, sharing: SharingPolicy | None = None, solver: RateSolver | None = None) -> None:
         check_fabric(fabric)
+        check_sharing(sharing)
         keep_freed_memory()
         self.fabric = fabric
         self._statistics = Statistics()
@@ -95,7 +97,7 @@ class FlowNetwork:
         Raises:
             InputError: A delay that is negative or not finite.
         """
-        if not 0 <= delay < math.inf:
+        if not is_real(delay) or not 0 <= delay < math.inf:
             raise InputError(f"a delay of {delay!r}", key="delay", accepted="seconds, finite and not negative")
         return self._calendar.push(self._calendar.now + delay, callback, priority=priority)
 
@@ -121,7 +123,7 @@ class FlowNetwork:
         Raises:
             InputError: ``until`` lies in the past or is NaN.
         """
-        if not until >= self.now:
+        if not is_real(until) or not until >= self.now:
             raise InputError(f"cannot advance from {self.now!r} to {until!r}", key="until", accepted="not in the past")
         calendar, carrier, messages = self._calendar, self._carrier, self._messages
         table = carrier.table
@@ -179,6 +181,7 @@ class FlowNetwork:
         """
         if not checked:
             check_flows(flows, self.fabric)
+            check_callback(on_complete, "on_complete")
         if flows.repeat > 1:
             self._unfold()  # for what repetitions meet that are simulated as one is noted
         self._tickets = ticket = self._tickets + 1
@@ -297,9 +300,9 @@ class FlowNetwork:
         has run ahead of the slowest of its activity.
 
         Raises:
-            InputError: Links that do not exist, or bandwidths that are negative or not finite.
+            InputError: Links that do not exist, not as many bandwidths, or some that are negative or not finite.
         """
-        links, values = np.asarray(links, dtype=np.intp), np.asarray(values, dtype=float)
+        links, values = check_bandwidths(links, values)
         count = len(self.fabric.bandwidths)
         missing = links[(links < 0) | (links >= count)]
         if missing.size:

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 from attrs import Factory, define, evolve, field, frozen
 
+from fredfw.arrays import is_real
 from fredfw.errors import InputError
 from fredfw.fabric import Fabric, NodeKind
 from fredfw.simulation.core import fill
@@ -192,8 +193,12 @@ class WeightedMaxMin(SharingPolicy):
     default: float = option(1.0, validator=at_least(1e-6, at_most=1e6), help="weight of labels that have none")
 
     def __attrs_post_init__(self) -> None:
+        if not isinstance(self.weights, Mapping):
+            raise InputError(f"{self.weights!r} is refused", key="weights", accepted="a table of weights by label")
         for label, weight in self.weights.items():
-            if not 1e-6 <= weight <= 1e6:
+            if not isinstance(label, str):
+                raise InputError(f"{label!r} is not a label", key="weights", accepted="text")
+            if not is_real(weight) or not 1e-6 <= weight <= 1e6:
                 raise InputError(
                     f"{weight!r} is not a weight", key=f"weights.{label}", accepted="a number from 1e-06 to 1e+06"
                 )
