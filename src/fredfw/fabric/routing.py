@@ -164,19 +164,22 @@ class LiveRouter(Router):
         rule: The router whose rule it is.
         live: ``(links,)`` whether a link may be used.
 
-    Attributes:
-        left: How many routes and trees did not follow the rule.
     """
 
     name: ClassVar[str] = "live"
 
     def __init__(self, rule: Router, live: BoolArray) -> None:
         self.rule = rule
-        self.left = 0
+        self._left: set[object] = set()
         self._live = live
         self._links = np.flatnonzero(live)
         self._whole: Fabric | None = None
         self._remaining: Fabric  # of the fabric that it was asked about last
+
+    @property
+    def left(self) -> int:
+        """How many routes and trees did not follow the rule, however often they were asked for."""
+        return len(self._left)
 
     def route(self, fabric: Fabric, sources: IntArray, destinations: IntArray) -> Routes:
         """See ``Router.route``."""
@@ -189,7 +192,7 @@ class LiveRouter(Router):
         around, flows = around.select(np.flatnonzero(~missing)), flows[~missing]
         if not len(flows):
             return ruled
-        self.left += len(flows)
+        self._left.update(zip(sources[flows].tolist(), destinations[flows].tolist(), strict=True))
         chosen = np.zeros(len(ruled), dtype=bool)
         chosen[flows] = True
         place = np.zeros(len(ruled), dtype=np.intp)
@@ -205,7 +208,7 @@ class LiveRouter(Router):
             around = ShortestPathRouter().path(self._remains(fabric), source, destination)
         except UnsupportedError:
             return ruled
-        self.left += 1
+        self._left.add((source, destination))
         return self._of_whole(around)
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
@@ -217,7 +220,7 @@ class LiveRouter(Router):
             around = ShortestPathRouter().tree(self._remains(fabric), sources, destinations, operation)
         except UnsupportedError:
             return ruled
-        self.left += 1
+        self._left.add((sources.tobytes(), destinations.tobytes(), operation))
         return self._of_whole(around)
 
     def _remains(self, fabric: Fabric) -> Fabric:
