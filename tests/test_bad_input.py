@@ -545,7 +545,7 @@ def test_nothing_to_calibrate() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["all-reduc"], "pattern: unknown pattern 'all-reduc'; did you mean 'all-reduce'?"),
+        (["all-reduc"], "pattern: no collective 'all-reduc'; did you mean 'all-reduce'?"),
         (["all-reduce", "--topology", "mesh"], "--topology: no topology 'mesh'; did you mean 'mesh2d'?"),
         (["all-reduce", "--set", "rows"], "--set: 'rows' is not an assignment"),
         (["all-reduce", "--set", "rows=2", "--set", "rows=3"], "--set: 'rows' is given twice"),

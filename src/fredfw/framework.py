@@ -13,6 +13,7 @@ import numpy as np
 from attrs import evolve
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
+from fredfw.collectives.pattern import pattern_of
 from fredfw.errors import InputError, UnknownNameError, UnsupportedError, nearest
 from fredfw.experiment import calibration, comparison, labels, merge, reading
 from fredfw.experiment import sensitivity as sensitivities
@@ -107,7 +108,7 @@ class Framework:
                 f"{algorithm!r} is not a name", key="algorithm", accepted="a name; options are keyword arguments"
             )
         members = _members(group, fabric)
-        request = CollectiveRequest(_pattern(pattern), len(members), _size(size), root)
+        request = CollectiveRequest(pattern_of(pattern), len(members), _size(size), root)
         _check_fidelity(fidelity)
         bench = self._bench(fabric, algorithm, options)
         try:
@@ -614,15 +615,6 @@ class Framework:
 def _check_events(events: object) -> None:
     if not isinstance(events, Sequence) or not all(isinstance(one, LinkEvent) for one in events):
         raise InputError(f"{events!r} is refused", key="events", accepted="a list of fredfw.LinkEvent")
-
-
-def _pattern(name: str) -> Pattern:
-    names = [str(one) for one in Pattern]
-    if name not in names:
-        raise InputError(
-            f"unknown pattern {name!r}{nearest(str(name), names)}", key="pattern", accepted=", ".join(names)
-        )
-    return Pattern(name)
 
 
 def _check_fidelity(name: str | None) -> None:

@@ -197,8 +197,8 @@ ALL = Pattern.ALL_REDUCE
         (lambda one: one.collective("g", ALL, [[0, 1]], 8, label="x", root="a"), "root: task 'g' has root 'a'"),
         (lambda one: one.collective("g", ALL, [[0, 1]], 8, label="x", root=0.0), "root: task 'g' has root 0.0"),
         (
-            lambda one: one.collective("g", "all-reduce", [[0, 1]], 8, label="x"),
-            "pattern: task 'g' has pattern 'all-re",
+            lambda one: one.collective("g", "all-reduc", [[0, 1]], 8, label="x"),
+            "pattern: no collective 'all-reduc'; did you mean 'all-reduce'?",
         ),
         (lambda one: one.transfer("t", [[0, 0.5]], 8, label="x"), "groups: task 't' has groups [[0, 0.5]]"),
         (lambda one: one.all_to_all_v("v", [[0, 0.5]], [[[0, 1], [1, 0]]], label="x"), "groups: task 'v' has groups"),

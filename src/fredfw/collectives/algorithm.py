@@ -12,21 +12,12 @@ from attrs.converters import optional
 
 from fredfw import arrays, limits
 from fredfw.answers import brief
-from fredfw.collectives.pattern import Pattern
+from fredfw.collectives.pattern import Pattern, pattern_of
 from fredfw.collectives.schedule import Schedule
-from fredfw.errors import InputError, UnsupportedError, nearest
+from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric.view import GroupView
 from fredfw.typing import FloatArray
 from fredfw.units import Unit, parse
-
-
-def _pattern(name: Pattern | str) -> Pattern:
-    try:
-        return Pattern(name)
-    except ValueError:
-        known = list(Pattern)
-        message = f"no collective {name!r}{nearest(str(name), known)}"
-        raise InputError(message, key="pattern", accepted=", ".join(known)) from None
 
 
 def _bytes(size: float | str) -> float:
@@ -62,7 +53,7 @@ class CollectiveRequest:
             pattern.
     """
 
-    pattern: Pattern = field(converter=_pattern)
+    pattern: Pattern = field(converter=pattern_of)
     ranks: int
     size: float = field(converter=_bytes)
     root: int = 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from fredfw.errors import InputError, nearest
+
 
 class Pattern(StrEnum):
     """A collective operation, by its usual name."""
@@ -39,3 +41,13 @@ class Pattern(StrEnum):
 
 _ROOTED = frozenset({Pattern.BROADCAST, Pattern.REDUCE, Pattern.GATHER, Pattern.SCATTER, Pattern.POINT_TO_POINT})
 _OWNED = frozenset({Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER, Pattern.ALL_TO_ALL, Pattern.GATHER, Pattern.SCATTER})
+
+
+def pattern_of(name: Pattern | str) -> Pattern:
+    """Return the pattern ``name``; raises ``InputError`` with the key ``pattern`` where there is none."""
+    try:
+        return Pattern(name)
+    except ValueError:
+        known = list(Pattern)
+        message = f"no collective {name!r}{nearest(str(name), map(str, known))}"
+        raise InputError(message, key="pattern", accepted=", ".join(known)) from None

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from fredfw import arrays, limits
 from fredfw.answers import brief
 from fredfw.arrays import is_real, is_whole
-from fredfw.collectives.pattern import Pattern
+from fredfw.collectives.pattern import Pattern, pattern_of
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads.columns import Columns
@@ -356,7 +356,7 @@ class GraphBuilder:
     def collective(
         self,
         name: str,
-        pattern: Pattern,
+        pattern: Pattern | str,
         groups: ArrayLike,
         size: float,
         *,
@@ -370,8 +370,7 @@ class GraphBuilder:
         its row.
         """
         table = self._table(name, groups)
-        if not isinstance(pattern, Pattern):
-            raise InputError(f"task {name!r} has pattern {pattern!r}", key="pattern", accepted="a Pattern")
+        pattern = pattern_of(pattern)
         if not is_whole(root) or not 0 <= root < table.shape[1] or (root and not pattern.rooted):
             accepted = f"0 to {table.shape[1] - 1}" if pattern.rooted else "0"
             raise InputError(f"task {name!r} has root {root!r}", key="root", accepted=accepted)
