@@ -321,7 +321,8 @@ class Fabric:
             independent=self._independent_levels,
             find_links=links,
         )
-        return view if view.capabilities == self.offers else view.with_servers(self.servers[nodes], self.offers)
+        servers = self.servers[nodes]
+        return view.with_servers(servers, self.offers) if (servers != servers[0]).any() else view
 
     @cached_property
     def _independent_levels(self) -> bool:

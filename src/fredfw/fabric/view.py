@@ -105,6 +105,8 @@ class GroupView:
         independent: Whether the levels have links of their own, so that a rank can send along all of them at once; the
             tiers of a tree share the links of its NPUs.
         find_links: Returns the links among the group; ``None`` where they are not known.
+        servers: ``(size,)`` number of the server of each rank, counted from 0, where the group is no full product of
+            positions, and in several servers; otherwise ``None``.
     """
 
     size: int
@@ -113,6 +115,7 @@ class GroupView:
     capabilities: Capabilities = Capabilities()
     independent: bool = False
     find_links: Callable[[], GroupLinks | None] | None = None
+    servers: IntArray | None = None
 
     @classmethod
     def of(
@@ -152,6 +155,8 @@ class GroupView:
             offers: What it does.
         """
         if self.coordinates is None:
+            return evolve(self, servers=np.unique(servers, return_inverse=True)[1])
+        if self.capabilities == offers:
             return self
         sizes = [level.size for level in self.levels]
         in_order = np.empty(self.size, dtype=np.intp)
@@ -177,8 +182,8 @@ class GroupView:
     @cached_property
     def key(self) -> Hashable:
         """Equal for views that look the same to an algorithm that does not ask for links."""
-        place = None if self.coordinates is None else self.coordinates.tobytes()
-        return self.size, self.levels, place, self.capabilities, self.independent
+        place, servers = (None if one is None else one.tobytes() for one in (self.coordinates, self.servers))
+        return self.size, self.levels, place, servers, self.capabilities, self.independent
 
     @cached_property
     def key_with_links(self) -> Hashable:

@@ -25,6 +25,7 @@ def views(ranks: int) -> Iterator[tuple[str, GroupView]]:
     yield "without levels, of a network that combines and copies", GroupView(ranks, capabilities=_IN_NETWORK)
     if ranks == 1:
         return
+    yield "without levels, in servers of different sizes", GroupView(ranks, servers=_servers(ranks))
     for kind in KINDS:
         yield f"on a {kind}", _product((ranks,), (kind,))
     yield f"on a ring of {_LANES} lanes, shuffled", _product((ranks,), ("ring",), lanes=_LANES, shuffled=True)
@@ -37,6 +38,13 @@ def views(ranks: int) -> Iterator[tuple[str, GroupView]]:
                 f"of {'x'.join(map(str, sizes))} on {name}{', shuffled' * shuffled}",
                 _product(sizes, chosen, shuffled=shuffled),
             )
+
+
+def _servers(ranks: int) -> IntArray:
+    """Return the server of each rank: of 1 rank, of 2, 3, ... and what is left, in an order of their own."""
+    sizes = np.arange(1, ranks + 1)
+    filled = np.repeat(np.arange(ranks), sizes)[:ranks]
+    return np.random.default_rng(0).permutation(filled)
 
 
 def _factors(ranks: int) -> Iterator[tuple[int, ...]]:

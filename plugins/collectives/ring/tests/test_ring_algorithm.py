@@ -5,11 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fredfw import Framework
 from fredfw.collectives import CollectiveRequest, Pattern, Schedule, check
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.fabric import GroupView, Level
 from fredfw_collective_ring import Ring, fredfw_collectives
 
+FRAMEWORK = Framework()
 SIZES = [*range(1, 18), 32]
 
 
@@ -119,6 +121,35 @@ def test_rotated_rings_load_all_network_cards_alike(
         # It stays on its rail, for which two positions and an odd number of nodes leave no way.
         assert (entering == leaving).all() or (inner, count % 2) == (2, 1)
         assert schedule.row_bytes(phase) == pytest.approx(1e6 / (inner * count) / inner)
+
+
+@pytest.mark.parametrize("sizes", [(3, 2), (2, 3, 4), (1, 4), (5, 3, 3, 4), (1, 1, 2)])
+@pytest.mark.parametrize("pattern", [Pattern.ALL_REDUCE, Pattern.REDUCE_SCATTER, Pattern.ALL_GATHER])
+def test_rotated_rings_are_as_many_as_the_smallest_server_has_ranks(pattern: Pattern, sizes: tuple[int, ...]) -> None:
+    """Then no rank carries more than its share of what enters and leaves the smallest one."""
+    servers = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    n, fewest = len(servers), min(sizes)
+    view, request = GroupView(n, servers=servers), CollectiveRequest(pattern, n, 1e6)
+    schedule = Ring(rotated=True).plan(request, view)
+    check(schedule, request)
+    for phase in schedule.phases:
+        away = servers[phase.source] != servers[phase.destination]
+        for ends in (phase.source, phase.destination):
+            # Each ring enters and leaves each server once, in a large one at ranks of its own.
+            assert np.bincount(servers[ends[away]]).tolist() == [fewest] * len(sizes)
+            if fewest > 1:
+                assert np.bincount(ends[away]).max() == 1
+        assert schedule.row_bytes(phase) == pytest.approx(1e6 / n / fewest)
+
+
+def test_rotated_rings_use_the_network_cards_of_servers_with_a_gpu_less() -> None:
+    """Of four servers with 8, 7, 7 and 7 GPUs: 7 of 8 network cards carry 2 (n - 1) / n of the data, divided by 7."""
+    fabric = FRAMEWORK.topology("cluster", preset="dgx-h100", nodes=4).build()
+    group = [npu for npu in range(32) if npu % 8 != 7 or npu < 8]
+    result = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1e9, group=group, algorithm="ring", rotated=True)
+    assert result.duration == pytest.approx(2 * 28 / 29 * 1e9 / (7 * 50e9), rel=0.02)  # 56 latencies
+    chosen = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=1e9, group=group)
+    assert chosen.duration <= result.duration
 
 
 def test_rotated_rings_in_one_node_are_one_ring() -> None:

@@ -35,7 +35,8 @@ class Ring(CollectiveAlgorithm):
       Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009). With ``rotated``, as many
       rings side by side as the innermost level of the group has positions, each with its share of the data. Each enters
       and leaves every node at positions of its own, so that all network cards carry the same, and goes on to the same
-      position of the next node, which is on the same rail (NCCL's channels).
+      position of the next node, which is on the same rail (NCCL's channels). Where the group has more ranks in some
+      servers than in others, there are as many rings as the fewest.
     - Broadcast and reduce: a pipeline of ``chunks`` pieces along the chain that starts (ends) at the root;
       n - 2 + ``chunks`` steps.
     - Scatter and gather: blocks follow each other along the same chain, each stops at (starts from) its owner; n - 1
@@ -66,18 +67,18 @@ class Ring(CollectiveAlgorithm):
         return [cls(), cls(rotated=True)] if pattern in _ROUND else [cls()]
 
     def refusal(self, request: CollectiveRequest, view: GroupView) -> str | None:
-        """See ``CollectiveAlgorithm.refusal``; rotated rings need nodes that are alike."""
-        if self.rotated and request.pattern in _ROUND and view.unstructured:
+        """See ``CollectiveAlgorithm.refusal``; rotated rings need nodes."""
+        if self.rotated and request.pattern in _ROUND and view.servers is None and view.unstructured:
             return view.unstructured
         return super().refusal(request, view)
 
     def worthwhile(self, view: GroupView) -> bool:
         """See ``CollectiveAlgorithm.worthwhile``: rotated rings are for nodes in which any position reaches any."""
-        return not self.rotated or (len(view.levels) > 1 and view.levels[0].any_to_any)
+        return not self.rotated or view.servers is not None or (len(view.levels) > 1 and view.levels[0].any_to_any)
 
     def equivalent(self, view: GroupView) -> CollectiveAlgorithm:
         """See ``CollectiveAlgorithm.equivalent``: in one node, all rotated rings use the same links."""
-        return evolve(self, rotated=False) if self.rotated and len(view.levels) < 2 else self
+        return self if not self.rotated or _in_several_nodes(view) else evolve(self, rotated=False)
 
     def undivided(self) -> CollectiveAlgorithm:
         """See ``CollectiveAlgorithm.undivided``."""
@@ -87,8 +88,8 @@ class Ring(CollectiveAlgorithm):
         """See ``CollectiveAlgorithm.schedule``."""
         match request.pattern:
             case Pattern.ALL_REDUCE | Pattern.REDUCE_SCATTER | Pattern.ALL_GATHER:
-                if self.rotated and len(view.levels) > 1:
-                    return _rotated(request, view)
+                if self.rotated and _in_several_nodes(view):
+                    return _rotated(request, _nodes(view))
                 return ring_schedule(request.pattern, request.size, np.arange(request.ranks)[:, None])
             case Pattern.ALL_TO_ALL:
                 return _all_to_all(request)
@@ -106,19 +107,34 @@ def fredfw_collectives() -> Sequence[type[CollectiveAlgorithm]]:
     return [Ring]
 
 
-def _rotated(request: CollectiveRequest, view: GroupView) -> Schedule:
-    """Return one ring for each position of the innermost level, in phases that all of them share.
+def _in_several_nodes(view: GroupView) -> bool:
+    return view.servers is not None or len(view.levels) > 1
 
-    Ring ``c`` has the chunks ``c * n .. c * n + n - 1``; the block of the rank at its place ``p`` is chunk ``p``.
+
+def _nodes(view: GroupView) -> list[IntArray]:
+    """Return the ranks of each node, by their position; nodes that are near each other follow each other."""
+    if view.servers is not None:
+        counts = np.bincount(view.servers)
+        return np.split(np.argsort(view.servers, kind="stable"), np.cumsum(counts)[:-1])
+    return list(np.lexsort(view.require_levels().T).reshape(-1, view.levels[0].size))
+
+
+def _rotated(request: CollectiveRequest, nodes: Sequence[IntArray]) -> Schedule:
+    """Return one ring for each rank of the smallest node, in phases that all of them share.
+
+    Ring ``c`` has the chunks ``c * n .. c * n + n - 1``; the block of the rank at its place ``p`` is chunk ``p``. What
+    larger nodes have more is inside of all rings, so that its network cards are not used.
     """
     n, pattern = request.ranks, request.pattern
-    coordinates = view.require_levels()
-    inner = view.levels[0].size
-    # Ranks node by node, in each by their position; nodes that are near each other follow each other.
-    nodes = np.lexsort(coordinates.T).reshape(-1, inner)
-    paths = _paths(len(nodes), inner)
+    inner = min(map(len, nodes))
+    turns = np.arange(inner)[:, None]
     # One row for each ring, which is the first one moved on by so many positions in every node.
-    rings = np.stack([np.take_along_axis(nodes, (paths + ring) % inner, axis=1).ravel() for ring in range(inner)])
+    parts: list[IntArray] = []
+    for node, path in zip(nodes, _paths(len(nodes), inner), strict=True):
+        row = node[(path + turns) % inner]
+        more = np.broadcast_to(node[inner:], (inner, len(node) - inner))
+        parts += [row[:, :1], more, row[:, 1:]]
+    rings = np.concatenate(parts, axis=1)
     place = np.tile(np.arange(n), inner)
     base = np.repeat(np.arange(inner) * n, n)
     step = partial(Phase.of, rings.ravel(), np.roll(rings, -1, axis=1).ravel(), base=base, stride=-1, modulus=n)
