@@ -83,6 +83,18 @@ def test_a_channel_that_is_released_early_is_taken_for_the_bytes_alone(floors: F
         assert released.longest(np.full(2, 3.0), np.full(2, 2.0)) == expected
 
 
+def test_phases_of_a_turn_run_at_once(floors: Floors) -> None:
+    """Turns 1 and 2 of channel 0: the first has two phases side by side, the second two that follow each other."""
+    phases = [
+        Phase.of(0, 1, 0, channel=0, turn=1),
+        Phase.of(1, 2, 0, channel=0, turn=1),
+        Phase.of(2, 3, 0, channel=0, turn=2),
+        Phase.of(3, 0, 0, channel=0, turn=2, after=(2,)),
+        Phase.of(3, 2, 0, channel=0),
+    ]
+    assert sketch(*phases).longest(np.array([3.0, 4.0, 1.0, 2.0, 5.0]), np.zeros(5)) == 4 + (1 + 2) + 5
+
+
 def test_bytes_of_all_groups_share_a_link(floors: Floors) -> None:
     # Two groups that do the same at the same place.
     assert floors.together([RINGED], [np.stack([MEMBERS, MEMBERS])]) * SIZE == pytest.approx(12.0)

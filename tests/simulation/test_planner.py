@@ -80,6 +80,25 @@ def planner(fabric: Fabric, *candidates: CollectiveAlgorithm, fastest: bool = Tr
     return Planner(fabric, MaxMin(), Lowering(fabric), {None: candidates}, fastest=fastest)
 
 
+@pytest.mark.parametrize(("worthwhile", "chosen"), [(False, "neighbours"), (True, "direct")])
+def test_who_does_not_want_to_be_tried_is_if_somebody_names_it(worthwhile: bool, chosen: str) -> None:
+    class Reluctant(Neighbours):
+        def worthwhile(self, view: GroupView) -> bool:
+            del view
+            return False
+
+    fabric = ring(AlwaysStart)
+    chooser = Planner(
+        fabric,
+        MaxMin(),
+        Lowering(fabric),
+        {None: (Reluctant(), DirectAlgorithm())},
+        fastest=True,
+        worthwhile=worthwhile,
+    )
+    assert chooser.plan(REQUEST, MEMBERS).algorithm == chosen
+
+
 def test_the_fastest_candidate_is_taken() -> None:
     # The ring sends 2 * 3/4 * 4 GB over each link of one direction: 6 s. Direct sends 1 GB to each other rank, and each
     # link carries that of the neighbour and of one or two pairs across, so between 2 and 3 GB for either half.

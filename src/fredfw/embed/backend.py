@@ -515,8 +515,9 @@ class NetworkBackend:
             raise InputError(f"{algorithm!r} is not an algorithm", key="algorithm", accepted="one, or the name of one")
         key = algorithm if isinstance(algorithm, str) else (type(algorithm), str(algorithm))
         if key not in self._planners:
+            auto = algorithm == "auto"
             self._planners[key] = self._simulator.planner(
-                self._candidates(algorithm), fastest=algorithm == "auto", others=self._others
+                self._candidates(algorithm), fastest=auto, worthwhile=auto, others=self._others
             )
         return self._planners[key]
 

@@ -47,6 +47,7 @@ class Bench:
         collectives: Candidates by pattern, or ``None`` for all registered ones.
         plugins: Where those are registered.
         fastest: Whether the fastest candidate is taken, or the first that can serve a request.
+        worthwhile: Whether candidates that are given are left out where they do not want to be tried, as ``auto`` does.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Bench:
         plugins: PluginManager,
         *,
         fastest: bool,
+        worthwhile: bool = False,
     ) -> None:
         self.fabric = fabric
         self.simulator = Simulator(fabric)
@@ -64,7 +66,10 @@ class Bench:
             candidates = self.simulator.automatic(plugins.collectives)
         self.algorithms = [one for listed in candidates.values() for one in listed]
         self.planner = self.simulator.planner(
-            candidates, fastest=fastest, others=lambda: [cls() for cls in plugins.collectives]
+            candidates,
+            fastest=fastest,
+            worthwhile=worthwhile or collectives is None,
+            others=lambda: [cls() for cls in plugins.collectives],
         )
 
     def facts(self) -> dict[str, Any]:

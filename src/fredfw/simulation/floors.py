@@ -3,7 +3,7 @@
 They hold for every sharing policy that keeps to the capacity of the links, and for every admission, which only adds
 time. Let B be the bytes that all groups together send over a link, and C its bandwidth: no simulation is shorter than
 B / C. Within one group a phase takes no less than its own bytes over its busiest link and the latency of
-its repetitions, and it is over before the phases that come after it start; the phases of a channel run one at a time.
+its repetitions, and it is over before the phases that come after it start; the turns of a channel run one at a time.
 Transfers in the network (streams) count as nothing, because an admission may replace them by others.
 
 All of this is kept per byte of the request, so that what was found out for one size serves the others.
@@ -36,6 +36,7 @@ class Sketch:
         ranks: Size of the group.
         after: The phases that each phase waits for.
         channels: Channel of each phase, -1 for none.
+        turns: Turn of each phase on it, -1 for one of its own.
         keeps: Whether a phase has its channel until it is delivered, and not only until it has drained.
         repeats: ``(phases,)`` repetitions of each, 0 for one without unicasts.
         phase: ``(flows,)`` phase of each.
@@ -47,6 +48,7 @@ class Sketch:
     ranks: int
     after: tuple[tuple[int, ...], ...]
     channels: tuple[int, ...]
+    turns: tuple[int, ...]
     keeps: bool
     repeats: IntArray
     phase: IntArray
@@ -80,6 +82,7 @@ class Sketch:
             ranks,
             tuple(phase.after for phase in phases),
             tuple(phase.channel for phase in phases),
+            tuple(phase.turn for phase in phases),
             schedule.release == "delivered",
             np.array([phase.repeat if count else 0 for phase, count in zip(phases, counts, strict=True)], np.intp),
             np.repeat(np.arange(len(phases)), counts),
@@ -96,8 +99,8 @@ class Sketch:
     def longest(self, seconds: FloatArray, draining: FloatArray) -> float:
         """Return what the phases take together at least.
 
-        That is the longest path of phases that wait for each other, or all phases of a channel with the least that
-        comes before and after them.
+        That is the longest path of phases that wait for each other, or all turns of a channel with the least that
+        comes before and after them. A turn takes as long as the longest path among its phases.
 
         Args:
             seconds: ``(phases,)`` that each takes at least.
@@ -113,13 +116,21 @@ class Sketch:
             for earlier in self.after[index]:
                 behind[earlier] = max(behind[earlier], behind[index] + each[index])
         most = max((one + own for one, own in zip(before, each, strict=True)), default=0.0)
-        channels: dict[int, list[int]] = {}
-        for index, channel in enumerate(self.channels):
-            channels.setdefault(channel, []).append(index)
+        turns = [
+            (channel, turn, index * (turn < 0))
+            for index, (channel, turn) in enumerate(zip(self.channels, self.turns, strict=True))
+        ]
+        path = held[:]  # of the phases of its turn, up to each
+        channels: dict[int, dict[tuple[int, int, int], float]] = {}
+        for index, turn in enumerate(turns):
+            path[index] += max((path[one] for one in self.after[index] if turns[one] == turn), default=0.0)
+            taken = channels.setdefault(turn[0], {})
+            taken[turn] = max(taken.get(turn, 0.0), path[index])
         channels.pop(-1, None)
-        for turns in channels.values():
-            first, last = min(before[one] for one in turns), min(behind[one] for one in turns)
-            most = max(most, first + sum(held[one] for one in turns) + last)
+        for channel, taken in channels.items():
+            mine = [index for index, one in enumerate(self.channels) if one == channel]
+            first, last = min(before[one] for one in mine), min(behind[one] for one in mine)
+            most = max(most, first + sum(taken.values()) + last)
         return most
 
 

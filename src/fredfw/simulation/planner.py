@@ -70,6 +70,7 @@ class Planner:
         candidates: Per pattern the algorithms to consider; the entry ``None`` serves all other patterns.
         fastest: Whether to time every candidate alone on the fabric and take the fastest (ties by name), leaving out
             those that the fabric's admission refuses; otherwise the first that can serve the request is taken.
+        worthwhile: Whether to leave out those that do not want to be tried in a group, where others can serve it.
         others: Returns the algorithms to name to a user whose candidates cannot serve a request.
         bounds: The lower bounds on the fabric, if there are some that know it already.
     """
@@ -82,6 +83,7 @@ class Planner:
         candidates: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]],
         *,
         fastest: bool = False,
+        worthwhile: bool = False,
         others: Callable[[], Iterable[CollectiveAlgorithm]] = tuple,
         bounds: LowerBounds | None = None,
     ) -> None:
@@ -91,6 +93,7 @@ class Planner:
         self._lowering = lowering
         self._candidates = candidates
         self._fastest = fastest
+        self._worthwhile = worthwhile
         self._others = others
         self._plans: dict[Hashable, list[Plan]] = {}
         self._solver = RateSolver(fabric, sharing)
@@ -295,7 +298,7 @@ class Planner:
         """Return a draft for each candidate that can serve ``request``: one object where it is the same."""
         drafts = {}
         able = self.able(request, view)
-        tried = {name: one for name, one in able.items() if answers.worthwhile(one, view)}
+        tried = {name: one for name, one in able.items() if not self._worthwhile or answers.worthwhile(one, view)}
         for name, one in (tried or able).items():
             simplest = answers.equivalent(one, view)
             key = name if simplest is one else str(simplest), self._asked(simplest, request), _look(simplest, view)

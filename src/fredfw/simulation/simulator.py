@@ -69,9 +69,17 @@ class Simulator:
         candidates: Mapping[Pattern | None, Sequence[CollectiveAlgorithm]],
         *,
         fastest: bool = False,
+        worthwhile: bool = False,
         others: Callable[[], Iterable[CollectiveAlgorithm]] = tuple,
     ) -> Planner:
         """Return what chooses among ``candidates``; see ``Planner``."""
         return Planner(
-            self.fabric, self.sharing, self.lowering, candidates, fastest=fastest, others=others, bounds=self.bounds
+            self.fabric,
+            self.sharing,
+            self.lowering,
+            candidates,
+            fastest=fastest,
+            worthwhile=worthwhile,
+            others=others,
+            bounds=self.bounds,
         )

@@ -91,7 +91,8 @@ class Collectives:
                 registries.topologies.get(TOPOLOGY), fields, registries=lambda: registries.registries
             )
             fabric = built(topology).with_defaults(transport=transport)
-            self._benches[key] = Bench(fabric, self._algorithms(fabric), registries, fastest=True)
+            candidates = self._algorithms(fabric)
+            self._benches[key] = Bench(fabric, candidates, registries, fastest=True, worthwhile=True)
         return self._benches[key]
 
     def _algorithms(self, fabric: Fabric) -> dict[Pattern | None, tuple[CollectiveAlgorithm, ...]]:
