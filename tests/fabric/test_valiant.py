@@ -69,6 +69,13 @@ def test_trees_make_no_detour() -> None:
     assert tree.links.tolist() == ShortestPathRouter().tree(RING, *ends, Operation.MULTICAST).links.tolist()
 
 
+def test_what_the_network_combines_and_copies_goes_over_one_node() -> None:
+    fabric = star(4)
+    ends = fabric.npus, fabric.npus
+    tree = ValiantRouter().tree(fabric, *ends, Operation.ALL_REDUCE)
+    assert tree.links.tolist() == ShortestPathRouter().tree(fabric, *ends, Operation.ALL_REDUCE).links.tolist()
+
+
 def test_seeds_are_whole_numbers() -> None:
     with pytest.raises(InputError, match="seed"):
         ValiantRouter(seed=-1)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fredfw import units
 from fredfw.errors import UnsupportedError
 from fredfw.fabric.dimension_order import DimensionOrderRouter
-from fredfw.fabric.fabric import Fabric
+from fredfw.fabric.fabric import Fabric, NodeKind
 from fredfw.fabric.flows import Operation, Routes
 from fredfw.fabric.routing import Router, ShortestPathRouter
 from fredfw.typing import IntArray
@@ -42,8 +42,11 @@ class ValiantRouter(Router):
         return fabric.paths(*_without_circles(fabric, both.offsets[::2], both.links, sources))
 
     def tree(self, fabric: Fabric, sources: IntArray, destinations: IntArray, operation: Operation) -> Routes:
-        """See ``Router.tree``."""
-        return fabric.derived(_minimal).tree(fabric, sources, destinations, operation)
+        """See ``Router.tree``; an all-reduce goes over the nearest switch that combines and copies, if there is one."""
+        switches = (fabric.kinds == NodeKind.SWITCH) & fabric.copies & fabric.reduces
+        over_switch = operation is Operation.ALL_REDUCE and switches.any()
+        minimal = ShortestPathRouter() if over_switch else fabric.derived(_minimal)
+        return minimal.tree(fabric, sources, destinations, operation)
 
 
 def _minimal(fabric: Fabric) -> Router:

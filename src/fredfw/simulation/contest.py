@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 
 from attrs import frozen
 
-from fredfw.errors import RefusedError
+from fredfw.errors import UnsupportedError
 from fredfw.simulation.floors import Floor
 
 # A candidate that can be faster than the best so far by no more than this share is not simulated.
@@ -47,7 +47,7 @@ class Outcome:
 
     winner: Entrant | None
     seconds: Mapping[str, float]
-    reasons: Mapping[str, RefusedError]
+    reasons: Mapping[str, UnsupportedError]
 
 
 def contest(entrants: Sequence[Entrant], time: Callable[[Entrant], float], margin: float = 0.0) -> Outcome:
@@ -55,12 +55,12 @@ def contest(entrants: Sequence[Entrant], time: Callable[[Entrant], float], margi
 
     Args:
         entrants: Of different names.
-        time: Simulates one; may raise ``RefusedError``.
+        time: Simulates one; may raise ``UnsupportedError``.
         margin: What is slower than the fastest by no more than this share is taken in its place where it puts fewer
             flows on a link, for it leaves more of that link to other traffic.
     """
     seconds: dict[Entrant, float] = {}
-    reasons: dict[str, RefusedError] = {}
+    reasons: dict[str, UnsupportedError] = {}
     least, fewest = math.inf, 0
     # What goes first, the best bound that is known, how many rungs have been climbed to it, and whose it is.
     queue = [(_turn(0.0, one), 0.0, 0, one) for one in entrants]
@@ -78,7 +78,7 @@ def contest(entrants: Sequence[Entrant], time: Callable[[Entrant], float], margi
             continue
         try:
             seconds[entrant] = time(entrant)
-        except RefusedError as error:
+        except UnsupportedError as error:
             reasons |= dict.fromkeys(entrant.names, error)
             continue
         least = min(seconds.values())

@@ -204,7 +204,7 @@ class Planner:
         reasons = {name: answers.refusal(one, request, view) for name, one in self._listed(request.pattern).items()}
         able = {name: self._listed(request.pattern)[name] for name, reason in reasons.items() if reason is None}
         if not able:
-            listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items()) or "none is given"
+            listed = _reasons(reasons) or "none is given"
             others = sorted(one.name for one in self._others() if answers.refusal(one, request, view) is None)
             raise UnsupportedError(
                 f"no algorithm can do {request.pattern} among {request.ranks} NPUs of {self._fabric.name!r}: {listed}",
@@ -247,7 +247,7 @@ class Planner:
 
             outcome = contest(entrants, time, margin)
             if outcome.winner is None:
-                listed = "; ".join(f"{name}: {error}" for name, error in sorted(outcome.reasons.items()))
+                listed = _reasons(dict(sorted(outcome.reasons.items())))
                 raise RefusedError(f"no algorithm can do {request.pattern} among {request.ranks} NPUs: {listed}")
             winner, seconds = outcome.winner, dict(outcome.seconds)
             names = sorted(name for one in unsure for name in one.names)
@@ -426,11 +426,20 @@ def _unproved(plan: Plan, request: CollectiveRequest) -> str:
     )
 
 
+def _reasons(reasons: Mapping[str, object]) -> str:
+    """Return ``reasons`` by name as text: each once, with the algorithms that have it in any configuration."""
+    names: dict[str, dict[str, None]] = {}
+    for name, reason in reasons.items():
+        names.setdefault(str(reason), {})[name.partition("(")[0]] = None
+    return "; ".join(f"{', '.join(those)}: {reason}" for reason, those in names.items())
+
+
 def _unsure(request: CollectiveRequest, names: list[str]) -> str:
+    whose = "its time is an approximation" if len(names) == 1 else "their times are approximations"
     return (
         f"auto may have missed a faster algorithm for {request.pattern} of {render(request.size, Unit.BYTES)} among "
-        f"{request.ranks} NPUs: {', '.join(names)} would take too long to simulate step by step, so their times are "
-        "approximations; name an algorithm to be sure"
+        f"{request.ranks} NPUs: {', '.join(names)} would take too long to simulate step by step, so {whose}; "
+        "name an algorithm to be sure"
     )
 
 
