@@ -32,6 +32,9 @@ TIMES = """\
 """
 
 
+NO_BUSBW = COLUMNS.replace("busbw", "other")  # for programs whose busbw is not that of TIMES
+
+
 def output(program: str = "all_reduce_perf", other: str = "node-a", columns: str = COLUMNS, times: str = TIMES) -> str:
     return START.format(program=program, other=other) + columns + times
 
@@ -62,11 +65,11 @@ def test_nodes_are_the_hosts() -> None:
     ],
 )
 def test_the_program_says_the_operation(program: str, pattern: str) -> None:
-    assert parse(output(program), "x")[0].pattern == pattern
+    assert parse(output(program, columns=NO_BUSBW), "x")[0].pattern == pattern
 
 
 def test_the_operation_may_be_given() -> None:
-    (point, _) = parse(output("a program"), "x", Reading(pattern="broadcast"))
+    (point, _) = parse(output("a program", columns=NO_BUSBW), "x", Reading(pattern="broadcast"))
     assert point.pattern == "broadcast"
     with pytest.raises(InputError, match=r"line 15: the output does not say which program .*--pattern"):
         parse(output("a program"), "x")
@@ -81,7 +84,7 @@ def test_columns_of_older_versions_are_found_by_their_names() -> None:
 
 
 def test_several_runs_may_follow_each_other() -> None:
-    points = parse(output() + output("all_gather_perf", "node-b"), "x")
+    points = parse(output() + output("all_gather_perf", "node-b", NO_BUSBW), "x")
     assert [(one.pattern, one.nodes) for one in points] == [("all-reduce", 1)] * 2 + [("all-gather", 2)] * 2
 
 
@@ -90,9 +93,38 @@ def test_a_buffer_that_is_too_small_to_be_divided_is_left_out() -> None:
     assert len(parse(output(times=nothing + TIMES), "x")) == 2
 
 
+def test_values_that_were_not_checked_are_taken() -> None:
+    assert len(parse(output(times=TIMES.replace("      0", "    N/A")), "x")) == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "ranks", "factor"),
+    [("all_reduce", 4, 3 / 2), ("all_gather", 4, 3 / 4), ("alltoall", 4, 3 / 4), ("sendrecv", 4, 1), ("reduce", 4, 1)],
+)
+def test_busbw_belongs_to_the_ranks(program: str, ranks: int, factor: float) -> None:
+    busbw = f"{2**20 / 74.21e-6 / 1e9 * factor:.2f}"
+    line = TIMES.splitlines(keepends=True)[0].replace("21.20", busbw)
+    text = output(f"{program}_perf", times=line)
+    assert parse(text, "x")[0].ranks == ranks
+    less = "".join(line for line in text.splitlines(keepends=True) if "Rank  3" not in line and "Rank  2" not in line)
+    if factor == 1:
+        assert parse(less, "x")[0].ranks == 2
+        return
+    with pytest.raises(InputError, match=rf"line 13, column busbw_GBps: {busbw} is not that of .* among 2 ranks"):
+        parse(less, "x")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            output(times=TIMES.replace("21.20      0", "21.20     12")),
+            "line 15, column #wrong: '12': values came out wrong",
+        ),
+        (
+            output(times=TIMES.replace("22.17      0", "22.17      1")),
+            "line 15, column #wrong: '1': .*accepted: 0, N/A",
+        ),
         (output(columns=COLUMNS.replace("(us)", "(ms)")), r"line 14: the unit 'ms' is not read \(accepted: us\)"),
         (output(times=TIMES.replace("74.21", "-74.21")), "line 15, column time_us: '-74.21' cannot be used"),
         (output(times=TIMES.replace("74.21", "N/A")), "line 15, column time_us: 'N/A' cannot be used"),

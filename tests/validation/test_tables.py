@@ -108,6 +108,14 @@ def test_a_bandwidth_in_another_unit_than_its_time_is_refused() -> None:
     assert "line 2, column algbw_GBps: 25.89 is not 1048576 B in 0.0405 us, which is 2.589e+04" in message
 
 
+def test_a_busbw_of_another_number_of_ranks_is_refused() -> None:
+    header = f"{HEADER},busbw_GBps"
+    assert parse(table(f"{LINE},45.31", header=header), "x")  # 2**20 B / 40.5 us * 2 * 7 / 8
+    message = refused(table(LINE.replace(",8,", ",4,") + ",45.31", header=header))
+    said = "45.31 is not that of all-reduce of 1048576 B in 40.5 us among 4 ranks, which is 38.84"
+    assert f"line 2, column busbw_GBps: {said}" in message
+
+
 def test_ranks_are_as_many_on_each_node() -> None:
     said = "line 2, column ranks: 8 ranks are not on 3 nodes"
     assert said in refused(table(LINE.replace(",1,8", ",3,8")))

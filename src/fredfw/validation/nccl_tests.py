@@ -31,6 +31,8 @@ _COLUMNS = re.compile(r"#\s+size\s+count\s+type\b")
 _UNITS = re.compile(r"#\s+\(")
 _RANK = re.compile(r"#\s*Rank\s+(\d+)\b.*?\bon\s+(\S+)\s+device\s+\S+\s+\[[^\]]*\]\s*(.*)")
 _BEGIN = re.compile(r"#\s*(nThread|nccl-tests version)\b")
+# How many values were not what the operation should give; "N/A" where nothing was checked.
+_WRONG, _RIGHT = "#wrong", ("0", "N/A")
 _LIBRARY = re.compile(r"\bnccl-library=(\S+)|\bNCCL version (\S+)")
 
 
@@ -104,8 +106,14 @@ def _cells(number: int, line: str, run: _Run, pattern: str | None) -> dict[str, 
     if run.pattern is None and pattern is None:
         accepted = f"--pattern, or a line above it with {', '.join(f'{one}_perf' for one in _PROGRAMS)}"
         raise InputError("the output does not say which program it is of", key=key, accepted=accepted)
-    times = [value for name, value in zip(run.columns, values, strict=True) if name == "time"]
-    rates = [value for name, value in zip(run.columns, values, strict=True) if name == "algbw"]
+    by_name: dict[str, list[str]] = {}
+    for name, value in zip(run.columns, values, strict=True):
+        by_name.setdefault(name, []).append(value)
+    for wrong in by_name.get(_WRONG, ()):
+        if wrong not in _RIGHT:
+            message = f"{wrong!r}: values came out wrong, so that the time is not that of the operation"
+            raise InputError(message, key=f"{key}, column {_WRONG}", accepted=", ".join(_RIGHT))
+    times, rates, buses = (by_name.get(name, []) for name in ("time", "algbw", "busbw"))
     return {
         "system": run.device,
         "nodes": str(len(set(run.hosts.values()))),
@@ -115,5 +123,6 @@ def _cells(number: int, line: str, run: _Run, pattern: str | None) -> dict[str, 
         "time_us": times[0],
         "time_inplace_us": times[1] if len(times) > 1 else "",
         "algbw_GBps": rates[0] if rates else "",
+        "busbw_GBps": buses[0] if buses else "",
         "library": run.library,
     }

@@ -26,8 +26,9 @@ PATTERNS = (*(str(one) for one in Pattern if one is not Pattern.POINT_TO_POINT),
 
 # Columns that begin like these have their unit in the name.
 _QUANTITIES = ("size", "time", "algbw", "busbw")
-# How far a bandwidth may be from bytes / time: a share, and what rounding to two decimals of GB/s does.
-_SHARE, _ROUNDED = 0.05, 0.011
+# How far algbw, and how far busbw, may be from what follows from size and time: a share, and what rounding to two
+# decimals of GB/s does. Another unit is off by a thousand, another number of ranks by a few per cent.
+_ALGBW_SHARE, _BUSBW_SHARE, _ROUNDED = 0.05, 0.01, 0.011
 _TIME = "a number of microseconds above 0, without a unit"
 _ACCEPTED = f"CSV with the columns {', '.join(REQUIRED)} (and {', '.join(OPTIONAL)}), or the output of nccl-tests"
 
@@ -164,13 +165,15 @@ def _point(line: _Line, source: str, reading: Reading) -> CollectivePoint:
         message = f"{pattern!r} is not known{nearest(pattern, PATTERNS)}"
         raise line.refusal("collective", message, ", ".join(PATTERNS))
     size = line.quantity("size_B", "a number of bytes above 0, without a unit")
+    if line["time_us"]:
+        _check_bandwidths(line, pattern, ranks, size / line.seconds("time_us") / 1e9)
     return CollectivePoint(
         system=_system(line, nodes, reading),
         source=line["source"] or source,
         pattern=pattern,
         nodes=nodes,
         ranks=ranks,
-        seconds=_seconds(line, size, reading),
+        seconds=_seconds(line, reading),
         where=f"line {line.number}",
         size=size,
         library=line["library"],
@@ -188,27 +191,39 @@ def _group(line: _Line) -> tuple[int, int]:
     return nodes, ranks
 
 
-def _seconds(line: _Line, size: float, reading: Reading) -> float:
+def _seconds(line: _Line, reading: Reading) -> float:
     """Return the time that is wanted; where there is only the other one, that."""
     columns = ("time_us", "time_inplace_us")
     times = {column: line.seconds(column) for column in columns if line[column]}
     if not times:
         raise line.refusal("time_us", "there is no time", _TIME)
-    if line["algbw_GBps"] and "time_us" in times:
-        _check_units(line, size, times["time_us"])
     return times[columns[reading.in_place]] if columns[reading.in_place] in times else next(iter(times.values()))
 
 
-def _check_units(line: _Line, size: float, seconds: float) -> None:
-    """Make sure that size, time and bandwidth belong together: another unit is off by a factor of a thousand."""
-    given = line.quantity("algbw_GBps", "10^9 bytes per second, 0 or more", lambda value: value >= 0)
-    expected = size / seconds / 1e9
-    if abs(given - expected) > _SHARE * expected + _ROUNDED:
+def _check_bandwidths(line: _Line, pattern: str, ranks: int, algbw: float) -> None:
+    """Make sure that bandwidths belong to ``algbw``, size / time in GB/s, and to the ranks; raises ``InputError``."""
+    transfer = f"{line['size_B']} B in {line['time_us']} us"
+    if not _agrees(line, "algbw_GBps", algbw, _ALGBW_SHARE):
         raise line.refusal(
             "algbw_GBps",
-            f"{line['algbw_GBps']} is not {line['size_B']} B in {line['time_us']} us, which is {expected:.4g}",
+            f"{line['algbw_GBps']} is not {transfer}, which is {algbw:.4g}",
             "size_B in bytes, time_us in microseconds, algbw_GBps in 10^9 bytes per second",
         )
+    busbw = (Pattern.POINT_TO_POINT if pattern == SENDRECV else Pattern(pattern)).bus_factor(ranks) * algbw
+    if not _agrees(line, "busbw_GBps", busbw, _BUSBW_SHARE):
+        raise line.refusal(
+            "busbw_GBps",
+            f"{line['busbw_GBps']} is not that of {pattern} of {transfer} among {ranks} ranks, which is {busbw:.4g}",
+            "the number of ranks that ran, and a busbw of nccl-tests",
+        )
+
+
+def _agrees(line: _Line, column: str, expected: float, share: float) -> bool:
+    """Return whether there is no bandwidth in ``column``, or the ``expected`` one."""
+    if not line[column]:
+        return True
+    given = line.quantity(column, "10^9 bytes per second, 0 or more", lambda value: value >= 0)
+    return abs(given - expected) <= share * expected + _ROUNDED
 
 
 def _system(line: _Line, nodes: int, reading: Reading) -> System:
