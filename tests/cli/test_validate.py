@@ -125,6 +125,15 @@ def test_a_table_of_the_user_is_compared_with(table: Path) -> None:
     assert alone["score"]["error"] == pytest.approx(gather["measured"] / gather["predicted"] - 1)
 
 
+def test_a_table_of_another_system_has_a_note(table: Path) -> None:
+    del table
+    note = "mine.csv says that it was measured on H100 node, not on a100-node, which is simulated"
+    result = validate("--data", "mine.csv", "--transport", "ideal", "--system", "a100-node", "--json", "out.json")
+    assert f"note: {note}" in result.stdout
+    assert json.loads(Path("out.json").read_text(encoding="utf-8"))["notes"] == [note]
+    assert "note:" not in validate("--data", "mine.csv", "--transport", "ideal").stdout
+
+
 def test_a_report_has_errors_and_pictures(table: Path) -> None:
     result = validate("--data", "mine.csv", "--transport", "ideal", "--report", "out.html")
     assert result.exit_code == 0, result.output

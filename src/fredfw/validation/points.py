@@ -32,6 +32,7 @@ class Point:
         ranks: NPUs that took part, as many in each node.
         seconds: How long it took.
         where: File and line, for messages.
+        stated: What the table calls the system, where that is another one than the user says.
     """
 
     kind: ClassVar[str]
@@ -43,6 +44,7 @@ class Point:
     ranks: int
     seconds: float
     where: str = ""
+    stated: str = ""
 
     @property
     def size_class(self) -> str:

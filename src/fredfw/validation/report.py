@@ -10,6 +10,7 @@ from rich.text import Text
 from fredfw.experiment.results import Status
 from fredfw.fabric import IdealTransport
 from fredfw.report.layout import StackedTable
+from fredfw.report.tables import notes_report
 from fredfw.simulation.fidelity import ESTIMATE
 from fredfw.validation import sources
 from fredfw.validation.results import STATUS, Group, Validation
@@ -58,6 +59,7 @@ def validation_report(validation: Validation) -> list[RenderableType]:
         *([] if only_ideal else [Text(_IDEAL)]),
         *([Text(_ESTIMATED)] if validation.fidelity == ESTIMATE else []),
         *([Text(f"no validation data: {', '.join(validation.unvalidated)}")] if validation.unvalidated else []),
+        *notes_report(validation.notes),
         *_cited(one.point.source for one in validation.predictions),
     ]
 

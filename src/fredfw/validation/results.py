@@ -119,6 +119,16 @@ class Validation:
         """The names of all transports."""
         return ", ".join(dict.fromkeys(one["name"] for one in self.transports.values()))
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Where a table says that it is of another system than the user does."""
+        differ = dict.fromkeys((one.point.source, one.point.stated, one.point.system) for one in self.predictions)
+        return tuple(
+            f"{source} says that it was measured on {stated}, not on {system.name}, which is simulated"
+            for source, stated, system in differ
+            if stated
+        )
+
     def groups(self) -> list[Group]:
         """Return the scores by system, pattern, class of sizes and part; of all sizes where there are several."""
         return _groups(self.predictions, self._medians)
@@ -155,6 +165,7 @@ class Validation:
                     }
                     for one in self.left_out
                 ],
+                "notes": self.notes,
                 "no_validation_data": self.unvalidated,
             },
         )

@@ -167,14 +167,16 @@ def _point(line: _Line, source: str, reading: Reading) -> CollectivePoint:
     size = line.quantity("size_B", "a number of bytes above 0, without a unit")
     if line["time_us"]:
         _check_bandwidths(line, pattern, ranks, size / line.seconds("time_us") / 1e9)
+    system = _system(line, nodes, reading)
     return CollectivePoint(
-        system=_system(line, nodes, reading),
+        system=system,
         source=line["source"] or source,
         pattern=pattern,
         nodes=nodes,
         ranks=ranks,
         seconds=_seconds(line, reading),
         where=f"line {line.number}",
+        stated=_stated(line, nodes, system, reading),
         size=size,
         library=line["library"],
     )
@@ -233,3 +235,12 @@ def _system(line: _Line, nodes: int, reading: Reading) -> System:
         if reading.system:
             raise InputError(error.message, key="--system", accepted=error.accepted) from None
         raise line.refusal("system", error.message, error.accepted or "") from None
+
+
+def _stated(line: _Line, nodes: int, system: System, reading: Reading) -> str:
+    """Return what ``line`` calls its system, where that is known to be another one; other names are anybody's."""
+    try:
+        other = systems.find(line["system"], nodes, reading.presets)
+    except InputError:
+        return ""
+    return "" if other.name == system.name else line["system"]
