@@ -179,7 +179,20 @@ def test_bad_input_ends_with_2_and_writes_nothing(table: Path, change: tuple[str
     [
         (("--system", "b100"), "--system: no measurements of 'b100' (accepted: a100-cluster, a100-node, "),
         (("--pattern", "all-reduc"), "--pattern: no operation 'all-reduc'; did you mean 'all-reduce'?"),
-        (("--pattern", "scatter"), "--pattern: there are no measured times of scatter"),
+        (("--system", "V100-node"), "--system: no measurements of 'V100-node' (accepted: "),
+        (("--system", "H100-nod"), "--system: no measurements of 'H100-nod'; did you mean 'h100-node'?"),
+        (
+            ("--pattern", "scatter"),
+            "--pattern: there are no measured times of scatter (accepted: all-gather, all-reduce,",
+        ),
+        (
+            ("--pattern", "sendrecv", "--system", "h200-node"),
+            "--pattern: there are no measured times of sendrecv on h200-node (accepted: all-reduce)",
+        ),
+        (
+            ("--pattern", "scatter", "--data", "mine.csv"),
+            "--pattern: there are no measured times of scatter in mine.csv (accepted: all-gather, all-reduce)",
+        ),
         (("--transport", "ncl"), "--transport: no transport 'ncl'"),
         (("--transport", "{ name = 'ideal', rate = 1 }"), "--transport.rate: "),
         (("--plot", "out.bmp"), "out.bmp: --plot: unknown picture format"),

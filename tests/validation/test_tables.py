@@ -61,6 +61,16 @@ def test_the_system_may_be_given_for_all_lines() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "suggested"),
+    [("V100-SXM2-32GB", ""), ("a100-cluster", ""), ("h100-nod", "h100-node"), ("H100-SXM4", "H100-SXM5")],
+)
+def test_a_suggested_system_is_of_the_same_gpu_and_scale(name: str, suggested: str) -> None:
+    message = refused(table(LINE), Reading(system=name))
+    said = f"; did you mean {suggested!r}?" if suggested else ""
+    assert f"no system {name!r} of one node{said} (accepted: a100-node" in message
+
+
+@pytest.mark.parametrize(
     ("column", "value", "accepted"),
     [
         ("time_us", "-4", "a number of microseconds above 0, without a unit"),

@@ -144,7 +144,7 @@ def _points(
     plugins: PluginManager,
 ) -> list[Point]:
     """Return the points of ``files``, or those that come with the product; raises ``InputError``."""
-    from fredfw.validation import iterations, sources, tables
+    from fredfw.validation import iterations, sources, systems, tables
     from fredfw.validation.collectives import presets
 
     patterns = tables.PATTERNS if files else (*tables.PATTERNS, iterations.PATTERN)
@@ -160,14 +160,15 @@ def _points(
         points = sources.points(in_place=in_place, whole=whole)
         known = sorted({one.system.name for one in points})
         if system is not None and system not in known:
-            message = f"no measurements of {system!r}{nearest(system, known)}"
+            message = f"no measurements of {system!r}{systems.suggestion(system, known)}"
             raise UnknownNameError(message, key="--system", accepted=", ".join(known))
         points = [one for one in points if system in (None, one.system.name)]
-    if pattern is not None:
-        points = [one for one in points if one.pattern == pattern]
-    if not points:
-        raise InputError(f"there are no measured times of {pattern}", key="--pattern", accepted="another one")
-    return points
+    measured = sorted({one.pattern for one in points})
+    if pattern is not None and pattern not in measured:
+        where = f"in {', '.join(files)}" if files else "" if system is None else f"on {system}"
+        message = f"there are no measured times of {pattern} {where}".rstrip()
+        raise InputError(message, key="--pattern", accepted=", ".join(measured))
+    return [one for one in points if pattern in (None, one.pattern)]
 
 
 def _painter(path: str) -> Callable[[Validation], bytes]:

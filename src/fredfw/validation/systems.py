@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -14,6 +15,7 @@ from attrs import field, frozen
 from fredfw.errors import UnknownNameError, nearest
 
 NODE, CLUSTER = "node", "cluster"
+_MODEL = re.compile(r"[a-z]+\d+")  # of a GPU, such as h100
 
 
 @frozen
@@ -64,13 +66,20 @@ def find(name: str, nodes: int, presets: tuple[str, ...] = ()) -> System:
     scale = NODE if nodes == 1 else CLUSTER
     wanted = name.strip().casefold()
     for one in known().values():
-        called = (one.name, one.preset, *one.names)
-        if one.scale == scale and wanted in map(str.casefold, called):
+        if one.scale == scale and wanted in map(str.casefold, (one.name, one.preset, *one.names)):
             return one
     for preset in presets:
         if wanted == preset.casefold():
             return System(f"{preset}-{scale}", preset, scale, f"{preset} {scale}")
-    accepted = [*(one.name for one in known().values() if one.scale == scale), *presets]
-    every = {called for one in known().values() for called in (one.name, *one.names)}.union(presets)
+    here = [one for one in known().values() if one.scale == scale]
+    accepted = [*(one.name for one in here), *presets]
+    called = {name for one in here for name in (one.name, *one.names)}.union(presets)
     among = "one node" if scale == NODE else f"{nodes} nodes"
-    raise UnknownNameError(f"no system {name!r} of {among}{nearest(name, sorted(every))}", accepted=", ".join(accepted))
+    message = f"no system {name!r} of {among}{suggestion(name, sorted(called))}"
+    raise UnknownNameError(message, accepted=", ".join(accepted))
+
+
+def suggestion(name: str, called: Iterable[str]) -> str:
+    """Return what ``nearest`` does, of the same model: V100 is not H100 with a mistake in it."""
+    model = _MODEL.search(name.casefold())
+    return nearest(name, [one for one in called if model is None or model[0] in one.casefold()])
