@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from attrs import frozen
 
-from fredfw import File
-from fredfw.errors import InputError
+from fredfw import File, Pattern
+from fredfw.errors import InputError, nearest
 
 COLUMNS = "collective", "ranks", "size_B", "time_us"
 """What a table must have; ``nodes`` is 1 where there is no such column. Others are not read."""
@@ -60,21 +60,20 @@ def read(file: File) -> Table:
     """Return the table in a CSV file; of several times for one size, the median.
 
     Raises:
-        InputError: It cannot be read, lacks a column, or has a value that is not a number above 0; names line and
-            column.
+        InputError: It cannot be read, lacks a column, or has a value that is not a number above 0 or a pattern; names
+            line and column.
     """
     reader = csv.DictReader(file.text().splitlines())
-    missing = [one for one in COLUMNS if one not in (reader.fieldnames or ())]
-    if missing:
-        raise InputError(f"has no column {missing[0]!r}", file=file.path, accepted=", ".join(COLUMNS))
+    _check_header(reader.fieldnames or (), file.path)
     times: dict[tuple[str, int, int], dict[float, list[float]]] = {}
     for row in reader:
         try:
             ranks, nodes = (int(_number(row, key, whole=True)) for key in ("ranks", "nodes"))
             size, time = (_number(row, key) for key in ("size_B", "time_us"))
+            pattern = _pattern(row)
         except InputError as error:
             raise error.at(file=file.path, key=f"line {reader.line_num}") from None
-        curve = times.setdefault(((row["collective"] or "").strip(), ranks, nodes), {})
+        curve = times.setdefault((pattern, ranks, nodes), {})
         curve.setdefault(size, []).append(time * _MICROSECOND)
     if not times:
         raise InputError("has no rows", file=file.path, accepted="one or more")
@@ -84,6 +83,28 @@ def read(file: File) -> Table:
 def _curve(times: Mapping[float, list[float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     sizes = sorted(times)
     return tuple(sizes), tuple(median(times[size]) for size in sizes)
+
+
+def _check_header(header: Sequence[str], file: str) -> None:
+    """Make sure that all ``COLUMNS`` are there; raises ``InputError`` with what is there instead."""
+    missing = next((one for one in COLUMNS if one not in header), None)
+    if missing is None:
+        return
+    message = f"has no column {missing!r}"
+    quantity, unit, _ = missing.partition("_")
+    if len(header) == 1 and ";" in header[0]:
+        message = "its cells are separated by ';', not by commas"
+    elif unit and (others := [one for one in header if one.partition("_")[0] == quantity]):
+        message += f", but {others[0]!r}, which has another unit, or none"
+    raise InputError(message, file=file, key="line 1", accepted=", ".join(COLUMNS))
+
+
+def _pattern(row: Mapping[str, str | None]) -> str:
+    text = (row["collective"] or "").strip()
+    known = [str(one) for one in Pattern]
+    if text not in known:
+        raise InputError(f"collective is {text!r}{nearest(text, known)}", accepted=", ".join(known))
+    return text
 
 
 def _number(row: Mapping[str, str | None], column: str, *, whole: bool = False) -> float:
