@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from fredfw import Call, Costs, Fabric, Framework, NodeKind, Transport
 from fredfw.cli import main
-from fredfw.errors import InputError, SimulationError
+from fredfw.errors import InputError, PluginError, SimulationError, UnsupportedError
 from fredfw.experiment.results import Cell, Failure
 from fredfw.experiment.store import Store
 from fredfw.experiment.variation import ALPHAS, LATENCY, ScaledTransport, Variation, parameters, varied
@@ -150,9 +150,10 @@ def test_the_command_line_prints_and_writes_it(tmp_path: Any) -> None:
     assert "sensitivity, one parameter at a time" in ran.output
     (result,) = json.loads(path.read_text())["results"]
     assert {one["parameter"] for one in result["sensitivity"]} >= {LATENCY, "bandwidth of all links"}
-    ran = CliRunner().invoke(main, [*arguments, "--sensitivity=150"])
-    assert ran.exit_code == 2
-    assert "150 per cent is not possible" in ran.output
+    for percent in (150, 0, -5):
+        ran = CliRunner().invoke(main, [*arguments, f"--sensitivity={percent}"])
+        assert ran.exit_code == 2
+        assert f"sensitivity: {percent} per cent is not possible (accepted: more than 0 and less" in ran.output
 
 
 def test_what_if_says_what_the_path_lets_expect_and_what_a_run_says() -> None:
@@ -229,6 +230,44 @@ def test_a_variation_that_cannot_be_run_is_named() -> None:
     gone = Variation("one", "bandwidth of nothing", 2.0)
     with pytest.raises(SimulationError, match=r"^work on one, bandwidth of nothing of one"):
         simulate(matrix, FRAMEWORK.plugins, [gone], cells=cells)
+
+
+@frozen
+class Limited(Steps):
+    """Steps that fail on slower links, or that are refused there."""
+
+    error: type[Exception] = UnsupportedError
+
+    def costs(self, call: Call, fabric: Fabric) -> Costs:
+        if fabric.bandwidths.min() < 50e9:  # a bidirectional ring halves them
+            raise self.error("these links are too slow")
+        return super().costs(call, fabric)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "said"),
+    [
+        (UnsupportedError, UnsupportedError, r"bandwidth of npu - npu -20 %: these links are too slow"),
+        (
+            ValueError,
+            SimulationError,
+            r"^bandwidth of npu - npu -20 %: .*Limited\.costs\(\) .*: these links are too",
+        ),
+    ],
+)
+def test_a_variation_that_a_collective_cannot_run_with_is_named(
+    error: type[Exception], raised: type[Exception], said: str
+) -> None:
+    fabric = FRAMEWORK.topology(**RING, bandwidths=[100e9]).build().with_defaults(transport=Limited(error=error))
+    with pytest.raises(raised, match=said):
+        FRAMEWORK.collective_sensitivity(fabric, "all-reduce", size=8e9, algorithm="ring")
+
+
+def test_errors_of_scaled_times_are_those_of_the_transport() -> None:
+    fabric = FRAMEWORK.topology(**RING, bandwidths=[1e9]).build()
+    scaled = ScaledTransport(Limited(error=ValueError), 2.0)
+    with pytest.raises(PluginError, match=r"Limited\.costs\(\) of 'steps' fails: .*too slow"):
+        FRAMEWORK.simulate_collective(fabric.with_defaults(transport=scaled), "all-reduce", size=8e9, algorithm="ring")
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import click
 
 from fredfw.cli import completion, exports
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import CSV, FIDELITIES, JSON, PROGRESS, SENSITIVITY, Command, share_of
+from fredfw.cli.options import CSV, FIDELITIES, JSON, PROGRESS, SENSITIVITY, Command, OptionalValues, share_of
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import configured, nccl_sizes, parse_assignments, parse_group, parse_size, parse_sizes
 from fredfw.cli.session import open_framework
@@ -33,7 +33,7 @@ def _slot(name: str, text: str) -> Callable[[Command], Command]:
     )
 
 
-@click.command(short_help="Run one collective operation at one or more sizes.")
+@click.command(cls=OptionalValues, short_help="Run one collective operation at one or more sizes.")
 @click.argument("pattern", shell_complete=completion.patterns)
 @click.option(
     "--topology",

@@ -22,6 +22,7 @@ from fredfw.cli.options import (
     SENSITIVITY,
     SET,
     Command,
+    OptionalValues,
     running,
     share_of,
     store_of,
@@ -167,7 +168,7 @@ def _painter(option: str, path: str) -> Callable[[Comparison], bytes]:
     return lambda comparison: draw(comparison, file_format)
 
 
-@click.command(short_help="Run every workload on every fabric and compare them.")
+@click.command(cls=OptionalValues, short_help="Run every workload on every fabric and compare them.")
 @FILE
 @click.option(
     "--workload",
@@ -259,7 +260,7 @@ def _tell_failures(ctx: click.Context, comparison: Comparison) -> None:
         ctx.exit(INCOMPLETE)
 
 
-@click.command(short_help="Compare cells that earlier runs have stored.")
+@click.command(cls=OptionalValues, short_help="Compare cells that earlier runs have stored.")
 @FILE
 @click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=PATH)
 @SET

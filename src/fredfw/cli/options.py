@@ -61,6 +61,18 @@ EXECUTOR = click.option(
 )
 
 
+class OptionalValues(click.Command):
+    """A command that takes ``--option=-5`` for a number, though the option may be without one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See ``click.Command.parse_args``."""
+        options = [one for one in self.params if isinstance(one, click.Option) and not one.is_flag]
+        given = tuple(f"{one.opts[0]}=-" for one in options if isinstance(one.flag_value, int | float))
+        # click takes what begins with "-" for the next option, even where it is in one word with this one.
+        args = [word.replace("=", "= ", 1) if word.startswith(given) else word for word in args]
+        return super().parse_args(ctx, args)
+
+
 def running(command: Command) -> Command:
     """Add the options of a command that runs many cells."""
     no_store = click.option("--no-store", is_flag=True, help="Keep no cells, and run all of them.")

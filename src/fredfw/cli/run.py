@@ -7,14 +7,14 @@ import click
 from fredfw.cli import completion, exports
 from fredfw.cli.called import called
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import FIDELITY, FILE, JSON, PATH, PROGRESS, SET
+from fredfw.cli.options import FIDELITY, FILE, JSON, PATH, PROGRESS, SET, OptionalValues
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
 
 
-@click.command(short_help="Run one workload on one fabric.")
+@click.command(cls=OptionalValues, short_help="Run one workload on one fabric.")
 @FILE
 @click.option(
     "--workload",

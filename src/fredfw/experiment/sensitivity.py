@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from fredfw.errors import InputError
+from fredfw.errors import FredfwError, InputError, SimulationError
 from fredfw.experiment.results import (
     CollectiveResult,
     Comparison,
@@ -145,14 +146,31 @@ def of_collective(
         result: What it gives.
         share: Of each parameter that is taken away and added.
         run: Returns the result of the same collective on another fabric.
+
+    Raises:
+        InputError: It cannot run with a variation.
+        SimulationError: A model or a plugin failed.
     """
     nominal = {(result.pattern, fabric.name): result.duration}
     found: list[tuple[Variation, Seconds]] = []
     for parameter in parameters(fabric):
         for factor in (1 - share, 1 + share):
-            changed = run(varied(fabric, parameter, factor)).duration
+            with _blamed_on(Variation(None, parameter, factor)):
+                changed = run(varied(fabric, parameter, factor)).duration
             found.append((Variation(fabric.name, parameter, factor), {(result.pattern, fabric.name): changed}))
     return tuple(_effects(nominal, found))
+
+
+@contextmanager
+def _blamed_on(variation: Variation) -> Iterator[None]:
+    """Name ``variation`` in errors."""
+    try:
+        yield
+    except InputError as error:
+        error.message = f"{variation}: {error.message}"
+        raise
+    except FredfwError as error:
+        raise SimulationError(f"{variation}: {error}") from error
 
 
 def _variations(experiment: Experiment, share: float, used: Collection[str]) -> Iterator[Variation]:

@@ -24,7 +24,7 @@ from fredfw.fabric import (
 from fredfw.fabric.tiers import tiers_of
 from fredfw.fabric.transport import ByTier
 from fredfw.plugin.contract import built
-from fredfw.simulation.answers import settled
+from fredfw.simulation.answers import algorithms, costs, settled
 from fredfw.typing import FloatArray, IntArray
 
 COMPUTE = "compute"
@@ -120,7 +120,7 @@ def bandwidths_of(fabric: Fabric) -> dict[str, IntArray]:
 
 @frozen
 class ScaledTransport(Transport):
-    """Another transport whose times are all longer, or shorter.
+    """Another transport whose times are all longer, or shorter; where it fails, errors are about the other one.
 
     Args:
         base: The other one.
@@ -134,16 +134,16 @@ class ScaledTransport(Transport):
 
     def algorithms(self, pattern: str) -> Sequence[str] | None:
         """See ``Transport.algorithms``."""
-        return self.base.algorithms(pattern)
+        return algorithms(self.base, pattern)
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         """See ``Transport.costs``."""
-        costs = self.base.costs(call, fabric)
+        known = costs(self.base, call, fabric)
         return evolve(
-            costs,
-            launch=costs.launch * self.factor,
-            step=_times(costs.step, self.factor),
-            message=_times(costs.message, self.factor),
+            known,
+            launch=known.launch * self.factor,
+            step=_times(known.step, self.factor),
+            message=_times(known.message, self.factor),
         )
 
 
