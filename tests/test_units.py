@@ -347,3 +347,11 @@ def test_one_value_is_for_all_dimensions() -> None:
     with pytest.raises(InputError, match=r"k: 3 values for the 2 dimensions \[4, 5\]") as caught:
         units.per_dimension((1.0, 2.0, 3.0), (4, 5), key="k")
     assert caught.value.accepted == "one value for all, or 2"
+
+
+def test_nouns_are_counted() -> None:
+    assert [units.counted(number, "flow") for number in (0, 1, 2)] == ["0 flows", "1 flow", "2 flows"]
+    assert units.counted(1, "cell has", "cells have") == "1 cell has"
+    assert units.counted(3, "cell has", "cells have") == "3 cells have"
+    assert units.counted(1.0, "token") == "1 token"
+    assert units.counted(1023.5, "token") == "1023.5 tokens"

@@ -37,7 +37,7 @@ from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.simulation.variation import Variation
 from fredfw.terminal import quoted
 from fredfw.typing import IntArray
-from fredfw.units import Unit, parse
+from fredfw.units import Unit, counted, parse
 from fredfw.workloads import Npu, TaskGraph
 
 if TYPE_CHECKING:
@@ -173,11 +173,12 @@ class Framework:
         labels.check_labels(priorities, graph.label_names, "the graph has no label")
         npus = len(fabric.npus)
         if placement is None and graph.ranks > npus:
-            message = f"a graph of {graph.ranks} ranks, and {fabric.name!r} has {npus} NPUs"
-            raise InputError(message, key="graph", accepted=f"at most {npus} ranks")
+            message = f"a graph of {counted(graph.ranks, 'rank')}, and {fabric.name!r} has {counted(npus, 'NPU')}"
+            raise InputError(message, key="graph", accepted=f"at most {counted(npus, 'rank')}")
         places = np.arange(graph.ranks) if placement is None else _members(placement, fabric, key="placement")
         if len(places) != graph.ranks:
-            raise InputError(f"{len(places)} NPUs for {graph.ranks} ranks", key="placement", accepted=str(graph.ranks))
+            message = f"{counted(len(places), 'NPU')} for {counted(graph.ranks, 'rank')}"
+            raise InputError(message, key="placement", accepted=str(graph.ranks))
         chosen, fastest = reading.collectives(collectives, self.plugins, "collectives", Path())
         bench = Bench(fabric, chosen, self.plugins, fastest=fastest)
         self._log("fabric built", **bench.facts())

@@ -158,6 +158,11 @@ def render(value: float, unit: Unit, precision: int = 3) -> str:
     return str(number.render(prec=precision, strip_zeros=True))
 
 
+def counted(number: float, one: str, more: str = "") -> str:
+    """Return ``number`` with ``one``, the noun where it is 1, or with ``more``, ``one`` and an s by default."""
+    return f"{number:.15g} {one if number == 1 else more or f'{one}s'}"
+
+
 def quantity(
     unit: Unit,
     default: object = attrs.NOTHING,
@@ -284,7 +289,7 @@ def per_dimension(values: Sequence[float], dimensions: Sequence[object], *, key:
     count = len(dimensions)
     if len(values) not in (1, count):
         raise InputError(
-            f"{len(values)} values for the {count} dimensions {list(dimensions)}",
+            f"{counted(len(values), 'value')} for the {counted(count, 'dimension')} {list(dimensions)}",
             key=key,
             accepted=f"one value for all, or {count}",
         )

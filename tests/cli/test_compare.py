@@ -207,7 +207,7 @@ def test_the_exit_code_says_that_cells_have_no_result(
     )
     result = fredfw("compare", experiment, "--json", "out.json")
     assert result.exit_code == 3
-    assert result.stderr.splitlines()[-1] == "fredfw: 2 of 4 cells have no result"
+    assert result.stderr.splitlines()[-1] == "fredfw: no result for 2 of 4 cells"
     failures = json.loads(Path("out.json").read_text())["failures"]
     assert [(one["workload"], one["fabric"], one["infeasible"]) for one in failures] == [
         ("wide", "slow", True),

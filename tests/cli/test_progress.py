@@ -90,7 +90,7 @@ def test_an_interrupted_comparison_leaves_the_cells_that_are_done(folder: Path) 
     done = interrupted("--plugin", "stop.py", "compare", "two.toml", *outputs)
     written, last = done.stderr.split("fredfw: ")
     assert written == "wrote out.json.gz\nwrote out.csv\n"
-    assert last == "interrupted: 3 of 4 cells are done; not written: --plot\n"
+    assert last == "interrupted: 3 of 4 cells done; not written: --plot\n"
     assert "interrupted: 3 of 4 cells" in done.stdout.splitlines()
     assert [line.split()[0] for line in done.stdout.splitlines() if line.startswith(("mesh ", "switch "))] == [
         "mesh",
@@ -114,7 +114,7 @@ def test_an_interrupted_comparison_leaves_the_cells_that_are_done(folder: Path) 
 def test_an_interrupted_sweep_of_a_collective_leaves_the_sizes_that_are_done(folder: Path) -> None:
     sweep = ("--topology", "switch", "--set", "npus=4", "--algorithm", "stop", "--sizes", "1kB:1GB:x1000")
     done = interrupted("--plugin", "stop.py", "collective", "all-reduce", *sweep, "--json", "out.json")
-    assert done.stderr == "wrote out.json\nfredfw: interrupted: 2 of 3 sizes are done\n"
+    assert done.stderr == "wrote out.json\nfredfw: interrupted: 2 of 3 sizes done\n"
     assert [line.split()[0] for line in done.stdout.splitlines() if " stop " in line] == ["1000", "1000000"]
     document = json.loads((folder / "out.json").read_text())
     assert [one["size"] for one in document["results"]] == [1e3, 1e6]

@@ -169,7 +169,7 @@ def test_an_interrupt_prints_the_table_so_far(monkeypatch: pytest.MonkeyPatch) -
     assert result.exit_code == 130
     assert "interrupted: the sampler has not come to its end" in result.stdout
     assert "all 2 by least time" in result.stdout
-    assert "fredfw: interrupted: 2 points are done" in result.stderr
+    assert "fredfw: interrupted: 2 points done" in result.stderr
     assert json.loads(Path("partial.json").read_text())["complete"] is False
     assert call("study", "study.toml").stdout.splitlines()[-1] == "from the store: 2 cells"
 

@@ -161,7 +161,7 @@ def test_the_times_that_come_with_it_are_those_of_a_system() -> None:
         (("3980", "-3980"), "mine.csv: line 3, column time_us: '-3980' cannot be used"),
         (("time_us", "time_s"), "mine.csv: line 1: the column 'time_s' has another unit"),
         (("H100 node,1,8,all-g", "My node,1,8,all-g"), "mine.csv: line 4, column system: no system 'My node'"),
-        (("1,8,all-g", "1,16,all-g"), "mine.csv: line 4: 16 ranks on 1 nodes of dgx-h100"),
+        (("1,8,all-g", "1,16,all-g"), "mine.csv: line 4: 16 ranks on 1 node of dgx-h100"),
     ],
 )
 def test_bad_input_ends_with_2_and_writes_nothing(table: Path, change: tuple[str, str], said: str) -> None:

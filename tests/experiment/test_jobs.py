@@ -245,7 +245,7 @@ def test_cells_with_jobs_are_stored_and_merged(tmp_path: Path) -> None:
     with Store.open(path) as store:
         assert merge(outline, [store]).rows[0].jobs == fresh.rows[0].jobs
         other = Framework().outline(tables(job("a", [0, 2]), job("b", [1, 3], start="400 ms")))
-        with pytest.raises(InputError, match="no result for 1 of 1 cells"):
+        with pytest.raises(InputError, match="no result for 1 of 1 cell:"):
             merge(other, [store])
 
 
@@ -343,7 +343,7 @@ def test_notes_say_of_which_job_they_are() -> None:
         ([job("a", [0, 1]), job("b", [1, 2])], {}, "jobs[1].npus", "NPU 1 is one of the job 'a' already"),
         ([job("a", [0, 4])], {}, "jobs[0].npus", "there is no NPU 4"),
         ([job("a", [0, 0])], {}, "jobs[0].npus", "[0, 0] is not a set of NPUs"),
-        ([job("a", 3), job("b", 2)], {}, "jobs[1].npus", "the job 'b' needs 2 NPUs, but 1 of 4 are free"),
+        ([job("a", 3), job("b", 2)], {}, "jobs[1].npus", "the job 'b' needs 2 NPUs, but 1 of 4 is free"),
         ([job("a", 0)], {}, "jobs[0].npus", "0 NPUs"),
         ([job("a", 1)], {}, "jobs[0].workload", "needs 2 NPUs, but the job 'a' has 1"),
         ([job("a"), job("a")], {}, "jobs[1].name", "'a' is repeated"),

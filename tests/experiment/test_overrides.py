@@ -110,7 +110,7 @@ def test_results_say_which_value_was_used(tmp_path: Path) -> None:
     assert result.provenance["written"]["fabric"]["topology"] == {"name": "mesh2d", "rows": 1, "columns": 2}
     assert result.provenance["npu"]["efficiency"] == 0.5
     # The tables as they are describe another cell; with the same values it is theirs.
-    with pytest.raises(InputError, match=r"there is no result for 1 of 1 cells"):
+    with pytest.raises(InputError, match=r"there is no result for 1 of 1 cell:"):
         framework.merge(content, [store])
     (row,) = framework.merge(content, [store], values=values).rows
     assert row.seconds == result.seconds

@@ -140,7 +140,7 @@ def test_a_detour_over_the_links_of_another_job_slows_both_down_and_is_noted() -
     # Both have 0.5 GB left when a turns round, and half of the link from 3 to 2 each.
     for one in result.jobs:
         assert (one.seconds, one.alone) == pytest.approx((1.5, 1.0), rel=1e-12)
-    assert any("1 flows under way took another path" in note for note in result.notes)
+    assert any("1 flow under way took another path" in note for note in result.notes)
 
 
 def test_a_slower_link_and_another_job_both_take_their_time() -> None:

@@ -92,7 +92,7 @@ def test_cells_that_lack_a_metric_are_not_in_its_front(comparison: Comparison) -
     found = [evolve(one, cost=None) if isinstance(one, Row) and one.seconds < 2 else one for one in cells(comparison)]
     ranked = Ranking(pareto=("time", "cost")).ranked(found)
     assert [one.workload for one in ranked.cells] == ["2 GB", "1 MB"]
-    assert "1 cells do not have time and cost, and are not compared" in ranked.said
+    assert "1 cell does not have time and cost: not compared" in ranked.said
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_a_message_goes_the_other_way_with_what_it_has_left() -> None:
     result = simulate(message(), LinkEvent(BACK, at=0.25))
     assert result.seconds == pytest.approx(1.0)
     assert result.bytes_by_cause["pp"] == pytest.approx(0.25 * SIZE + 3 * 0.75 * SIZE)
-    assert any("1 flows under way took another path" in note for note in result.notes)
+    assert any("1 flow under way took another path" in note for note in result.notes)
 
 
 def test_a_link_that_gets_slower_and_is_restored() -> None:

@@ -91,7 +91,7 @@ def test_ranks_that_do_not_fit_a_node_are_refused_before_anything_runs(
     plugins: PluginManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Collectives, "seconds", None)
-    with pytest.raises(InputError, match=r"mine.csv: line 7: 16 ranks on 1 nodes of dgx-h100 .*at most 8 on each"):
+    with pytest.raises(InputError, match=r"mine.csv: line 7: 16 ranks on 1 node of dgx-h100 .*at most 8 on each"):
         validate([point("all-reduce", 1, 8), point("all-reduce", 1, 16)], plugins)
 
 

@@ -135,7 +135,7 @@ def test_busbw_belongs_to_the_ranks(program: str, ranks: int, factor: float) -> 
         (output(columns=COLUMNS.replace("(us)", "(ms)")), r"line 14: the unit 'ms' is not read \(accepted: us\)"),
         (output(times=TIMES.replace("74.21", "-74.21")), "line 15, column time_us: '-74.21' cannot be used"),
         (output(times=TIMES.replace("74.21", "N/A")), "line 15, column time_us: 'N/A' cannot be used"),
-        (output(times=TIMES.replace("  74.21", "")), r"line 15: there are 12 columns \(accepted: 13"),
+        (output(times=TIMES.replace("  74.21", "")), r"line 15: has 12 columns \(accepted: 13"),
         (COLUMNS + TIMES, "line 4: the output does not list its ranks"),
         (output(times=""), "has no measured times"),
     ],

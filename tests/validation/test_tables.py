@@ -129,7 +129,7 @@ def test_a_busbw_of_another_number_of_ranks_is_refused() -> None:
 def test_ranks_are_as_many_on_each_node() -> None:
     said = "line 2, column ranks: 8 ranks are not on 3 nodes"
     assert said in refused(table(LINE.replace(",1,8", ",3,8")))
-    said = "line 2, column ranks: 8 ranks are not on 1 nodes with 4 each"
+    said = "line 2, column ranks: 8 ranks are not on 1 node with 4 each"
     assert said in refused(table(f"{LINE},4", header=f"{HEADER},ranks_per_node"))
 
 

@@ -111,7 +111,7 @@ def test_wrong_answers_of_a_workload_are_refused(method: str, answer: Any, messa
         (None, "returned None; expected an array of NPU numbers"),
         ([0, 1], "returned [0, 1]; expected"),
         (np.array([0.0, 1.0]), "expected an array of NPU numbers"),
-        (np.array([0]), "returned 1 NPUs; expected 2 or more"),
+        (np.array([0]), "returned 1 NPU; expected 2 or more"),
         (np.array([0, 2]), "returned NPU 2; expected NPUs 0 to 1"),
         (np.array([0, -1]), "returned NPU -1"),
         (np.array([1, 1]), "returned NPU 1 twice"),

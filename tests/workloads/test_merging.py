@@ -185,8 +185,8 @@ RING = [call(0), call(1, 0)]
             "seconds: node 0 of rank 0 has seconds -1.0 (accepted: finite and not negative)",
         ),
         ([Node(0, bytes=np.inf)], {}, "bytes: node 0 of rank 0 has bytes inf"),
-        ([Node(0)], {"flops": [1.0, 2.0]}, "flops: 2 values for 1 nodes (accepted: 1)"),
-        ([Node(0)], {"names": []}, "names: 0 values for 1 nodes"),
+        ([Node(0)], {"flops": [1.0, 2.0]}, "flops: 2 values for 1 node (accepted: 1)"),
+        ([Node(0)], {"names": []}, "names: 0 values for 1 node"),
         ([Node(0)], {"rank": [0.5]}, "rank: [0.5] is refused (accepted: an array of whole numbers)"),
         ([Node(0)], {"rank": 0}, "rank: 0 is refused (accepted: an array of whole numbers)"),
         ([Node(0)], {"flops": ["x"]}, "flops: ['x'] is refused (accepted: an array of numbers)"),
@@ -195,7 +195,7 @@ RING = [call(0), call(1, 0)]
         ([Node(0)], {"memory_names": "far"}, "memory_names: 'far' is refused"),
         ([Node(0)], {"communicators": 5}, "communicators: 5 is refused (accepted: lists of ranks)"),
         ([Node(0)], {"names": 5}, "names: 5 is refused (accepted: a list of texts)"),
-        ([Node(0)], {"dependency_offsets": [0, 1]}, "dependency_offsets: 2 offsets of 0 values for 1 nodes"),
+        ([Node(0)], {"dependency_offsets": [0, 1]}, "dependency_offsets: 2 offsets of 0 values for 1 node"),
         (
             [Node(0, after=(4,))],
             {},
@@ -247,7 +247,7 @@ RING = [call(0), call(1, 0)]
             {"communicators": [[0, 1]]},
             "split_offsets: all-to-all (node 1 of rank 1) has 0 sizes (accepted: 2, one for each member",
         ),
-        ([Node(0, splits=(1.0,))], {}, "split_offsets: node 0 of rank 0 has 1 sizes (accepted: 0, one"),
+        ([Node(0, splits=(1.0,))], {}, "split_offsets: node 0 of rank 0 has 1 size (accepted: 0, one"),
         ([Node(0, SEND, peer=0)], {}, "peer: node 0 of rank 0 is a message to itself (accepted: another rank)"),
         ([Node(0, SEND, peer=2)], {}, "peer: node 0 has peer 2 (accepted: 0 to 1)"),
         (

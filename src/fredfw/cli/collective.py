@@ -14,7 +14,7 @@ from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import configured, nccl_sizes, parse_assignments, parse_group, parse_size, parse_sizes
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
-from fredfw.units import Unit, render
+from fredfw.units import Unit, counted, render
 
 if TYPE_CHECKING:
     from fredfw.experiment.results import CollectiveResult, Effect
@@ -190,7 +190,7 @@ def collective(
     )
     outputs.show(lambda: [*tables.sweep_report(done), *sensitivity.sweep_report(done, share)])
     if missing:
-        raise KeyboardInterrupt(f"{len(results)} of {len(sweep)} sizes are done")
+        raise KeyboardInterrupt(f"{len(results)} of {counted(len(sweep), 'size')} done")
 
 
 def _sweep(size: str | None, sizes: str | None, nccl: tuple[str | None, ...]) -> list[float]:

@@ -31,6 +31,7 @@ from fredfw.cli.output import log, picture_format, progress_bar
 from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
 from fredfw.cli.session import open_framework
 from fredfw.errors import Interrupted
+from fredfw.units import counted
 
 if TYPE_CHECKING:
     from fredfw.experiment.results import Comparison, Saving
@@ -154,7 +155,7 @@ class _Report:
         )
         if comparison.missing:
             done = len(comparison.rows) + len(comparison.failures)
-            message = f"{done} of {done + len(comparison.missing)} cells are done"
+            message = f"{done} of {counted(done + len(comparison.missing), 'cell')} done"
             raise KeyboardInterrupt("; not written: ".join([message, *filter(None, [", ".join(unfit)])]))
 
 
@@ -256,7 +257,7 @@ def _tell_failures(ctx: click.Context, comparison: Comparison) -> None:
     """Say how many cells have no result, and end with the exit code that says so."""
     if comparison.failures:
         number, total = len(comparison.failures), len(comparison.failures) + len(comparison.rows)
-        click.echo(f"fredfw: {number} of {total} cells have no result", err=True)
+        click.echo(f"fredfw: no result for {number} of {counted(total, 'cell')}", err=True)
         ctx.exit(INCOMPLETE)
 
 

@@ -15,6 +15,7 @@ from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import blamed_on_options, parse_values
 from fredfw.cli.session import open_framework
 from fredfw.errors import Interrupted
+from fredfw.units import counted
 
 if TYPE_CHECKING:
     from fredfw.studies.results import StudyResult
@@ -84,7 +85,7 @@ def study(
 
 def _end(ctx: click.Context, result: StudyResult, unfit: list[str]) -> None:
     if not result.complete:
-        message = f"{len(result.points)} points are done"
+        message = f"{counted(len(result.points), 'point')} done"
         raise KeyboardInterrupt("; not written: ".join([message, *filter(None, [", ".join(unfit)])]))
     if result.failed or not result.best:
         ctx.exit(INCOMPLETE)

@@ -28,7 +28,7 @@ from fredfw.simulation.fidelity import notes as fidelity_notes
 from fredfw.simulation.live import LiveLinks
 from fredfw.simulation.messages import flows_of
 from fredfw.typing import FloatArray, IntArray
-from fredfw.units import Unit, parse
+from fredfw.units import Unit, counted, parse
 
 Callback = Callable[[], object]
 """What is called when something is over; what it returns is ignored."""
@@ -435,7 +435,7 @@ class NetworkBackend:
     def notes(self) -> tuple[str, ...]:
         """Return what a reader of the times must know: what failures did to flows, what the fabric's admission did."""
         left = self._links.left
-        rule = f"{left} route{'s' if left > 1 else ''} left the rule of router {self.fabric.defaults.router.name!r}"
+        rule = f"{counted(left, 'route')} left the rule of router {self.fabric.defaults.router.name!r}"
         held = [
             f"{first:g} s: no path for {label}, which waited{f' ({times} times in all)' if times > 1 else ''}"
             for label, (first, times) in self._network.held.items()
@@ -502,8 +502,8 @@ class NetworkBackend:
             members = np.asarray(list(group), dtype=np.intp)
             self.fabric.view(members)  # which checks the numbers
         if len(members) != request.ranks:
-            message = f"a request for {request.ranks} ranks in a group of {len(members)}"
-            raise InputError(message, key="group", accepted=f"{request.ranks} NPUs")
+            message = f"a request for {counted(request.ranks, 'rank')} in a group of {len(members)}"
+            raise InputError(message, key="group", accepted=counted(request.ranks, "NPU"))
         return members
 
     def _planner(self, algorithm: CollectiveAlgorithm | str) -> Planner:
@@ -558,7 +558,7 @@ class NetworkBackend:
         self._paths.use(self._links.router)
         note = f"{self.now:g} s: link {self.fabric.link_name(link)} {what}"
         if rerouting.moved:
-            note += f"; {rerouting.moved} flow{'s' if rerouting.moved > 1 else ''} under way took another path"
+            note += f"; {counted(rerouting.moved, 'flow')} under way took another path"
             if not isinstance(self._network.admission, AlwaysStart):
                 note += ", as if circuits or wavelengths were free there"
         if rerouting.stranded:

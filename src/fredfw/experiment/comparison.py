@@ -28,6 +28,7 @@ from fredfw.experiment.unfit import error_of
 from fredfw.experiment.workers import Workers
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation.fidelity import COMPRESSED
+from fredfw.units import counted
 from fredfw.workloads import Work
 
 # How near its target a calibrated cell must be; a stepwise run may differ a little from the one that was fitted.
@@ -284,7 +285,8 @@ def _unlike(cell: Cell, baseline: Cell) -> tuple[str, ...]:
     count, others = len(cell.placement), len(baseline.placement)
     if count != others:
         other = baseline.fabric if baseline.fabric != cell.fabric else baseline.workload
-        notes.append(f"runs on {count} NPUs, {other!r} on {others}: the speed-up compares machines of different size")
+        where = f"runs on {counted(count, 'NPU')}, {other!r} on {others}"
+        notes.append(f"{where}: the speed-up compares machines of different size")
     slow, fast = sorted((cell.injection_bandwidth, baseline.injection_bandwidth))
     if fast > _COMPARABLE * slow > 0:
         # A ratio without names, so that the fabrics of a sweep share one footnote.

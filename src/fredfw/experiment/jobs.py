@@ -23,6 +23,7 @@ from fredfw.fabric import Fabric, MemoryTier
 from fredfw.simulation.timeline import Timeline
 from fredfw.terminal import has_controls, quoted
 from fredfw.typing import IntArray
+from fredfw.units import counted
 from fredfw.workloads import (
     DeviceMesh,
     Kernels,
@@ -180,7 +181,8 @@ class Jobs(Workload):
                 with _of(index):
                     count = workload_answers.mesh(job.workload, system).ranks
             if count > len(free):
-                message = f"the job {job.called!r} needs {count} NPUs, but {len(free)} of {system.npus} are free"
+                are = f"of {system.npus} is", f"of {system.npus} are"
+                message = f"the job {job.called!r} needs {counted(count, 'NPU')}, but {counted(len(free), *are)} free"
                 raise InputError(message, key=f"jobs[{index}].npus", accepted=f"at most {len(free)}")
             step = len(free) if self.job_placement == SPREAD else count
             taken = {place * step // count for place in range(count)}
@@ -200,7 +202,7 @@ class Jobs(Workload):
             with _of(index):
                 mesh = workload_answers.mesh(job.workload, own)
                 if mesh.ranks > len(npus):
-                    message = f"{mesh} needs {mesh.ranks} NPUs, but the job {job.called!r} has {len(npus)}"
+                    message = f"{mesh} needs {counted(mesh.ranks, 'NPU')}, but the job {job.called!r} has {len(npus)}"
                     raise InputError(message, accepted=f"axes whose product is at most {len(npus)}")
             found.append(Part(index, job, npus, start, own, mesh))
         return tuple(sorted(found, key=lambda part: int(part.npus[0])))

@@ -17,6 +17,7 @@ from fredfw.experiment.results import Cell, Comparison, Failure
 from fredfw.experiment.spec import AnyOutline, FabricSection, WorkloadSection
 from fredfw.experiment.store import Store
 from fredfw.files import File, Files
+from fredfw.units import counted
 
 FORM = "what `fredfw compare` or `fredfw run --store` keeps"
 
@@ -48,7 +49,7 @@ def merge(outline: AnyOutline, stores: Sequence[Store]) -> Comparison:
         else:
             failures[key] = one
     if missing:
-        message = f"there is no result for {len(missing)} of {len(outline.cells)} cells: {listed(missing)}"
+        message = f"there is no result for {len(missing)} of {counted(len(outline.cells), 'cell')}: {listed(missing)}"
         raise InputError(message, file=outline.file, accepted=f"{FORM}, of every cell as the file is now")
     if not cells:
         first = next(iter(failures.values()))

@@ -20,6 +20,7 @@ from fredfw.report.jobs import PERCENTILES, of_rows, percentile
 from fredfw.report.layout import StackedTable, plain_table
 from fredfw.report.ranking import ALL, Ranking
 from fredfw.simulation.fidelity import PER_RANK, RENDEZVOUS, STEPWISE
+from fredfw.units import counted
 from fredfw.workloads.labels import BUBBLE, OWN, WAITING
 
 _STYLES = {
@@ -79,7 +80,7 @@ def comparison_report(comparison: Comparison, ranking: Ranking = ALL) -> list[Re
     report: list[RenderableType] = [Text(comparison.title, style="bold"), Text(shown.introduction)]
     if comparison.missing:
         done = len(comparison.rows) + len(comparison.failures)
-        report.append(Text(f"interrupted: {done} of {done + len(comparison.missing)} cells", style="bold"))
+        report.append(Text(f"interrupted: {done} of {counted(done + len(comparison.missing), 'cell')}", style="bold"))
     report += [Text(one) for one in ranked.said]
     for table, header, block in zip(tables, headers, blocks, strict=True):
         drawn = StackedTable(keys=len(table.keys))
@@ -120,7 +121,7 @@ class _Table:
 def _tables(cells: Sequence[Item], *, together: bool) -> list[_Table]:
     """Return one table, if ``together`` or of a sweep; else one for each workload."""
     if together or is_swept(cells):
-        name = f"{len(cells)} cells"
+        name = counted(len(cells), "cell")
         if len({one.workload_template for one in cells}) == 1:
             name = cells[0].workload_template
             if len({one.fabric_template for one in cells}) == 1 and cells[0].fabric_settings:

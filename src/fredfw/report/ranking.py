@@ -14,6 +14,7 @@ from fredfw.experiment.results import Row
 from fredfw.report.cells import Field, Item, fields_of, settings
 from fredfw.report.data import uneven_rate
 from fredfw.report.pictures import scale_of
+from fredfw.units import counted
 
 
 @frozen
@@ -120,7 +121,7 @@ def _compared(cells: Sequence[Item], chosen: Sequence[Metric], said: list[str]) 
     if not known:
         said.append(f"not compared by {names}: no cell has that")
     elif len(known) < len(rows):
-        said.append(f"{len(rows) - len(known)} cells do not have {names}, and are not compared")
+        said.append(f"{counted(len(rows) - len(known), 'cell does', 'cells do')} not have {names}: not compared")
     return whole
 
 
@@ -133,7 +134,7 @@ def _front(cells: Sequence[Item], chosen: Sequence[Metric], said: list[str]) -> 
     if not compared:
         return cells
     front = [compared[number] for number in metrics.pareto(metrics.scores(compared, chosen, "--pareto"))]
-    said.append(f"{len(front)} of {len(cells)} cells: no other one beats them in {_and(chosen)}")
+    said.append(f"{len(front)} of {counted(len(cells), 'cell')}: no other one beats them in {_and(chosen)}")
     return front
 
 
@@ -143,7 +144,7 @@ def _best(cells: Sequence[Item], chosen: Metric, count: int, said: list[str]) ->
         return cells
     scores = metrics.scores(compared, [chosen], "--best")
     order = sorted(range(len(compared)), key=lambda number: scores[number])[:count]
-    said.append(f"the {len(order)} best of {len(cells)} cells by {chosen.name}")
+    said.append(f"the {len(order)} best of {counted(len(cells), 'cell')} by {chosen.name}")
     return [compared[number] for number in sorted(order)]
 
 

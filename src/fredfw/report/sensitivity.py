@@ -7,7 +7,7 @@ from rich.text import Text
 
 from fredfw.experiment.results import CollectiveSweep, Sensitivity
 from fredfw.report.layout import plain_table
-from fredfw.units import Unit, render
+from fredfw.units import Unit, counted, render
 
 # Parameters below matter less than a number that is printed shows.
 _LEAST = 0.005
@@ -35,7 +35,7 @@ def comparison_report(sensitivity: Sensitivity | None) -> list[RenderableType]:
     report += [Text(), effects, Text()]
     for flip in sensitivity.flips:
         first, *others = flip.causes
-        more = f", or any of {len(others)} others" if others else ""
+        more = f", or with {counted(len(others), 'other change')}" if others else ""
         report.append(Text(f"{flip.workload}: {flip.slower} is faster than {flip.faster} with {first}{more}"))
     if not sensitivity.flips:
         report.append(Text("no single change makes a slower fabric the faster one"))

@@ -21,7 +21,7 @@ from fredfw.report.data import ordered
 from fredfw.report.jobs import Listed, jobs_table
 from fredfw.report.layout import plain_table
 from fredfw.report.why import why_report
-from fredfw.units import Unit, render
+from fredfw.units import Unit, counted, render
 from fredfw.workloads.labels import OWN
 
 if TYPE_CHECKING:  # plain data, but their modules bring the runner and the plugin manager
@@ -36,7 +36,7 @@ def run_report(result: RunResult, top: int = 10) -> list[RenderableType]:
     """Return breakdown, ``top`` tiers of links, bytes by cause, energy, memory, algorithms, figures and notes."""
     report: list[RenderableType] = [
         Text(f"{result.workload} on {result.fabric_name}", style="bold"),
-        Text(f"{_what(result)}: {render(result.seconds, Unit.SECONDS, 4)} on {len(result.placement)} NPUs"),
+        Text(f"{_what(result)}: {render(result.seconds, Unit.SECONDS, 4)} on {counted(len(result.placement), 'NPU')}"),
         *_training(result),
         *_jobs(result),
         *why_report(result, top),
@@ -180,7 +180,7 @@ def sweep_report(sweep: CollectiveSweep) -> list[RenderableType]:
         table.add_row(size, times[index], algbw[index], busbw[index], *bound, result.algorithm, str(result.steps))
     average = sweep.average_busbw / 1e9
     report: list[RenderableType] = [
-        Text(f"{first.pattern} on {fabric.name}, {first.ranks} of {len(fabric.npus)} NPUs", style="bold"),
+        Text(f"{first.pattern} on {fabric.name}, {first.ranks} of {counted(len(fabric.npus), 'NPU')}", style="bold"),
         Text(),
         table,
         Text(f"# Avg bus bandwidth    : {average:.6g} GB/s"),

@@ -11,7 +11,7 @@ from fredfw.experiment.results import CriticalPath, RunResult, WhatIf
 from fredfw.experiment.why import BEGINNING, TierShare, tier_shares
 from fredfw.report.data import ordered
 from fredfw.report.layout import StackedTable
-from fredfw.units import Unit, render
+from fredfw.units import Unit, counted, render
 from fredfw.workloads.labels import COMPUTE, WAITING
 
 _LEAST = 0.01  # a smaller share limits nothing
@@ -50,10 +50,10 @@ def _path_report(path: CriticalPath, top: int) -> list[RenderableType]:
     report: list[RenderableType] = [Text(headline(path), style="bold")]
     kinds = [f"{name} {_share(seconds, path)}" for name, seconds in path.by_kind.items()][:_MOST]
     if kinds:
-        report.append(Text(f"the path goes through {path.length} tasks: {', '.join(kinds)}"))
+        report.append(Text(f"the path goes through {counted(path.length, 'task')}: {', '.join(kinds)}"))
     if len(path.by_rank) > 1:
         ranks = [f"{rank} {_share(seconds, path)}" for rank, seconds in path.by_rank.items()]
-        others = f", and {len(ranks) - _MOST} others" if len(ranks) > _MOST else ""
+        others = f", and {counted(len(ranks) - _MOST, 'other')}" if len(ranks) > _MOST else ""
         report.append(Text(f"it goes through the ranks {', '.join(ranks[:_MOST])}{others}"))
     if path.crowded >= _LEAST * path.seconds:
         report.append(
@@ -82,7 +82,7 @@ def _path_report(path: CriticalPath, top: int) -> list[RenderableType]:
     report += [Text(), table]
     if len(path.steps) > top:
         rest = sum(step.seconds for step in path.steps[top:])
-        report.append(Text(f"... and {len(path.steps) - top} others, {_share(rest, path)}"))
+        report.append(Text(f"... and {counted(len(path.steps) - top, 'other')}, {_share(rest, path)}"))
     return report
 
 

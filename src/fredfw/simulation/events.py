@@ -16,7 +16,7 @@ from fredfw.fabric import Fabric
 from fredfw.simulation.live import LiveLinks
 from fredfw.simulation.network import FlowNetwork
 from fredfw.typing import IntArray
-from fredfw.units import Unit, at_least, one_of, option, quantity, render, whole
+from fredfw.units import Unit, at_least, counted, one_of, option, quantity, render, whole
 
 FAIL, RESTORE, DEGRADE = ACTIONS = "fail", "restore", "degrade"
 # So many changes of links in a row that let nothing go on are enough to know that nothing will.
@@ -142,9 +142,10 @@ class LinkEvents:
         if not any(self._counts.values()):
             return ("no link event happened before the end",)
         counts = self._counts
+        failed, back, degraded = (counted(counts[kind], "time") for kind in (FAIL, RESTORE, DEGRADE))
         text = (
-            f"links failed {counts[FAIL]} times, came back {counts[RESTORE]} times and were degraded "
-            f"{counts[DEGRADE]} times; {self._moved} flows under way took another path, and later ones avoided them"
+            f"links failed {failed}, came back {back} and were degraded {degraded}; "
+            f"{counted(self._moved, 'flow')} under way took another path, and later ones avoided them"
         )
         if self._away:
             text += f"; those that came back were away for {render(self._away, Unit.SECONDS, 4)} together"
@@ -185,8 +186,8 @@ class LinkEvents:
         self._moved += rerouting.moved
         self._stranded.update(rerouting.stranded)
         if event.at is not None:
-            what = event.links if len(links) == 1 else f"{event.links} ({len(links)} links)"
-            moved = f"; {rerouting.moved} flows under way took another path" if rerouting.moved else ""
+            what = event.links if len(links) == 1 else f"{event.links} ({counted(len(links), 'link')})"
+            moved = f"; {counted(rerouting.moved, 'flow')} under way took another path" if rerouting.moved else ""
             stranded = f"; no path is left for {', '.join(rerouting.stranded)}" if rerouting.stranded else ""
             self._told.append(f"{render(now, Unit.SECONDS, 4)}: {due.action} {what}{moved}{stranded}")
         else:

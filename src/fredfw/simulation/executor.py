@@ -33,6 +33,7 @@ from fredfw.simulation.timeline import Record, Timeline
 from fredfw.simulation.transactions import Transactions
 from fredfw.simulation.variation import Pace
 from fredfw.typing import FloatArray, IntArray
+from fredfw.units import counted
 from fredfw.workloads import Kernels, TaskGraph
 
 # Progress is reported when the share that is done has grown by this much.
@@ -327,7 +328,8 @@ class Executor:
         held = self._network.stalled()
         if held:
             lines.append(f"flows that cannot move: {', '.join(held[:_LISTED])}")
-        raise DeadlockError(f"{len(unfinished)} of {len(graph)} tasks cannot finish:\n  " + "\n  ".join(lines))
+        stuck = f"{len(unfinished)} of {counted(len(graph), 'task')}"
+        raise DeadlockError(f"{stuck} cannot finish:\n  " + "\n  ".join(lines))
 
     def _why(self, task: int) -> str:
         before = self._tasks.before(task)

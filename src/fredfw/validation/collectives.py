@@ -16,6 +16,7 @@ from fredfw.plugin.contract import built
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import Simulator, answers
 from fredfw.typing import IntArray
+from fredfw.units import counted
 from fredfw.validation.points import SENDRECV, CollectivePoint
 from fredfw.validation.transports import Transports
 
@@ -54,7 +55,7 @@ class Collectives:
         except InputError as error:
             raise InputError(f"{point.where}: {error}") from None
         if point.ranks > each * point.nodes:
-            message = f"{point.ranks} ranks on {point.nodes} nodes of {point.system.preset}"
+            message = f"{point.ranks} ranks on {counted(point.nodes, 'node')} of {point.system.preset}"
             raise InputError(message, key=point.where, accepted=f"at most {each} on each")
 
     def prepare(self, points: Sequence[CollectivePoint], tell: Callable[[CollectivePoint], None]) -> None:

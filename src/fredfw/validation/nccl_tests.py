@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from attrs import Factory, define
 
 from fredfw.errors import InputError
+from fredfw.units import counted
 from fredfw.validation.points import SENDRECV
 
 _PROGRAMS = {
@@ -98,7 +99,7 @@ def _cells(number: int, line: str, run: _Run, pattern: str | None) -> dict[str, 
     key = f"line {number}"
     values = line.split()
     if len(values) != len(run.columns):
-        message = f"there are {len(values)} columns"
+        message = f"has {counted(len(values), 'column')}"
         raise InputError(message, key=key, accepted=f"{len(run.columns)}, as many as the header has")
     if not run.hosts:
         accepted = "lines '# Rank 0 ... on HOST device 0 [BUS] NAME' above it, as nccl-tests prints them"

@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 from fredfw.collectives import Pattern
 from fredfw.errors import InputError, nearest
 from fredfw.files import read_bounded
+from fredfw.units import counted
 from fredfw.validation import nccl_tests, systems
 from fredfw.validation.points import SENDRECV, CollectivePoint
 from fredfw.validation.systems import System
@@ -188,7 +189,7 @@ def _group(line: _Line) -> tuple[int, int]:
     each = line.count("ranks_per_node", 1) if line["ranks_per_node"] else None
     nodes = ranks // each if each and not line["nodes"] else line.count("nodes", 1)
     if nodes < 1 or ranks % nodes or (each and each * nodes != ranks):
-        parts = f"{nodes} nodes" if each is None else f"{nodes} nodes with {each} each"
+        parts = counted(nodes, "node") if each is None else f"{counted(nodes, 'node')} with {each} each"
         raise line.refusal("ranks", f"{ranks} ranks are not on {parts}", "as many ranks on each of the nodes")
     return nodes, ranks
 

@@ -13,6 +13,7 @@ from fredfw.answers import brief
 from fredfw.collectives.pattern import Pattern
 from fredfw.errors import InputError
 from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.units import counted
 from fredfw.workloads.kinds import TaskKind
 from fredfw.workloads.labels import ACCEPTED, COMPUTE, EMPTY, RESERVED
 
@@ -126,9 +127,12 @@ class Columns:
             "memory",
         ):
             if len(getattr(self, key)) != count:
-                raise InputError(f"{len(getattr(self, key))} values for {count} nodes", key=key, accepted=str(count))
+                message = f"{counted(len(getattr(self, key)), 'value')} for {counted(count, 'node')}"
+                raise InputError(message, key=key, accepted=str(count))
         if self.names is not None and len(self.names) != count:
-            raise InputError(f"{len(self.names)} values for {count} nodes", key="names", accepted=str(count))
+            raise InputError(
+                f"{counted(len(self.names), 'value')} for {counted(count, 'node')}", key="names", accepted=str(count)
+            )
         _check_rows("dependency_offsets", self.dependency_offsets, count, len(self.dependencies))
         _check_rows("split_offsets", self.split_offsets, count, len(self.splits))
         everybody = np.ones(count, dtype=bool)
@@ -209,7 +213,11 @@ def _check_rows(key: str, offsets: IntArray, rows: int, values: int) -> None:
     steps = np.diff(offsets)
     if len(offsets) != rows + 1 or offsets[0] != 0 or offsets[-1] != values or (steps < 0).any():
         accepted = f"{rows + 1} numbers that grow from 0 to {values}, of which node i has those from i to i + 1"
-        raise InputError(f"{len(offsets)} offsets of {values} values for {rows} nodes", key=key, accepted=accepted)
+        raise InputError(
+            f"{counted(len(offsets), 'offset')} of {counted(values, 'value')} for {counted(rows, 'node')}",
+            key=key,
+            accepted=accepted,
+        )
 
 
 def _whole(key: str, values: ArrayLike | None, count: int = 0, missing: int = 0) -> IntArray:

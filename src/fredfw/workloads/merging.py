@@ -16,6 +16,7 @@ from attrs import define, field
 from fredfw.collectives.pattern import Pattern
 from fredfw.errors import InputError
 from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.units import counted
 from fredfw.workloads.columns import PATTERNS, Columns
 from fredfw.workloads.kinds import TaskKind
 
@@ -334,7 +335,7 @@ class Merged:
         if wrong.any():
             node = int(wrong.argmax())
             raise InputError(
-                f"{self._call(node)} has {lengths[node]} sizes",
+                f"{self._call(node)} has {counted(lengths[node], 'size')}",
                 key="split_offsets",
                 accepted=f"{expected[node]}, one for each member of an all-to-all that has sizes",
             )

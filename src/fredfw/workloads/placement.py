@@ -12,7 +12,7 @@ from fredfw.answers import Asking
 from fredfw.errors import InputError, nearest
 from fredfw.fabric import Fabric
 from fredfw.typing import IntArray
-from fredfw.units import option
+from fredfw.units import counted, option
 from fredfw.workloads.mesh import DeviceMesh
 
 
@@ -34,7 +34,7 @@ class Placement(ABC):
         npus = len(fabric.npus)
         if mesh.ranks > npus:
             raise InputError(
-                f"{mesh} needs {mesh.ranks} NPUs, but fabric {fabric.name!r} has {npus}",
+                f"{mesh} needs {counted(mesh.ranks, 'NPU')}, but fabric {fabric.name!r} has {npus}",
                 accepted=f"axes whose product is at most {npus}",
             )
         asked = Asking(self, "order")
@@ -48,7 +48,7 @@ def check_places(asked: Asking, answer: object, workers: int, npus: int) -> IntA
     if not isinstance(answer, np.ndarray) or answer.ndim != 1 or answer.dtype.kind not in "iu":
         raise asked.unexpected(answer, "an array of NPU numbers")
     if len(answer) < workers:
-        raise asked.wrong(f"returned {len(answer)} NPUs", f"{workers} or more, one for each rank")
+        raise asked.wrong(f"returned {counted(len(answer), 'NPU')}", f"{workers} or more, one for each rank")
     outside = answer[(answer < 0) | (answer >= npus)]
     if outside.size:
         raise asked.wrong(f"returned NPU {outside[0]}", f"NPUs 0 to {npus - 1}")

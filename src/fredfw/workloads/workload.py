@@ -13,7 +13,7 @@ from attrs.converters import optional
 
 from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.fabric import MemoryTier
-from fredfw.units import at_least, whole
+from fredfw.units import at_least, counted, whole
 from fredfw.workloads.graph import TaskGraph
 from fredfw.workloads.mesh import DeviceMesh
 
@@ -156,7 +156,7 @@ def samples_per_replica(global_batch: int, replicas: int) -> int:
     share, rest = divmod(global_batch, replicas)
     if rest:
         raise InputError(
-            f"{global_batch} samples cannot be divided evenly among {replicas} replicas",
+            f"{counted(global_batch, 'sample')} cannot be divided evenly among {counted(replicas, 'replica')}",
             key="global_batch",
             accepted=f"a multiple of {replicas}",
         )

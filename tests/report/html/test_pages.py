@@ -134,7 +134,7 @@ def test_a_page_of_a_comparison_says_all_that_is_needed(comparison: Comparison) 
     for part in (
         "Two on [three]",
         "7 cells",
-        "1 cells have no result",
+        "1 cell has no result",
         "infeasible: needs too much",
         "npu0->switch0",
         "dp 3 MB, mp 1 MB",

@@ -78,5 +78,5 @@ def test_it_refuses_bad_numbers(fields: dict[str, Any], message: str) -> None:
 
 
 def test_it_refuses_values_for_tiers_that_are_not_there() -> None:
-    with pytest.raises(InputError, match="step: 2 values for the 1 tiers of 'switch of 4'"):
+    with pytest.raises(InputError, match="step: 2 values for the 1 tier of 'switch of 4'"):
         duration(star(4, step=["1 us", "2 us"]))

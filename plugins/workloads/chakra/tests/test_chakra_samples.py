@@ -218,8 +218,8 @@ def test_a_trace_of_pytorch_whose_nodes_wait_for_each_other_is_refused_with_the_
     graph = workload.graph(System(npus=1))
     assert (graph.kinds == TaskKind.COLLECTIVE).sum() == 7
     assert workload.notes(System(npus=1)) == (
-        "2 broadcasts are simulated from their roots; ASTRA-sim replays their duration",
-        "14 messages and collectives of the CPU are not simulated; they take their duration",
+        "2 broadcasts are simulated from the root; ASTRA-sim replays the duration",
+        "14 messages and collectives of the CPU are not simulated; the duration in the traces is taken",
         "7 collectives are among one rank, and cost nothing",
     )
 

@@ -136,7 +136,7 @@ def test_replay_takes_microseconds_and_roofline_flops_and_bytes(load: Load) -> N
     npu = Npu(peak=1e14, memory_bandwidth=1e12)
     assert npu.seconds(found.flops[0], found.bytes[0]) == pytest.approx(1e12 / min(1e14, 1e12 * 1e12 / 1e6))
     assert workload.notes(System(npus=1)) == (
-        "2 computations without num_ops or tensor_size take the duration in the traces",
+        "2 computations take the duration in the traces: num_ops or tensor_size is not there",
     )
 
 
@@ -159,7 +159,7 @@ def test_collectives_of_one_rank_are_said(load: Load) -> None:
     )
     alone = call(0, Collective.ALL_REDUCE, 8, pg_name="1")
     workload = load({0: [alone], 1: [comp(0)]}, {"1": [0]})
-    assert workload.notes(System(npus=2)) == ("1 collectives are among one rank, and cost nothing",)
+    assert workload.notes(System(npus=2)) == ("1 collective is among one rank, and costs nothing",)
 
 
 def test_nodes_that_are_not_simulated_are_counted(load: Load) -> None:
@@ -171,8 +171,8 @@ def test_nodes_that_are_not_simulated_are_counted(load: Load) -> None:
         Node(3, "aten::mm", NodeType.COMP, attributes=cpu),
     ]
     assert load({0: nodes}).notes(System(npus=1)) == (
-        "1 nodes of type INVALID take no time",
-        "2 messages and collectives of the CPU are not simulated; they take their duration",
+        "1 node of type INVALID takes no time",
+        "2 messages and collectives of the CPU are not simulated; the duration in the traces is taken",
     )
 
 
@@ -190,7 +190,7 @@ def test_nodes_wait_for_data_and_control_and_dangling_ones_are_counted(load: Loa
     last = Node(9, "last", NodeType.COMP, data=[1, 77], control=[2, 78, 79])
     workload = load({0: [comp(1), comp(2), last]})
     assert edges(graph(workload))["last"] == {"comp 1", "comp 2"}
-    assert workload.notes(System(npus=1)) == ("3 dependencies on nodes that the traces do not have are left out",)
+    assert workload.notes(System(npus=1)) == ("3 dependencies are left out: on nodes that the traces do not have",)
 
 
 def test_control_dependencies_may_be_passed_over(load: Load) -> None:
@@ -331,7 +331,7 @@ def test_remote_memory_is_the_last_tier_of_the_fabric(load: Load) -> None:
 
 def test_broadcasts_are_simulated_and_said(load: Load) -> None:
     workload = load({rank: [call(0, Collective.BROADCAST, 8)] for rank in range(2)})
-    assert workload.notes(System(npus=2))[0].startswith("2 broadcasts are simulated from their roots")
+    assert workload.notes(System(npus=2))[0].startswith("2 broadcasts are simulated from the root")
 
 
 def test_there_are_as_many_workers_as_files(load: Load) -> None:

@@ -32,7 +32,7 @@ from fredfw.report.html.charts import breakdowns, figures, time_bars, trade_off
 from fredfw.report.html.svg import Bar
 from fredfw.report.ranking import Ranking
 from fredfw.report.why import why_report
-from fredfw.units import Unit, render
+from fredfw.units import Unit, counted, render
 
 _MOST_BARS = 60  # rows whose time is shown in parts
 _MOST_TIERS = 30  # rows of tiers
@@ -63,9 +63,9 @@ def comparison_page(comparison: Comparison, ranking: Ranking, command: str) -> P
     over = f" Speed-ups are over {rows[0].baseline}." if len({row.baseline for row in rows}) == 1 else ""
     failed, missing = len(comparison.failures), len(comparison.missing)
     lead = [
-        f"{where}: {len(rows) + failed} cells.{over}",
-        *([f"{failed} cells have no result; the table says why."] if failed else []),
-        *([f"Interrupted: {missing} cells were not run."] if missing else []),
+        f"{where}: {counted(len(rows) + failed, 'cell')}.{over}",
+        *([f"{counted(failed, 'cell has', 'cells have')} no result; the table says why."] if failed else []),
+        *([f"Interrupted: {counted(missing, 'cell was', 'cells were')} not run."] if missing else []),
         *([f"The table: {one}." for one in ranking.ranked(items(comparison)).said]),
     ]
     return Page(
@@ -115,7 +115,7 @@ def run_page(result: RunResult, command: str) -> Page:
     what = "All jobs take" if result.jobs else "One iteration takes"
     return Page(
         name,
-        (f"{what} {render(result.seconds, Unit.SECONDS, 4)} on {len(result.placement)} NPUs.",),
+        (f"{what} {render(result.seconds, Unit.SECONDS, 4)} on {counted(len(result.placement), 'NPU')}.",),
         (
             Section("why", "What limits it", tuple(blocks_of(why_report(found, _TOP)))),
             Section("time", "Where the time goes", (picture, *report)),

@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 
 from fredfw import Admission, AdmissionPolicy, Decompose, Fabric, FlowSet, Refuse, Routes, Split, Start, Wait
 from fredfw.typing import IntArray
+from fredfw.units import counted
 from fredfw_topology_fred.ports import PortMap, SwitchFlows
 from fredfw_topology_fred.switch import FredSwitch, RoutingConflict, SwitchFlow
 
@@ -216,5 +217,5 @@ class CircuitAdmission(Admission):
         if self._first is None:
             return ()
         policy, count = self.circuits.policy, len(self._met)
-        sets = f"{count} set{'s' if count > 1 else ''} of streams met a routing conflict"
+        sets = f"{counted(count, 'set')} of streams met a routing conflict"
         return (f"{sets}, the first on {self._first}; policy {policy!r}: {POLICIES[policy]}",)

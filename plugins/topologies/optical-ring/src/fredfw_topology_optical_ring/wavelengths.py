@@ -10,6 +10,7 @@ from attrs import define, field
 
 from fredfw import Admission, AdmissionPolicy, Fabric, FlowSet, Refuse, Routes, Split, Start, Wait
 from fredfw.typing import IntArray
+from fredfw.units import counted
 from fredfw_topology_optical_ring.budget import LossBudget
 from fredfw_topology_optical_ring.circuits import Circuits
 from fredfw_topology_optical_ring.spectrum import Assignment, Spectrum
@@ -153,7 +154,7 @@ class WavelengthAdmission(Admission):
         if not self._splits:
             return ()
         count, first = len(self._splits), next(iter(self._splits.values()))
-        return (f"{count} set{'s' if count > 1 else ''} of circuits ran in sub-steps, the first because it {first}",)
+        return (f"{counted(count, 'set')} of circuits ran in sub-steps, the first because it {first}",)
 
     def _too_many(self, flows: FlowSet, circuits: Circuits) -> Split | Refuse:
         ring = self._wavelengths

@@ -81,7 +81,7 @@ class AlphaBeta(Transport):
         tiers = 1 + int(fabric.tiers.max(initial=0))
         if len(values) not in (1, tiers):
             raise InputError(
-                f"{len(values)} values for the {tiers} tiers of {fabric.name!r}",
+                f"{units.counted(len(values), 'value')} for the {units.counted(tiers, 'tier')} of {fabric.name!r}",
                 key=key,
                 accepted=f"one value for all, or {tiers}",
             )

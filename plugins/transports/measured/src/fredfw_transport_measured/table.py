@@ -12,6 +12,7 @@ from attrs import frozen
 
 from fredfw import File, Pattern
 from fredfw.errors import InputError, nearest
+from fredfw.units import counted
 
 COLUMNS = "collective", "ranks", "size_B", "time_us"
 """What a table must have; ``nodes`` is 1 where there is no such column. Others are not read."""
@@ -39,7 +40,7 @@ class Table:
         curve = self.curves.get((pattern, ranks, nodes))
         if curve is None:
             raise InputError(
-                f"{self.file} has no {pattern} among {ranks} ranks in {nodes} node{'s' * (nodes > 1)}",
+                f"{self.file} has no {pattern} among {ranks} ranks in {counted(nodes, 'node')}",
                 accepted=", ".join(f"{name} among {n} in {m}" for name, n, m in sorted(self.curves)),
             )
         sizes, seconds = curve

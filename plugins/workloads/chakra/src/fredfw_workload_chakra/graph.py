@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fredfw import Pattern, TaskGraph, TaskKind
 from fredfw.errors import InputError
 from fredfw.typing import BoolArray, FloatArray, IntArray
+from fredfw.units import counted
 from fredfw_workload_chakra import communicators, reading
 from fredfw_workload_chakra.communicators import Communicators
 from fredfw_workload_chakra.trace import PATTERNS, ROOT, Collective, NodeType, Trace, offsets
@@ -139,19 +140,24 @@ class _Counts:
     def notes(self, workload: Chakra) -> Iterator[str]:
         """Yield it."""
         if self.dangling:
-            yield f"{self.dangling} dependencies on nodes that the traces do not have are left out"
+            left = counted(self.dangling, "dependency is", "dependencies are")
+            yield f"{left} left out: on nodes that the traces do not have"
         if workload.mode == "replay" and self.computations and not self.seconds and self.operations:
             yield 'all computations take 0 s in the traces; mode = "roofline" takes their FLOPs and bytes'
         if self.untimed:
-            yield f"{self.untimed} computations without num_ops or tensor_size take the duration in the traces"
+            as_traced = counted(self.untimed, "computation takes", "computations take")
+            yield f"{as_traced} the duration in the traces: num_ops or tensor_size is not there"
         if self.broadcasts:
-            yield f"{self.broadcasts} broadcasts are simulated from their roots; ASTRA-sim replays their duration"
+            simulated = counted(self.broadcasts, "broadcast is", "broadcasts are")
+            yield f"{simulated} simulated from the root; ASTRA-sim replays the duration"
         if self.invalid:
-            yield f"{self.invalid} nodes of type INVALID take no time"
+            yield f"{counted(self.invalid, 'node of type INVALID takes', 'nodes of type INVALID take')} no time"
         if self.by_cpu:
-            yield f"{self.by_cpu} messages and collectives of the CPU are not simulated; they take their duration"
+            what = "message or collective of the CPU is", "messages and collectives of the CPU are"
+            yield f"{counted(self.by_cpu, *what)} not simulated; the duration in the traces is taken"
         if self.alone:
-            yield f"{self.alone} collectives are among one rank, and cost nothing"
+            what = "collective is among one rank, and costs", "collectives are among one rank, and cost"
+            yield f"{counted(self.alone, *what)} nothing"
 
 
 def _columns(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fredfw import File, TraceCalls, TraceInfo
+from fredfw.units import counted
 from fredfw_workload_chakra import communicators, reading
 from fredfw_workload_chakra.communicators import ALL, Groups
 from fredfw_workload_chakra.trace import PATTERNS, Collective, NodeType, Trace
@@ -48,7 +49,7 @@ def describe(file: File, listed: Groups) -> TraceInfo:
         flops=float(np.nansum(trace.numbers["num_ops"][computes])),
         bytes=float(np.nansum(trace.numbers["tensor_size"][computes])),
         facts=facts,
-        notes=(f"{file.path}: {repeated} nodes have the id of another one",) if repeated else (),
+        notes=(f"{file.path}: {counted(repeated, 'node')} with the id of another one",) if repeated else (),
     )
 
 

@@ -104,12 +104,16 @@ class Inference(ModelWorkload):
                 raise InputError(f"{value} workers cannot share {heads} KV heads", key=key, accepted=divisors)
         if self.pp > shape.layers:
             raise InputError(
-                f"{self.pp} pipeline stages for {shape.layers} layers", key="pp", accepted=f"at most {shape.layers}"
+                f"{units.counted(self.pp, 'pipeline stage')} for {units.counted(shape.layers, 'layer')}",
+                key="pp",
+                accepted=f"at most {shape.layers}",
             )
         room = shape.sequence - (0 if self.phase == PREFILL else self.output_tokens)
         if self.prompt_tokens > room:
             longest = f"1 to {room}" if room > 0 else "a smaller output_tokens"
-            message = f"a prompt of {self.prompt_tokens} tokens does not fit a sequence of {shape.sequence}"
+            message = (
+                f"a prompt of {units.counted(self.prompt_tokens, 'token')} does not fit a sequence of {shape.sequence}"
+            )
             raise InputError(message, key="prompt_tokens", accepted=f"{longest}, or a greater sequence")
         for key in ("decode_tp", "decode_batch", "decode_steps"):
             if getattr(self, key) is not None and self.phase != DISAGGREGATED:
@@ -183,14 +187,14 @@ class Inference(ModelWorkload):
     def notes(self, system: System) -> tuple[str, ...]:
         """Say what the time of the iteration is."""
         del system
-        context = f"{self.context:g} tokens of context"
+        context = f"{units.counted(self.context, 'token')} of context"
         return {
             PREFILL: ("inference: the time is TTFT",),
             DECODE: (f"inference: the time is TPOT, at {context}",),
             BOTH: (f"inference: the time is TTFT + {self.steps} x TPOT, at {context}",),
             DISAGGREGATED: (
                 "inference: the time is that of the last of prefill, KV transfer and "
-                f"{self.steps} steps of decode, at {context}",
+                f"{units.counted(self.steps, 'step')} of decode, at {context}",
             ),
         }[self.phase]
 

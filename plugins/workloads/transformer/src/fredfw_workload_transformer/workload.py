@@ -23,6 +23,7 @@ from fredfw import (
     units,
 )
 from fredfw.errors import InputError
+from fredfw.units import counted
 from fredfw_workload_transformer.batch import Batch, divided, filling
 from fredfw_workload_transformer.checks import check_parallelism
 from fredfw_workload_transformer.context import ALL_GATHER, CONTIGUOUS, RING, ZIGZAG, Context
@@ -259,7 +260,7 @@ class Transformer(ModelWorkload):
         limits.check("tasks", self.shape.layers, key="layers")
         if self.pp > self.shape.layers:
             raise InputError(
-                f"{self.pp} pipeline stages for {self.shape.layers} layers",
+                f"{counted(self.pp, 'pipeline stage')} for {counted(self.shape.layers, 'layer')}",
                 key="pp",
                 accepted=f"at most {self.shape.layers}",
             )
@@ -405,7 +406,8 @@ class Transformer(ModelWorkload):
         ranks = self.mesh(system).ranks
         if self.dp is None and ranks < system.npus:
             each = self.mp * self.cp * self.pp
-            idle = f"{system.npus - ranks} of {system.npus} NPUs are idle"
+            of = f"of {system.npus} NPUs"
+            idle = f"{counted(system.npus - ranks, f'{of} is', f'{of} are')} idle"
             notes.append(f"{idle}: the {each} of a replica do not divide {system.npus}")
         if self.memory_tier is not None and self.execution == "streaming":
             notes.append(
