@@ -149,6 +149,14 @@ def test_a_part_that_is_not_there_is_told_before_anything_runs() -> None:
     assert steps == []
 
 
+def test_parts_are_listed_once() -> None:
+    content = tables(part="pp", workloads=["net"])
+    content["workloads"] = {"net": {"workload": {"name": "cnn", "model": "resnet-50", "dp": 2}}}
+    with pytest.raises(InputError, match="has no part 'pp'") as caught:
+        compare(content)
+    assert caught.value.accepted == "compute, bubble, load, dp"
+
+
 def test_nothing_can_be_saved_over_nothing() -> None:
     with pytest.raises(InputError, match="spends no time on compute on 'slow 1 GB/s'") as caught:
         compare(tables(part="compute"))

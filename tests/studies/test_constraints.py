@@ -107,6 +107,12 @@ def test_what_is_not_arithmetic_is_refused(text: str) -> None:
         Constraint.parse(text, ["tp"])
 
 
+def test_all_functions_are_listed_as_accepted() -> None:
+    with pytest.raises(InputError, match="round is not allowed") as caught:
+        Constraint.parse("round(tp) == 1", ["tp"])
+    assert "min, max, abs" in str(caught.value.accepted)
+
+
 @pytest.mark.parametrize("value", [7, None, ["tp == 1"], True])
 def test_what_is_not_text_is_refused(value: object) -> None:
     with pytest.raises(InputError, match="is not a constraint"):

@@ -85,7 +85,7 @@ class Runner:
             InputError: More workers than NPUs, more memory than an NPU has, a collective that no algorithm can serve, a
                 router that does not fit the network.
         """
-        return (COMPUTE, BUBBLE, *self._cell(workload, fabric).graph.label_names)
+        return tuple(dict.fromkeys((COMPUTE, BUBBLE, *self._cell(workload, fabric).graph.label_names)))
 
     def forget(self, fabric: FabricSpec) -> None:
         """Let go of all that is kept of ``fabric`` and its cells."""

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from fredfw.errors import InputError, UnknownNameError, nearest
 
-FORM = "arithmetic (+ - * / // % **), comparisons, and, or, not, in, min, max, over names of the space and of constants"
+FORM = "arithmetic (+ - * / // % **), comparisons, and, or, not, in, min, max, abs; names of the space and of constants"
 _LONGEST = 1000
 _LARGEST = 10**30  # of a whole number
 _LARGEST_POWER = 64
