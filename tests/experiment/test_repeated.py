@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from fredfw import Framework
 from fredfw.errors import InputError
+from fredfw.experiment.repeated import spread
 
 RING = {"topology": {"name": "switch", "npus": 4}}
 VARIED = {"runs": 3, "seed": 4, "jitter": {"distribution": "lognormal", "deviation": 0.1}}
@@ -29,6 +31,13 @@ def test_rows_have_the_spread_of_their_runs_from_a_store_too(tmp_path: Path) -> 
     assert again.spread == row.spread
     (merged,) = framework.merge(content(VARIED), [tmp_path / "store"]).rows
     assert merged.spread == row.spread
+
+
+def test_runs_that_differ_by_rounding_alone_have_no_error() -> None:
+    time = 1.2345e-3
+    assert spread([time, math.nextafter(time, 1.0), time]).standard_error == 0.0
+    # Two runs: half of what is between them.
+    assert spread([1.0, 1.0 + 1e-9]).standard_error == pytest.approx(0.5e-9, rel=1e-6)
 
 
 def test_a_fabric_may_vary_as_nothing_else_does() -> None:

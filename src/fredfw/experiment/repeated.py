@@ -14,12 +14,15 @@ from fredfw.units import Unit, render
 
 # So few runs say little about the slowest of a hundred.
 _ENOUGH = 100
+# Of a time: runs that are no further apart are equal but for the order of their sums.
+_ROUNDING = 1e-12
 
 
 def spread(seconds: Sequence[float]) -> Spread:
     """Return what iteration times of two or more runs have in common."""
     p50, p99 = np.percentile(seconds, [50, 99]).tolist()
-    error = stdev(seconds) / math.sqrt(len(seconds))
+    apart = max(seconds) - min(seconds) > _ROUNDING * max(seconds)
+    error = stdev(seconds) / math.sqrt(len(seconds)) if apart else 0.0
     return Spread(len(seconds), fmean(seconds), p50, p99, error, tuple(seconds))
 
 
