@@ -160,7 +160,7 @@ def test_rows_of_a_sweep_with_one_global_batch_have_nothing_to_say() -> None:
 def test_a_cell_that_trains_another_amount_than_its_baseline_says_so() -> None:
     large = {"topology": {"name": "mesh2d", "rows": 2, "columns": 4}, "collectives": {"default": "ring"}}
     rows = compare(tables(fabrics={**tables()["fabrics"], "large": large}, workloads={"net": {"workload": TINY}})).rows
-    note = "trains 128 samples per iteration, 'mesh' 64: compare samples/s, not times"
+    note = "works on 128 samples per iteration, 'mesh' 64: compare samples/s, not times"
     assert [note in row.notes for row in rows] == [False, False, True]
     fixed = {"net": {"workload": {**TINY, "global_batch": 64}}}
     rows = compare(tables(fabrics={**tables()["fabrics"], "large": large}, workloads=fixed)).rows

@@ -30,6 +30,12 @@ def test_what_each_microbatch_touches_moves_for_each() -> None:
     assert (spill.stored(3), spill.loaded(3)) == (9.0, 9.0)
 
 
+def test_a_cache_moves_once_each_way() -> None:
+    (spill,) = spills(MemoryUse(weights=4.0, cache=2.0), 5.0, [CXL], 1)
+    assert spill == Spill("cxl", {"cache": 1.0})
+    assert (spill.stored(3), spill.loaded(3)) == (1.0, 1.0)
+
+
 def test_a_pool_has_room_for_what_others_leave() -> None:
     # 40 B for two NPUs, of which others have 30 B.
     assert spills(USE, 11.0, [POOL], 2, {"pool": 30.0}) == (Spill("pool", {"optimizer": 5.0}),)

@@ -317,14 +317,14 @@ def _uneven(outline: AnyOutline, cells: Mapping[tuple[str, str], Cell]) -> Mappi
 
 
 def _other_work(cell: Cell, baseline: Cell | None) -> tuple[str, ...]:
-    """Return a note where the two train different amounts in an iteration."""
+    """Return a note where an iteration works on different amounts."""
     if cell.work is None or baseline is None or baseline.work is None:
         return ()
     unit, (own, other) = _amounts([cell.work, baseline.work])
     if own == other:
         return ()
     name = baseline.workload if baseline.fabric == cell.fabric else baseline.fabric
-    return (f"trains {own:,.15g} {unit} per iteration, {name!r} {other:,.15g}: compare {unit}/s, not times",)
+    return (f"works on {own:,.15g} {unit} per iteration, {name!r} {other:,.15g}: compare {unit}/s, not times",)
 
 
 def _amounts(works: Sequence[Work]) -> tuple[str, list[float]]:

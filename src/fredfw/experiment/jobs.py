@@ -473,7 +473,7 @@ def _result(part: Part, together: Simulated, alone: Simulated, npu: Npu, compute
         breakdown={cause: fmean(run.breakdown.get(cause, 0.0) for run in runs) for cause in causes},
         bytes=sum(moved for label, moved in together.result.bytes_by_cause.items() if label.startswith(prefix)),
         bytes_alone=sum(alone.result.bytes_by_cause.values()),
-        memory={one: getattr(part.memory, one) for one in memories.PARTS},
+        memory=part.memory.parts,
         work=work,
         throughput=Throughput.of(
             work, seconds / len(iterations), npus=part.mesh.ranks, peak=npu.peak, compute_scale=compute_scale

@@ -10,9 +10,6 @@ from fredfw.units import Unit, render
 from fredfw.workloads import MemoryUse, Npu
 from fredfw.workloads.spilling import Spill, spills
 
-PARTS = ("weights", "gradients", "optimizer", "activations")
-"""The parts of a footprint."""
-
 
 def spilled(
     memory: MemoryUse,
@@ -56,7 +53,7 @@ def notes(memory: MemoryUse, npu: Npu, spilled: Sequence[Spill]) -> tuple[str, .
 
 
 def _text(memory: MemoryUse, npu: Npu) -> str:
-    parts = ", ".join(f"{part} {render(getattr(memory, part), Unit.BYTES)}" for part in PARTS if getattr(memory, part))
+    parts = ", ".join(f"{part} {render(size, Unit.BYTES)}" for part, size in memory.parts.items() if size)
     total, capacity = render(memory.total, Unit.BYTES), render(npu.memory, Unit.BYTES)
     more = f" and {render(npu.expanded_memory, Unit.BYTES)} of expanded memory" if npu.expanded_memory else ""
     return f"needs {total} of memory per NPU ({parts}), but an NPU has {capacity}{more}"

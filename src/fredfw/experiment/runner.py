@@ -166,7 +166,7 @@ class Runner:
             bytes_by_cause=outcome.bytes_by_cause,
             link_bytes=outcome.link_bytes,
             energy=outcome.energy,
-            memory={part: getattr(cell.memory, part) for part in memories.PARTS},
+            memory=cell.memory.parts,
             algorithms=outcome.algorithms,
             provenance=self._provenance(workload, fabric, cell, fidelity),
             statistics=outcome.statistics,
@@ -245,7 +245,7 @@ class Runner:
             work=cell.work,
             omissions=cell.omissions,
             colours=cell.colours,
-            memory={part: getattr(memory, part) for part in memories.PARTS},
+            memory=memory.parts,
             throughput=self._throughput(cell, workload, npu, found.seconds),
             cost=None if bill is None else bill.dollars,
         )

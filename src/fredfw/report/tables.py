@@ -97,7 +97,7 @@ def _bill(bill: Bill) -> list[RenderableType]:
 
 
 def _training(result: RunResult) -> list[RenderableType]:
-    """Return what an iteration trains and how fast, where the workload says it."""
+    """Return what an iteration works on and how fast, where the workload says it."""
     work, throughput = result.work, result.throughput
     if work is None:
         return []
@@ -111,7 +111,8 @@ def _training(result: RunResult) -> list[RenderableType]:
         )
         if value is not None
     ]
-    lines: list[RenderableType] = [Text(f"it trains {numbers.count(work.samples)} samples: {', '.join(parts)}")]
+    what = f"{numbers.count(work.samples)} sample{'' if work.samples == 1 else 's'}"
+    lines: list[RenderableType] = [Text(f"it works on {what}: {', '.join(parts)}")]
     if work.model_flops and throughput.mfu is None:
         lines.append(Text(numbers.NO_MFU))
     return lines

@@ -18,7 +18,7 @@ from fredfw.workloads.workload import MemoryUse
 
 LABEL = "spill"
 """What the time of these loads and stores is charged to."""
-_ORDER = "optimizer", "activations", "gradients", "weights"
+_ORDER = "optimizer", "activations", "cache", "gradients", "weights"
 """The parts of a footprint in the order in which they leave the NPU: those that are touched least often first."""
 
 
@@ -44,7 +44,7 @@ class Spill:
         """Return the bytes that each NPU loads in an iteration.
 
         Weights forward and backward for each microbatch, gradients for each one that is added to them, activations for
-        each one's backward pass, and the optimizer state once.
+        each one's backward pass, and the optimizer state and a cache once.
         """
         return self._moved(microbatches, weights=2.0 * microbatches)
 

@@ -70,6 +70,7 @@ class MemoryUse:
         must_fit: Whether the execution mode needs all of it in the NPU's memory at once.
         tiers: What the workload keeps in memory tiers anyway, by the name of the tier: bytes of each NPU, which are
             those of all workers divided by their number. They are not part of ``total``.
+        cache: Keys and values kept for later tokens.
     """
 
     weights: float = 0.0
@@ -79,12 +80,13 @@ class MemoryUse:
     must_fit: bool = True
     in_flight: float = 1.0
     tiers: Mapping[str, float] = field(factory=dict, hash=False)
+    cache: float = 0.0
 
     @property
     def parts(self) -> dict[str, float]:
         """What is held, in bytes."""
         held = {"weights": self.weights, "gradients": self.gradients, "optimizer": self.optimizer}
-        return {**held, "activations": self.activations}
+        return {**held, "activations": self.activations, "cache": self.cache}
 
     @property
     def total(self) -> float:

@@ -243,6 +243,7 @@ def test_memory_of_experts_by_hand(stage: int) -> None:
     dense = one.parameters - 2 * experts
     held = dense / 4 + experts / 2 if stage else dense + experts
     used = one.memory(System(4))
+    assert {type(size) for size in used.parts.values()} == {float}
     layer = sum(block.parameters for block in one.shape.blocks(0, 1, 1)) - experts // one.shape.layers
     gathered = 2 * layer if stage else 0  # a layer, and the next one
     assert (used.weights, used.optimizer) == (2 * (held + gathered), 12 * held)

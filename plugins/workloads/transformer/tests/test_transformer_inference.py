@@ -53,7 +53,8 @@ def test_kv_cache_by_hand() -> None:
     assert LLAMA().kv_bytes(2048, tp=8) == 2048 * 327_680 / 8
     memory = LLAMA(phase="decode", tp=8, batch=4).memory(SYSTEM)
     assert memory.must_fit
-    assert memory.activations == 4 * (2048 + 256) * 327_680 / 8
+    assert memory.cache == 4 * (2048 + 256) * 327_680 / 8
+    assert memory.activations == 0
     assert memory.weights == pytest.approx(70.55e9 * 2 / 8, rel=1e-3)
 
 

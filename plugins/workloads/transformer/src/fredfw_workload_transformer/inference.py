@@ -167,7 +167,7 @@ class Inference(ModelWorkload):
         return {"tp": Label(priority=0), "pp": Label(priority=1), "kv": Label(priority=2)}
 
     def memory(self, system: System) -> MemoryUse:
-        """Return weights and, as activations, the KV cache at its longest, of the fullest stage."""
+        """Return weights, and the KV cache at its longest, of the fullest stage."""
         del system
         whole = self.prompt_tokens + self.output_tokens
         if self.phase != DISAGGREGATED:
@@ -221,7 +221,7 @@ class Inference(ModelWorkload):
             held = range(first, last + (last == shape.layers))  # with embeddings and head
             weights = sum(block.parameters for layer in held for block in shape.blocks(layer, 1, tp))
             cache = self.kv_bytes(tokens, tp) * len(layers) / shape.layers
-            uses.append(MemoryUse(weights=weights * FP16, activations=cache))
+            uses.append(MemoryUse(weights=weights * FP16, cache=cache))
         return max(uses, key=lambda use: use.total)
 
     def _pass(

@@ -349,7 +349,7 @@ class Shape:
             parameters=(self.experts * h + self._norm) / mp,
             flops=2 * tokens * h * self.experts / mp,
             # Input of the norm, its output, with dropout a mask; what experts sent back, for the gradients of scores
-            activations=tokens * ((5 if self.plain else 4) * h / sizes.spread + 2 * routing.kept.sum() * h / mp),
+            activations=tokens * ((5 if self.plain else 4) * h / sizes.spread + 2 * float(routing.kept.sum()) * h / mp),
             reduced=True,
             kernels=kernels.router(sizes, self.experts, self.chosen),
         )
