@@ -100,3 +100,11 @@ def test_flops_of_a_forward_pass(shape: Shape) -> None:
     batch, s, h = 16, shape.sequence, shape.hidden
     published = 72 * batch * s * shape.layers * h**2 * (1 + s / (6 * h) + shape.vocabulary / (12 * shape.layers * h))
     assert 3 * shape.flops(batch) == pytest.approx(published, rel=1e-12)
+
+
+def test_layers_of_a_kind_share_their_blocks() -> None:
+    # So that a model of many thousand layers is refused at once where it does not fit.
+    shape = Shape(layers=40_000, hidden=1024, heads=16, sequence=512, vocabulary=50_000)
+    assert shape.blocks(0, 1, 8) is shape.blocks(39_999, 1, 8)
+    assert shape.blocks(0, 1, 8) is not shape.blocks(0, 2, 8)
+    assert shape.blocks(0, 1, 8) is not shape.blocks(40_000, 1, 8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import attrs
 from attrs import Factory, evolve, field, frozen
@@ -266,8 +267,11 @@ class Shape:
         section 4.1, a layer norm in each block, which adds up for GPT to equation 2, or to equation 4 with sequence
         parallelism; head: section 4.3, logits in FP32. Fused attention keeps no scores.
         """
+        return _blocks(self, self.kind(layer), samples, mp, style)
+
+    def blocks_of(self, kind: str, samples: float, mp: int, style: Style) -> tuple[Block, ...]:
+        """Return what ``blocks`` does for a layer of ``kind``."""
         sizes = self._sizes(samples, mp, style)
-        kind = self.kind(layer)
         if kind == "embedding":
             return (self._embedding(mp),)
         if kind == "head":
@@ -430,6 +434,12 @@ class Shape:
             kernels=kernels.head(sizes, self.vocabulary),
             read=whole / mp,
         )
+
+
+# Layers of a kind have equal blocks, and there may be many thousands. Whole numbers and others are told apart.
+@lru_cache(maxsize=256, typed=True)
+def _blocks(shape: Shape, kind: str, samples: float, mp: int, style: Style) -> tuple[Block, ...]:
+    return shape.blocks_of(kind, samples, mp, style)
 
 
 def _llama(layers: int, hidden: int, heads: int, intermediate: int) -> Shape:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import attrs
@@ -487,7 +488,7 @@ class Transformer(ModelWorkload):
             )
         return system.controllers
 
-    @property
+    @cached_property
     def _style(self) -> Style:
         return Style(
             fused=self.attention == "fused",
