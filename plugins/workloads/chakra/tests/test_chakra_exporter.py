@@ -24,7 +24,7 @@ from fredfw import (
 )
 from fredfw.errors import InputError, UnsupportedError
 from fredfw_workload_chakra import Chakra, ChakraExporter, et, fredfw_exporters
-from fredfw_workload_chakra.trace import NodeType
+from fredfw_workload_chakra.trace import Collective, NodeType
 
 Build = Callable[[GraphBuilder], None]
 RING = {"name": "torus", "dimensions": [8], "link_bandwidth": "50 GB/s", "link_latency": "500 ns"}
@@ -134,7 +134,25 @@ def barrier(builder: GraphBuilder) -> None:
     builder.compute("last", EVERYBODY, seconds=1e-6, after=[wall])
 
 
-@pytest.mark.parametrize("build", [collectives, rooted, pipeline, messages, repeated, barrier])
+def nothing(builder: GraphBuilder) -> None:
+    before = builder.compute("late", [3], seconds=5e-6)
+    for pattern in (Pattern.ALL_TO_ALL, Pattern.ALL_GATHER, Pattern.BROADCAST):
+        before = builder.collective(str(pattern), pattern, EVERYBODY[None], 0, label="wall", after=[before])
+    builder.collective("rooted", Pattern.REDUCE, PAIRS, 0, label="wall", root=1, after=[before])
+
+
+def test_collectives_of_no_bytes_stay_what_they_are(tmp_path: Path) -> None:
+    result = run_of(nothing)
+    again = back(result, tmp_path)
+    assert [str(one) for one in again.timeline.graph.patterns if one is not None] == [
+        *("all-to-all", "all-gather", "broadcast"),
+        *("reduce",) * 4,
+    ]
+    trace = et.read((tmp_path / "trace.3.et").read_bytes())
+    assert trace.numbers["comm_type"][1:].tolist() == [int(Collective.BARRIER)] * 4
+
+
+@pytest.mark.parametrize("build", [collectives, rooted, pipeline, messages, repeated, barrier, nothing])
 @pytest.mark.parametrize("fidelity", ["stepwise", "per-rank"])
 def test_what_is_exported_and_read_takes_the_same_time(build: Build, fidelity: str, tmp_path: Path) -> None:
     result = run_of(build, fidelity=fidelity)

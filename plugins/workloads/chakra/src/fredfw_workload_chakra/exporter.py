@@ -15,7 +15,7 @@ from fredfw import Exporter, Pattern, RunResult, TaskGraph, TaskKind, Timeline, 
 from fredfw.errors import InputError, UnsupportedError
 from fredfw.typing import FloatArray
 from fredfw_workload_chakra import et
-from fredfw_workload_chakra.trace import GROUP, ROOT, SECONDS, Collective, Node, NodeType, Value
+from fredfw_workload_chakra.trace import GROUP, MEANT, ROOT, SECONDS, Collective, Node, NodeType, Value
 
 COLLECTIVES: Mapping[Pattern, Collective] = {
     Pattern.ALL_REDUCE: Collective.ALL_REDUCE,
@@ -46,7 +46,8 @@ class ChakraExporter(Exporter):
     not so in a run in which transfers do not wait for their receivers, which are all but ``per-rank-rendezvous``. A
     transfer to several receivers becomes a ``BROADCAST`` from the first rank of a communicator, which waits for its
     receivers, too; ASTRA-sim gives it the time that it took. Where the root of a collective is not the first rank, the
-    attribute ``fredfw_root`` names it, which the workload ``chakra`` reads.
+    attribute ``fredfw_root`` names it, which the workload ``chakra`` reads. A collective of no bytes becomes a
+    ``BARRIER``; the attribute ``fredfw_comm_type`` says which one it was.
 
     Chakra cannot say what I/O controllers load and store, nor an all-to-all of different sizes; such runs are refused.
     Repetitions are written out. Sizes are whole bytes.
@@ -153,12 +154,15 @@ class _Writer:
             raise self._unsupported(task, "is an all-to-all of different sizes")
         assert pattern is not None  # every collective has one
         size = float(self.graph.bytes[task])
+        meant = int(COLLECTIVES[pattern])
         attributes: dict[str, Value] = {
             "is_cpu_op": False,
-            "comm_type": int(COLLECTIVES[pattern]) if size else int(Collective.BARRIER),
+            "comm_type": meant if size else int(Collective.BARRIER),
             "comm_size": round(size / len(group) if pattern in _SHARDS else size),
             **self._named(group),
         }
+        if not size and pattern is not Pattern.ALL_REDUCE:  # as which a barrier is read
+            attributes[MEANT] = meant
         if root:
             attributes[ROOT] = group[root]
         for rank in group:

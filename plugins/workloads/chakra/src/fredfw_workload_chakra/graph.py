@@ -17,7 +17,7 @@ from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw.units import counted
 from fredfw_workload_chakra import communicators, reading
 from fredfw_workload_chakra.communicators import Communicators
-from fredfw_workload_chakra.trace import PATTERNS, ROOT, Collective, NodeType, Trace, offsets
+from fredfw_workload_chakra.trace import MEANT, PATTERNS, ROOT, Collective, NodeType, Trace, offsets
 
 if TYPE_CHECKING:
     from fredfw_workload_chakra.workload import Chakra
@@ -260,13 +260,15 @@ def _calls(trace: Trace, which: IntArray, rank: int, groups: Communicators) -> t
     count = len(trace)
     pattern, communicator, factor = np.full(count, -1), np.full(count, -1), np.ones(count)
     types = _need(trace, "comm_type", which)
+    barriers, meant = types == Collective.BARRIER, trace.numbers[MEANT][which]
+    types = np.where(np.isnan(meant), types, meant)
     unknown = ~np.isin(types, [int(one) for one in Collective])
     if unknown.any():
         index = int(which[unknown.argmax()])
         accepted = ", ".join(f"{one.value} ({one.name})" for one in Collective)
         raise InputError(f"has comm_type {types[unknown.argmax()]:g}", key=_node(trace, index), accepted=accepted)
     types = types.astype(np.intp)
-    _need(trace, "comm_size", which[types != Collective.BARRIER])
+    _need(trace, "comm_size", which[~barriers])
     table = np.array([_PATTERNS.index(PATTERNS[one]) for one in Collective])
     pattern[which] = table[types]
     own = communicators.within(trace)
@@ -283,7 +285,7 @@ def _calls(trace: Trace, which: IntArray, rank: int, groups: Communicators) -> t
     sizes = np.array([len(one) for one in groups.members])
     shards = which[np.isin(types, _SHARDS)]
     factor[shards] = sizes[communicator[shards]]
-    factor[which[types == Collective.BARRIER]] = 0.0
+    factor[which[barriers]] = 0.0
     return pattern, communicator, factor
 
 

@@ -61,6 +61,8 @@ SECONDS = "fredfw_seconds"
 """An attribute of ours: the duration in seconds, where whole microseconds do not say it."""
 ROOT = "fredfw_root"
 """An attribute of ours: the rank that is the root of a collective, where that is not the first of its communicator."""
+MEANT = "fredfw_comm_type"
+"""An attribute of ours: the ``comm_type`` of a collective of no bytes, which is a ``BARRIER`` to others."""
 GROUP = "pg_name"
 DIMENSIONS = "involved_dim"
 NUMBERS = (
@@ -74,6 +76,7 @@ NUMBERS = (
     "comm_tag",
     SECONDS,
     ROOT,
+    MEANT,
 )
 """Attributes that are numbers, in any slot."""
 
