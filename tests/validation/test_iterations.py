@@ -9,6 +9,7 @@ from fredfw import Framework
 from fredfw.errors import InputError
 from fredfw.fabric import IdealTransport
 from fredfw.plugin.manager import PluginManager
+from fredfw.simulation.fidelity import ESTIMATE
 from fredfw.validation import sources
 from fredfw.validation.iterations import FITTED, IterationPoint, Iterations, few, parse, recognised
 from fredfw.validation.splits import Part, part_of
@@ -66,6 +67,14 @@ def test_the_npu_is_fitted_to_three_rows(points: list[IterationPoint]) -> None:
         ("megatron", "PTD-P 174.6B", ranks) for ranks in (384, 768, 1536)
     ]
     assert {part_of(one, "ideal") for one in points if one not in fitted} == {Part.HELD_OUT}
+
+
+def test_what_was_measured_did_fit(points: list[IterationPoint]) -> None:
+    """By an estimate, 529.6 B parameters in shares of 640 GPUs with a microbatch of 4 take 85 GB of 80."""
+    plugins = PluginManager.discover()
+    roughly = Iterations(plugins, Transports(plugins, IdealTransport.name), fidelity=ESTIMATE)
+    (largest,) = [one for one in points if one.group == "ZeRO-3 529.6B" and one.ranks == 640]
+    assert roughly.seconds(largest) > 0
 
 
 def test_tables_are_told_apart() -> None:

@@ -29,6 +29,7 @@ FITTED = "PTD-P 174.6B"
 
 _NPUS = {"dgx-a100": "a100"}
 _COUNTS = "layers", "hidden", "heads", "sequence", "vocabulary", "mp", "pp", "dp", "interleave"
+_ROOM = "1 PB"
 _BATCH = "global_batch", "micro_batch", "zero_stage"
 _COLUMNS = ("set", "nodes", *_COUNTS, *_BATCH, "recompute", "sequence_parallel", "seconds")
 # Which of a source's rows are predicted where not all are wanted: no long pipelines, and every n-th of a long table.
@@ -178,7 +179,8 @@ class Iterations:
                 workload["pp_transfer"] = "scatter-gather"
         tables = {
             "baseline": "system",
-            "npu": {"preset": _NPUS[point.system.preset], "compute": "kernels"},
+            # What was measured did fit, whatever an estimate of its memory says.
+            "npu": {"preset": _NPUS[point.system.preset], "compute": "kernels", "memory": _ROOM},
             "fabrics": {
                 "system": {
                     "topology": {"name": TOPOLOGY, "preset": point.system.preset, "nodes": point.nodes},
