@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
@@ -140,6 +141,28 @@ def test_a_copy_goes_on_as_the_original_does(scenario: str) -> None:
         assert {label: loads.sum() for label, loads in moved.items()} == {
             label: pytest.approx(loads.sum()) for label, loads in expected.items()
         }
+
+
+def _send_some(network: NetworkBackend, random: Random) -> None:
+    for _ in range(60):
+        source, destination = random.sample(range(8), 2)
+        network.send(source, destination, 1e7 * random.random())
+
+
+@pytest.mark.parametrize("topology", [{"name": "switch", "npus": 8}, {"name": "mesh2d", "rows": 2, "columns": 4}])
+def test_messages_of_a_copy_put_the_same_bytes_on_links(topology: dict[str, Any]) -> None:
+    one, random = NetworkBackend(FRAMEWORK.topology(**topology).build()), Random(7)
+    for _ in range(2):
+        _send_some(one, random)
+        one.advance(one.now + 4e-5)
+    both = (one, random), copy.deepcopy((one, random))
+    for network, numbers in both:
+        for _ in range(2):
+            _send_some(network, numbers)
+            network.advance(network.now + 4e-5)
+        network.run_until_idle()
+    (moved, expected) = (network.link_bytes()["send"] for network, _ in both)
+    assert moved.tobytes() == expected.tobytes()
 
 
 def test_handles_stay_valid_in_a_copy() -> None:

@@ -9,13 +9,15 @@ import numpy as np
 
 from fredfw.fabric import Routes
 from fredfw.simulation.core.ways import Way, Ways
-from fredfw.typing import FloatArray
+from fredfw.typing import FloatArray, IntArray
 
 # Numbers of 8 bytes that routes and their bytes may have together: so many, and so many times those of the largest, so
 # that a schedule's phases, which come again, are all there. And what one entry takes beside its arrays.
 _ROOM, _TIMES, _OVERHEAD = 2**22, 16, 64
 # How many ways of messages are remembered.
 _WAYS = 2**17
+# Bytes on so few links are added one by one, without a look at all links.
+_FEW = 64
 
 
 class Account:
@@ -68,28 +70,34 @@ class Account:
         """
         moved = [(label, routes, volumes) for (_, label), (routes, volumes) in self._moved.items()]
         totals = {label: load.copy() for label, load in self._by_link.items()}
-        for label, routes, volumes in [*moved, *self._messages(), *more]:
-            weights = np.repeat(volumes, np.diff(routes.offsets))
-            if routes.coefficients is not None:
-                weights = weights * routes.coefficients
+        crossed = [(label, routes.links, _on_links(routes, volumes)) for label, routes, volumes in [*moved, *more]]
+        for label, links, weights in [*self._messages(), *crossed]:
             if label not in totals:
                 totals[label] = np.zeros(self._links)
-            if len(volumes) == 1:  # few links, one of which it may cross twice
-                np.add.at(totals[label], routes.links, weights)
+            if len(links) < _FEW:
+                np.add.at(totals[label], links, weights)
             else:
-                totals[label] += np.bincount(routes.links, weights=weights, minlength=self._links)
+                totals[label] += np.bincount(links, weights=weights, minlength=self._links)
         return totals
 
-    def _messages(self) -> Iterator[tuple[str, Routes, FloatArray]]:
-        """Yield label, routes and bytes of messages, those together whose ways are."""
+    def _messages(self) -> Iterator[tuple[str, IntArray, FloatArray]]:
+        """Yield label, links and bytes on each of messages, in the order in which their ways were first gone.
+
+        So the sums do not depend on which ways were found together, which differs in a copy.
+        """
         for label, sent in self._sent.items():
-            together: dict[Ways, tuple[list[int], list[float]]] = {}
-            for way, volume in sent.items():
-                places, volumes = together.setdefault(way.ways, ([], []))
-                places.append(way.place)
-                volumes.append(volume)
-            for ways, (places, volumes) in together.items():
-                yield label, ways.routes, np.bincount(places, volumes, len(ways.routes)).astype(float)
+            together: dict[Ways, list[tuple[int, int, float]]] = {}
+            for number, (way, volume) in enumerate(sent.items()):
+                together.setdefault(way.ways, []).append((number, way.place, volume))
+            order, links, weights = [], [], []
+            for ways, gone in together.items():
+                numbers, places, volumes = (np.array(column) for column in zip(*gone, strict=True))
+                routes = ways.routes.select(places)
+                order.append(np.repeat(numbers, np.diff(routes.offsets)))
+                links.append(routes.links)
+                weights.append(_on_links(routes, volumes))
+            turn = np.argsort(np.concatenate(order), kind="stable")
+            yield label, np.concatenate(links)[turn], np.concatenate(weights)[turn]
 
     def __getstate__(self) -> dict[str, Any]:
         if self._sent:  # ways are of this process
@@ -100,3 +108,9 @@ class Account:
         self.__dict__.update(state)
         # Keys name routes by identity, which is another one in a copy.
         self._moved = {(id(routes), label): (routes, moved) for (_, label), (routes, moved) in state["_moved"]}
+
+
+def _on_links(routes: Routes, volumes: FloatArray) -> FloatArray:
+    """Return the bytes that ``(F,)`` ``volumes`` put on each link of their routes."""
+    weights = np.repeat(volumes, np.diff(routes.offsets))
+    return weights if routes.coefficients is None else weights * routes.coefficients

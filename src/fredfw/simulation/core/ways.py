@@ -62,9 +62,8 @@ class Way:
 
     @property
     def routes(self) -> Routes:
-        """The route of that flow alone."""
-        routes = self.ways.routes
-        return routes if len(routes) == 1 else routes.select(np.array([self.place]))
+        """The route of that flow alone, another object each time."""
+        return self.ways.routes.select(np.array([self.place]))
 
     @property
     def again(self) -> Callable[[Router], Routes]:
