@@ -247,6 +247,9 @@ class Planner:
 
             outcome = contest(entrants, time, margin)
             if outcome.winner is None:
+                first = next(iter(outcome.reasons.values()))
+                if not isinstance(first, RefusedError) and len({str(one) for one in outcome.reasons.values()}) == 1:
+                    raise first  # of the transport, or of the router
                 listed = _reasons(dict(sorted(outcome.reasons.items())))
                 raise RefusedError(f"no algorithm can do {request.pattern} among {request.ranks} NPUs: {listed}")
             winner, seconds = outcome.winner, dict(outcome.seconds)

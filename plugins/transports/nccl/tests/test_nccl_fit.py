@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 from click.testing import CliRunner
 
-from fredfw import File
+from fredfw import File, Framework
 from fredfw.errors import InputError
 from fredfw_transport_nccl import Nccl
 from fredfw_transport_nccl.commands import nccl, read
@@ -112,6 +112,39 @@ def test_the_command_writes_constants_that_the_transport_reads(tmp_path: Path) -
     assert "held out" in result.output
     assert "table.csv, sha256" in output.read_text()
     assert Nccl(family="a100", constants=File.at(output)).fit("a100").launch["all-reduce"] > 0
+
+
+def test_constants_of_one_family_will_do(tmp_path: Path) -> None:
+    """A file that has H100s alone serves fabrics with H100s, and tells others that it has none of theirs."""
+    table, output = tmp_path / "table.csv", tmp_path / "fitted.toml"
+    rows = [f"h100-node,1,8,all-reduce,{4**one},{20 + one}" for one in range(5, 15)]
+    table.write_text("\n".join([HEADER, *rows]))
+    CliRunner().invoke(nccl, ["fit", str(table), "--output", str(output)], catch_exceptions=False)
+    framework, transport = Framework(), Nccl(constants=File.at(output))
+    for preset in ("dgx-h100", "dgx-a100"):
+        fabric = framework.topology("cluster", preset=preset, nodes=1).build().with_defaults(transport=transport)
+        if preset == "dgx-h100":
+            assert framework.simulate_collective(fabric, "all-reduce", size=1024).duration > 0
+        else:
+            with pytest.raises(InputError, match="has no constants of a100"):
+                framework.simulate_collective(fabric, "all-reduce", size=1024)
+
+
+def test_what_is_read_is_not_replaced(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text(f"{HEADER}\na100-node,1,8,all-reduce,1024,20\n")
+    result = CliRunner().invoke(nccl, ["fit", str(table), "--output", str(table)])
+    assert isinstance(result.exception, InputError)
+    assert "is also the input" in str(result.exception)
+    assert table.read_text().startswith(HEADER)
+
+
+def test_nothing_is_fitted_to_what_is_held_out(tmp_path: Path) -> None:
+    table, output = tmp_path / "table.csv", tmp_path / "fitted.toml"
+    table.write_text(f"{HEADER}\na100-node,1,8,all-reduce,2097152,60\n")
+    result = CliRunner().invoke(nccl, ["fit", str(table), "--output", str(output)])
+    assert "no size of a100 is an even power of two bytes" in str(result.exception)
+    assert not output.exists()
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def fit_command(output: str | None, tables: tuple[str, ...]) -> None:
     A family of GPUs is what the name of a system begins with, such as a100-node; other systems are not looked at.
     Each table is a source, without which constants are fitted, too. So are they without each system.
     """
-    outputs = Outputs({"--output": output})
+    outputs = Outputs({"--output": output}, source=tables)
     sources: list[str] = []
     measurements: list[Measurement] = []
     for path in tables:
@@ -50,6 +50,10 @@ def fit_command(output: str | None, tables: tuple[str, ...]) -> None:
     kept = [one for one in measurements if (one.pattern, one.nodes > 1) in known]
     if not kept:
         raise InputError("no measured time of a family that is known", key="TABLES", accepted=", ".join(families()))
+    for family in dict.fromkeys(one.family for one in kept):
+        if not any(one.fitted for one in kept if one.family == family):
+            message = f"no size of {family} is an even power of two bytes, to which constants are fitted"
+            raise InputError(message, key="TABLES", accepted="sizes such as 1024, 4096, 16384 or 1048576, too")
     found = fit(kept)
     outputs.write({"--output": lambda: rendered(found, sources)} if output else {})
     outputs.show(lambda: _report(found))

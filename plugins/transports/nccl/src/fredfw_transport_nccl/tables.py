@@ -81,12 +81,31 @@ def given(file: File, family: str, without: str | None = None) -> Fit:
         InputError: It cannot be read, or has other contents.
     """
     try:
-        return _chosen(tomllib.loads(file.text())[family], without)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is not TOML: {error}", file=file.path, key="constants", accepted=_ACCEPTED) from None
+        return _chosen(_written(file)[family], without)
     except (KeyError, TypeError, AttributeError) as error:
         message = f"has no constants of {family}, or not all of them: {error}"
         raise InputError(message, file=file.path, key="constants", accepted=_ACCEPTED) from None
+
+
+def given_families(file: File) -> tuple[str, ...]:
+    """Return the families that a file that ``fredfw nccl fit`` wrote has constants of, one or more.
+
+    Raises:
+        InputError: It cannot be read, or has other contents.
+    """
+    written = _written(file)
+    found = tuple(family for family in families() if family in written)
+    if not found:
+        message = f"has no constants of {' or '.join(families())}"
+        raise InputError(message, file=file.path, key="constants", accepted=_ACCEPTED)
+    return found
+
+
+def _written(file: File) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(file.text())
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is not TOML: {error}", file=file.path, key="constants", accepted=_ACCEPTED) from None
 
 
 def _chosen(entry: Mapping[str, Any], without: str | None) -> Fit:

@@ -11,7 +11,7 @@ from attrs import evolve, frozen, validators
 from fredfw import Call, Costs, Fabric, File, Transport, units
 from fredfw.errors import UnsupportedError
 from fredfw_transport_nccl.model import terms
-from fredfw_transport_nccl.tables import Fit, families, fitted, given, published
+from fredfw_transport_nccl.tables import Fit, families, fitted, given, given_families, published
 from fredfw_transport_nccl.tuner import Machine
 
 _TREES = "tree(shape=nodes)", "tree(shape=nodes, chunks=64)", "tree(shape=nodes, chunks=256)"
@@ -55,7 +55,11 @@ class Nccl(Transport):
         Raises:
             InputError: As ``tables.given``.
         """
-        for family in families() if self.family is None else (self.family,):
+        if self.family is not None:
+            known: Sequence[str] = (self.family,)
+        else:
+            known = families() if self.constants is None else given_families(self.constants)
+        for family in known:
             self.fit(family)
 
     def fit(self, family: str) -> Fit:
