@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from fredfw.errors import FredfwError, InputError, SimulationError
+from fredfw.errors import FredfwError, InputError, PluginError, SimulationError
 from fredfw.experiment.results import (
     CollectiveResult,
     Comparison,
@@ -163,9 +163,11 @@ def of_collective(
 
 @contextmanager
 def _blamed_on(variation: Variation) -> Iterator[None]:
-    """Name ``variation`` in errors."""
+    """Name ``variation`` in errors, but for those that name a plugin."""
     try:
         yield
+    except PluginError:
+        raise
     except InputError as error:
         error.message = f"{variation}: {error.message}"
         raise

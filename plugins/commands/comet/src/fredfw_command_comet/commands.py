@@ -69,7 +69,7 @@ def _report(problem: Problem, findings: Findings) -> list[Any]:
     own = [one for one in findings.cases if one.cluster == BASE]
     memory = _bytes(problem.memory)
     fastest = problem.bandwidths[-1]
-    parts = list(dict.fromkeys(part for one in own for part in one.memory))
+    parts = list(dict.fromkeys(part for one in own for part, held in one.memory.items() if held))
     rows: list[list[str]] = [
         [one.name, *(_bytes(one.memory.get(part)) for part in parts), _bytes(one.total or None), _fits(one)]
         for one in own
