@@ -248,7 +248,7 @@ class Limited(Steps):
     ("error", "raised", "said"),
     [
         (UnsupportedError, UnsupportedError, r"bandwidth of npu - npu -20 %: these links are too slow"),
-        (ValueError, PluginError, r"^plugin .*Limited\.costs\(\) .*: these links are too"),
+        (ValueError, PluginError, r"^module .*Limited\.costs\(\) .*: these links are too"),
     ],
 )
 def test_a_variation_that_a_collective_cannot_run_with_is_named(
