@@ -61,6 +61,14 @@ def test_nodes_are_the_hosts() -> None:
     assert (point.system.name, point.nodes, point.ranks) == ("a100-cluster", 2, 4)
 
 
+def test_hosts_have_as_many_ranks() -> None:
+    uneven = output(other="node-b").replace(
+        "#  Rank  1 Group  0 Pid  12346 on     node-a", "#  Rank  1 Group  0 Pid  12346 on     node-b"
+    )
+    with pytest.raises(InputError, match=r"line 15: hosts have from 1 to 3 ranks .accepted: a run with as many ranks"):
+        parse(uneven, "x")
+
+
 @pytest.mark.parametrize(
     ("program", "pattern"),
     [

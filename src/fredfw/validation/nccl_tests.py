@@ -8,6 +8,7 @@ of several runs may follow each other.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from attrs import Factory, define
@@ -104,6 +105,10 @@ def _cells(number: int, line: str, run: _Run, pattern: str | None) -> dict[str, 
     if not run.hosts:
         accepted = "lines '# Rank 0 ... on HOST device 0 [BUS] NAME' above it, as nccl-tests prints them"
         raise InputError("the output does not list its ranks", key=key, accepted=accepted)
+    each = sorted(Counter(run.hosts.values()).values())
+    if each[0] != each[-1]:
+        message = f"hosts have from {each[0]} to {each[-1]} ranks"
+        raise InputError(message, key=key, accepted="a run with as many ranks on each host")
     if run.pattern is None and pattern is None:
         accepted = f"--pattern, or a line above it with {', '.join(f'{one}_perf' for one in _PROGRAMS)}"
         raise InputError("the output does not say which program it is of", key=key, accepted=accepted)
