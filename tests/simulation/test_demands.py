@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fredfw
-from fredfw.simulation.demands import _longest_chain, _Time
+from fredfw.simulation.demands import _busiest_channel, _longest_chain, _Time
 
 FRAMEWORK = fredfw.Framework()
 SWITCH: dict[str, Any] = {"name": "switch", "npus": 8}
@@ -82,3 +82,17 @@ def test_nobody_waits_for_the_latency_of_a_phase_that_it_is_only_behind() -> Non
     # 4 s of draining, then 3 s and 1 s more; with the latency it would be 6 s and 1.5 s.
     chain = _longest_chain(schedule, times)
     assert (dict(chain.draining), chain.latency, chain.transport) == ({(0,): 4.0, (1,): 3.0}, 0.0, 1.0)
+
+
+def test_phases_of_a_turn_are_beside_each_other() -> None:
+    """A turn of 3 and 4 seconds side by side, one of 1 and then 2, and one of 5: 4 + 3 + 5."""
+    phases = [
+        fredfw.Phase.of(0, 1, 0, channel=0, turn=1),
+        fredfw.Phase.of(1, 2, 0, channel=0, turn=1),
+        fredfw.Phase.of(2, 3, 0, channel=0, turn=2),
+        fredfw.Phase.of(3, 0, 0, channel=0, turn=2, after=(2,)),
+        fredfw.Phase.of(3, 2, 0, channel=0),
+    ]
+    schedule = fredfw.Schedule(fredfw.Pattern.BROADCAST, 4, 1.0, 1, phases)
+    times = [_Time({(0,): seconds}) for seconds in (3.0, 4.0, 1.0, 2.0, 5.0)]
+    assert dict(_busiest_channel(schedule, times).draining) == {(0,): 12.0}

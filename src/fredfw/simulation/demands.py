@@ -19,6 +19,7 @@ from fredfw.simulation import answers
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, WAIT, Assignment, Part, Share, Table
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.lowering import Lowering
+from fredfw.simulation.order import turns
 from fredfw.simulation.planner import Planner
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskGraph
@@ -39,7 +40,7 @@ _T = TypeVar("_T")
 class Demand:
     """What one group of a communication asks of a network that carries nothing but all groups of that communication.
 
-    How long it takes is decided by its longest chain of phases that wait for each other, by all phases of one channel
+    How long it takes is decided by its longest chain of phases that wait for each other, by all turns of one channel
     where those take longer, or by all bytes of one link where these do.
 
     Args:
@@ -378,11 +379,19 @@ def _longest_chain(schedule: Schedule, times: Sequence[_Time]) -> _Time:
 
 
 def _busiest_channel(schedule: Schedule, times: Sequence[_Time]) -> _Time:
-    """Return the time of all phases of a channel, the longest of any."""
+    """Return the time of all turns of a channel, the longest of any; a turn takes its longest chain of phases."""
+    path: list[_Time] = []  # of the phases of its turn, up to each
+    longest: dict[int, _Time] = {}  # by turn
+    taken = turns(schedule)
+    for index, (phase, time) in enumerate(zip(schedule.phases, times, strict=True)):
+        # Unless it is held until all is delivered, it goes on while the last bytes of a phase are on their way.
+        held = time if schedule.release == "delivered" else _Time(time.draining)
+        before = (path[one] for one in phase.after if taken[one] == taken[index])
+        path.append(max(before, key=_seconds, default=_Time()).and_then(held))
+        longest[taken[index]] = max(longest.get(taken[index], _Time()), path[index], key=_seconds)
     channels: dict[int, _Time] = {}
-    for phase, time in zip(schedule.phases, times, strict=True):
-        if phase.channel >= 0:
-            # Unless it is held until all is delivered, it goes on while the last bytes of a phase are on their way.
-            held = time if schedule.release == "delivered" else _Time(time.draining)
-            channels[phase.channel] = channels.get(phase.channel, _Time()).and_then(held)
+    for turn, time in longest.items():
+        if turn >= 0:
+            channel = schedule.phases[turn].channel
+            channels[channel] = channels.get(channel, _Time()).and_then(time)
     return max(channels.values(), key=_seconds, default=_Time())

@@ -22,6 +22,7 @@ from fredfw import limits
 from fredfw.collectives import Schedule
 from fredfw.fabric import Fabric, Router, Routes, answers
 from fredfw.simulation.bounds import LowerBounds
+from fredfw.simulation.order import turns
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 # Phases times links that are looked at one by one; beyond that only their sums are.
@@ -36,7 +37,7 @@ class Sketch:
         ranks: Size of the group.
         after: The phases that each phase waits for.
         channels: Channel of each phase, -1 for none.
-        turns: Turn of each phase on it, -1 for one of its own.
+        turns: Turn of each phase, by its first phase; -1 for none.
         keeps: Whether a phase has its channel until it is delivered, and not only until it has drained.
         repeats: ``(phases,)`` repetitions of each, 0 for one without unicasts.
         phase: ``(flows,)`` phase of each.
@@ -82,7 +83,7 @@ class Sketch:
             ranks,
             tuple(phase.after for phase in phases),
             tuple(phase.channel for phase in phases),
-            tuple(phase.turn for phase in phases),
+            tuple(turns(schedule)),
             schedule.release == "delivered",
             np.array([phase.repeat if count else 0 for phase, count in zip(phases, counts, strict=True)], np.intp),
             np.repeat(np.arange(len(phases)), counts),
@@ -116,21 +117,18 @@ class Sketch:
             for earlier in self.after[index]:
                 behind[earlier] = max(behind[earlier], behind[index] + each[index])
         most = max((one + own for one, own in zip(before, each, strict=True)), default=0.0)
-        turns = [
-            (channel, turn, index * (turn < 0))
-            for index, (channel, turn) in enumerate(zip(self.channels, self.turns, strict=True))
-        ]
-        path = held[:]  # of the phases of its turn, up to each
-        channels: dict[int, dict[tuple[int, int, int], float]] = {}
+        path, turns = held[:], self.turns  # of the phases of its turn, up to each
+        longest: dict[int, float] = {}
         for index, turn in enumerate(turns):
             path[index] += max((path[one] for one in self.after[index] if turns[one] == turn), default=0.0)
-            taken = channels.setdefault(turn[0], {})
-            taken[turn] = max(taken.get(turn, 0.0), path[index])
+            longest[turn] = max(longest.get(turn, 0.0), path[index])
+        channels: dict[int, list[int]] = {}
+        for index, channel in enumerate(self.channels):
+            channels.setdefault(channel, []).append(index)
         channels.pop(-1, None)
-        for channel, taken in channels.items():
-            mine = [index for index, one in enumerate(self.channels) if one == channel]
-            first, last = min(before[one] for one in mine), min(behind[one] for one in mine)
-            most = max(most, first + sum(taken.values()) + last)
+        for members in channels.values():
+            first, last = min(before[one] for one in members), min(behind[one] for one in members)
+            most = max(most, first + sum(longest[one] for one in {turns[one]: None for one in members}) + last)
         return most
 
 
