@@ -12,7 +12,7 @@ import pytest
 # A case that takes less than this share of the largest one's time, or than these seconds, tells nothing of growth.
 _SHARE, _LEAST = 0.01, 0.02
 _GROWN = pytest.StashKey[list[dict[str, Any]]]()
-_HEADER = ("size", "process", "in it", "memory", "flows", "events", "solves", "cached", "passes/solve", "most")
+_HEADER = ("size", "process", "in it", "memory", "flows", "events", "solves", "passes/solve", "most")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,7 +45,7 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
                 f"{row['process']:.2f} s",
                 f"{row['seconds']:.2f} s",
                 f"{row['memory'] / 2**20:.0f} MiB",
-                *(row[counter] for counter in ("flows", "events", "solves", "cached")),
+                *(row[counter] for counter in ("flows", "events", "solves")),
                 f"{row['passes'] / row['solves']:.1f}",
                 row["most_passes"],
             )

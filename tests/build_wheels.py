@@ -21,7 +21,7 @@ def run(*command: str | Path) -> None:
 
 def main(wheels: Path, environment: Path) -> None:
     shutil.rmtree(wheels, ignore_errors=True)
-    projects = [ROOT, ROOT / "compiled", *sorted(path.parent for path in ROOT.glob("plugins/*/*/pyproject.toml"))]
+    projects = [ROOT, ROOT / "engine", *sorted(path.parent for path in ROOT.glob("plugins/*/*/pyproject.toml"))]
     for project in projects:
         run(sys.executable, "-m", "build", "--installer", "uv", "--wheel", "--outdir", wheels, project)
     venv.create(environment, clear=True, with_pip=True)

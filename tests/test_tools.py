@@ -34,4 +34,5 @@ def test_mypy_before_a_commit_sees_what_the_code_imports() -> None:
     ]
     hooks = (ROOT / HOOKS).read_text(encoding="utf-8")
     listed = set(re.findall(r"^ +- ([a-z-]+)$", hooks, re.MULTILINE))
-    assert {re.split(r"[<>=]", one)[0] for one in requirements} <= listed
+    # The engine is of this repository; mypy has its source.
+    assert {re.split(r"[<>=]", one)[0] for one in requirements} - {"fredfw-engine"} <= listed

@@ -16,8 +16,7 @@ from attrs import evolve, frozen
 
 from fredfw import CollectiveRequest, Fabric, FlowNetwork, Framework, Pattern, Schedule
 from fredfw.embed import NetworkBackend
-from fredfw.simulation import Lowering, MaxMin
-from fredfw.simulation.fidelity import run_of
+from fredfw.simulation import Lowering, MaxMin, ScheduleRun
 from fredfw.typing import FloatArray, IntArray
 
 FRAMEWORK = Framework()
@@ -144,7 +143,8 @@ class Collectives(Case):
         def ended(groups: IntArray) -> None:
             ends[groups] = network.now
 
-        run_of(fidelity, network, lowering, self.schedule, self.fabric.npus[self.members], ended).start()
+        groups = self.fabric.npus[self.members]
+        ScheduleRun(network, lowering, self.schedule, groups, ended, fidelity=fidelity).start()
         return ends
 
 
@@ -198,7 +198,8 @@ class AllToAllV(Case):
         def ended(groups: IntArray) -> None:
             ends[groups] = network.now
 
-        run_of(fidelity, network, Lowering(self.fabric), schedule, self.fabric.npus[everyone][None, :], ended).start()
+        groups = self.fabric.npus[everyone][None, :]
+        ScheduleRun(network, Lowering(self.fabric), schedule, groups, ended, fidelity=fidelity).start()
         network.advance()
         return ends
 

@@ -570,8 +570,7 @@ def test_a_runner_may_be_used_again(framework: Framework) -> None:
     one, other = (runner.run(row, column, "compressed") for _ in range(2))
     assert one.seconds == other.seconds
     assert one.link_bytes.tobytes() == other.link_bytes.tobytes()
-    # Rates are known the second time.
-    assert other.statistics["solves"] == 0
+    assert one.statistics == other.statistics
 
 
 GATED: dict[str, Any] = {"topology": "gated", "collectives": {"default": "ring"}}
@@ -611,7 +610,7 @@ def test_what_waits_for_ever_is_an_error(framework: Framework, run: Run) -> None
 
 
 def test_counters_add_up() -> None:
-    counters = "events batches flows solves cached solved passes waits splits decompositions met skipped"
+    counters = "events batches flows solves solved passes waits splits decompositions met skipped"
     summed = counters.split()
     one, other = (dict.fromkeys(summed, value) | {"most_passes": value} for value in (1, 2))
     assert merged([one, other]) == dict.fromkeys(summed, 3) | {"most_passes": 2}

@@ -25,7 +25,7 @@ from fredfw.fabric import (
     Start,
     Wait,
 )
-from fredfw.simulation import FlowNetwork, Lowering, MaxMin, RateSolver, ScheduleRun
+from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
 from fredfw.testing.fabrics import Admitting
 from fredfw.typing import IntArray
 
@@ -183,7 +183,9 @@ def test_a_repeated_phase_in_parts_compressed_equals_stepwise(npus: int, split: 
         network = FlowNetwork(star(npus, Circuits), MaxMin())
         log = Log(network)
         groups = network.fabric.npus[None, :]
-        ScheduleRun(network, Lowering(network.fabric), schedule, groups, log, stepwise=stepwise).start()
+        ScheduleRun(
+            network, Lowering(network.fabric), schedule, groups, log, fidelity="stepwise" if stepwise else "compressed"
+        ).start()
         network.advance()
         once = 30.0 / BANDWIDTH + 2 * 0.25
         expected = steps * npus * (1.0 + once) if split else 1.0 + steps * once
@@ -191,19 +193,6 @@ def test_a_repeated_phase_in_parts_compressed_equals_stepwise(npus: int, split: 
         assert network.now == pytest.approx(expected, rel=1e-12)
         assert network.statistics.splits == (0 if not split else steps if stepwise else 1)
         assert network.link_bytes()[""].sum() == pytest.approx(2 * steps * len(source) * 30.0)
-
-
-def test_rates_of_parts_are_known_the_second_time() -> None:
-    fabric = pipe(Halves)
-    solver = RateSolver(fabric, MaxMin())
-    flow_set = flows([100.0, 200.0])
-    solves = []
-    # Routes are what counts, so flows of other sizes over the same ones are no new case.
-    for volumes in (flow_set.volumes, flow_set.volumes, 3.0 * flow_set.volumes):
-        network = FlowNetwork(fabric, MaxMin(), solver)
-        ends(network, evolve(flow_set, volumes=volumes))
-        solves.append(network.statistics.solves)
-    assert solves == [2, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -371,7 +360,9 @@ def test_an_all_reduce_by_its_ends(npus: int, stepwise: bool) -> None:
     network = FlowNetwork(star(2 * npus, NoTrees), MaxMin())
     log = Log(network)
     groups = network.fabric.npus.reshape(2, npus)
-    ScheduleRun(network, Lowering(network.fabric), schedule, groups, log, stepwise=stepwise).start()
+    ScheduleRun(
+        network, Lowering(network.fabric), schedule, groups, log, fidelity="stepwise" if stepwise else "compressed"
+    ).start()
     network.advance()
     moved = 2 * (npus - 1) / npus * size
     assert [activities for _, activities in log.ends] == [[0, 1]]

@@ -351,7 +351,9 @@ def test_a_ring_goes_on_round_a_link_that_fails_on_the_way(stepwise: bool) -> No
     schedule = ring_schedule(Pattern.ALL_REDUCE, 8.0, np.arange(4)[:, None])
     log = Log(network)
     groups = np.array([[0, 1, 3, 2]])
-    ScheduleRun(network, Lowering(network.fabric), schedule, groups, log, stepwise=stepwise).start()
+    ScheduleRun(
+        network, Lowering(network.fabric), schedule, groups, log, fidelity="stepwise" if stepwise else "compressed"
+    ).start()
     network.advance(2.25 + 1.0)
     assert close(network, 0) == (1, ())
     network.advance()
@@ -366,7 +368,9 @@ def test_a_ring_that_is_set_up_at_each_step_goes_on_round_a_link_that_fails(mome
         network = FlowNetwork(square(latency=0.25).with_defaults(admission=Admitting(partial(SetUp, False))), MaxMin())
         schedule = ring_schedule(Pattern.ALL_REDUCE, 8.0, np.arange(4)[:, None])
         log, groups = Log(network), np.array([[0, 1, 3, 2]])
-        ScheduleRun(network, Lowering(network.fabric), schedule, groups, log, stepwise=stepwise).start()
+        ScheduleRun(
+            network, Lowering(network.fabric), schedule, groups, log, fidelity="stepwise" if stepwise else "compressed"
+        ).start()
         network.advance(moment)
         close(network, 0)
         network.advance()

@@ -30,9 +30,8 @@ from fredfw import (
 from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import PluginError, RefusedError, ScheduleError, UnsupportedError
 from fredfw.fabric import Defaults, OpenAdmission
-from fredfw.simulation import Lowering, Planner
+from fredfw.simulation import Lowering, Planner, ScheduleRun
 from fredfw.simulation.planner import too_fast
-from fredfw.simulation.progress import ScheduleRun
 from fredfw.simulation.sharing import MaxMin
 from fredfw.testing.fabrics import Admitting
 

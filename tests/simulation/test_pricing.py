@@ -17,8 +17,8 @@ from fredfw.collectives import Pattern, ring_schedule
 from fredfw.embed import NetworkBackend
 from fredfw.errors import InputError, PluginError, UnsupportedError
 from fredfw.fabric import Admission, Decision, FlowSet, Start
-from fredfw.simulation import FlowNetwork, Lowering
-from fredfw.simulation.fidelity import FIDELITIES, run_of
+from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
+from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.testing.fabrics import Admitting, star
 
 FRAMEWORK = Framework()
@@ -240,12 +240,12 @@ def test_a_schedule_that_nobody_has_planned_is_refused() -> None:
     schedule = ring_schedule(Pattern.ALL_REDUCE, SIZE, np.arange(4)[:, None])
     for transport in (IdealTransport(), Fixed()):
         fabric = ring(4, transport)
-        run = run_of(FIDELITIES[0], FlowNetwork(fabric), Lowering(fabric), schedule, np.arange(4)[None], lambda _: None)
+        arguments = FlowNetwork(fabric), Lowering(fabric), schedule, np.arange(4)[None], lambda _: None
         if isinstance(transport, IdealTransport):
-            run.start()
+            ScheduleRun(*arguments).start()
             continue
         with pytest.raises(InputError, match="transport 'fixed' cannot tell what a schedule costs"):
-            run.start()
+            ScheduleRun(*arguments)
 
 
 @pytest.mark.parametrize(

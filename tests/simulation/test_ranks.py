@@ -21,15 +21,11 @@ from fredfw.simulation import (
     Lowering,
     MaxMin,
     Planner,
-    RateSolver,
     ScheduleRun,
     StrictLinks,
     Timeline,
 )
 from fredfw.simulation.fidelity import FIDELITIES
-from fredfw.simulation.ranks import RankRun
-from fredfw.simulation.recurrence import Recurrence
-from fredfw.simulation.waits import last_awaited
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import GraphBuilder, TaskGraph, TaskKind
 
@@ -176,17 +172,27 @@ def oracle(fabric: Fabric, schedule: Schedule, groups: IntArray, *, rendezvous: 
         now = then
 
 
-def simulated(fabric: Fabric, schedule: Schedule, groups: IntArray, kind: str = "per-rank") -> FloatArray:
-    network, ends = FlowNetwork(fabric, MaxMin()), np.full(len(groups), np.nan)
+class OneByOne(MaxMin):
+    """The same rates, by a policy of which the engine does not know that: it folds nothing, and asks for them."""
+
+    local: ClassVar[bool] = False
+
+
+class StrictOneByOne(StrictLinks):
+    """Likewise."""
+
+    local: ClassVar[bool] = False
+
+
+def simulated(
+    fabric: Fabric, schedule: Schedule, groups: IntArray, kind: str = "per-rank", *, one_by_one: bool = False
+) -> FloatArray:
+    network, ends = FlowNetwork(fabric, OneByOne() if one_by_one else MaxMin()), np.full(len(groups), np.nan)
 
     def ended(done: IntArray) -> None:
         ends[done] = network.now
 
-    lowering = Lowering(fabric)
-    if kind == "stepwise":
-        ScheduleRun(network, lowering, schedule, groups, ended, stepwise=True).start()
-    else:
-        RankRun(network, lowering, schedule, groups, ended, rendezvous=kind == "rendezvous").start()
+    ScheduleRun(network, Lowering(fabric), schedule, groups, ended, fidelity=kind).start()
     network.advance()
     assert network.idle
     return ends
@@ -237,15 +243,11 @@ def test_every_group_ends_when_the_rule_says(
     schedule, groups = by(algorithm, on, members, pattern, **fields), on.npus[members]
     schedule = evolve(schedule, phases=[evolve(phase, channel=-1) for phase in schedule.phases])
     expected = oracle(on, schedule, groups, rendezvous=rendezvous)
-    found = simulated(on, schedule, groups, "rendezvous" if rendezvous else "per-rank")
+    found = simulated(on, schedule, groups, "per-rank-rendezvous" if rendezvous else "per-rank")
     assert found == pytest.approx(expected, rel=1e-9)
 
 
-# --- the recurrence
-
-
-def events_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RankRun, "_foresee", lambda self: False)
+# --- flows that meet nobody are folded
 
 
 def fields_of(algorithm: str) -> dict[str, object]:
@@ -276,39 +278,25 @@ def lonely(draw: st.DrawFn) -> tuple[Fabric, Schedule, IntArray]:
     return uneven(on, draw(st.integers(0, 1000))), by(algorithm, on, members, pattern, **fields_of(algorithm)), members
 
 
-def foreseen(on: Fabric, schedule: Schedule, groups: IntArray, *, rendezvous: bool) -> Recurrence | None:
-    return Recurrence.of(
-        Lowering(on),
-        RateSolver(on, MaxMin()),
-        on.bandwidths,
-        schedule,
-        groups,
-        rendezvous=rendezvous,
-    )
-
-
-def ends_of(recurrence: Recurrence) -> FloatArray:
-    """Return when the groups end if all ranks enter together."""
-    nodes = len(recurrence.steps[0].parties.sends)
-    ends: FloatArray = recurrence.ends(np.zeros(nodes)).reshape(recurrence.owners.max() + 1, -1).max(axis=1)
-    return ends
+def is_folded(on: Fabric, schedule: Schedule, groups: IntArray, *, rendezvous: bool = False) -> bool:
+    """Return whether no flow is simulated by itself."""
+    network, fidelity = FlowNetwork(on, MaxMin()), "per-rank-rendezvous" if rendezvous else "per-rank"
+    ScheduleRun(network, Lowering(on), schedule, groups, lambda _: None, fidelity=fidelity).start()
+    network.advance()
+    assert network.idle
+    return network.statistics.flows == 0
 
 
 @settings(max_examples=20, deadline=None)
 @given(lonely(), st.booleans())
-def test_the_recurrence_says_what_events_say(case: tuple[Fabric, Schedule, IntArray], rendezvous: bool) -> None:
+def test_a_fold_says_what_events_say(case: tuple[Fabric, Schedule, IntArray], rendezvous: bool) -> None:
     on, schedule, members = case
-    groups = on.npus[members]
-    found = foreseen(on, schedule, groups, rendezvous=rendezvous)
-    with pytest.MonkeyPatch.context() as patch:
-        events_only(patch)
-        expected = simulated(on, schedule, groups, "rendezvous" if rendezvous else "per-rank")
-    if found is not None:
-        assert ends_of(found) == pytest.approx(expected, rel=1e-9)
-        assert simulated(on, schedule, groups, "rendezvous" if rendezvous else "per-rank") == pytest.approx(
-            ends_of(found), rel=1e-12
-        )
-        assert (ends_of(found) <= simulated(on, schedule, groups, "stepwise") * (1 + 1e-12)).all()
+    groups, fidelity = on.npus[members], "per-rank-rendezvous" if rendezvous else "per-rank"
+    expected = simulated(on, schedule, groups, fidelity, one_by_one=True)
+    found = simulated(on, schedule, groups, fidelity)
+    assert found == pytest.approx(expected, rel=1e-9)
+    if is_folded(on, schedule, groups, rendezvous=rendezvous):
+        assert (found <= simulated(on, schedule, groups, "stepwise") * (1 + 1e-12)).all()
 
 
 @pytest.mark.parametrize(
@@ -329,27 +317,27 @@ def test_where_all_ranks_do_the_same_all_fidelities_agree(on: Fabric, algorithm:
     assert seconds == pytest.approx([seconds[0]] * len(FIDELITIES), rel=1e-12)
 
 
-def test_links_that_flows_share_are_not_foreseen() -> None:
+def test_links_that_flows_share_are_not_folded() -> None:
     for members in (np.array([[0, 2, 1, 3]]), np.array([[0, 2], [1, 3]])):
         on = fabric("mesh2d", rows=1, columns=4, io_controllers=False)
         schedule = by("ring", on, members, Pattern.ALL_REDUCE, chunks=1)
-        assert foreseen(on, schedule, on.npus[members], rendezvous=False) is None
+        assert not is_folded(on, schedule, on.npus[members])
     schedule = by("direct", SWITCH, np.arange(8)[None, :], Pattern.ALL_TO_ALL)
-    assert foreseen(SWITCH, schedule, SWITCH.npus[None, :], rendezvous=False) is None
+    assert not is_folded(SWITCH, schedule, SWITCH.npus[None, :])
 
 
-def test_phases_side_by_side_over_one_link_are_not_foreseen() -> None:
+def test_phases_side_by_side_over_one_link_are_not_folded() -> None:
     on = fabric("torus", dimensions=[3])
     one, other = Phase.of(0, 1, 0), Phase.of(0, 1, 1)
     schedule = Schedule(Pattern.BROADCAST, 3, 100.0, 2, (one, other))
-    assert foreseen(on, schedule, on.npus[None, :], rendezvous=False) is None
+    assert not is_folded(on, schedule, on.npus[None, :])
     schedule = Schedule(Pattern.BROADCAST, 3, 100.0, 2, (one, evolve(other, after=(0,))))
-    assert foreseen(on, schedule, on.npus[None, :], rendezvous=False) is not None
+    assert is_folded(on, schedule, on.npus[None, :])
 
 
 @pytest.mark.parametrize("bandwidths", [1.0, np.linspace(0.5, 1.0, 24)])
 def test_a_ring_of_thousands_takes_what_its_steps_add_up_to(bandwidths: float | FloatArray) -> None:
-    """Step by step in plain Python; with equal bandwidths the recurrence doubles, else it steps."""
+    """Step by step in plain Python; with equal bandwidths the engine doubles, else it steps."""
     ranks, hops = 12, np.random.default_rng(1).uniform(0, 1, 24)
     on = evolve(fabric("torus", dimensions=[ranks]), latencies=hops, bandwidths=100.0 * bandwidths * np.ones(24))
     schedule = by("ring", on, np.arange(ranks)[None, :], Pattern.ALL_REDUCE, chunks=1)
@@ -360,9 +348,8 @@ def test_a_ring_of_thousands_takes_what_its_steps_add_up_to(bandwidths: float | 
         sent = [time + wait for time, wait in zip(times, drain, strict=True)]
         there = [time + float(wait) for time, wait in zip(sent, routes.latencies, strict=True)]
         times = [max(sent[rank], there[rank - 1]) for rank in range(ranks)]
-    found = foreseen(on, schedule, on.npus[None, :], rendezvous=False)
-    assert found is not None
-    assert ends_of(found) == pytest.approx([max(times)], rel=1e-12)
+    assert is_folded(on, schedule, on.npus[None, :])
+    assert simulated(on, schedule, on.npus[None, :]) == pytest.approx([max(times)], rel=1e-12)
 
 
 def test_rings_along_the_columns_of_a_mesh_take_their_latencies_as_they_come() -> None:
@@ -407,7 +394,14 @@ def test_streams_are_admitted_when_their_own_sources_are_ready(policy: str) -> N
     phase = Phase.of([0, 1], [1, 0], 0, stream=[0, 0], reduce=True)
     schedule = Schedule(Pattern.ALL_REDUCE, 2, 1e9, 1, (phase,))
     network, ends = FlowNetwork(on, MaxMin()), []
-    RankRun(network, Lowering(on), schedule, groups, lambda done: ends.extend([network.now] * len(done))).start()
+    ScheduleRun(
+        network,
+        Lowering(on),
+        schedule,
+        groups,
+        lambda done: ends.extend([network.now] * len(done)),
+        fidelity="per-rank",
+    ).start()
     network.advance()
     assert network.idle
     assert ends == pytest.approx([1.0, 1.0, 2.0 if policy == "block" else 1.0], rel=1e-9)
@@ -420,24 +414,11 @@ def test_groups_that_end_at_one_moment_are_reported_together() -> None:
     schedule = Schedule(Pattern.ALL_REDUCE, 2, 1e9, 1, (phase,))
     network, ended = FlowNetwork(on, MaxMin()), []
     groups = on.npus[np.array([[0, 2], [1, 4], [3, 5]])]
-    RankRun(network, Lowering(on), schedule, groups, lambda done: ended.append(done.tolist())).start()
+    ScheduleRun(
+        network, Lowering(on), schedule, groups, lambda done: ended.append(done.tolist()), fidelity="per-rank"
+    ).start()
     network.advance()
     assert ended == [[0, 1, 2]]
-
-
-@settings(max_examples=30)
-@given(lonely(), st.booleans())
-def test_ranks_one_by_one_are_as_ranks_all_at_once(case: tuple[Fabric, Schedule, IntArray], together: bool) -> None:
-    """Few nodes are looked at in turn, many with NumPy; here the same ones both ways, to the bit."""
-    on, schedule, groups = case
-    groups = np.concatenate([groups, groups]) if together else groups  # twice, so that flows meet
-    ends = []
-    for few in (0, len(groups) * schedule.ranks):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("fredfw.simulation.ranks._FEW", few)
-            patch.setattr("fredfw.simulation.ranks.RankRun._foresee", lambda _: False)
-            ends.append(simulated(on, schedule, groups).tolist())
-    assert ends[0] == ends[1]
 
 
 def test_the_slowest_sender_sets_the_pace_of_all_steps() -> None:
@@ -446,24 +427,27 @@ def test_the_slowest_sender_sets_the_pace_of_all_steps() -> None:
     on = evolve(on, bandwidths=np.where(np.arange(8) == 0, 10.0, 100.0), latencies=np.zeros(8))
     phase = evolve(by("ring", on, np.arange(4)[None, :], Pattern.ALL_GATHER, chunks=1).phases[0], repeat=100_000)
     schedule = Schedule(Pattern.ALL_GATHER, 4, 100.0, 4, (phase,), owner=np.arange(4))
-    found = foreseen(on, schedule, on.npus[None, :], rendezvous=False)
-    assert found is not None
-    assert ends_of(found) == pytest.approx([10.0 * 100_000], rel=1e-12)
+    assert simulated(on, schedule, on.npus[None, :]) == pytest.approx([10.0 * 100_000], rel=1e-12)
 
 
 # --- others come to the links
 
 
-def disturbed(case: tuple[Fabric, Schedule, IntArray], when: float, what: str) -> tuple[FloatArray, FloatArray]:
+def disturbed(
+    case: tuple[Fabric, Schedule, IntArray], when: float, what: str, *, one_by_one: bool = False
+) -> tuple[FloatArray, FloatArray]:
     """Return the ends of groups, and all bytes by link, where something happens ``when``; others have priority."""
     on, schedule, members = case
-    network, ends = FlowNetwork(on, StrictLinks()), np.full(len(members), np.nan)
+    network = FlowNetwork(on, StrictOneByOne() if one_by_one else StrictLinks())
+    ends = np.full(len(members), np.nan)
 
     def ended(done: IntArray) -> None:
         assert np.isnan(ends[done]).all()
         ends[done] = network.now
 
-    run = RankRun(network, Lowering(on), schedule, on.npus[members], ended, priority=1, label="all")
+    run = ScheduleRun(
+        network, Lowering(on), schedule, on.npus[members], ended, fidelity="per-rank", priority=1, label="all"
+    )
     run.start()
     network.advance(when)
     half = network.link_bytes().get("all", np.zeros(len(on.bandwidths)))
@@ -481,15 +465,13 @@ def disturbed(case: tuple[Fabric, Schedule, IntArray], when: float, what: str) -
 
 @settings(max_examples=20, deadline=None)
 @given(lonely(), st.floats(0, 0.99), st.sampled_from(["flow", "slower", "cancel", "look"]))
-def test_what_is_foreseen_goes_on_flow_by_flow_when_others_come(
+def test_what_is_folded_goes_on_flow_by_flow_when_others_come(
     case: tuple[Fabric, Schedule, IntArray], share: float, what: str
 ) -> None:
     on, schedule, members = case
     when = share * float(simulated(on, schedule, on.npus[members]).max())
     found, moved = disturbed(case, when, what)
-    with pytest.MonkeyPatch.context() as patch:
-        events_only(patch)
-        expected, sent = disturbed(case, when, what)
+    expected, sent = disturbed(case, when, what, one_by_one=True)
     assert found == pytest.approx(expected, rel=1e-9, nan_ok=True)
     assert moved == pytest.approx(sent, rel=1e-7, abs=1e-6)
 
@@ -500,7 +482,9 @@ def test_two_collectives_at_once_share_their_links() -> None:
     network = FlowNetwork(on, MaxMin())
     lowering = Lowering(on)
     for _ in range(2):
-        RankRun(network, lowering, schedule, on.npus[None, :], lambda _: ends.append(network.now)).start()
+        ScheduleRun(
+            network, lowering, schedule, on.npus[None, :], lambda _: ends.append(network.now), fidelity="per-rank"
+        ).start()
     network.advance()
     assert ends == pytest.approx([3 * (300.0 / 50.0 + 0.25)] * 2)
 
@@ -511,7 +495,7 @@ def test_groups_that_have_ended_do_not_keep_their_links() -> None:
     members = np.array([[0, 2], [1, 3]])
     schedule = by("ring", on, members, Pattern.ALL_GATHER, chunks=1)
     network = FlowNetwork(on, MaxMin())
-    RankRun(network, Lowering(on), schedule, on.npus[members], lambda _: None).start()
+    ScheduleRun(network, Lowering(on), schedule, on.npus[members], lambda _: None, fidelity="per-rank").start()
     network.advance()
     assert network.idle
 
@@ -618,22 +602,19 @@ def run_jobs(on: Fabric, jobs: list[Job], *, rendezvous: bool) -> None:
 
 def executed(graph: TaskGraph, on: Fabric, fidelity: str, *, only_events: bool = False) -> Timeline:
     """Simulate with one chunk a ring, which needs no channels."""
-    lowering, sharing = Lowering(on), MaxMin()
+    lowering, sharing = Lowering(on), OneByOne() if only_events else MaxMin()
     algorithms = FRAMEWORK.plugins.collectives
     ring, direct = algorithms.get("ring")(**fields_of("ring")), algorithms.get("direct")()
-    with pytest.MonkeyPatch.context() as patch:
-        if only_events:
-            events_only(patch)
-        return Executor(
-            graph,
-            fabric=on,
-            network=FlowNetwork(on, sharing),
-            placement=np.arange(graph.ranks),
-            planner=Planner(on, sharing, lowering, {Pattern.ALL_REDUCE: (ring,), None: (direct,)}),
-            lowering=lowering,
-            compute_seconds=lambda flops, moved, _: flops + moved,
-            fidelity=fidelity,
-        ).run()
+    return Executor(
+        graph,
+        fabric=on,
+        network=FlowNetwork(on, sharing),
+        placement=np.arange(graph.ranks),
+        planner=Planner(on, sharing, lowering, {Pattern.ALL_REDUCE: (ring,), None: (direct,)}),
+        lowering=lowering,
+        compute_seconds=lambda flops, moved, _: flops + moved,
+        fidelity=fidelity,
+    ).run()
 
 
 def ends_by_rank(timeline: Timeline) -> dict[tuple[int, int], float]:
@@ -835,26 +816,31 @@ def test_where_all_ranks_of_a_graph_do_the_same_all_fidelities_agree(graph: Task
 
 
 def staggered(
-    case: tuple[Fabric, Schedule, IntArray], delays: list[float], when: float, *, rendezvous: bool
+    case: tuple[Fabric, Schedule, IntArray],
+    delays: list[float],
+    when: float,
+    *,
+    rendezvous: bool,
+    one_by_one: bool = False,
 ) -> tuple[FloatArray, IntArray]:
     """Return when nodes are through that enter after ``delays``, and the last that each waits for; others disturb."""
     on, schedule, members = case
-    network, nodes = FlowNetwork(on, StrictLinks()), members.size
+    network, nodes = FlowNetwork(on, StrictOneByOne() if one_by_one else StrictLinks()), members.size
     ends, awaited = np.full(nodes, np.nan), np.full(nodes, -1)
 
     def through(done: IntArray, marks: IntArray) -> None:
         assert np.isnan(ends[done]).all()
         ends[done], awaited[done] = network.now, marks
 
-    run = RankRun(
+    run = ScheduleRun(
         network,
         Lowering(on),
         schedule,
         on.npus[members],
         lambda _: None,
+        fidelity="per-rank-rendezvous" if rendezvous else "per-rank",
         on_through=through,
         priority=1,
-        rendezvous=rendezvous,
     )
     entering = sorted(zip(delays, range(nodes), strict=False))
     for mark, (delay, node) in enumerate(entering):
@@ -876,12 +862,10 @@ DELAYS = st.one_of(st.sampled_from([0.0, 5.0, 13.0]), st.floats(0.0, 60.0))
 def test_entries_that_nobody_knows_yet_are_foreseen_as_they_come(
     case: tuple[Fabric, Schedule, IntArray], delays: list[float], when: float, rendezvous: bool
 ) -> None:
-    """A recurrence with some times at infinity, until others come to the links, says what events say."""
+    """A fold that some have not entered, until others come to the links, says what events say."""
     for disturbed_at in (0.0, when):
         found, awaited = staggered(case, delays, disturbed_at, rendezvous=rendezvous)
-        with pytest.MonkeyPatch.context() as patch:
-            events_only(patch)
-            expected, known = staggered(case, delays, disturbed_at, rendezvous=rendezvous)
+        expected, known = staggered(case, delays, disturbed_at, rendezvous=rendezvous, one_by_one=True)
         assert found == pytest.approx(expected, rel=1e-9)
         assert awaited.tolist() == known.tolist()
 
@@ -891,16 +875,14 @@ def test_entries_that_nobody_knows_yet_are_foreseen_as_they_come(
 def test_the_last_entry_that_a_rank_waits_for(
     case: tuple[Fabric, Schedule, IntArray], order: list[int], rendezvous: bool
 ) -> None:
-    """A rank waits for an entry if it is never through without it."""
+    """A rank waits for an entry if it is later the later that is."""
     on, schedule, members = case
     members, ranks = members[:1], schedule.ranks
-    recurrence = foreseen(on, schedule, on.npus[members], rendezvous=rendezvous)
-    if recurrence is None:
-        return
-    marks = np.array([mark for mark in order if mark < ranks])
-    waits = np.isinf([recurrence.ends(np.where(np.arange(ranks) == one, math.inf, 0.0)) for one in range(ranks)])
-    found = last_awaited(Lowering(on), schedule, marks[None, :], rendezvous=rendezvous)
-    assert found[0].tolist() == np.where(waits, marks[:, None], -1).max(axis=0).tolist()
+    late = [1000.0 * (1 + mark) for mark in order if mark < ranks]  # far apart, beside what flows take
+    ends, awaited = staggered((on, schedule, members), late, 0.0, rendezvous=rendezvous)
+    ranked = sorted(late)
+    for end, mark in zip(ends.tolist(), awaited.tolist(), strict=True):
+        assert ranked[mark] <= end < ranked[mark] + 500.0
 
 
 def test_a_rank_that_is_through_with_a_phase_goes_on_where_others_have_not_entered() -> None:

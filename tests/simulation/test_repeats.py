@@ -67,7 +67,7 @@ def simulate(
         if not skip:
             patch.setattr(Repeats, "jump", lambda *_: None)
         timeline = executor.run()
-    return timeline, executor.link_bytes(), network.statistics.skipped
+    return timeline, executor.link_bytes(), executor.statistics.skipped
 
 
 def ends(timeline: Timeline) -> tuple[list[tuple[int, int]], FloatArray]:

@@ -1,6 +1,5 @@
 from collections.abc import Sequence
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from fredfw.simulation import (
     WeightedMaxMin,
     max_min,
 )
-from fredfw.simulation.core import compiled, fill
 from fredfw.typing import FloatArray
 
 LINKS = 6
@@ -104,33 +102,6 @@ def problems(draw: st.DrawFn) -> tuple[Incidence, FloatArray]:
 def test_max_min_equals_textbook_water_filling(problem: tuple[Incidence, FloatArray]) -> None:
     flows, capacities = problem
     np.testing.assert_allclose(max_min(flows, capacities), water_filling(flows, capacities), rtol=1e-7)
-
-
-@given(problems())
-def test_the_loop_in_c_gives_the_same_bits_in_as_many_passes(problem: tuple[Incidence, FloatArray]) -> None:
-    code = compiled.library()
-    if code is None:
-        pytest.skip("fredfw-compiled is not installed, or has no library")
-    flows, capacities = problem
-    arrays = flows.offsets, flows.links, flows.coefficients
-    expected, passes = fill.by_passes(*arrays, flows.caps, capacities)
-    rates = np.full(len(flows), np.inf) if flows.caps is None else flows.caps.copy()
-    assert code.max_min(*arrays, capacities, rates) == passes
-    assert rates.tobytes() == expected.tobytes()
-
-
-@given(problems())
-def test_links_that_all_offer_the_same_are_a_short_cut_to_the_same_bits(problem: tuple[Incidence, FloatArray]) -> None:
-    flows, capacities = problem
-    expected, passes = by_passes(flows, capacities)
-    with patch.object(fill, "_LARGE", 0):
-        rates, same = by_passes(flows, capacities)
-    assert rates.tobytes() == expected.tobytes()
-    assert same == passes
-
-
-def by_passes(flows: Incidence, capacities: FloatArray) -> tuple[FloatArray, int]:
-    return fill.by_passes(flows.offsets, flows.links, flows.coefficients, flows.caps, capacities)
 
 
 def test_many_flows_over_links_that_all_offer_the_same() -> None:

@@ -68,63 +68,12 @@ def arrivals(policy: SharingPolicy) -> tuple[FloatArray, Statistics]:
 
 
 @pytest.mark.parametrize("policy", [MaxMin(), StrictLinks()], ids=lambda policy: policy.name)
-def test_only_what_a_change_reaches_is_solved_again_and_the_times_are_the_same(policy: SharingPolicy) -> None:
-    some, everything = Local(policy, []), Counting(policy, [])
-    ends, statistics = arrivals(some)
-    expected, _ = arrivals(everything)
-    assert ends.tobytes() == expected.tobytes()
-    # As long as there are many flows, an island is one in forty of them.
-    assert len(some.asked) == len(everything.asked) == statistics.solves
-    busy = [pair for pair in zip(some.asked, everything.asked, strict=True) if pair[1] > 300]
-    assert len(busy) > 400
-    assert sum(one < whole / 10 for one, whole in busy) > 0.99 * len(busy)
-
-
-def crowds(policy: Counting) -> tuple[FloatArray, int]:
-    """Send crowds of 2,000 equal flows each over the links of three islands, twice; the second time others meet first.
-
-    Return when the crowds' last flows were there, and how often the policy was asked the first time.
-    """
-    fabric = islands()
-    network = FlowNetwork(fabric, policy)
-    random = np.random.default_rng(3)
-    crowds, asked = [], 0
-    # On each island two crowds are apart until the third joins them; each flow takes one link.
-    for links in ([0, 1], [2, 3], [1, 2]):
-        for island in range(3):
-            routes = Routes.of([np.array([island * LINKS + link]) for link in random.choice(links, 2000)], [0.5] * 2000)
-            crowds.append(FlowSet(routes, np.full(2000, 1.0), np.zeros(2000, dtype=np.intp), 1))
-    ends = np.full(2 * len(crowds), np.nan)
-
-    def ended(crowd: int, activities: np.ndarray) -> None:
-        del activities
-        ends[crowd] = network.now
-
-    for begin, delay in ((0.0, 1.0), (10_000.0, 7.0)):
-        network.advance(begin)
-        for number, crowd in enumerate(crowds):
-            turn, island = divmod(number, 3)
-            # Binary fractions, so that what repeats later meets after exactly the same time.
-            start = partial(network.start, crowd, partial(ended, number + len(crowds) * (begin > 0)))
-            network.schedule(16.0 * turn + delay * island, start)
-        if not begin:
-            network.advance(5_000.0)
-            assert network.idle
-            asked = len(policy.asked)
-    network.advance()
-    assert network.idle
-    return ends, asked
-
-
-def test_crowds_that_share_no_links_are_solved_and_remembered_apart() -> None:
-    some, everything = Local(MaxMin(), []), Counting(MaxMin(), [])
-    ends, asked = crowds(some)
-    expected, _ = crowds(everything)
-    assert ends.tobytes() == expected.tobytes()
-    # Apart, nothing is new the second time; together, other sets meet.
-    assert len(some.asked) == asked < len(everything.asked)
-    # Three crowds of an island at most.
-    assert max(some.asked) <= 6_000 < max(everything.asked)
+def test_a_policy_of_a_plugin_is_asked_and_the_times_are_the_same(policy: SharingPolicy) -> None:
+    counting = Counting(policy, [])
+    ends, statistics = arrivals(counting)
+    expected, _ = arrivals(policy)
+    assert ends == pytest.approx(expected, rel=1e-9)
+    assert len(counting.asked) == statistics.solves
 
 
 def test_a_policy_that_is_not_local_is_asked_about_all_flows() -> None:

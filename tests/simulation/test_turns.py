@@ -17,8 +17,8 @@ from fredfw.collectives import Pattern, Phase, Schedule, parallel
 from fredfw.collectives.dimensions import dimension_schedule
 from fredfw.collectives.schedule import POLICIES, RELEASES
 from fredfw.errors import ScheduleError
-from fredfw.simulation import FlowNetwork, Lowering, MaxMin
-from fredfw.simulation.fidelity import FIDELITIES, run_of
+from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
+from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.typing import IntArray
 
 BANDWIDTHS, LATENCIES = (4.0, 2.0), (0.5, 2.0)
@@ -49,7 +49,7 @@ def product(sizes: tuple[int, int]) -> Fabric:
 def simulated(schedule: Schedule, fabric: Fabric, fidelity: str) -> float:
     """Return the seconds of ``schedule`` alone."""
     network, ended = FlowNetwork(fabric, MaxMin()), list[IntArray]()
-    run_of(fidelity, network, Lowering(fabric), schedule, fabric.npus[None, :], ended.append).start()
+    ScheduleRun(network, Lowering(fabric), schedule, fabric.npus[None, :], ended.append, fidelity=fidelity).start()
     network.advance()
     assert len(ended) == 1
     assert network.idle

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from attrs import evolve
@@ -9,9 +11,8 @@ from attrs import evolve
 from fredfw import CollectiveRequest, Fabric, NodeKind, Pattern, Phase, Schedule, check, sequence
 from fredfw.collectives import parallel
 from fredfw.errors import ScheduleError
-from fredfw.simulation import FlowNetwork, Lowering
-from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES, PER_RANK, run_of
-from fredfw.simulation.waits import last_awaited
+from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
+from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES, PER_RANK
 from fredfw.typing import IntArray
 
 _RATE, _LATENCY = 1e9, 1e-3
@@ -40,7 +41,7 @@ def _seconds(schedule: Schedule, fidelity: str, groups: IntArray | None = None) 
     network = FlowNetwork(fabric)
     ended: list[IntArray] = []
     nodes = np.arange(schedule.ranks)[None, :] if groups is None else groups
-    run_of(fidelity, network, Lowering(fabric), schedule, nodes, ended.append).start()
+    ScheduleRun(network, Lowering(fabric), schedule, nodes, ended.append, fidelity=fidelity).start()
     network.advance()
     assert ended
     assert network.idle
@@ -85,18 +86,35 @@ def test_the_end_of_a_schedule_is_that_of_its_last_phase_to_end() -> None:
     schedule = _schedule(Phase.of(0, 1, 0), Phase.of(0, 2, 1, behind=(0,)))
     done: list[float] = []
     nodes = np.arange(3)[None, :]
-    run_of(COMPRESSED, network, Lowering(fabric), schedule, nodes, lambda _: done.append(network.now)).start()
+    ScheduleRun(
+        network, Lowering(fabric), schedule, nodes, lambda _: done.append(network.now), fidelity=COMPRESSED
+    ).start()
     network.advance()
     assert done == [pytest.approx(11e-3)]
 
 
-def test_a_rank_awaits_who_makes_room() -> None:
-    lowering = Lowering(_all_to_all_links(3))
-    schedule = _schedule(Phase.of(2, 1, 0), Phase.of(0, 1, 1, room=(0,)))
-    marks = np.array([[0, 1, 7]])
-    assert last_awaited(lowering, schedule, marks, rendezvous=False).tolist() == [[7, 7, 7]]
-    without = _schedule(Phase.of(2, 1, 0), Phase.of(0, 1, 1))
-    assert last_awaited(lowering, without, marks, rendezvous=False).tolist() == [[0, 7, 7]]
+@pytest.mark.parametrize(("room", "expected"), [((0,), [7, 7, 7]), ((), [0, 7, 7])])
+def test_a_rank_awaits_who_makes_room(room: tuple[int, ...], expected: list[int]) -> None:
+    fabric = _all_to_all_links(3)
+    network, awaited = FlowNetwork(fabric), np.full(3, -1)
+    schedule = _schedule(Phase.of(2, 1, 0), Phase.of(0, 1, 1, room=room))
+
+    def through(nodes: IntArray, marks: IntArray) -> None:
+        awaited[nodes] = marks
+
+    run = ScheduleRun(
+        network,
+        Lowering(fabric),
+        schedule,
+        np.arange(3)[None, :],
+        lambda _: None,
+        fidelity=PER_RANK,
+        on_through=through,
+    )
+    for node, mark in enumerate((0, 1, 7)):
+        network.schedule(float(mark), partial(run.enter, np.array([node]), mark))
+    network.advance()
+    assert awaited.tolist() == expected
 
 
 def test_phases_that_are_behind_each_other_are_not_ordered_for_the_replay() -> None:

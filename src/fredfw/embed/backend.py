@@ -20,13 +20,13 @@ from fredfw.fabric import AlwaysStart, Fabric, NodeKind, Router
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, given_or_installed
 from fredfw.plugin.registry import Registry
-from fredfw.simulation import FlowNetwork, Planner, SharingPolicy, Simulator
+from fredfw.simulation import FlowNetwork, Planner, ScheduleRun, SharingPolicy, Simulator
 from fredfw.simulation.answers import notes as admission_notes
 from fredfw.simulation.checks import check_fabric
-from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES, STEPWISE, run_of
+from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES, STEPWISE
 from fredfw.simulation.fidelity import notes as fidelity_notes
 from fredfw.simulation.live import LiveLinks
-from fredfw.simulation.messages import flows_of
+from fredfw.simulation.ways import flows_of
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, counted, parse
 
@@ -284,13 +284,13 @@ class NetworkBackend:
         priority = _class(priority)
         plan = self._planner(algorithm).plan(request, members)
         handle = self._next_handle()
-        run = run_of(
-            self._fidelity,
+        run = ScheduleRun(
             self._network,
             self._simulator.lowering,
             plan.schedule,
             self.fabric.npus[members][None, :],
             partial(self._end, handle),
+            fidelity=self._fidelity,
             priority=priority,
             label=label,
         )

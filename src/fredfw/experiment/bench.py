@@ -15,7 +15,7 @@ from fredfw.fabric import Fabric
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
     Executor,
-    RateSolver,
+    ScheduleRun,
     Simulator,
     answers,
 )
@@ -23,7 +23,7 @@ from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.demands import Demands
 from fredfw.simulation.estimate import Estimate, Estimator
 from fredfw.simulation.events import LinkEvent, LinkEvents
-from fredfw.simulation.fidelity import COMPRESSED, block_notes, possible, run_of
+from fredfw.simulation.fidelity import COMPRESSED, block_notes, possible
 from fredfw.simulation.fidelity import notes as fidelity_notes
 from fredfw.simulation.planner import too_fast
 from fredfw.simulation.variation import Pace, Variation
@@ -94,7 +94,6 @@ class Bench:
         priorities: Mapping[str, int],
         fidelity: str = COMPRESSED,
         attribution: bool = True,
-        solver: RateSolver | None = None,
         progress: Callable[[float], None] | None = None,
         checked: bool = False,
         variation: Variation | None = None,
@@ -121,7 +120,6 @@ class Bench:
                 priorities=priorities,
                 fidelity=fidelity,
                 attribution=attribution,
-                solver=solver,
                 progress=share,
                 checked=checked or run > 0,
                 pace=pace,
@@ -143,7 +141,6 @@ class Bench:
         priorities: Mapping[str, int],
         fidelity: str,
         attribution: bool,
-        solver: RateSolver | None,
         progress: Callable[[float], None] | None,
         checked: bool,
         pace: Pace | None,
@@ -159,7 +156,6 @@ class Bench:
             priorities: Class by label.
             fidelity: One of ``FIDELITIES``.
             attribution: Whether to find out what the ranks have waited for.
-            solver: Knows rates of earlier runs.
             progress: Called now and then with the share of the tasks that has ended.
             checked: Whether it is known that there are algorithms for all collectives and links for all streams.
             pace: How fast computations are, where that varies.
@@ -169,7 +165,7 @@ class Bench:
             InputError: The graph does not fit the fabric, or no algorithm can serve a collective.
             SimulationError: The result would be wrong.
         """
-        network = self.simulator.network(solver)
+        network = self.simulator.network()
         executor = Executor(
             graph,
             fabric=self.fabric,
@@ -203,7 +199,7 @@ class Bench:
             link_bytes_by_label=dict(sorted(by_label.items())),
             energy=float(link_bytes @ self.fabric.energies),
             algorithms=dict(sorted(executor.algorithms.items())),
-            statistics=network.statistics.as_dict(),
+            statistics=executor.statistics.as_dict(),
             figures=answers.figures(network.admission) | answers.figures_of_dynamics(network.dynamics, network.now),
             notes=(
                 *self.fabric.notes,
@@ -269,13 +265,13 @@ class Bench:
         plan = self.planner.plan(request, group)
         network = self.simulator.network()
         label = str(request.pattern)
-        run_of(
-            fidelity,
+        ScheduleRun(
             network,
             self.simulator.lowering,
             plan.schedule,
             self.fabric.npus[group][None, :],
             lambda _: None,
+            fidelity=fidelity,
             label=label,
         ).start()
         network.advance()

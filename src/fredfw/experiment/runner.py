@@ -25,10 +25,7 @@ from fredfw.fabric import answers as fabric_answers
 from fredfw.plugin import configure
 from fredfw.plugin.contract import billed, built
 from fredfw.plugin.manager import PluginManager
-from fredfw.simulation import (
-    RateSolver,
-    Statistics,
-)
+from fredfw.simulation import Statistics
 from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.events import check
 from fredfw.simulation.fidelity import ESTIMATE
@@ -121,9 +118,7 @@ class Runner:
         key = f"fabrics.{fabric.name}"
         runs = 1 + len(cell.jobs)
 
-        def simulate(
-            graph: TaskGraph, places: IntArray, number: int, solver: RateSolver | None, jobs: Sequence[Part]
-        ) -> Simulated:
+        def simulate(graph: TaskGraph, places: IntArray, number: int, jobs: Sequence[Part]) -> Simulated:
             courses = Courses(jobs)
             found = bench.graph(
                 graph,
@@ -132,7 +127,6 @@ class Runner:
                 name=f"{workload.name} on {fabric.name}",
                 priorities=cell.priorities,
                 fidelity=fidelity,
-                solver=solver,
                 progress=None if progress is None else lambda share: progress((number + share) / runs),
                 checked=True,
                 variation=self._experiment.variation_of(fabric),
@@ -146,11 +140,9 @@ class Runner:
             if cell.jobs:
                 durations = {job.index: _seconds(workload, npu, job.memory) for job in cell.jobs}
                 graph = seconds_of(graph, durations)
-            together = simulate(graph, cell.places, 0, cell.solver, cell.jobs)
+            together = simulate(graph, cell.places, 0, cell.jobs)
             alone = [
-                simulate(
-                    seconds_of(job.alone(), durations), job.places(cell.placement, bench.fabric), number, None, [job]
-                )
+                simulate(seconds_of(job.alone(), durations), job.places(cell.placement, bench.fabric), number, [job])
                 for number, job in enumerate(cell.jobs, 1)
             ]
         outcome = together.result
@@ -319,8 +311,6 @@ class Runner:
             labels = workload.workload.labels(system) if jobs else workload_answers.labels(workload.workload, system)
             notes = (*workload_answers.notes(workload.workload, system), *omissions)
         priorities = self._priorities(graph.label_names, labels)
-        # Not the bench's solver: what a cell counts must not depend on the cells that ran before it.
-        solver = bench.simulator.solver()
         with self._placed(work):
             tasks = Assignment(
                 graph,
@@ -343,7 +333,6 @@ class Runner:
             memory,
             spilled,
             graph,
-            solver,
             trained,
             notes,
             omissions,
@@ -462,7 +451,6 @@ class _Cell:
         memory: What an NPU needs.
         spilled: What of that is in memory tiers.
         graph: The iteration.
-        solver: Knows the rates of its earlier runs.
         work: What the iteration trains, if that is known.
         notes: What the workload has to say about every result.
         omissions: Those of the notes that say what it leaves out.
@@ -477,7 +465,6 @@ class _Cell:
     memory: MemoryUse
     spilled: tuple[Spill, ...]
     graph: TaskGraph
-    solver: RateSolver
     work: Work | None
     notes: tuple[str, ...]
     omissions: tuple[str, ...]
@@ -507,9 +494,9 @@ def describe(plugin: Any) -> dict[str, Any]:
 
 def merged(counters: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Return the engine's counters over several simulations."""
-    total = Statistics()
-    for one in counters:
-        total = total + Statistics(**one)
+    total, known = Statistics(), set(Statistics().as_dict())
+    for one in counters:  # of this release or an earlier one, which may have had others
+        total = total + Statistics(**{name: count for name, count in one.items() if name in known})
     return total.as_dict()
 
 

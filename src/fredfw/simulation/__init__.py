@@ -1,15 +1,13 @@
 """The flow-level simulation: bandwidth sharing, the event engine, and the execution of task graphs on it."""
 
 from fredfw.simulation.bounds import Bound, LowerBounds, lower_bound
-from fredfw.simulation.core.loads import Statistics
+from fredfw.simulation.detours import Rerouting
 from fredfw.simulation.dynamics import ActiveFlows, Dynamics, HeldRates, Samples, StatefulSharing
 from fredfw.simulation.executor import Executor
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.planner import Plan, Planner
-from fredfw.simulation.progress import ScheduleRun
-from fredfw.simulation.rates import RateSolver
-from fredfw.simulation.rerouting import Rerouting
+from fredfw.simulation.schedules import ScheduleRun
 from fredfw.simulation.sharing import (
     CircuitPreempt,
     Incidence,
@@ -20,6 +18,7 @@ from fredfw.simulation.sharing import (
     max_min,
 )
 from fredfw.simulation.simulator import Simulator
+from fredfw.simulation.statistics import Statistics
 from fredfw.simulation.timeline import Timeline
 
 __all__ = [
@@ -36,7 +35,6 @@ __all__ = [
     "MaxMin",
     "Plan",
     "Planner",
-    "RateSolver",
     "Rerouting",
     "Samples",
     "ScheduleRun",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import assert_never
 
 import numpy as np
@@ -9,9 +10,9 @@ import numpy as np
 from fredfw.errors import RefusedError, SimulationError
 from fredfw.fabric import Admission, AlwaysStart, Decompose, FlowSet, Refuse, Split, Start, Wait
 from fredfw.simulation import answers
-from fredfw.simulation.carrier import Carrier
-from fredfw.simulation.core.loads import Statistics
+from fredfw.simulation.detours import Detours
 from fredfw.simulation.requests import Request, Turns
+from fredfw.simulation.statistics import Statistics
 
 _AT_ONCE = Start()
 
@@ -21,28 +22,41 @@ class Desk:
 
     Args:
         admission: The fabric's, for one simulation.
-        carrier: Gets what is let in.
+        admit: Lets a request in, with flows that may take other ways than it says.
+        active: Returns the flow sets that were let in and have not ended.
+        compressed: Returns whether repetitions are under way that are simulated as one.
+        detours: The ways round closed links.
         fabric: Name of the fabric.
         statistics: Counts.
         controlled: Links that it decides about, which come first; flows over others, of memories, start at once.
 
     Attributes:
-        always: Whether everything starts at once, so that the admission is not asked.
         waiting: What will be asked about again when something has ended.
     """
 
     def __init__(
-        self, admission: Admission, carrier: Carrier, fabric: str, statistics: Statistics, controlled: int
+        self,
+        admission: Admission,
+        *,
+        admit: Callable[[Request, FlowSet, Start], None],
+        active: Callable[[], Iterable[FlowSet]],
+        compressed: Callable[[], bool],
+        detours: Detours,
+        fabric: str,
+        statistics: Statistics,
+        controlled: int,
     ) -> None:
-        self.always = isinstance(admission, AlwaysStart)
         self.waiting: list[Request] = []
         self._admission = admission
-        self._carrier = carrier
+        self._admit = admit
+        self._active = active
+        self._compressed = compressed
+        self._detours = detours
         self._fabric = fabric
         self._statistics = statistics
         self._controlled = controlled
-        if type(admission) is not AlwaysStart:
-            carrier.on_close = self._closed
+        # What is told of other flows that run matters to nobody where everything starts.
+        self._lonely = isinstance(admission, AlwaysStart)
 
     def ask(self, request: Request) -> None:
         """Do with the flows of ``request`` what the admission says.
@@ -52,17 +66,16 @@ class Desk:
             SimulationError: It asks for unicasts where there are none.
             PluginError: It fails, or returns what cannot be done.
         """
-        carrier = self._carrier
-        flows = carrier.detours.around(request.flows) if carrier.detours.closed else request.flows
+        flows = self._detours.around(request.flows)
         if type(self._admission) is AlwaysStart or self._is_outside(flows):
-            carrier.admit(request, flows, _AT_ONCE)
+            self._admit(request, flows, _AT_ONCE)
             return
         what = flows.label or "flows"
-        active = () if self.always else tuple(one for one in carrier.batches.values() if not self._is_outside(one))
+        active = () if self._lonely else tuple(one for one in self._active() if not self._is_outside(one))
         decision = answers.decision(self._admission, flows, active)
         match decision:
             case Start():
-                carrier.admit(request, flows, decision)
+                self._admit(request, flows, decision)
             case Wait():
                 self._wait(request)
             case Split():
@@ -84,27 +97,9 @@ class Desk:
         """Let go of what waits for ``ticket``."""
         self.waiting = [request for request in self.waiting if request.ticket != ticket]
 
-    def _is_outside(self, flows: FlowSet) -> bool:
-        """Return whether ``flows`` go over links that the admission does not know."""
-        links = flows.routes.links
-        return len(links) > 0 and bool(links[0] >= self._controlled)
-
-    def _wait(self, request: Request) -> None:
-        """Have ``request`` asked about again."""
-        self._statistics.waits += not request.waited
-        request.waited = True
-        self._carrier.meetings.wait(request.flows)
-        self.waiting.append(request)
-
-    def _split(self, request: Request, split: Split) -> None:
-        """Run the parts of ``request`` one after the other."""
-        flows = request.flows
-        self._statistics.splits += 1
-        Turns.of(self.ask, request, [flows.part(np.asarray(part, dtype=np.intp)) for part in split.parts]).begin()
-
-    def _closed(self, flows: FlowSet) -> None:
+    def close(self, flows: FlowSet) -> None:
         """Tell the admission that ``flows`` have ended, and do with what waits what can be done now."""
-        if self._is_outside(flows):
+        if type(self._admission) is AlwaysStart or self._is_outside(flows):
             return
         answers.release(self._admission, flows)
         waiting, self.waiting = self.waiting, []
@@ -114,3 +109,22 @@ class Desk:
             except BaseException:
                 self.waiting += waiting[place:]  # an error in one does not concern the others
                 raise
+
+    def _is_outside(self, flows: FlowSet) -> bool:
+        """Return whether ``flows`` go over links that the admission does not know."""
+        links = flows.routes.links
+        return len(links) > 0 and bool(links[0] >= self._controlled)
+
+    def _wait(self, request: Request) -> None:
+        """Have ``request`` asked about again."""
+        self._statistics.waits += not request.waited
+        request.waited = True
+        # Between two repetitions it might not have had to wait.
+        self._statistics.met += request.flows.repeat > 1 or self._compressed()
+        self.waiting.append(request)
+
+    def _split(self, request: Request, split: Split) -> None:
+        """Run the parts of ``request`` one after the other."""
+        flows = request.flows
+        self._statistics.splits += 1
+        Turns.of(self.ask, request, [flows.part(np.asarray(part, dtype=np.intp)) for part in split.parts]).begin()

@@ -6,11 +6,24 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from attrs import evolve
+from attrs import evolve, frozen
 
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import FlowSet, Router, Routes
 from fredfw.typing import BoolArray
+
+
+@frozen
+class Rerouting:
+    """What became of the flows whose links were closed.
+
+    Args:
+        moved: How many have other routes now.
+        stranded: Labels of flow sets that have no other; they wait until links are back.
+    """
+
+    moved: int
+    stranded: tuple[str, ...]
 
 
 class Detours:
@@ -57,6 +70,8 @@ class Detours:
 
     def around(self, flows: FlowSet) -> FlowSet:
         """Return ``flows``, routed again where links are closed; always the same object for the same flows."""
+        if not self.closed:
+            return flows
         crossing = self.crossing(flows.routes)
         if not crossing.any():
             return flows

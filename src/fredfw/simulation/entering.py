@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fredfw.simulation.assignment import Assignment, Share
-from fredfw.simulation.ranks import RankRun
+from fredfw.simulation.schedules import ScheduleRun
 from fredfw.typing import IntArray
 
 _NOBODY = -1
 
-Start = Callable[[Share, IntArray, Callable[[IntArray], None], Callable[[IntArray, IntArray], None]], RankRun]
+Start = Callable[[Share, IntArray, Callable[[IntArray], None], Callable[[IntArray, IntArray], None]], ScheduleRun]
 
 
 class _Run(NamedTuple):
@@ -27,7 +27,7 @@ class _Run(NamedTuple):
     """
 
     groups: IntArray
-    run: RankRun
+    run: ScheduleRun
     began: float
 
 

@@ -16,11 +16,11 @@ from attrs import frozen
 from fredfw.errors import SimulationError
 from fredfw.fabric import Fabric
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, STREAMS, TRANSFER, Assignment, Table
-from fredfw.simulation.core.loads import Statistics
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.planner import Planner
-from fredfw.simulation.progress import ScheduleRun
+from fredfw.simulation.schedules import ScheduleRun
+from fredfw.simulation.statistics import Statistics
 from fredfw.simulation.transactions import Transactions
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import Kernels, TaskGraph

@@ -11,9 +11,9 @@ from fredfw.simulation.assignment import Assignment, Share
 from fredfw.simulation.computations import End
 from fredfw.simulation.dependents import Dependents
 from fredfw.simulation.network import FlowNetwork
-from fredfw.simulation.ranks import RankRun
 from fredfw.simulation.repeats import Repeats
 from fredfw.simulation.runs import Runs
+from fredfw.simulation.schedules import ScheduleRun
 from fredfw.typing import IntArray
 
 # At one moment ranks enter after all that ends.
@@ -63,7 +63,7 @@ class Exchanges:
         self._on_end = on_end
         self._arrivals: dict[int, _Message] = {}  # messages that have arrived, by the receive that is not ready
         self._posted: set[int] = set()  # receives that are ready, and whose messages have not begun
-        self._waiting: dict[int, RankRun] = {}  # messages under way that wait for their receive
+        self._waiting: dict[int, ScheduleRun] = {}  # messages under way that wait for their receive
         self._entries: list[_Message] = []  # of senders and receivers, by mark
 
     def send(self, task: int, trigger: int) -> None:

@@ -29,6 +29,7 @@ from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.planner import Planner
 from fredfw.simulation.repeats import Repeats, Unit
 from fredfw.simulation.runs import Runs
+from fredfw.simulation.statistics import Statistics
 from fredfw.simulation.timeline import Record, Timeline
 from fredfw.simulation.transactions import Transactions
 from fredfw.simulation.variation import Pace
@@ -97,9 +98,7 @@ class Executor:
         )
         # Nothing to skip where blocks are not written out.
         skips = built is not graph and pace is None and events is None
-        self._repeats = (
-            Repeats(built, self._tasks, lowering, network.solver.sharing, network.admission) if skips else None
-        )
+        self._repeats = Repeats(built, self._tasks, lowering, network.sharing, network.admission) if skips else None
         self._network = network
         self._events = events
         runs = Runs(self._tasks, network, lowering, fidelity)
@@ -164,9 +163,13 @@ class Executor:
         else:
             self._events.drive(self._network)
         self._check_finished()
-        if self._repeats is not None:
-            self._network.statistics.skipped += self._repeats.skipped
         return self._spans.timeline(graph)
+
+    @property
+    def statistics(self) -> Statistics:
+        """The counters of the network, and how many repetitions were not simulated."""
+        skipped = 0 if self._repeats is None else self._repeats.skipped
+        return self._network.statistics + Statistics(skipped=skipped)
 
     def link_bytes(self) -> dict[str, FloatArray]:
         """Return the ``(links,)`` bytes that have crossed each link, by label, those that were not simulated too."""

@@ -1,17 +1,10 @@
-"""How closely a collective is simulated: what can be asked for, and what runs it."""
+"""How closely a collective is simulated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from fredfw.collectives import Schedule
-from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
-from fredfw.simulation.progress import ScheduleRun
-from fredfw.simulation.ranks import RankRun
-from fredfw.typing import IntArray
 from fredfw.workloads import TaskGraph
 
 COMPRESSED = "compressed"
@@ -30,49 +23,6 @@ ESTIMATE = "estimate"
 def possible(fidelity: str, network: FlowNetwork) -> str:
     """Return ``fidelity``, or the next closer one where ``network`` cannot simulate repetitions as one."""
     return STEPWISE if fidelity == COMPRESSED and network.dynamics is not None else fidelity
-
-
-def run_of(
-    fidelity: str,
-    network: FlowNetwork,
-    lowering: Lowering,
-    schedule: Schedule,
-    groups: IntArray,
-    on_complete: Callable[[IntArray], None],
-    *,
-    priority: int = 0,
-    label: str = "",
-    times: int = 1,
-) -> ScheduleRun | RankRun:
-    """Return what runs ``schedule`` in each of ``groups`` when it is started; see ``ScheduleRun`` for the others.
-
-    Args:
-        fidelity: One of ``FIDELITIES``.
-        network: Carries the flows.
-        lowering: Turns phases into flows.
-        schedule: What to run.
-        groups: ``(G, ranks)`` node of each rank.
-        on_complete: Gets the indices of the groups that end.
-        priority: Class of the flows.
-        label: What their bytes are accounted to.
-        times: How often the whole schedule is done, where phases are compressed.
-    """
-    if goes_rank_by_rank(fidelity, network):
-        rendezvous = fidelity == RENDEZVOUS
-        return RankRun(
-            network, lowering, schedule, groups, on_complete, priority=priority, label=label, rendezvous=rendezvous
-        )
-    return ScheduleRun(
-        network,
-        lowering,
-        schedule,
-        groups,
-        on_complete,
-        priority=priority,
-        label=label,
-        stepwise=possible(fidelity, network) != COMPRESSED,
-        times=times,
-    )
 
 
 def is_per_rank(fidelity: str) -> bool:
@@ -115,7 +65,7 @@ def block_notes(graph: TaskGraph, fidelity: str) -> tuple[str, ...]:
 def notes(fidelity: str, network: FlowNetwork) -> tuple[str, ...]:
     """Return what a reader of results must know: where something else was simulated than ``fidelity`` says."""
     if possible(fidelity, network) != fidelity:
-        name = network.solver.sharing.name
+        name = network.sharing.name
         return (
             f"rates of the sharing {name!r} change in time, so {fidelity} was simulated {STEPWISE}: each repetition on "
             "its own, and no rates were remembered",

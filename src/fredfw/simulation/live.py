@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fredfw.fabric import Fabric, LiveRouter, Router
+from fredfw.simulation.detours import Rerouting
 from fredfw.simulation.network import FlowNetwork
-from fredfw.simulation.rerouting import Rerouting
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 

@@ -15,6 +15,8 @@ from fredfw import limits
 from fredfw.collectives import Phase, Schedule
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Fabric, FlowSet, OpenAdmission, Operation, Router, Routes, answers
+from fredfw.simulation import order
+from fredfw.simulation.engine import NativeLowered, NativeSchedule
 from fredfw.simulation.pricing import Load, Price, Pricing
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
@@ -172,33 +174,65 @@ class Lowering:
             return known[1]
         phase = schedule.phases[index]
         limits.check("flows", len(phase) * len(groups))
-        rows = self.ends(phase)
-        volumes = rows.volumes(schedule.row_bytes(phase, repetition or 0))
-        load: Load | None = None
+        routes, caps = self._phase_routes(schedule, index, groups, unicasts=unicasts)
+        volumes = self.ends(phase).volumes(schedule.row_bytes(phase, repetition or 0))
         if unicasts:
-            exchange = _exchange(rows)
+            exchange = _exchange(self.ends(phase))
             volumes = volumes[exchange.original] * exchange.share
-            again = partial(self._build_exchange, exchange, groups)
-        else:
-            again = partial(self._build_routes, rows, groups)
-        price = self.price(schedule, groups)
-        if price is not None:
-            load = exchange.load if unicasts else rows.load
-            again = partial(self._priced, price, load, again)
-        routes = self._routed((rows.key, place, unicasts, id(price)), again)
         flow_set = FlowSet(
             routes=routes,
             volumes=np.tile(volumes, len(groups)),
             activity=self._activity(len(groups), len(volumes)),
             activities=len(groups),
             repeat=times * (phase.repeat if repetition is None else 1),
-            caps=None if price is None or load is None else price.caps(self.fabric, routes, load),
+            caps=caps,
             priority=priority,
             label=label,
             continues=continues,
-            again=again,
+            again=self._again(schedule, index, groups, unicasts=unicasts),
         )
         return self._remember(key, schedule, flow_set)
+
+    def _again(self, schedule: Schedule, index: int, groups: IntArray, *, unicasts: bool) -> Callable[[Router], Routes]:
+        """Return what routes the flows of a phase by any router."""
+        rows, price = self.ends(schedule.phases[index]), self.price(schedule, groups)
+        exchange = _exchange(rows) if unicasts else None
+        build: Callable[[Router], Routes]
+        build = (
+            partial(self._build_exchange, exchange, groups) if exchange else partial(self._build_routes, rows, groups)
+        )
+        return build if price is None else partial(self._priced, price, (exchange or rows).load, build)
+
+    def _phase_routes(
+        self, schedule: Schedule, index: int, groups: IntArray, *, unicasts: bool = False
+    ) -> tuple[Routes, FloatArray | None]:
+        """Return the routes of the flows of a phase, and the rates that they do not exceed, if there are such."""
+        rows, price = self.ends(schedule.phases[index]), self.price(schedule, groups)
+        again = self._again(schedule, index, groups, unicasts=unicasts)
+        routes = self._routed((rows.key, self._named(groups), unicasts, id(price)), again)
+        if price is None:
+            return routes, None
+        return routes, price.caps(self.fabric, routes, (_exchange(rows) if unicasts else rows).load)
+
+    def lowered(self, schedule: Schedule, groups: IntArray) -> NativeLowered:
+        """Return ``schedule`` in ``(G, ranks)`` ``groups`` for the engine, the same object at each call."""
+        return self.built(partial(self._lower, schedule, groups), groups, schedule, NativeLowered)
+
+    def _lower(self, schedule: Schedule, groups: IntArray) -> NativeLowered:
+        native = self.built(partial(self._lower_schedule, schedule), None, schedule, NativeSchedule)
+        limits.check("flows", max((len(phase) for phase in schedule.phases), default=0) * len(groups))
+        phases = [self._phase_routes(schedule, index, groups) for index in range(len(schedule.phases))]
+        price = self.price(schedule, groups)
+        launch = 0.0 if price is None else price.launch
+        return NativeLowered(native, len(groups), launch, len(self.fabric.bandwidths), phases)
+
+    def _lower_schedule(self, schedule: Schedule) -> NativeSchedule:
+        ends = [self.ends(phase) for phase in schedule.phases]
+        volumes = [
+            rows.volumes(schedule.row_bytes(phase)) if schedule.uniform(phase) else None
+            for rows, phase in zip(ends, schedule.phases, strict=True)
+        ]
+        return NativeSchedule(schedule, ends, volumes, order.turns(schedule))
 
     def stream(
         self,

@@ -1,40 +1,76 @@
-"""The event engine: flows drain at the rates the sharing policy gives them, and callbacks run when they are delivered.
+"""A fabric that carries flows in simulated time.
 
-What happens when stands in the ``Calendar``; what drains, in the flow table of the ``Carrier``, which takes over what
-the admission ``Desk`` lets in. Rates are solved only when the set of active flows changes, and never twice for the same
-set. The engine is steppable (``next_event_time``, ``advance``), keeps no global state, and never reads a clock.
+Flows drain at the rates that the sharing policy gives them, and callbacks run when they are delivered.
+
+The engine steps from event to event, and returns where Python has something to say: a callback, an admission that is
+asked, a policy that the engine does not know. It keeps no global state, and never reads a clock.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import define, evolve
 
 from fredfw.arrays import is_real
-from fredfw.errors import InputError
-from fredfw.fabric import AlwaysStart, Fabric, FlowSet, Router
-from fredfw.simulation import answers, rerouting
-from fredfw.simulation.calendar import Calendar
-from fredfw.simulation.carrier import BatchLoad, Carrier
+from fredfw.errors import InputError, PluginError
+from fredfw.fabric import AlwaysStart, Fabric, FlowSet, NodeKind, Router, Start
+from fredfw.simulation import answers, engine
 from fredfw.simulation.checks import check_bandwidths, check_callback, check_fabric, check_flows, check_sharing
-from fredfw.simulation.claims import Claim
-from fredfw.simulation.core.dynamic import DynamicTable
-from fredfw.simulation.core.loads import Load, Statistics
-from fredfw.simulation.core.slots import CALENDAR, FLOWS_DRAINED
-from fredfw.simulation.core.ways import Way
 from fredfw.simulation.desk import Desk
-from fredfw.simulation.dynamics import Dynamics
-from fredfw.simulation.memory import keep_freed_memory
-from fredfw.simulation.messages import Messages, flows_of
-from fredfw.simulation.rates import RateSolver
+from fredfw.simulation.detours import Detours, Rerouting
+from fredfw.simulation.dynamics import ActiveFlows, Dynamics, StatefulSharing
+from fredfw.simulation.engine import View, library
 from fredfw.simulation.requests import Completion, Request, Unicasts
-from fredfw.simulation.rerouting import Rerouting
-from fredfw.simulation.sharing import SharingPolicy, sharing_of
+from fredfw.simulation.sharing import (
+    CircuitPreempt,
+    Incidence,
+    MaxMin,
+    SharingPolicy,
+    StrictLinks,
+    WeightedMaxMin,
+    sharing_of,
+)
+from fredfw.simulation.statistics import Statistics
+from fredfw.simulation.ways import Way, flows_of
 from fredfw.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fredfw.simulation.schedules import ScheduleRun
+
+# A policy that is derived from one of these may divide bandwidth in another way.
+_NATIVE: dict[type[SharingPolicy], int] = {
+    MaxMin: engine.MAX_MIN,
+    WeightedMaxMin: engine.MAX_MIN,  # rates in proportion to weights are equal rates of flows that count as much more
+    StrictLinks: engine.STRICT_LINKS,
+    CircuitPreempt: engine.CIRCUIT_PREEMPT,
+}
+# How many events the engine does before it comes back, so that an interrupt is heard.
+_EVENTS = 1 << 16
+# How often in turn no flow may have a rate, while nothing else happens.
+_PATIENCE = 1_000_000
+_ALONE = np.zeros(1, dtype=np.intp)
+_ALONE.flags.writeable = False
+
+
+@define(eq=False)
+class _Open:
+    """Flows that somebody has started.
+
+    Args:
+        on_complete: Gets the activities that end.
+        left: How many have not ended.
+    """
+
+    on_complete: Completion
+    left: int
 
 
 class FlowNetwork:
@@ -43,51 +79,99 @@ class FlowNetwork:
     Args:
         fabric: The network.
         sharing: How links are shared.
-        solver: Knows the rates of flow sets from earlier simulations with the same fabric and policy.
 
     Raises:
         InputError: ``fabric`` is no fabric, or ``sharing`` is no policy.
 
     Attributes:
         admission: The fabric's, for this simulation alone; has figures and notes when it is over.
+        sharing: How links are shared.
+        dynamics: The state of the sharing policy, if it has any.
+        bandwidths: The ``(links,)`` bytes per second of the links now; 0 for one that is closed.
     """
 
-    def __init__(self, fabric: Fabric, sharing: SharingPolicy | None = None, solver: RateSolver | None = None) -> None:
+    def __init__(self, fabric: Fabric, sharing: SharingPolicy | None = None) -> None:
         check_fabric(fabric)
         check_sharing(sharing)
-        keep_freed_memory()
         self.fabric = fabric
-        self._statistics = Statistics()
+        self.sharing = sharing_of(fabric) if sharing is None else sharing
         self.admission = answers.admission(fabric)
-        self._calendar = Calendar()
-        solver = solver or RateSolver(fabric, sharing_of(fabric) if sharing is None else sharing)
-        self._carrier = Carrier(solver, self._statistics, self._calendar)
-        controlled = len(fabric.network.sources)
-        self._desk = Desk(self.admission, self._carrier, fabric.name, self._statistics, controlled)
-        self._messages = Messages(self._carrier)
-        # Whether a flow need not be a flow set: nobody has a say in it.
-        self._plain = type(self.admission) is AlwaysStart and self._carrier.table.serves_messages
+        self.bandwidths: FloatArray = fabric.bandwidths
+        self.dynamics: Dynamics | None = None
+        if isinstance(self.sharing, StatefulSharing):
+            self.dynamics = answers.begun(self.sharing, fabric)
+        self._statistics = Statistics()
+        self._detours = Detours()
+        self._desk = Desk(
+            self.admission,
+            admit=self._admit,
+            active=self._active_flows,
+            compressed=self._compresses,
+            detours=self._detours,
+            fabric=fabric.name,
+            statistics=self._statistics,
+            controlled=len(fabric.network.sources),
+        )
         self._tickets = 0
-        self._open: dict[int, int] = {}  # activities that have not ended, by ticket
+        self._labels: dict[str, int] = {}
+        self._timers: dict[int, Callable[[], object]] = {}
+        self._open: dict[int, _Open] = {}  # by ticket
+        self._requests: dict[int, Request] = {}  # that were let in, by their numbers in the engine
+        self._sent: dict[int, tuple[Way, float, Completion, int, str]] = {}  # messages, likewise
+        self._active: dict[int, FlowSet] = {}  # as they were let in, of which the engine says when they are over
+        self._arrays: dict[int, object] = {}  # that it reads until then
+        self._runs: dict[int, ScheduleRun] = {}
+        self._until = math.inf  # rates hold, of a policy with state
+        self._standing = 0
+        self._known: tuple[int, ActiveFlows] | None = None  # how many changes there had been, and what was known
+        self._begin()
+
+    def _begin(self) -> None:
+        """Make the engine's part."""
+        fabric, code = self.fabric, library()
+        open_, starts_streams = type(self.admission) is AlwaysStart, isinstance(self.admission, AlwaysStart)
+        sharing = _NATIVE.get(type(self.sharing), engine.FOREIGN)
+        columns = (
+            engine.reals(fabric.bandwidths),
+            engine.numbers(fabric.sources),
+            engine.numbers(fabric.destinations),
+            np.ascontiguousarray(fabric.kinds == NodeKind.SWITCH, dtype=np.uint8),
+        )
+        setting = engine.Setting(len(fabric.bandwidths), len(fabric.kinds), *(one.ctypes.data for one in columns))
+        setting.sharing, setting.local = sharing, self.sharing.local
+        setting.open, setting.starts_streams = open_, starts_streams
+        self._code = code
+        self._address = code.made(code.network_new(ctypes.byref(setting)))
+        weakref.finalize(self, code.network_free, self._address)
+        self._now = code.now(self._address).contents
+        self._cargo, self._notice = engine.Cargo(), engine.Notice()
+        self._cargo_address, self._notice_address = ctypes.addressof(self._cargo), ctypes.addressof(self._notice)
 
     @property
     def statistics(self) -> Statistics:
         """Counters."""
-        self._carrier.table.count()
-        return self._statistics
+        events, batches, flows, solves, solved, passes, most, met, _ = self._counts()
+        return self._statistics + Statistics(events, batches, flows, solves, solved, passes, most, met=met)
 
-    @property
-    def dynamics(self) -> Dynamics | None:
-        """The state of the sharing policy, if it has any."""
-        table = self._carrier.table
-        return table.dynamics if isinstance(table, DynamicTable) else None
+    def _active_flows(self) -> Iterable[FlowSet]:
+        return self._active.values()
+
+    def _compresses(self) -> bool:
+        return self._counts()[8] > 0
+
+    def _counts(self) -> list[int]:
+        counts = np.empty(9, dtype=np.int64)
+        self._code.statistics(self._address, counts.ctypes.data)
+        found: list[int] = counts.tolist()
+        return found
 
     # --- time
 
     @property
     def now(self) -> float:
         """Seconds since the simulation began."""
-        return self._calendar.now
+        now: float = self._now.value
+        return now
 
     def schedule(self, delay: float, callback: Callable[[], object], priority: int = 0) -> int:
         """Call ``callback`` in ``delay`` seconds; at equal times lower ``priority`` first, then first come.
@@ -99,21 +183,20 @@ class FlowNetwork:
         """
         if not is_real(delay) or not 0 <= delay < math.inf:
             raise InputError(f"a delay of {delay!r}", key="delay", accepted="seconds, finite and not negative")
-        return self._calendar.push(self._calendar.now + delay, callback, priority=priority)
+        timer: int = self._code.timer(self._address, delay, priority)
+        self._timers[timer] = callback
+        return timer
 
     def unschedule(self, event: int) -> None:
         """Take back an event that has not happened, by the number that ``schedule`` returned."""
-        self._calendar.withdraw(event)
+        if self._timers.pop(event, None) is not None:
+            self._code.withdraw(self._address, event)
 
     def next_event_time(self) -> float:
         """Return when something happens next, infinite if nothing will."""
-        calendar, table = self._calendar, self._carrier.table
-        first = min(calendar.first, table.first_delivery)
-        if first <= calendar.now:
-            return calendar.now
-        # Where flows have come or gone it is not known when the next is drained.
-        done = table.settle() if math.isnan(table.first_done) else table.first_done
-        return min(first, done)
+        while math.isnan(first := float(self._code.next(self._address))):
+            self._give_rates()
+        return first
 
     def advance(self, until: float = math.inf) -> None:
         """Let everything happen that happens at or before ``until``, and stop exactly there.
@@ -125,31 +208,24 @@ class FlowNetwork:
         """
         if not is_real(until) or not until >= self.now:
             raise InputError(f"cannot advance from {self.now!r} to {until!r}", key="until", accepted="not in the past")
-        calendar, carrier, messages = self._calendar, self._carrier, self._messages
-        table = carrier.table
-        table.begin()
-        while what := table.step(until, calendar):
-            if what > 0:
-                messages.deliver(what)
-            elif what == CALENDAR:
-                calendar.run_first()
-                # Messages are drained in steps alone, so that no delivery comes between.
-                while calendar.first <= calendar.now < table.first_delivery:
-                    calendar.run_first()
-            elif what == FLOWS_DRAINED:
-                carrier.finish_first()
-            else:
-                table.settle()
+        step, address, notice = self._code.step, self._address, self._notice
+        self._code.begin(address)
+        while what := step(address, until, _EVENTS, self._notice_address):
+            if what == engine.TIMER:
+                self._timers.pop(notice.whose)()
+            elif what == engine.ENDED:
+                self._ended(notice.whose, notice.detail)
+            elif what == engine.RATES:
+                self._give_rates()
+            elif what != engine.MORE:
+                self._heed(what)
         if until < math.inf:
-            calendar.now = until
-            table.pass_time(until)
+            getattr(self._code, "pass")(address, until)
 
     @property
     def idle(self) -> bool:
         """Whether no flow drains or waits and no event is due."""
-        table = self._carrier.table
-        due = min(self._calendar.first, table.first_delivery) < math.inf
-        return not (due or len(table) or self._desk.waiting)
+        return bool(self._code.is_idle(self._address)) and not self._desk.waiting
 
     # --- flows
 
@@ -182,12 +258,10 @@ class FlowNetwork:
         if not checked:
             check_flows(flows, self.fabric)
             check_callback(on_complete, "on_complete")
-        if flows.repeat > 1:
-            self._unfold()  # for what repetitions meet that are simulated as one is noted
         self._tickets = ticket = self._tickets + 1
-        self._open[ticket] = flows.activities
+        self._open[ticket] = _Open(on_complete, flows.activities)
         try:
-            self._desk.ask(Request(ticket, flows, partial(self._report, ticket, on_complete), unicasts, on_drained))
+            self._desk.ask(Request(ticket, flows, partial(self._report, ticket), unicasts, on_drained))
         except BaseException:
             self._open.pop(ticket, None)
             raise
@@ -212,29 +286,19 @@ class FlowNetwork:
         """
         if not 0 <= volume < math.inf:
             raise InputError(f"a volume of {volume!r}", key="volume", accepted="bytes, finite and not negative")
-        carrier = self._carrier
-        if carrier.claims.held:  # what they let go of may be repetitions
-            carrier.claims.yield_links(way.routes.links)
-        if carrier.detours.closed or carrier.meetings.compressed or not (self._plain and volume > 0 and way.length):
+        if self._detours.closed or type(self.admission) is not AlwaysStart:
             return self.start(flows_of(way, volume, priority, label), on_complete, checked=True)
         self._tickets = ticket = self._tickets + 1
-        self._messages.under_way[ticket] = way, volume, on_complete, priority, label, self._calendar.now
-        carrier.table.send(way, ticket, volume)
+        self._sent[ticket] = way, volume, on_complete, priority, label
+        size, cargo = ctypes.c_double(volume), self._cargo
+        cargo.routes, cargo.flow, cargo.volumes = way.ways.view.struct, way.place, ctypes.addressof(size)
+        cargo.caps = cargo.activity = None
+        cargo.activities = cargo.repeat = 1
+        cargo.first_setup = cargo.setup = 0.0
+        cargo.priority, cargo.label, cargo.ticket = priority, self._label(label), ticket
+        cargo.takes_turns = cargo.token = cargo.hears_drain = 0
+        self._code.admit(self._address, self._cargo_address)
         return ticket
-
-    def _unfold(self) -> None:
-        """Make flow sets of the messages that are under way."""
-        for ticket in self._messages.unfold(lambda ticket, ended: partial(self._report, ticket, ended)):
-            self._open[ticket] = 1
-
-    def _report(self, ticket: int, on_complete: Completion, activities: IntArray) -> None:
-        """Tell who started the flows that ``activities`` have ended."""
-        left = self._open[ticket] - len(activities)
-        if left:
-            self._open[ticket] = left
-        else:
-            del self._open[ticket]
-        on_complete(activities)
 
     def cancel(self, ticket: int) -> None:
         """Take the flows of ``ticket`` off the links; no more of its activities end. What was sent stays accounted.
@@ -242,56 +306,32 @@ class FlowNetwork:
         Raises:
             InputError: They have ended or were cancelled, or there are none.
         """
-        self._unfold()
-        if ticket not in self._open:
+        if ticket in self._sent:
+            self._code.cancel(self._address, ticket)
+            del self._sent[ticket]  # with its way, which the engine has read until now
+        elif self._open.pop(ticket, None) is not None:
+            self._stop(ticket)
+        else:
             accepted = "a ticket with flows that have neither ended nor been cancelled"
             raise InputError(f"nothing runs for {ticket!r}", key="ticket", accepted=accepted)
-        del self._open[ticket]
-        self._desk.forget(ticket)
-        self._carrier.cancel(ticket)
 
     def stalled(self) -> list[str]:
         """Return the labels of flows that cannot move: they wait for admission or have no rate."""
-        self._unfold()
-        table = self._carrier.table
-        if math.isnan(table.first_done):
-            table.settle()
-        return [request.flows.label for request in self._desk.waiting] + [_label(load) for load in table.stalled()]
+        labels = np.empty(max(len(self._sent) + len(self._requests) + self._counts()[1], 1), dtype=np.int64)
+        while (count := self._code.stalled(self._address, len(labels), labels.ctypes.data)) < 0:
+            self._give_rates()
+        names = list(self._labels)
+        stands = [] if self._holds() else [names[label] for label in labels[:count].tolist()]
+        return [request.flows.label for request in self._desk.waiting] + stands
 
     def link_bytes(self) -> dict[str, FloatArray]:
         """Return the ``(links,)`` bytes that have crossed each link until now, by label."""
-        self._unfold()
-        return self._carrier.link_bytes()
+        total = np.zeros((len(self._labels), len(self.bandwidths)))
+        present = np.zeros(len(self._labels), dtype=np.uint8)
+        self._code.link_bytes(self._address, len(self._labels), total.ctypes.data, present.ctypes.data)
+        return {name: total[label] for name, label in self._labels.items() if present[label]}
 
     # --- links
-
-    @property
-    def solver(self) -> RateSolver:
-        """Knows the rates of flows on the fabric."""
-        return self._carrier.solver
-
-    def claim(self, claim: Claim, label: str) -> bool:
-        """Give the links of ``claim`` to it as long as nobody else comes; return whether they are free.
-
-        Its flows always start at once, so there is no admission to ask, and the sharing policy is local.
-        """
-        if not self._desk.always or not self.solver.sharing.local:
-            return False
-        self._unfold()
-        if any(claim.links[batch.routes.links].any() for batch in self._carrier.batches):
-            return False
-        return self._carrier.claims.add(claim, label)
-
-    def release(self, claim: Claim) -> None:
-        """Take back the links of ``claim``, and account what it has sent until now."""
-        label = self._carrier.claims.remove(claim)
-        for routes, volumes in claim.moved():
-            self._carrier.account.add(label, routes, volumes)
-
-    @property
-    def bandwidths(self) -> FloatArray:
-        """The ``(links,)`` bytes per second of the links now; 0 for one that is closed."""
-        return self._carrier.table.bandwidths
 
     def set_bandwidths(self, links: IntArray, values: FloatArray) -> None:
         """Give the ``(k,)`` ``links`` other bandwidths, from now on; 0 closes a link.
@@ -316,8 +356,9 @@ class FlowNetwork:
         bandwidths = self.bandwidths.copy()
         bandwidths[links] = values
         if not np.array_equal(bandwidths, self.bandwidths):
-            self._unfold()
-            rerouting.set_bandwidths(self._carrier, bandwidths)
+            self.bandwidths = bandwidths
+            self._detours.close(bandwidths == 0)
+            self._code.set_bandwidths(self._address, engine.reals(bandwidths).ctypes.data)
 
     def reroute(self, router: Router) -> Rerouting:
         """Route flows over closed links again with ``router``, with what they have left, and from now on what starts.
@@ -325,19 +366,284 @@ class FlowNetwork:
         A flow that has no other route waits until links are back, under way or not; the others of its set go on.
         Repetitions of a phase that have not begun take the routes that there are then.
         """
-        self._unfold()
-        return rerouting.reroute(self._carrier, router)
+        self._detours.use(router)
+        self._code.route_repetitions(self._address)
+        moved, stranded, names = ctypes.c_int64(0), set(), list(self._labels)
+        for batch in self._batches():
+            found = self._described(batch)
+            if found.is_crossing:
+                routes = View(self._detours.routes(self._flows_of(found)))
+                view = ctypes.byref(routes.struct)
+                if self._code.reroute(self._address, batch, view, ctypes.byref(moved)):
+                    stranded.add(names[found.label])
+        return Rerouting(moved.value, tuple(sorted(stranded)))
 
     @property
     def held(self) -> dict[str, tuple[float, int]]:
         """When flows first were to start while links were closed, without a way round them, and how often, by label."""
-        return self._carrier.held
+        room = len(self._labels)
+        labels, first, times = np.empty(room, np.int64), np.empty(room), np.empty(room, np.int64)
+        count = self._code.held(self._address, room, labels.ctypes.data, first.ctypes.data, times.ctypes.data)
+        names = list(self._labels)
+        rows = zip(labels[:count].tolist(), first[:count].tolist(), times[:count].tolist(), strict=True)
+        return {names[label]: (since, often) for since, label, often in sorted((b, a, c) for a, b, c in rows)}
+
+    def _batches(self) -> list[int]:
+        count = self._code.batches(self._address, 0, None)
+        batches = np.empty(count, dtype=np.int64)
+        self._code.batches(self._address, count, batches.ctypes.data)
+        found: list[int] = batches.tolist()
+        return found
+
+    def _described(self, batch: int) -> engine.Batch:
+        found = engine.Batch()
+        self._code.describe(self._address, batch, ctypes.byref(found))
+        return found
+
+    def _flows_of(self, batch: engine.Batch) -> FlowSet:
+        """Return the flow set of a batch, with the ways that it was asked for with."""
+        if batch.run >= 0:
+            items = np.array(batch.items[: batch.count], dtype=np.intp)
+            return self._runs[batch.run].flows(batch.phase, batch.repetition, items)
+        if batch.ticket in self._requests:
+            return self._requests[batch.ticket].flows
+        way, volume, _, priority, label = self._sent[batch.ticket]
+        return flows_of(way, volume, priority, label)
+
+    # --- schedules
+
+    def _add_run(self, run: ScheduleRun, lowered: engine.NativeLowered, *, way: int, tells_through: bool) -> int:
+        """Return the number of a run that has not started."""
+        label = self._label(run.label)
+        number: int = self._code.run_new(
+            self._address, lowered.address, label, run.priority, way, run.times, tells_through
+        )
+        self._runs[number] = run
+        return number
+
+    def _start_run(self, number: int) -> None:
+        with self._heard():
+            self._code.run_start(self._address, number)
+
+    def _enter_run(self, number: int, nodes: IntArray, marks: IntArray) -> None:
+        nodes, marks = engine.numbers(nodes), engine.numbers(marks)
+        self._code.run_enter(self._address, number, len(nodes), nodes.ctypes.data, marks.ctypes.data)
+
+    def _cancel_run(self, number: int) -> None:
+        if self._runs.pop(number, None) is not None:
+            with self._heard():
+                self._code.run_cancel(self._address, number)
+            self._stop(-number)
+
+    # --- what the engine asks for
+
+    @contextmanager
+    def _heard(self) -> Iterator[None]:
+        """Do at once what the engine asks for meanwhile, so that whoever started something hears what is refused."""
+        before = self._code.hear(self._address, -1, None)
+        yield
+        while self._code.hear(self._address, before, self._notice_address) != engine.OVER:
+            self._heed(self._notice.what)
+
+    def _stop(self, ticket: int) -> None:
+        """Take off what was let in for ``ticket``, and let the admission know."""
+        self._desk.forget(ticket)
+        for number in [number for number, one in self._requests.items() if one.ticket == ticket]:
+            del self._requests[number]
+            with self._heard():
+                self._code.cancel(self._address, number)
+
+    def _heed(self, what: int) -> None:
+        notice = self._notice
+        if what == engine.ENDED:
+            self._ended(notice.whose, notice.detail)
+        elif what == engine.DRAINED:
+            request = self._requests[notice.whose]
+            assert request.on_drained is not None  # it asked for it
+            request.on_drained(self._list())
+        elif what == engine.CLOSED:
+            self._arrays.pop(notice.whose, None)  # a copy has its own
+            self._desk.close(self._active.pop(notice.whose))
+        elif what == engine.ASK:
+            phase, repetition, hears = notice.others[:3]
+            run, carry = self._runs[notice.whose], (notice.whose, notice.detail)
+            self._desk.ask(run.request(carry, phase, repetition, self._list(), hears_drain=bool(hears)))
+        elif what == engine.RUN_ENDED:
+            self._runs[notice.whose].ended(self._list())
+        elif what == engine.RUN_THROUGH:
+            marks = np.array(notice.others[: notice.other_count], dtype=np.intp)
+            self._runs[notice.whose].through(self._list(), marks)
+        elif what == engine.ROUTE:
+            self._route(notice.whose)
+        elif what == engine.TIMER:
+            self._timers.pop(notice.whose)()
+
+    def _list(self) -> IntArray:
+        notice = self._notice
+        return np.array(notice.list[: notice.count], dtype=np.intp)
+
+    def _ended(self, number: int, is_over: int) -> None:
+        """Tell who has started flows that activities have ended."""
+        message = self._sent.pop(number, None)
+        if message is not None:
+            message[2](_ALONE)
+            return
+        request = self._requests.pop(number) if is_over else self._requests[number]
+        request.on_complete(self._list())
+
+    def _report(self, ticket: int, activities: IntArray) -> None:
+        open_ = self._open[ticket]
+        open_.left -= len(activities)
+        if not open_.left:
+            del self._open[ticket]
+        open_.on_complete(activities)
+
+    def _forget_run(self, number: int) -> None:
+        del self._runs[number]
+
+    def _tell(self, carry: tuple[int, int], *, drained: bool) -> Completion:
+        """Return what tells a run of activities of a carry that have drained, or ended."""
+        return partial(self._tell_run, carry, drained)
+
+    def _tell_run(self, carry: tuple[int, int], drained: bool, activities: IntArray) -> None:
+        function = self._code.carry_drained if drained else self._code.carry_ended
+        activities = engine.numbers(activities)
+        function(self._address, *carry, len(activities), activities.ctypes.data)
+
+    def _route(self, batch: int) -> None:
+        """Let repetitions begin, over the routes that there are now."""
+        activities = engine.numbers(self._list())
+        routes = View(self._detours.routes(self._flows_of(self._described(batch))))
+        view = ctypes.byref(routes.struct)
+        self._code.go_on(self._address, batch, len(activities), activities.ctypes.data, view)
+
+    def _admit(self, request: Request, flows: FlowSet, start: Start) -> None:
+        """Let in the flows of ``request``, which take the ways of ``flows``."""
+        once, again = 0.0, 0.0
+        for seconds, only_once in ((flows.setup, flows.setup_once), (start.setup, start.setup_once)):
+            if not only_once or flows.takes_turns:
+                again += seconds
+            elif not flows.continues:
+                once += seconds
+        caps = flows.caps if start.caps is None else start.caps
+        if flows.caps is not None and start.caps is not None:
+            caps = np.minimum(flows.caps, start.caps)
+        self._tickets = number = self._tickets + 1
+        view, volumes, activity = View(flows.routes), engine.reals(flows.volumes), engine.numbers(flows.activity)
+        limits = None if caps is None else engine.reals(caps)
+        cargo = engine.Cargo(routes=view.struct, flow=-1, volumes=volumes.ctypes.data, activity=activity.ctypes.data)
+        cargo.caps = None if limits is None else limits.ctypes.data
+        cargo.activities, cargo.repeat = flows.activities, flows.repeat
+        cargo.first_setup, cargo.setup = once + again, again
+        cargo.priority, cargo.label, cargo.takes_turns = flows.priority, self._label(flows.label), flows.takes_turns
+        cargo.hears_drain = request.on_drained is not None
+        if request.carry is None:
+            self._requests[number] = request
+            cargo.ticket = number
+        else:
+            cargo.run, cargo.carry = request.carry
+        self._active[number] = flows
+        self._arrays[number] = view, volumes, activity, limits
+        cargo.token = number
+        self._code.admit(self._address, ctypes.byref(cargo))
+
+    def _label(self, label: str) -> int:
+        known = self._labels.get(label)
+        if known is None:
+            known = self._labels[label] = len(self._labels)
+            self._weigh(label, known)
+        return known
+
+    def _weigh(self, label: str, number: int) -> None:
+        if type(self.sharing) is WeightedMaxMin:
+            self._code.weigh(self._address, number, answers.weight(self.sharing, label))
 
     def __getstate__(self) -> dict[str, Any]:
-        self._unfold()  # ways are of this process
-        return self.__dict__.copy()
+        native = (
+            "_code",
+            "_address",
+            "_now",
+            "_cargo",
+            "_notice",
+            "_cargo_address",
+            "_notice_address",
+            "_known",
+            "_arrays",
+        )
+        state = {name: value for name, value in self.__dict__.items() if name not in native}
+        saved = np.empty(self._code.save(self._address, 0, None), dtype=np.uint8)
+        self._code.save(self._address, len(saved), saved.ctypes.data)
+        return state | {"saved": saved.tobytes()}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        saved = np.frombuffer(state.pop("saved"), dtype=np.uint8)
+        self.__dict__.update(state, _known=None, _arrays={})
+        self._begin()
+        for label, number in self._labels.items():
+            self._weigh(label, number)
+        self._code.load(self._address, len(saved), saved.ctypes.data)
 
-def _label(load: Load) -> str:
-    assert isinstance(load, BatchLoad)
-    return load.batch.request.flows.label
+    # --- rates of policies that the engine does not know
+
+    def _holds(self) -> bool:
+        """Return whether rates hold for a time only, so that what has none is not stalled."""
+        return self.dynamics is not None and self._until < math.inf
+
+    def _give_rates(self) -> None:
+        if self.dynamics is None:
+            flows = self._flows()
+            rates, until = answers.rates(self.sharing, flows.incidence, self.bandwidths, self.fabric), math.inf
+            self._statistics.solves += 1
+            self._statistics.solved += len(rates)
+        else:
+            flows = self._flows()
+            held = answers.held(self.dynamics, flows, self.bandwidths, self.now, self.fabric)
+            rates, until = held.rates, held.until
+            self._statistics.solves += 1
+            self._statistics.solved += len(rates)
+            self._standing = 0 if rates.any() else self._standing + 1
+            if self._standing > _PATIENCE:
+                name = self.sharing.name
+                raise PluginError(
+                    f"the sharing {name!r} gave none of {len(flows)} flows a rate, {_PATIENCE} times in turn"
+                )
+        self._until = until
+        rates = engine.reals(rates)
+        self._code.assign(self._address, len(rates), rates.ctypes.data, until)
+
+    def _flows(self) -> ActiveFlows:
+        """Return the flows that drain."""
+        counts = np.empty(4, dtype=np.int64)
+        self._code.count_flows(self._address, counts.ctypes.data)
+        flows, pairs, weighted, changes = counts.tolist()
+        left = np.empty(flows)
+        if self._known is not None and self._known[0] == changes:
+            self._code.list_flows(self._address, ctypes.byref(engine.Columns(left=left.ctypes.data)))
+            return evolve(self._known[1], remaining=left)
+        offsets, links = np.empty(flows + 1, dtype=np.intp), np.empty(pairs, dtype=np.intp)
+        coefficients = np.empty(pairs) if weighted else None
+        caps, births, sizes, latencies = np.empty(flows), np.empty(flows), np.empty(flows), np.empty(flows)
+        priorities, labels, names = (np.empty(flows, dtype=np.intp) for _ in range(3))
+        arrays = offsets, links, coefficients, caps, priorities, labels, names, births, sizes, left, latencies
+        columns = engine.Columns(*(None if one is None else one.ctypes.data for one in arrays))
+        self._code.list_flows(self._address, ctypes.byref(columns))
+        texts = list(self._labels)
+        weights = np.array([answers.weight(self.sharing, text) for text in texts] or [1.0])[labels]
+        found = ActiveFlows(
+            incidence=Incidence(
+                offsets,
+                links,
+                None if coefficients is None or (coefficients == 1).all() else coefficients,
+                None if np.isinf(caps).all() else caps,
+                priorities,
+                None if (weights == 1).all() else weights,
+            ),
+            ids=names,
+            births=births,
+            sizes=sizes,
+            remaining=left,
+            latencies=latencies,
+            labels=tuple(texts[label] for label in labels.tolist()),
+        )
+        self._known = changes, found
+        return found

@@ -16,11 +16,11 @@ from fredfw.fabric import Fabric, GroupView, OpenAdmission
 from fredfw.simulation import answers as asked
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.contest import Entrant, contest
+from fredfw.simulation.fidelity import COMPRESSED, STEPWISE
 from fredfw.simulation.floors import Draft, Floor, Floors, Place, Sketch
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
-from fredfw.simulation.progress import ScheduleRun
-from fredfw.simulation.rates import RateSolver
+from fredfw.simulation.schedules import ScheduleRun
 from fredfw.simulation.sharing import SharingPolicy
 from fredfw.typing import IntArray
 from fredfw.units import Unit, render
@@ -96,7 +96,6 @@ class Planner:
         self._worthwhile = worthwhile
         self._others = others
         self._plans: dict[Hashable, list[Plan]] = {}
-        self._solver = RateSolver(fabric, sharing)
         bounds = LowerBounds(fabric) if bounds is None else bounds
         cap = asked.cap(asked.admission(fabric)) if fastest else math.inf
         self._floors = Floors(fabric, lowering.router, bounds, cap)
@@ -412,9 +411,10 @@ class Planner:
 
     def _simulate(self, runs: Sequence[tuple[Schedule, IntArray]], *, stepwise: bool = False) -> FlowNetwork:
         """Simulate schedules that start at the same time, each in ``(G, ranks)`` nodes of groups."""
-        network = FlowNetwork(self._fabric, self._sharing, self._solver)
+        network = FlowNetwork(self._fabric, self._sharing)
+        fidelity = STEPWISE if stepwise else COMPRESSED
         for schedule, nodes in runs:
-            ScheduleRun(network, self._lowering, schedule, nodes, lambda _: None, stepwise=stepwise).start()
+            ScheduleRun(network, self._lowering, schedule, nodes, lambda _: None, fidelity=fidelity).start()
         network.advance()
         if not network.idle:
             held = ", ".join(sorted(set(network.stalled())))

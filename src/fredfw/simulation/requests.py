@@ -25,6 +25,7 @@ class Request:
         on_complete: Gets the activities that end.
         unicasts: Returns what to carry instead.
         on_drained: Gets the activities whose flows are drained, if somebody wants to know.
+        carry: The run and the carry in the engine that they are as they are, if they are.
         waited: Whether they had to wait.
     """
 
@@ -33,6 +34,7 @@ class Request:
     on_complete: Completion
     unicasts: Unicasts | None
     on_drained: Completion | None = None
+    carry: tuple[int, int] | None = None
     waited: bool = False
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fredfw.simulation.assignment import Assignment, Share
-from fredfw.simulation.fidelity import RENDEZVOUS, goes_rank_by_rank, run_of
+from fredfw.simulation.fidelity import RENDEZVOUS, goes_rank_by_rank
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
-from fredfw.simulation.progress import ScheduleRun
-from fredfw.simulation.ranks import RankRun
+from fredfw.simulation.schedules import ScheduleRun
 from fredfw.typing import IntArray
 
 
@@ -35,18 +34,16 @@ class Runs:
         self.rank_by_rank = goes_rank_by_rank(fidelity, network)
         self.rendezvous = fidelity == RENDEZVOUS
 
-    def run(
-        self, task: int, share: Share, nodes: IntArray, on_complete: Callable[[IntArray], None]
-    ) -> ScheduleRun | RankRun:
+    def run(self, task: int, share: Share, nodes: IntArray, on_complete: Callable[[IntArray], None]) -> ScheduleRun:
         """Return a run of ``share`` in ``(k, n)`` ``nodes`` whose ranks start together."""
         label = self._tasks.labels[task]
-        return run_of(
-            self._fidelity,
+        return ScheduleRun(
             self._network,
             self._lowering,
             share.plan.schedule,
             nodes,
             on_complete,
+            fidelity=self._fidelity,
             priority=self._tasks.priority[label],
             label=label,
             times=self._tasks.repeats[task],
@@ -59,19 +56,19 @@ class Runs:
         nodes: IntArray,
         on_complete: Callable[[IntArray], None],
         on_through: Callable[[IntArray, IntArray], None],
-    ) -> RankRun:
+    ) -> ScheduleRun:
         """Return a run of ``share`` in ``(k, n)`` ``nodes`` that ranks enter one by one."""
         label = self._tasks.labels[task]
-        return RankRun(
+        return ScheduleRun(
             self._network,
             self._lowering,
             share.plan.schedule,
             nodes,
             on_complete,
+            fidelity=self._fidelity,
             on_through=on_through,
             priority=self._tasks.priority[label],
             label=label,
-            rendezvous=self.rendezvous,
         )
 
     def compare(self, task: int, share: Share, began: float) -> None:

@@ -8,25 +8,17 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from attrs import Factory, define, evolve, field, frozen
+from attrs import Factory, evolve, frozen
 
 from fredfw.arrays import is_real
 from fredfw.errors import InputError
 from fredfw.fabric import Fabric, NodeKind
-from fredfw.simulation.core import fill
+from fredfw.simulation import engine
 from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw.units import at_least, option
 
-
-@define
-class Effort:
-    """What solving has taken in one simulation.
-
-    Args:
-        passes: Passes over the flows.
-    """
-
-    passes: int = 0
+# Below this share of a link's capacity, what is left of it is rounding.
+_NOTHING = 1e-12
 
 
 @frozen(eq=False)
@@ -40,7 +32,6 @@ class Incidence:
         caps: ``(F,)`` upper limit of each flow's rate, infinite for none; or ``None``.
         priorities: ``(F,)`` class of each flow, 0 the highest.
         weights: ``(F,)`` what the policy says that the label of each flow weighs; ``None`` for 1.
-        effort: Counts the passes of ``max_min`` over these flows and selections of them.
     """
 
     offsets: IntArray
@@ -49,32 +40,9 @@ class Incidence:
     caps: FloatArray | None
     priorities: IntArray
     weights: FloatArray | None = None
-    effort: Effort = field(factory=Effort, repr=False)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Incidence], effort: Effort) -> Incidence:
-        """Return all flows of ``parts``, in order."""
-        if len(parts) == 1:
-            return evolve(parts[0], effort=effort)
-        lengths = np.concatenate([part.offsets[1:] - part.offsets[:-1] for part in parts])
-        offsets = np.zeros(len(lengths) + 1, dtype=np.intp)
-        np.cumsum(lengths, out=offsets[1:])
-        coefficients = caps = None
-        if any(part.coefficients is not None for part in parts):
-            ones = (np.ones(len(part.links)) if part.coefficients is None else part.coefficients for part in parts)
-            coefficients = np.concatenate(list(ones))
-        if any(part.caps is not None for part in parts):
-            limits = (np.full(len(part), np.inf) if part.caps is None else part.caps for part in parts)
-            caps = np.concatenate(list(limits))
-        links = np.concatenate([part.links for part in parts])
-        priorities = np.concatenate([part.priorities for part in parts])
-        weights = None
-        if any(part.weights is not None for part in parts):
-            weights = np.concatenate([np.ones(len(part)) if part.weights is None else part.weights for part in parts])
-        return cls(offsets, links, coefficients, caps, priorities, weights, effort)
 
     @cached_property
     def flows(self) -> IntArray:
@@ -96,7 +64,6 @@ class Incidence:
             None if self.caps is None else self.caps[chosen],
             self.priorities[chosen],
             None if self.weights is None else self.weights[chosen],
-            self.effort,
         )
 
     def reach(self, disturbed: BoolArray) -> BoolArray:
@@ -243,7 +210,7 @@ class StrictLinks(SharingPolicy):
             part = incidence.select(chosen)
             rates[chosen] = max_min(part, left)
             left = left - part.load(rates[chosen], len(capacities))
-            left = np.where(left < fill.NOTHING * capacities, 0.0, left)
+            left = np.where(left < _NOTHING * capacities, 0.0, left)
         return rates
 
 
@@ -296,7 +263,7 @@ def sharing_of(fabric: Fabric) -> SharingPolicy:
 
 
 def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
-    """Return the max-min fair rates, by local bottlenecks; see ``fredfw.simulation.core.fill``.
+    """Return the max-min fair rates; see ``engine.max_min``.
 
     Args:
         incidence: The active flows.
@@ -305,6 +272,4 @@ def max_min(incidence: Incidence, capacities: FloatArray) -> FloatArray:
     Returns:
         ``(F,)`` bytes per second.
     """
-    rates, passes = fill.max_min(incidence.offsets, incidence.links, incidence.coefficients, incidence.caps, capacities)
-    incidence.effort.passes += passes
-    return rates
+    return engine.max_min(incidence.offsets, incidence.links, incidence.coefficients, incidence.caps, capacities)[0]

@@ -12,7 +12,6 @@ from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.planner import Planner
-from fredfw.simulation.rates import RateSolver
 from fredfw.simulation.sharing import sharing_of
 
 
@@ -34,19 +33,10 @@ class Simulator:
         self.sharing = sharing_of(fabric)
         self.lowering = Lowering(fabric)
         self.bounds = LowerBounds(fabric)
-        self._solver = self.solver()
 
-    def solver(self) -> RateSolver:
-        """Return a solver that knows no rates yet."""
-        return RateSolver(self.fabric, self.sharing)
-
-    def network(self, solver: RateSolver | None = None) -> FlowNetwork:
-        """Return an idle network at time 0.
-
-        Args:
-            solver: Knows rates; by default one that all networks of the simulator share.
-        """
-        return FlowNetwork(self.fabric, self.sharing, self._solver if solver is None else solver)
+    def network(self) -> FlowNetwork:
+        """Return an idle network at time 0."""
+        return FlowNetwork(self.fabric, self.sharing)
 
     def automatic(
         self, classes: Iterable[type[CollectiveAlgorithm]]

@@ -10,6 +10,7 @@ from fredfw.collectives.schedule import carried
 from fredfw.errors import SimulationError
 from fredfw.fabric import Fabric, IdealTransport, Operation
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
+from fredfw.simulation.fidelity import COMPRESSED, STEPWISE
 from fredfw.typing import FloatArray, IntArray
 
 
@@ -32,7 +33,8 @@ def simulate(fabric: Fabric, schedule: Schedule, members: IntArray, *, stepwise:
     network = FlowNetwork(fabric)
     ended: list[IntArray] = []
     groups = fabric.npus[members][None, :]
-    ScheduleRun(network, Lowering(fabric), schedule, groups, ended.append, stepwise=stepwise).start()
+    fidelity = STEPWISE if stepwise else COMPRESSED
+    ScheduleRun(network, Lowering(fabric), schedule, groups, ended.append, fidelity=fidelity).start()
     network.advance()
     if not ended or not network.idle:
         raise SimulationError(f"{schedule.pattern} does not end on {fabric.name!r}: {', '.join(network.stalled())}")

@@ -1,0 +1,101 @@
+"""Compiles the library when a wheel is built, with the machine's C++ compiler or with one that comes as a wheel."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+PACKAGE = Path("src", "fredfw_engine")
+# Results are to be the same on every machine: no fused operations, no instructions of one processor alone.
+FLAGS = ["-O2", "-std=c++17", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden"]
+
+
+def own_compiler() -> list[str] | None:
+    """Return the machine's compiler, or ``None``."""
+    named = os.environ.get("CXX", "").split()
+    for command in (named, ["c++"], ["g++"], ["clang++"]):
+        if command and shutil.which(command[0]):
+            return command
+    return None
+
+
+def build(root: Path, folder: Path) -> Path:
+    """Return the library, compiled from the sources below ``root`` in an empty ``folder``.
+
+    Raises:
+        RuntimeError: The compiler fails; says what it says.
+    """
+    own = own_compiler()
+    compiler = own or [sys.executable, "-m", "ziglang", "c++", "-mcpu=baseline"]
+    sources = sorted((root / "source").glob("*.cpp"))
+    library = folder / "built.so"
+    # The one wheel of a platform runs where another C++ library is installed, too.
+    alone = ["-static-libstdc++", "-static-libgcc"] if own and "clang" not in own[0] and sys.platform == "linux" else []
+
+    def run(*arguments: object) -> None:
+        try:
+            subprocess.run([*compiler, *map(str, arguments)], check=True, capture_output=True, text=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = getattr(error, "stderr", None) or error
+            message = f"fredfw-engine needs a C++17 compiler, or the wheel ziglang; {compiler[0]} says: {said}"
+            raise RuntimeError(message) from None
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = [folder / f"{source.stem}.o" for source in sources]
+        commands = [(*FLAGS, "-I", root / "include", "-c", *pair) for pair in _compiled(sources, objects)]
+        for _ in pool.map(lambda command: run(*command), commands):
+            pass
+    run("-shared", *alone, *objects, "-o", library)
+    return library
+
+
+def _compiled(sources: list[Path], objects: list[Path]) -> list[tuple[object, ...]]:
+    return [(source, "-o", made) for source, made in zip(sources, objects, strict=True)]
+
+
+class CompileHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling is there only when a wheel is built
+    """Adds the library and its header to the wheel."""
+
+    def dependencies(self) -> list[str]:
+        """Return what the build needs beside hatchling."""
+        return [] if own_compiler() else ["ziglang>=0.13"]
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile, before the files of the wheel are collected."""
+        if self.target_name != "wheel":
+            return
+        root = Path(self.root)
+        self._folder = tempfile.TemporaryDirectory()
+        scratch = Path(self._folder.name)
+        # An editable installation has no files of its own, so that the library lies beside the source.
+        folder = root / PACKAGE if version == "editable" else scratch
+        library, checksum = folder / "engine.so", folder / "engine.crc32"
+        # Built aside and moved, so that a process that runs keeps the library that it has.
+        shutil.move(build(root, scratch), library)
+        checksum.write_text(f"{zlib.crc32(library.read_bytes()):08x}\n", encoding="ascii")
+        header = root / "include" / "fredfw.h"
+        build_data["pure_python"] = False
+        build_data["tag"] = "py3-none-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
+        if version == "editable":
+            (folder / "include").mkdir(exist_ok=True)
+            shutil.copy(header, folder / "include")
+        else:
+            build_data["force_include"] |= {str(one): f"fredfw_engine/{one.name}" for one in (library, checksum)}
+            build_data["force_include"][str(header)] = "fredfw_engine/include/fredfw.h"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002  (its interface)
+        """Remove what is in the wheel now."""
+        folder = getattr(self, "_folder", None)
+        if folder is not None:
+            folder.cleanup()

@@ -1,0 +1,825 @@
+#include "network.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "run.hpp"
+
+namespace fredfw {
+namespace {
+
+const double INF = std::numeric_limits<double>::infinity();
+const double UNKNOWN = std::numeric_limits<double>::quiet_NaN();
+// What a flow has as long as it is not drained, so that without a rate it never ends.
+const double LEAST = std::numeric_limits<double>::min();
+
+}  // namespace
+
+double Cargo::cap(int64_t flow) const { return caps ? caps[place(flow)] : INF; }
+
+int64_t Cargo::activity_of(int64_t flow) const {
+    switch (grouping) {
+    case Grouping::ONE: return 0;
+    case Grouping::EACH: return flow;
+    case Grouping::BLOCKS: return flow / block;
+    default: return activity[place(flow)];
+    }
+}
+
+const Routes &Batch::routes() const { return detour ? detour->view : cargo.routes; }
+
+double Batch::delay_of(int64_t flow) const {
+    if (!delay.empty()) return delay[flow];
+    const double latency = routes().latency[route(flow)];
+    if (cargo.repeat == 1) return latency;
+    return latency * (double)cargo.repeat + cargo.setup * (double)(cargo.repeat - 1);
+}
+
+void OwnRoutes::add(const Routes &from, int64_t flow) {
+    if (offset.empty()) offset.push_back(0);
+    if (from.coefficient && coefficient.empty()) coefficient.assign(link.size(), 1.0);
+    const bool weighted = from.coefficient || !coefficient.empty();
+    for (int64_t pair = from.offset[flow]; pair < from.offset[flow + 1]; pair++) {
+        link.push_back(from.link[pair]);
+        if (weighted) coefficient.push_back(from.coefficient ? from.coefficient[pair] : 1.0);
+    }
+    offset.push_back((int64_t)link.size());
+    latency.push_back(from.latency[flow]);
+}
+
+void OwnRoutes::bind() {
+    if (offset.empty()) offset.push_back(0);
+    view = {offset.data(), link.data(), latency.data(), coefficient.empty() ? nullptr : coefficient.data(),
+            (int64_t)latency.size()};
+}
+
+Network::Network(const Setting &setting)
+    : flows(setting.links, setting.bandwidth, setting.sharing, setting.nodes, setting.source, setting.destination,
+            setting.is_switch),
+      open(setting.open), local(setting.local), foreign(setting.sharing == FOREIGN),
+      starts_streams(setting.starts_streams), held_until(INF), is_closed_(setting.links, 0),
+      meetings_(setting.links) {
+    for (int64_t link = 0; link < setting.links; link++) closed |= is_closed_[link] = setting.bandwidth[link] == 0;
+}
+
+Network::~Network() = default;
+
+void Cargo::io(Archive &archive) {
+    archive(routes, members, count, period, grouping, block, activities, repeat, first_setup, setup, priority, label);
+    archive(takes_turns, in_order, own);
+    const int64_t places = members.empty() ? count : routes.count;
+    archive.array(volumes, own ? 0 : period ? period : places);
+    archive.array(caps, caps ? places : 0), archive.array(activity, activity ? places : 0);
+    if (own) volumes = own->data();
+}
+
+void Batch::io(Archive &archive) {
+    archive(serial, there, before, after, ticket, run, carry, token, weight, hears_drain, entered, since);
+    archive(unfinished, draining, pending, end, laid, delay, drained_at, detour, laps, guests, bit, latest, partners);
+    if (there) archive(cargo);
+}
+
+void OwnRoutes::io(Archive &archive) {
+    archive(offset, link, latency, coefficient);
+    bind();
+}
+
+void Network::io(Archive &archive) {
+    archive(now, calendar, flows, statistics, notices, weights, closed, held_until, held, rerouted, links_as_built);
+    archive(claims, claimed, batches_, free_, oldest_, newest_, serials_, lists_, free_lists_, is_closed_, moved_);
+    archive(stepping_, meetings_, free_runs_, run_of_);
+    int64_t count = (int64_t)runs_.size();
+    archive(count);
+    if (archive.reads()) runs_.resize(count);
+    for (auto &run : runs_) save_run(archive, *this, run);
+    if (archive.reads()) arena_ = archive.arena;
+}
+
+// --- time
+
+void Network::later(const Run &run, What what, double delay, int32_t priority, int64_t detail) {
+    calendar.push(now + delay, priority, what, run.number, run.serial, detail);
+}
+
+bool Network::is_void(const Event &event) const {
+    switch (event.what) {
+    case What::TIMER: return false;
+    case What::BATCH_BEGINS:
+    case What::BATCH_DRAINED:
+    case What::BATCH_ENDS: return batches_[event.whose].serial != event.serial;
+    default: {
+        const Run *run = runs_[event.whose].get();
+        return !run || run->serial != event.serial || (event.what == What::FORESEEN && !run->foresees());
+    }
+    }
+}
+
+void Network::drop_void() {
+    while (!calendar.empty()) {
+        const Event &first = calendar.first();
+        const bool is_gone = calendar.is_withdrawn(first);
+        if (!is_gone && !is_void(first)) return;
+        if (first.what != What::TIMER && first.what != What::CHOOSES && first.detail >= 0) take_list(first.detail);
+        calendar.pop();
+    }
+}
+
+Network::Step Network::step(double until, int64_t most) {
+    for (;;) {
+        if (!notices.empty()) return Step::NOTICE;
+        drop_void();
+        const double due = calendar.empty() ? INF : calendar.first().time;
+        if (stepping_ && due <= now) {
+            if (most-- <= 0) return Step::MORE;
+            happen(calendar.pop());
+            continue;
+        }
+        stepping_ = false;
+        double moment = now;
+        if (due > now) {
+            if (std::isnan(flows.first_done())) {
+                if (flows.crowded()) flows.compact();
+                Work work;
+                if (!flows.settle(now, work)) return Step::RATES;
+                if (flows.active) {
+                    statistics.solves++, statistics.solved += work.flows, statistics.passes += work.passes;
+                    statistics.most_passes = std::max(statistics.most_passes, work.passes);
+                }
+            }
+            moment = std::min(due, flows.first_done());
+            if (held_until < moment && held_until <= until) {  // nothing happens until other rates hold
+                now = held_until;
+                held_until = INF;
+                flows.forget_rates();
+                if (most-- <= 0) return Step::MORE;
+                continue;
+            }
+        }
+        if (!(moment <= until) || moment == INF) return Step::OVER;
+        if (most-- <= 0) return Step::MORE;
+        statistics.events++;
+        now = moment;
+        stepping_ = true;
+        if (moment >= flows.first_done()) take_drained();
+    }
+}
+
+double Network::next() {
+    if (!notices.empty()) return now;
+    drop_void();
+    const double due = calendar.empty() ? INF : calendar.first().time;
+    if (due <= now) return now;
+    if (std::isnan(flows.first_done())) {
+        Work work;
+        if (!flows.settle(now, work)) return UNKNOWN;
+        if (flows.active) {
+            statistics.solves++, statistics.solved += work.flows, statistics.passes += work.passes;
+            statistics.most_passes = std::max(statistics.most_passes, work.passes);
+        }
+    }
+    return std::min({due, flows.first_done(), held_until});
+}
+
+bool Network::idle() {
+    drop_void();
+    return calendar.empty() && !flows.active && notices.empty();
+}
+
+void Network::happen(const Event &event) {
+    switch (event.what) {
+    case What::TIMER: return notify(FREDFW_TIMER, event.sequence);
+    case What::BATCH_BEGINS: return begin(event.whose);
+    case What::BATCH_DRAINED: {
+        const Batch &batch = batches_[event.whose];
+        std::vector<int32_t> activities = take_list(event.detail);
+        if (batch.run >= 0) {
+            const int64_t run = batch.run;
+            runs_[run]->drained(batch.carry, activities);
+            return forget_if_over(run);
+        }
+        notify(FREDFW_DRAINED, batch.ticket);
+        notices.back().list.assign(activities.begin(), activities.end());
+        return;
+    }
+    case What::BATCH_ENDS: return complete(event.whose, take_list(event.detail));
+    default:
+        runs_[event.whose]->happen(event);
+        forget_if_over(event.whose);
+    }
+}
+
+std::vector<int32_t> Network::take_list(int64_t number) {
+    std::vector<int32_t> list = std::move(lists_[number]);
+    lists_[number].clear();
+    free_lists_.push_back(number);
+    return list;
+}
+
+int64_t Network::keep_list(std::vector<int32_t> list) {
+    if (free_lists_.empty()) {
+        lists_.push_back(std::move(list));
+        return (int64_t)lists_.size() - 1;
+    }
+    const int64_t number = free_lists_.back();
+    free_lists_.pop_back();
+    lists_[number] = std::move(list);
+    return number;
+}
+
+// --- batches
+
+int64_t Network::admit(Cargo cargo, int64_t ticket, int64_t run, int64_t carry, int64_t token, bool hears_drain) {
+    int64_t number;
+    if (free_.empty()) {
+        number = (int64_t)batches_.size();
+        batches_.emplace_back();
+    } else {
+        number = free_.back();
+        free_.pop_back();
+    }
+    Batch &batch = batches_[number];
+    batch.serial = ++serials_, batch.there = true;
+    batch.before = newest_, batch.after = -1;
+    (newest_ < 0 ? oldest_ : batches_[newest_].after) = number;
+    newest_ = number;
+    batch.ticket = ticket, batch.run = run, batch.carry = carry, batch.token = token;
+    batch.hears_drain = hears_drain;
+    batch.entered = now, batch.since = UNKNOWN;
+    batch.unfinished = cargo.activities;
+    batch.weight = cargo.label < (int32_t)weights.size() ? weights[cargo.label] : 1.0;
+    batch.cargo = std::move(cargo);
+    batch.draining = 0;
+    batch.guests = 0, batch.bit = -1, batch.latest = 0.0;
+    statistics.batches++, statistics.flows += batch.cargo.count;
+    enter(number);
+    if (batch.cargo.first_setup > 0)
+        calendar.push(now + batch.cargo.first_setup, ENDS, What::BATCH_BEGINS, number, batch.serial, -1);
+    else
+        begin(number);
+    return number;
+}
+
+// Put the flows of a batch on the links; what has no flows, or nothing to wait for, is drained at once.
+void Network::begin(int64_t number) {
+    Batch &batch = batches_[number];
+    const Cargo &cargo = batch.cargo;
+    batch.since = now;
+    batch.pending.assign(cargo.activities, 0);
+    batch.end.assign(cargo.activities, now);
+    for (int64_t flow = 0; flow < cargo.count; flow++) batch.pending[cargo.activity_of(flow)]++;
+    std::vector<int32_t> empty;
+    if (cargo.count < cargo.activities || cargo.grouping == Grouping::NAMED)
+        for (int64_t one = 0; one < cargo.activities; one++)
+            if (!batch.pending[one]) {
+                batch.end[one] += cargo.setup * (double)(cargo.repeat - 1);
+                empty.push_back((int32_t)one);
+            }
+    if (!empty.empty()) deliver(number, empty);
+    if (cargo.repeat > 1) batch.drained_at.assign(cargo.count, INF);
+    std::vector<int32_t> free;
+    bool holds = false;
+    const Routes &routes = batch.routes();
+    for (int64_t flow = 0; flow < cargo.count; flow++) {
+        double volume = batch.volume_laid(flow);
+        const int64_t route = batch.route(flow);
+        const bool is_closed = closed && crosses_closed(routes, route);
+        if (is_closed) {  // what has no bytes waits with the others
+            holds = true;
+            if (volume < LEAST) {
+                make_laid(batch);
+                batch.laid[flow] = volume = LEAST;
+            }
+        }
+        const bool alone = !is_closed && (volume <= 0 || !routes.length(route));
+        if (alone && (volume <= 0 || std::isinf(cargo.cap(flow)))) free.push_back((int32_t)flow);
+        else lay(number, flow, volume);
+    }
+    if (holds) {
+        auto found = held.emplace(cargo.label, std::make_pair(now, (int64_t)0)).first;
+        found->second.second++;
+    }
+    if (!free.empty()) drained(number, free);
+}
+
+void Network::lay(int64_t number, int64_t flow, double volume) {
+    if (claimed) yield_links(batches_[number].routes(), batches_[number].route(flow));
+    Batch &batch = batches_[number];
+    const double weight = batch.weight;
+    const int64_t slot = flows.put(batch.routes(), batch.route(flow), volume / weight, batch.cargo.cap(flow) / weight,
+                                   batch.cargo.priority, weight, now);
+    flows.batch[slot] = (int32_t)number, flows.member[slot] = (int32_t)flow;
+    batch.draining++;
+}
+
+void Network::take_drained() {
+    flows.find_drained(now, found_);
+    flows.drop(found_);
+    std::vector<int32_t> gone;
+    gone.swap(found_);
+    std::vector<std::pair<int64_t, std::vector<int32_t>>> groups;  // read before others come to their slots
+    for (size_t one = 0; one < gone.size();) {
+        const int32_t number = flows.batch[gone[one]];
+        groups.emplace_back(number, std::vector<int32_t>());
+        for (; one < gone.size() && flows.batch[gone[one]] == number; one++)
+            groups.back().second.push_back(flows.member[gone[one]]);
+        batches_[number].draining -= (int64_t)groups.back().second.size();
+    }
+    for (auto &one : groups) drained(one.first, one.second);
+    gone.clear();
+    found_.swap(gone);
+}
+
+// Note when flows of a batch, which are drained now, will be delivered.
+void Network::drained(int64_t number, const std::vector<int32_t> &which) {
+    Batch &batch = batches_[number];
+    std::vector<int32_t> over;
+    for (int32_t flow : which) {
+        if (!batch.drained_at.empty()) batch.drained_at[flow] = now;
+        const int64_t activity = batch.cargo.activity_of(flow);
+        batch.end[activity] = std::max(batch.end[activity], now + batch.delay_of(flow));
+        if (!--batch.pending[activity]) over.push_back((int32_t)activity);
+    }
+    if (over.size() > 1 && !std::is_sorted(over.begin(), over.end())) std::sort(over.begin(), over.end());
+    if (!over.empty()) deliver(number, over);
+}
+
+// Note the end of activities, whose flows are all drained; equal ends are one event.
+void Network::deliver(int64_t number, std::vector<int32_t> &activities) {
+    Batch &batch = batches_[number];
+    if (batch.hears_drain) {
+        std::vector<int32_t> heard = activities;
+        if (batch.laps)
+            heard.erase(std::remove_if(heard.begin(), heard.end(),
+                                       [&](int32_t one) { return batch.laps->later[one] > 0; }),
+                        heard.end());
+        calendar.push(now, ENDS, What::BATCH_DRAINED, number, batch.serial, keep_list(std::move(heard)));
+    }
+    const auto sooner = [&](int32_t one, int32_t other) { return batch.end[one] < batch.end[other]; };
+    if (!std::is_sorted(activities.begin(), activities.end(), sooner))
+        std::stable_sort(activities.begin(), activities.end(), sooner);
+    for (size_t one = 0; one < activities.size();) {
+        size_t last = one;
+        const double time = batch.end[activities[one]];
+        while (last < activities.size() && batch.end[activities[last]] == time) last++;
+        calendar.push(time, ENDS, What::BATCH_ENDS, number, batch.serial,
+                      keep_list({activities.begin() + (int64_t)one, activities.begin() + (int64_t)last}));
+        one = last;
+    }
+}
+
+void Network::complete(int64_t number, const std::vector<int32_t> &given) {
+    Batch &batch = batches_[number];
+    std::vector<int32_t> activities = given;
+    if (batch.laps && !next_laps(number, activities)) return;
+    for (int32_t one : activities) batch.pending[one] = -1;
+    batch.unfinished -= (int64_t)activities.size();
+    const int64_t run = batch.run, carry = batch.carry, ticket = batch.ticket;
+    const bool is_over = batch.unfinished == 0;
+    if (is_over) close(number);
+    if (run >= 0) {
+        runs_[run]->ended(carry, activities);
+        return forget_if_over(run);
+    }
+    notify(FREDFW_ENDED, ticket, is_over);
+    notices.back().list.assign(activities.begin(), activities.end());
+}
+
+// Account what a batch has sent, and forget it.
+void Network::close(int64_t number) {
+    Batch &batch = batches_[number];
+    const Routes &routes = batch.routes();
+    for (int64_t flow = 0; flow < batch.cargo.count; flow++)
+        account(batch.cargo.label, routes, batch.route(flow), batch.volume_laid(flow));
+    leave(number);
+    if (batch.token) notify(FREDFW_CLOSED, batch.token);
+    (batch.before < 0 ? oldest_ : batches_[batch.before].after) = batch.after;
+    (batch.after < 0 ? newest_ : batches_[batch.after].before) = batch.before;
+    batch.serial = 0, batch.there = false;
+    batch.cargo.members.clear(), batch.partners.clear();
+    batch.laid.clear(), batch.delay.clear(), batch.drained_at.clear();
+    batch.detour.reset(), batch.laps.reset();
+    free_.push_back(number);
+}
+
+void Network::ensure_label(int32_t label) {
+    if ((int32_t)moved_.size() <= label) moved_.resize(label + 1);
+    if (moved_[label].empty()) moved_[label].assign(flows.capacity.size(), 0.0);
+}
+
+void Network::account(int32_t label, const Routes &routes, int64_t flow, double bytes) {
+    ensure_label(label);
+    double *total = moved_[label].data();
+    for (int64_t pair = routes.offset[flow]; pair < routes.offset[flow + 1]; pair++)
+        total[routes.link[pair]] += routes.coefficient ? bytes * routes.coefficient[pair] : bytes;
+}
+
+std::vector<std::vector<int32_t>> Network::slots_by_batch() const {
+    std::vector<std::vector<int32_t>> found(batches_.size());
+    for (int64_t slot = 0; slot < flows.slots(); slot++)
+        if (flows.draining[slot]) found[flows.batch[slot]].push_back((int32_t)slot);
+    return found;
+}
+
+std::vector<int32_t> Network::slots_of(int64_t number) const {
+    std::vector<int32_t> found;
+    if (!batches_[number].draining) return found;
+    for (int64_t slot = 0; slot < flows.slots(); slot++)
+        if (flows.draining[slot] && flows.batch[slot] == number) found.push_back((int32_t)slot);
+    return found;
+}
+
+// The bytes of what is on the links that each flow of a batch has sent by now, in repetitions that have begun.
+void Network::carried(int64_t number, const std::vector<int32_t> &slots, std::vector<double> &bytes) {
+    const Batch &batch = batches_[number];
+    bytes.assign(batch.cargo.count, 0.0);
+    if (std::isnan(batch.since)) return;
+    for (int64_t flow = 0; flow < batch.cargo.count; flow++) bytes[flow] = batch.volume_laid(flow);
+    for (int32_t slot : slots) bytes[flows.member[slot]] -= flows.left(slot, now) * flows.scale[slot];
+}
+
+void Network::cancel(int64_t number) {
+    Batch &batch = batches_[number];
+    const std::vector<int32_t> slots = slots_of(number);
+    std::vector<double> bytes;
+    carried(number, slots, bytes);
+    Position at;
+    if (batch.cargo.repeat > 1 && !std::isnan(batch.since)) {
+        position(batch, bytes, at);
+        correct(at, bytes);
+    }
+    batch.laid = bytes;
+    flows.drop(slots);
+    batch.draining = 0;
+    batch.serial = ++serials_;
+    close(number);
+}
+
+void Network::cancel_ticket(int64_t ticket) {
+    for (int64_t one = oldest_, after; one >= 0; one = after) {
+        after = batches_[one].after;
+        if (batches_[one].ticket == ticket && batches_[one].run < 0) cancel(one);
+    }
+}
+
+void Network::cancel_run(int64_t run) {
+    for (int64_t one = oldest_, after; one >= 0; one = after) {
+        after = batches_[one].after;
+        if (batches_[one].run == run) cancel(one);
+    }
+}
+
+void Network::stalled(std::vector<int64_t> &found) {
+    std::vector<uint8_t> seen(batches_.size(), 0);
+    for (int64_t slot = 0; slot < flows.slots(); slot++) {
+        if (!flows.draining[slot] || flows.rate[slot] > 0 || seen[flows.batch[slot]]) continue;
+        seen[flows.batch[slot]] = 1;
+        found.push_back(flows.batch[slot]);
+    }
+}
+
+void Network::link_bytes(std::vector<std::vector<double>> &total) {
+    total = moved_;
+    const auto add = [&](int32_t label, const Routes &routes, int64_t flow, double bytes) {
+        if ((int32_t)total.size() <= label) total.resize(label + 1);
+        if (total[label].empty()) total[label].assign(flows.capacity.size(), 0.0);
+        for (int64_t pair = routes.offset[flow]; pair < routes.offset[flow + 1]; pair++)
+            total[label][routes.link[pair]] += routes.coefficient ? bytes * routes.coefficient[pair] : bytes;
+    };
+    const auto slots = slots_by_batch();
+    std::vector<double> bytes;
+    for (int64_t one = oldest_; one >= 0; one = batches_[one].after) {
+        const Batch &batch = batches_[one];
+        carried(one, slots[one], bytes);
+        if (batch.cargo.repeat > 1 && !std::isnan(batch.since)) {
+            Position at;
+            position(batch, bytes, at);
+            correct(at, bytes);
+        }
+        for (int64_t flow = 0; flow < batch.cargo.count; flow++)
+            add(batch.cargo.label, batch.routes(), batch.route(flow), bytes[flow]);
+    }
+    if (claimed)
+        for (const auto &run : runs_)
+            if (run)
+                run->moved([&](const Routes &routes, int64_t flow, double sent) { add(run->label, routes, flow, sent); });
+}
+
+// --- links
+
+bool Network::crosses_closed(const Routes &routes, int64_t flow) const {
+    for (int64_t pair = routes.offset[flow]; pair < routes.offset[flow + 1]; pair++)
+        if (is_closed_[routes.link[pair]]) return true;
+    return false;
+}
+
+bool Network::crosses_closed(const Batch &batch) const {
+    if (!closed) return false;
+    for (int64_t flow = 0; flow < batch.cargo.count; flow++)
+        if (crosses_closed(batch.routes(), batch.route(flow))) return true;
+    return false;
+}
+
+void Network::set_bandwidths(const double *values) {
+    yield_links();
+    const auto slots = slots_by_batch();
+    std::vector<int64_t> here;
+    for (int64_t one = oldest_; one >= 0; one = batches_[one].after) here.push_back(one);
+    for (int64_t one : here) split(one, slots[one]);
+    flows.set_capacity(values);
+    links_as_built = false;
+    closed = false;
+    for (size_t link = 0; link < is_closed_.size(); link++) closed |= is_closed_[link] = values[link] == 0;
+    for (int64_t one : here) drain_waiting(one);
+}
+
+// Messages without bytes that have waited for a way.
+void Network::drain_waiting(int64_t number) {
+    Batch &batch = batches_[number];
+    if (!batch.there || !batch.draining || batch.laid.empty()) return;
+    std::vector<int32_t> slots, which;
+    for (int32_t slot : slots_of(number)) {
+        const int32_t flow = flows.member[slot];
+        if (batch.laid[flow] <= LEAST && !crosses_closed(batch.routes(), batch.route(flow)))
+            slots.push_back(slot), which.push_back(flow);
+    }
+    if (slots.empty()) return;
+    flows.drop(slots);
+    batch.draining -= (int64_t)slots.size();
+    drained(number, which);
+}
+
+void Network::reroute(int64_t number, const Routes &routes, int64_t &moved, bool &stranded) {
+    Batch &batch = batches_[number];
+    const int64_t count = batch.cargo.count;
+    std::vector<uint8_t> crossing(count), leaving(count);
+    bool any = false;
+    for (int64_t flow = 0; flow < count; flow++) {
+        crossing[flow] = crosses_closed(batch.routes(), batch.route(flow));
+        leaving[flow] = crossing[flow] && !crosses_closed(routes, flow);
+        any |= leaving[flow];
+    }
+    stranded = false;
+    if (std::isnan(batch.since))
+        for (int64_t flow = 0; flow < count; flow++) stranded |= crossing[flow] && !leaving[flow];
+    const std::shared_ptr<OwnRoutes> old = batch.detour;  // which stays as long as `before` is used
+    const Routes before = batch.routes();
+    std::vector<int32_t> slots = slots_of(number);
+    if (any) {
+        split(number, slots);
+        slots = slots_of(number);
+        auto chosen = std::make_shared<OwnRoutes>();
+        for (int64_t flow = 0; flow < count; flow++)
+            chosen->add(leaving[flow] ? routes : before, leaving[flow] ? flow : batch.route(flow));
+        chosen->bind();
+        std::vector<int32_t> gone, which;
+        std::vector<double> rest;
+        for (int32_t slot : slots)
+            if (leaving[flows.member[slot]]) {
+                gone.push_back(slot), which.push_back(flows.member[slot]);
+                rest.push_back(flows.left(slot, now) * flows.scale[slot]);
+            }
+        const bool begun = !std::isnan(batch.since);
+        if (begun) make_laid(batch), make_delays(batch);
+        flows.drop(gone);
+        batch.draining -= (int64_t)gone.size();
+        for (size_t one = 0; one < which.size(); one++) {
+            const int32_t flow = which[one];
+            account(batch.cargo.label, before, batch.route(flow), batch.laid[flow] - rest[one]);
+            batch.laid[flow] = rest[one];
+        }
+        // Flows that have drained stay accounted over the way that they took.
+        std::vector<uint8_t> drains(count, 0);
+        for (int32_t flow : which) drains[flow] = 1;
+        for (int64_t flow = 0; flow < count && begun; flow++)
+            if (leaving[flow] && !drains[flow]) {
+                account(batch.cargo.label, before, batch.route(flow), batch.laid[flow]);
+                batch.laid[flow] = 0.0;
+            }
+        batch.detour = chosen;
+        moved += (int64_t)which.size();
+        std::vector<int32_t> at_once;
+        for (size_t one = 0; one < which.size(); one++) {
+            const int32_t flow = which[one];
+            const int64_t activity = batch.cargo.activity_of(flow);
+            batch.delay[flow] = batch.routes().latency[flow];
+            if (batch.laps && batch.laps->later[activity] > 0) batch.delay[flow] += batch.cargo.setup;
+            if (rest[one] <= LEAST || !batch.routes().length(flow)) at_once.push_back(flow);
+            else lay(number, flow, rest[one]);
+        }
+        if (!at_once.empty()) drained(number, at_once);
+    }
+    for (int32_t slot : slots_of(number)) {
+        const int32_t flow = flows.member[slot];
+        stranded |= crossing[flow] && !leaving[flow];
+    }
+}
+
+void Network::yield_links(const Routes &routes, int64_t flow) {
+    for (int64_t pair = routes.offset[flow]; pair < routes.offset[flow + 1] && claimed; pair++) {
+        const int64_t run = claims[routes.link[pair]];
+        if (run >= 0) runs_[run]->give_up();
+    }
+}
+
+void Network::yield_links() {
+    for (size_t run = 0; run < runs_.size() && claimed; run++)
+        if (runs_[run]) runs_[run]->give_up();
+}
+
+bool Network::used_by_batches(const std::vector<int32_t> &group_of_link) const {
+    for (int64_t one = oldest_; one >= 0; one = batches_[one].after) {
+        const Batch &batch = batches_[one];
+        const Routes &routes = batch.routes();
+        for (int64_t flow = 0; flow < batch.cargo.count; flow++) {
+            const int64_t route = batch.route(flow);
+            for (int64_t pair = routes.offset[route]; pair < routes.offset[route + 1]; pair++)
+                if (group_of_link[routes.link[pair]] >= 0) return true;
+        }
+    }
+    return false;
+}
+
+// --- runs
+
+int64_t Network::add(std::unique_ptr<Run> run) {
+    int64_t number;
+    if (free_runs_.empty()) {
+        number = (int64_t)runs_.size();
+        runs_.emplace_back();
+    } else {
+        number = free_runs_.back();
+        free_runs_.pop_back();
+    }
+    run->number = number, run->serial = ++serials_;
+    const int64_t name = run->serial;
+    run_of_[name] = number;
+    runs_[number] = std::move(run);
+    return name;
+}
+
+Run *Network::find_run(int64_t name) const {
+    const auto found = run_of_.find(name);
+    return found == run_of_.end() ? nullptr : runs_[found->second].get();
+}
+
+void Network::forget_if_over(int64_t number) {
+    if (!runs_[number] || !runs_[number]->is_over) return;
+    run_of_.erase(runs_[number]->serial);
+    runs_[number].reset();
+    free_runs_.push_back(number);
+}
+
+// --- meetings
+
+namespace {
+
+// Moments that differ by less than this share of what has passed between them are the same.
+const double SAME = 1e-9;
+
+}  // namespace
+
+void Network::list_user(int64_t number) {
+    Batch &batch = batches_[number];
+    Meetings &m = meetings_;
+    if (m.free_.empty()) {
+        const int64_t first = (int64_t)m.users_.size();
+        m.columns_.emplace_back(m.links_, 0);
+        m.users_.resize(first + 64, -1);
+        for (int64_t bit = first + 63; bit >= first; bit--) m.free_.push_back(bit);
+    }
+    batch.bit = m.free_.back();
+    m.free_.pop_back();
+    m.users_[batch.bit] = number;
+    std::vector<uint64_t> &column = m.columns_[batch.bit / 64];
+    const uint64_t mask = (uint64_t)1 << (batch.bit % 64);
+    const Routes &routes = batch.cargo.routes;
+    for (int64_t flow = 0; flow < batch.cargo.count; flow++) {
+        const int64_t route = batch.cargo.place(flow);
+        for (int64_t pair = routes.offset[route]; pair < routes.offset[route + 1]; pair++)
+            column[routes.link[pair]] |= mask;
+    }
+}
+
+void Network::unlist_user(int64_t number) {
+    Batch &batch = batches_[number];
+    std::vector<uint64_t> &column = meetings_.columns_[batch.bit / 64];
+    const uint64_t mask = ~((uint64_t)1 << (batch.bit % 64));
+    const Routes &routes = batch.cargo.routes;
+    for (int64_t flow = 0; flow < batch.cargo.count; flow++) {
+        const int64_t route = batch.cargo.place(flow);
+        for (int64_t pair = routes.offset[route]; pair < routes.offset[route + 1]; pair++)
+            column[routes.link[pair]] &= mask;
+    }
+    meetings_.users_[batch.bit] = -1;
+    meetings_.free_.push_back(batch.bit);
+    batch.bit = -1;
+}
+
+void Network::enter(int64_t number) {
+    Batch &batch = batches_[number];
+    const Cargo &cargo = batch.cargo;
+    Meetings &m = meetings_;
+    if (m.here_ && (m.compressed || cargo.repeat > 1)) {
+        std::vector<int64_t> met;
+        if (cargo.takes_turns) {  // the other parts are on their way soon, and not known here
+            for (int64_t one = oldest_; one >= 0; one = batches_[one].after) met.push_back(one);
+        } else {
+            for (int64_t one : m.unlisted_)
+                if (batches_[one].there && batches_[one].bit < 0) list_user(one);
+            m.unlisted_.clear();
+            std::vector<uint64_t> bits(m.columns_.size(), 0);
+            for (int64_t flow = 0; flow < cargo.count; flow++) {
+                const int64_t route = cargo.place(flow);
+                for (int64_t pair = cargo.routes.offset[route]; pair < cargo.routes.offset[route + 1]; pair++)
+                    for (size_t column = 0; column < bits.size(); column++)
+                        bits[column] |= m.columns_[column][cargo.routes.link[pair]];
+            }
+            for (size_t column = 0; column < bits.size(); column++)
+                for (int64_t bit = 0; bit < 64; bit++)
+                    if (bits[column] >> bit & 1) met.push_back(m.users_[(int64_t)column * 64 + bit]);
+            if (m.turning_ || !local)
+                for (int64_t one = oldest_; one >= 0; one = batches_[one].after)
+                    if (batches_[one].cargo.takes_turns || (!local && batches_[one].cargo.priority != cargo.priority))
+                        met.push_back(one);
+            std::sort(met.begin(), met.end());
+            met.erase(std::unique(met.begin(), met.end()), met.end());
+        }
+        for (int64_t one : met) {
+            Batch &other = batches_[one];
+            if (one == number || (cargo.repeat == 1 && other.cargo.repeat == 1)) continue;
+            const bool turns = cargo.takes_turns || other.cargo.takes_turns;
+            if (batch.entered == other.entered && cargo.first_setup == other.cargo.first_setup &&
+                cargo.setup == other.cargo.setup && cargo.repeat == other.cargo.repeat && !turns) {
+                const int64_t pair = ++m.numbers_;
+                m.pairs_[pair] = {};
+                batch.partners.push_back(pair), other.partners.push_back(pair);
+            } else if (other.latest == now) {
+                other.guests++;
+            } else {  // it is still here, so it has met those that came before
+                statistics.met += other.guests;
+                other.latest = now, other.guests = 1;
+            }
+        }
+    }
+    m.here_++;
+    m.compressed += cargo.repeat > 1;
+    m.turning_ += cargo.takes_turns;
+    m.unlisted_.push_back(number);
+    if (m.unlisted_.size() > 4096 && (int64_t)m.unlisted_.size() > 4 * m.here_) {
+        m.unlisted_.clear();
+        for (int64_t one = oldest_; one >= 0; one = batches_[one].after)
+            if (batches_[one].bit < 0) m.unlisted_.push_back(one);
+    }
+}
+
+void Network::leave(int64_t number) {
+    Batch &batch = batches_[number];
+    const Cargo &cargo = batch.cargo;
+    Meetings &m = meetings_;
+    m.here_--;
+    m.compressed -= cargo.repeat > 1;
+    m.turning_ -= cargo.takes_turns;
+    if (batch.bit >= 0) unlist_user(number);
+    if (cargo.repeat == 1 && !batch.guests && batch.partners.empty()) return;  // it has met nothing that matters
+    if (!cargo.count || batch.end.empty() || std::isnan(batch.since)) {
+        for (int64_t pair : batch.partners) m.pairs_.erase(pair);
+        return;
+    }
+    double low = INF, high = -INF;
+    for (int64_t flow = 0; flow < cargo.count; flow++) {
+        const double end = batch.end[cargo.activity_of(flow)];
+        low = std::min(low, end), high = std::max(high, end);
+    }
+    const double slack = SAME * (high - batch.entered);
+    if (high > batch.latest + slack) statistics.met += batch.guests;  // else they came when it had just ended
+    if (cargo.repeat > 1 && high - low > slack) statistics.met += meets_inside(batch, slack);
+    for (int64_t number_of_pair : batch.partners) {
+        const auto found = m.pairs_.find(number_of_pair);
+        if (found == m.pairs_.end()) continue;
+        Meetings::Pair &pair = found->second;
+        if (pair.first_left) {
+            statistics.met += std::max(high, pair.high) - std::min(low, pair.low) > slack;
+            m.pairs_.erase(found);
+        } else {
+            pair = {true, low, high};
+        }
+    }
+}
+
+// Whether flows share a link whose activities end apart.
+bool Network::meets_inside(const Batch &batch, double slack) const {
+    std::unordered_map<int64_t, double> end_on;
+    const Cargo &cargo = batch.cargo;
+    for (int64_t flow = 0; flow < cargo.count; flow++) {
+        const double end = batch.end[cargo.activity_of(flow)];
+        const int64_t route = cargo.place(flow);
+        for (int64_t pair = cargo.routes.offset[route]; pair < cargo.routes.offset[route + 1]; pair++) {
+            const auto found = end_on.emplace(cargo.routes.link[pair], end).first;
+            if (std::abs(found->second - end) > slack) return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace fredfw

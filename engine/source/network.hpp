@@ -1,0 +1,284 @@
+// A network that carries batches of flows in simulated time: what drains, what is delivered, which links are closed.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "calendar.hpp"
+#include "fredfw.h"
+#include "flows.hpp"
+
+namespace fredfw {
+
+class Run;
+
+// What is to be done outside; see the constants of the same names in fredfw.h.
+struct Notice {
+    int64_t what = 0, whose = 0, detail = 0;
+    std::vector<int64_t> list, others;
+    void io(Archive &archive) { archive(what, whose, detail, list, others); }
+};
+
+// How the flows of a batch belong to activities, which each end on their own.
+enum class Grouping : int32_t {
+    ONE,     // all of one
+    EACH,    // every flow is one
+    BLOCKS,  // so many flows after each other are one
+    NAMED,   // a table says
+};
+
+// What a batch is made of; arrays belong to somebody else and stay as long as the batch.
+struct Cargo {
+    Routes routes;
+    std::vector<int32_t> members;      // which flows of the arrays; all where it is empty
+    int64_t count = 0;                 // of flows
+    const double *volumes = nullptr;   // bytes of a repetition
+    std::shared_ptr<const std::vector<double>> own;  // those, where nobody else keeps them
+    bool in_order = false;             // whether volumes are those of the members, one after the other
+    int64_t period = 0;                // after so many flows volumes come again; 0 for never
+    const double *caps = nullptr;      // bytes per second; null where there are none
+    Grouping grouping = Grouping::ONE;
+    int64_t block = 1;                 // flows of an activity, where those are blocks
+    const int64_t *activity = nullptr;
+    int64_t activities = 1;
+    int64_t repeat = 1;
+    double first_setup = 0.0, setup = 0.0;  // seconds before the first repetition, and before each other
+    int32_t priority = 0, label = 0;
+    bool takes_turns = false;
+
+    int64_t place(int64_t flow) const { return members.empty() ? flow : members[flow]; }
+    double volume(int64_t flow) const {
+        const int64_t one = in_order ? flow : place(flow);
+        return volumes[period ? one % period : one];
+    }
+    double cap(int64_t flow) const;
+    int64_t activity_of(int64_t flow) const;
+    void io(Archive &archive);
+};
+
+// Repetitions that are on the links as one volume, once that matters; of each activity.
+struct Laps {
+    std::vector<int64_t> now, later;  // on the links, and after those
+    std::vector<double> since;        // when those on the links began
+    void io(Archive &archive) { archive(now, later, since); }
+};
+
+struct Batch {
+    int64_t serial = 0;  // of its events
+    bool there = false;
+    int64_t before = -1, after = -1;  // batches in the order in which they were let in
+    int64_t ticket = 0;               // of what was asked for from outside; 0 for a run's
+    int64_t run = -1;                 // otherwise
+    int64_t carry = -1;
+    int64_t token = 0;                // names it at an admission that wants to hear when it is over; 0 for none
+    Cargo cargo;
+    double weight = 1.0;
+    bool hears_drain = false;
+    double entered = 0.0, since = 0.0;  // let in, put on the links; NaN before
+    int64_t unfinished = 0, draining = 0;
+    std::vector<int32_t> pending;  // flows of each activity that drain, -1 once it has ended
+    std::vector<double> end;       // when the last delivery of each is, of what is drained
+    // What is on the links where that differs from the cargo: after closed links, changes or repetitions that split.
+    std::vector<double> laid, delay, drained_at;
+    std::shared_ptr<struct OwnRoutes> detour;
+    std::unique_ptr<Laps> laps;
+    // Whom it met; see Meetings.
+    int64_t guests = 0, bit = -1;
+    double latest = 0.0;
+    std::vector<int64_t> partners;
+
+    const Routes &routes() const;
+    int64_t route(int64_t flow) const { return detour ? flow : cargo.place(flow); }
+    double volume_laid(int64_t flow) const {
+        return laid.empty() ? cargo.volume(flow) * (double)cargo.repeat : laid[flow];
+    }
+    double delay_of(int64_t flow) const;
+    void io(Archive &archive);
+};
+
+struct OwnRoutes {
+    std::vector<int64_t> offset, link;
+    std::vector<double> latency, coefficient;
+    Routes view;
+    void add(const Routes &from, int64_t flow);
+    void bind();
+    void io(Archive &archive);
+};
+
+struct Statistics {
+    int64_t events = 0, batches = 0, flows = 0, solves = 0, solved = 0, passes = 0, most_passes = 0, met = 0;
+    void io(Archive &archive) { archive(events, batches, flows, solves, solved, passes, most_passes, met); }
+};
+
+// Counts where batches meet out of step while repetitions are simulated as one. Repetitions of a phase that is alone on its
+// links take as long one by one as all at once, and so do phases that start together, repeat as often and end together.
+class Meetings {
+  public:
+    explicit Meetings(int64_t links) : links_(links) {}
+    int64_t compressed = 0;  // batches that are here with several repetitions
+
+    void io(Archive &archive) {
+        archive(compressed, here_, turning_, unlisted_, columns_, users_, free_, pairs_, numbers_);
+    }
+
+  private:
+    friend class Network;
+    struct Pair {
+        bool first_left = false;
+        double low = 0.0, high = 0.0;
+        void io(Archive &archive) { archive(first_left, low, high); }
+    };
+    int64_t links_, here_ = 0, turning_ = 0;
+    std::vector<int64_t> unlisted_;               // batches that came since somebody asked
+    std::vector<std::vector<uint64_t>> columns_;  // of 64 batches each: which of them use each link
+    std::vector<int64_t> users_, free_;           // batches by bit
+    std::unordered_map<int64_t, Pair> pairs_;
+    int64_t numbers_ = 0;
+};
+
+struct Setting {
+    int64_t links, nodes;
+    const double *bandwidth;
+    const int64_t *source, *destination;  // nodes at the ends of links
+    const uint8_t *is_switch;             // of nodes
+    Sharing sharing;
+    bool local;  // whether flows without a common link never matter to each other
+    bool open;   // whether everything starts at once, so that no admission is asked
+    bool starts_streams;  // whether in-network streams need not be asked about one by one
+};
+
+class Network {
+  public:
+    explicit Network(const Setting &setting);
+    ~Network();
+
+    double now = 0.0;
+    Calendar calendar;
+    Flows flows;
+    Statistics statistics;
+    std::deque<Notice> notices;
+    std::vector<double> weights;  // by label
+    bool open, local, foreign, starts_streams, closed = false;
+    double held_until;  // of rates of a policy with state
+
+    // --- time
+
+    // Go on, at most to `until`, until there is something to do outside; returns whether there is. At most `most` events
+    // happen in between.
+    enum class Step { OVER, NOTICE, RATES, MORE };
+    Step step(double until, int64_t most);
+    // When something happens next; NaN where rates have to be given first.
+    double next();
+    void pass(double until) { now = until; }
+    int64_t serial() { return ++serials_; }
+    void begin_step() { stepping_ = false; }
+    void later(const Run &run, What what, double delay, int32_t priority, int64_t detail);
+
+    // --- flows
+
+    int64_t admit(Cargo cargo, int64_t ticket, int64_t run, int64_t carry, int64_t token, bool hears_drain);
+    void cancel_ticket(int64_t ticket);
+    void cancel_run(int64_t run);
+    bool idle();
+    // Returns batches of which some flow has no rate, once for each.
+    void stalled(std::vector<int64_t> &found);
+    // Add the bytes that have crossed each link until now, by label.
+    void link_bytes(std::vector<std::vector<double>> &total);
+    void account(int32_t label, const Routes &routes, int64_t flow, double bytes);
+    void ensure_label(int32_t label);
+
+    // --- links
+
+    void set_bandwidths(const double *values);
+    bool crosses_closed(const Routes &routes, int64_t flow) const;
+    bool crosses_closed(const Batch &batch) const;
+    // Have flows of a batch that cross closed links take the ways of `routes`, of all its flows, where those are open.
+    void reroute(int64_t batch, const Routes &routes, int64_t &moved, bool &stranded);
+    bool rerouted = false;        // whether a router has a say in where repetitions go that have not begun
+    bool links_as_built = true;   // whether no bandwidth has changed
+    // Begin the repetitions that activities of a batch still have.
+    void go_on(int64_t batch, const std::vector<int32_t> &activities, const Routes *routes = nullptr);
+    int64_t compressed() const { return meetings_.compressed; }
+    int64_t first_batch() const { return oldest_; }
+    const Batch &batch(int64_t number) const { return batches_[number]; }
+    std::map<int32_t, std::pair<double, int64_t>> held;  // when flows first began without a way, and how often; by label
+
+    // --- runs of schedules, see run.hpp
+
+    int64_t add(std::unique_ptr<Run> run);  // returns its name
+    Run *find_run(int64_t name) const;
+    Run &run_at(int64_t number) const { return *runs_[number]; }
+    void forget_if_over(int64_t number);
+    // Links that a run has foreseen to have to itself, -1 for none.
+    std::vector<int64_t> claims;
+    int64_t claimed = 0;  // runs that have some
+    void yield_links();  // all
+    bool used_by_batches(const std::vector<int32_t> &group_of_link) const;
+
+    void notify(int64_t what, int64_t whose, int64_t detail = 0) {
+        notices.emplace_back();
+        notices.back().what = what, notices.back().whose = whose, notices.back().detail = detail;
+    }
+    std::vector<int32_t> take_list(int64_t number);
+    int64_t keep_list(std::vector<int32_t> list);
+
+    void io(Archive &archive);
+
+  private:
+    std::deque<Batch> batches_;  // references stay
+    std::vector<int64_t> free_;
+    int64_t oldest_ = -1, newest_ = -1, serials_ = 0;
+    std::vector<std::vector<int32_t>> lists_;
+    std::vector<int64_t> free_lists_;
+    std::vector<uint8_t> is_closed_;
+    std::vector<std::vector<double>> moved_;  // bytes by label and link
+    std::vector<std::unique_ptr<Run>> runs_;
+    std::vector<int64_t> free_runs_;
+    std::unordered_map<int64_t, int64_t> run_of_;  // number by name
+    std::vector<int32_t> found_;
+    bool stepping_ = false;
+    Meetings meetings_;
+    std::shared_ptr<Arena> arena_;  // what it is made of, where it was read
+
+    bool is_void(const Event &event) const;
+    void drop_void();
+    void happen(const Event &event);
+    void take_drained();
+    void begin(int64_t number);
+    void lay(int64_t number, int64_t flow, double volume);
+    void drained(int64_t number, const std::vector<int32_t> &flows);
+    void yield_links(const Routes &routes, int64_t flow);
+    void deliver(int64_t number, std::vector<int32_t> &activities);
+    void complete(int64_t number, const std::vector<int32_t> &activities);
+    void close(int64_t number);
+    void drain_waiting(int64_t number);
+    std::vector<int32_t> slots_of(int64_t number) const;
+    void carried(int64_t number, const std::vector<int32_t> &slots, std::vector<double> &bytes);
+    void cancel(int64_t number);
+    // Repetitions that are simulated as one, see laps.cpp.
+    void split(int64_t number, const std::vector<int32_t> &slots);
+    bool next_laps(int64_t number, std::vector<int32_t> &activities);
+    struct Position {
+        std::vector<int64_t> done;              // repetitions of each activity that are over
+        std::vector<uint8_t> mine;              // flows of activities of which several repetitions are on the links
+        std::vector<double> left, delay, sent;  // of flows: bytes of the current one, seconds after those, bytes until now
+    };
+    void position(const Batch &batch, const std::vector<double> &sent, Position &at) const;
+    void correct(const Position &at, std::vector<double> &bytes) const;
+    static void make_laid(Batch &batch);
+    static void make_delays(Batch &batch);
+    void lay_again(int64_t number, const std::vector<int32_t> &which, const std::vector<double> &volumes,
+                   const std::vector<double> &delays);
+    std::vector<std::vector<int32_t>> slots_by_batch() const;
+    // Meetings
+    void enter(int64_t number);
+    void leave(int64_t number);
+    void list_user(int64_t number);
+    void unlist_user(int64_t number);
+    bool meets_inside(const Batch &batch, double slack) const;
+};
+
+}  // namespace fredfw

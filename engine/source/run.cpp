@@ -1,0 +1,61 @@
+#include "run.hpp"
+
+namespace fredfw {
+
+int64_t Run::new_carry() {
+    if (free_.empty()) {
+        carries_.emplace_back();
+        return (int64_t)carries_.size() - 1;
+    }
+    const int64_t number = free_.back();
+    free_.pop_back();
+    return number;
+}
+
+void Run::drop_carry(int64_t number) {
+    Carry &one = carries_[number];
+    one.items.clear(), one.repetitions.clear();
+    free_.push_back(number);
+}
+
+void Run::let_in(int64_t number, bool asks, bool hears_drain) {
+    if (!asks) {
+        Cargo made = cargo(carries_[number]);
+        bool meets_closed = false;
+        if (network_.closed)
+            for (int64_t flow = 0; flow < made.count && !meets_closed; flow++)
+                meets_closed = network_.crosses_closed(made.routes, made.place(flow));
+        if (!meets_closed) {
+            network_.admit(std::move(made), 0, this->number, number, 0, hears_drain);
+            return;
+        }
+    }
+    const Carry &one = carries_[number];
+    network_.notify(FREDFW_ASK, serial, number);
+    Notice &notice = network_.notices.back();
+    notice.list.assign(one.items.begin(), one.items.end());
+    notice.others = {one.phase, one.repetition, hears_drain};
+}
+
+void Run::cancel() {
+    network_.cancel_run(number);
+    is_over = true;
+}
+
+void Run::notify_ended(std::vector<int32_t> groups) {
+    network_.notify(FREDFW_RUN_ENDED, serial);
+    network_.notices.back().list.assign(groups.begin(), groups.end());
+}
+
+void save_run(Archive &archive, Network &network, std::unique_ptr<Run> &run) {
+    bool there = run != nullptr, by_rank = there && run->is_by_rank();
+    archive(there);
+    if (!there) return;
+    std::shared_ptr<Lowered> lowered = archive.reads() ? nullptr : run->shared();
+    archive(by_rank, lowered);
+    if (archive.reads())
+        run = by_rank ? rank_run(network, lowered, 0, 0, false, false) : phase_run(network, lowered, 0, 0, false, 1);
+    run->io(archive);
+}
+
+}  // namespace fredfw

@@ -1,0 +1,84 @@
+// Schedules that run in groups on a network.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "network.hpp"
+#include "schedule.hpp"
+
+namespace fredfw {
+
+// Flows of a run that start together.
+struct Carry {
+    int64_t phase = 0, repetition = 0;
+    std::vector<int32_t> items;        // flows, or groups
+    std::vector<int32_t> repetitions;  // of flows
+    int64_t left = 0;                  // activities that have not ended
+    bool is_last = true;               // repetition of the phase
+    void io(Archive &archive) { archive(phase, repetition, items, repetitions, left, is_last); }
+};
+
+class Run {
+  public:
+    int64_t number = -1, serial = 0;  // in the network
+    int32_t label, priority;
+    bool is_over = false;
+
+    Run(Network &network, std::shared_ptr<Lowered> lowered, int32_t label, int32_t priority)
+        : label(label), priority(priority), network_(network), lowered_(std::move(lowered)),
+          schedule_(*lowered_->schedule) {}
+    virtual ~Run() = default;
+
+    virtual void start() = 0;
+    virtual void enter(std::vector<int32_t> nodes, std::vector<int32_t> marks) = 0;
+    virtual void happen(const Event &event) = 0;
+    virtual void drained(int64_t carry, const std::vector<int32_t> &activities) = 0;
+    virtual void ended(int64_t carry, const std::vector<int32_t> &activities) = 0;
+    virtual void cancel();
+    virtual bool foresees() const { return false; }
+    // Let go of links that were foreseen to be used alone, and put on them what is under way.
+    virtual void give_up() {}
+    // Give routes, flow and bytes of what has left its source until now and is not on the network.
+    virtual bool is_by_rank() const = 0;
+    virtual void io(Archive &archive) { archive(number, serial, label, priority, is_over, carries_, free_); }
+    virtual void moved(const std::function<void(const Routes &, int64_t, double)> &) {}
+
+    const std::shared_ptr<Lowered> &shared() const { return lowered_; }
+    const Lowered &lowered() const { return *lowered_; }
+    Carry &carry(int64_t number) { return carries_[number]; }
+    // Let the flows of a carry in as they are, or ask somebody.
+    void let_in(int64_t carry, bool asks, bool hears_drain);
+
+  protected:
+    Network &network_;
+    std::shared_ptr<Lowered> lowered_;
+    Schedule &schedule_;
+    std::deque<Carry> carries_;
+    std::vector<int64_t> free_;
+
+    int64_t new_carry();
+    void drop_carry(int64_t number);
+    virtual Cargo cargo(const Carry &carry) = 0;
+    void notify_ended(std::vector<int32_t> groups);
+};
+
+// Every rank at its own pace: it waits for no more than what it sends and receives itself. It is ready for a phase when it
+// is done with all phases that the phase comes after or is behind. What it sends then starts, once its destination is done
+// with those that make room for it; a stream starts when all of its sources are ready. It is done with the phase when all
+// that it receives in it is delivered and all that it sends in it has drained; a rank without a part is done at once.
+std::unique_ptr<Run> rank_run(Network &network, std::shared_ptr<Lowered> lowered, int32_t label, int32_t priority,
+                              bool rendezvous, bool tells_through);
+// Phases stay whole: one starts in a group when all that it waits for is over there; its repetitions are one volume, or
+// follow each other where it is stepwise.
+std::unique_ptr<Run> phase_run(Network &network, std::shared_ptr<Lowered> lowered, int32_t label, int32_t priority,
+                               bool stepwise, int64_t times);
+
+// Write a run, or read one; there may be none.
+void save_run(Archive &archive, Network &network, std::unique_ptr<Run> &run);
+
+}  // namespace fredfw

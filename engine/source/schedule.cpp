@@ -1,0 +1,172 @@
+#include "schedule.hpp"
+
+#include <algorithm>
+
+namespace fredfw {
+namespace {
+
+// Which of more phases come after each other is not looked for; it takes the square of their number.
+const size_t MOST_PHASES = 10000;
+// So many flows may have parties that are kept.
+const int64_t KEPT = 1 << 22;
+
+}  // namespace
+
+Table Table::turned(const Table &table, int64_t rows) {
+    Table other;
+    other.offset.assign(rows + 1, 0);
+    for (int32_t value : table.value) other.offset[value + 1]++;
+    for (int64_t row = 0; row < rows; row++) other.offset[row + 1] += other.offset[row];
+    other.value.resize(table.value.size());
+    std::vector<int32_t> place(other.offset.begin(), other.offset.end() - 1);
+    for (size_t row = 0; row + 1 < table.offset.size(); row++)
+        for (int32_t value : table[(int64_t)row]) other.value[place[value]++] = (int32_t)row;
+    return other;
+}
+
+void Rows::io(Archive &archive) {
+    archive(count, all);
+    for (auto *one : {&base, &offset, &stride, &modulus, &chunks}) archive.array(*one, count);
+    archive.array(flow, flow ? count : 0), archive.array(bytes, all);
+}
+
+void Phase::io(Archive &archive) {
+    archive(repeat, after, behind, room, channel, turn, turn_total, unicasts, flows, stream_sources, stream_destinations);
+    archive(volumes, rows);
+    archive.array(source, unicasts), archive.array(destination, unicasts);
+}
+
+void Schedule::io(Archive &archive) {
+    archive(ranks, phases, smallest_first, keeps);
+    if (archive.reads()) finish();
+}
+
+void Schedule::finish() {
+    const size_t count = phases.size();
+    dependents.assign(count, {}), followers.assign(count, {}), goes_on.assign(count, {}), admits.assign(count, {});
+    for (size_t one = 0; one < count; one++) {
+        steps += phases[one].repeat;
+        for (int32_t before : phases[one].after) dependents[before].push_back((int32_t)one), goes_on[before].push_back((int32_t)one);
+        if (phases[one].channel >= 0) channels[phases[one].channel].push_back((int32_t)one);
+    }
+    for (size_t one = 0; one < count; one++) {
+        for (int32_t before : phases[one].behind) followers[before].push_back((int32_t)one), goes_on[before].push_back((int32_t)one);
+        for (int32_t before : phases[one].room) dependents[before].push_back((int32_t)one), admits[before].push_back((int32_t)one);
+    }
+    int ends = 0;
+    for (size_t one = 0; one < count; one++)
+        if (dependents[one].empty()) ends++, last = (int64_t)one;
+    if (ends != 1) last = -1;
+    parties_[0].resize(count), parties_[1].resize(count);
+}
+
+std::shared_ptr<const Parties> Schedule::parties(int64_t index, bool rendezvous) {
+    std::shared_ptr<const Parties> &known = parties_[rendezvous][index];
+    if (known) return known;
+    const Phase &phase = phases[index];
+    auto made = std::make_shared<Parties>();
+    for (int side = 0; side < 2; side++) {
+        Table &table = side ? made->destinations : made->sources;
+        const Table &streams = side ? phase.stream_destinations : phase.stream_sources;
+        const int64_t *alone = side ? phase.destination : phase.source;
+        table.offset.push_back(0);
+        for (int64_t flow = 0; flow < phase.unicasts; flow++) {
+            table.value.push_back((int32_t)alone[flow]);
+            table.offset.push_back((int32_t)table.value.size());
+        }
+        for (int64_t stream = 0; stream < phase.flows - phase.unicasts; stream++) {
+            for (int32_t rank : streams[stream]) table.value.push_back(rank);
+            table.offset.push_back((int32_t)table.value.size());
+        }
+    }
+    made->sends = Table::turned(made->sources, ranks), made->receives = Table::turned(made->destinations, ranks);
+    if (rendezvous) {
+        made->starters.offset.push_back(0);
+        for (int64_t flow = 0; flow < phase.flows; flow++) {
+            std::vector<int32_t> both(made->sources[flow].begin(), made->sources[flow].end());
+            both.insert(both.end(), made->destinations[flow].begin(), made->destinations[flow].end());
+            std::sort(both.begin(), both.end());
+            both.erase(std::unique(both.begin(), both.end()), both.end());
+            made->starters.value.insert(made->starters.value.end(), both.begin(), both.end());
+            made->starters.offset.push_back((int32_t)made->starters.value.size());
+        }
+        made->starts = Table::turned(made->starters, ranks);
+    } else {
+        made->starters = made->sources, made->starts = made->sends;
+    }
+    kept_ += phase.flows;
+    if (kept_ <= KEPT) known = made;
+    return made;
+}
+
+double Schedule::volume(int64_t index, int64_t repetition, int64_t flow) {
+    Phase &phase = phases[index];
+    if (phase.uniform()) return phase.volumes[flow];
+    const Rows &rows = phase.rows;
+    const auto row_bytes = [&](int64_t row) {
+        double bytes = 0.0;
+        const int64_t start = rows.offset[row] + repetition * rows.stride[row], modulus = rows.modulus[row];
+        for (int64_t one = 0; one < rows.chunks[row]; one++) {
+            const int64_t place = ((start + one) % modulus + modulus) % modulus;
+            bytes += rows.bytes[rows.base[row] + place];
+        }
+        return bytes;
+    };
+    if (!rows.flow) return row_bytes(flow);
+    if (phase.rows_of.offset.empty()) {
+        Table flows;
+        flows.offset.push_back(0);
+        for (int64_t row = 0; row < rows.count; row++) {
+            flows.value.push_back((int32_t)rows.flow[row]);
+            flows.offset.push_back((int32_t)row + 1);
+        }
+        phase.rows_of = Table::turned(flows, phase.flows);
+    }
+    double bytes = 0.0;
+    const Table::Row mine = phase.rows_of[flow];
+    for (int32_t row : mine) bytes += row_bytes(row);
+    return flow < phase.unicasts ? bytes : bytes / (double)mine.size();  // rows of a stream name the same bytes
+}
+
+bool Schedule::knows_order() {
+    if (ordered_ || phases.size() > MOST_PHASES) return ordered_;
+    const size_t words = (phases.size() + 63) / 64;
+    before_.assign(phases.size(), std::vector<uint64_t>(words, 0));
+    for (size_t one = 0; one < phases.size(); one++)
+        for (const auto *waits : {&phases[one].after, &phases[one].behind})
+            for (int32_t before : *waits) {
+                for (size_t word = 0; word < words; word++) before_[one][word] |= before_[before][word];
+                before_[one][before / 64] |= (uint64_t)1 << (before % 64);
+            }
+    return ordered_ = true;
+}
+
+bool Schedule::precedes(int64_t earlier, int64_t later) {
+    return knows_order() && (before_[later][earlier / 64] >> (earlier % 64) & 1);
+}
+
+const std::map<int32_t, std::vector<int32_t>> &Schedule::choices() {
+    if (chosen_) return choices_;
+    for (const auto &[channel, members] : channels) {
+        bool in_order = knows_order();
+        for (size_t one = 1; one < members.size() && in_order; one++) in_order = precedes(members[one - 1], members[one]);
+        if (!in_order) choices_[channel] = members;
+    }
+    chosen_ = true;
+    return choices_;
+}
+
+const std::vector<double> &Schedule::turn_bytes() {
+    if (!turn_bytes_.empty() || phases.empty()) return turn_bytes_;
+    std::vector<double> total(phases.size(), 0.0);
+    for (size_t one = 0; one < phases.size(); one++) {
+        double bytes = phases[one].turn_total;
+        if (phases[one].turn >= 0) total[phases[one].turn] += bytes;
+    }
+    turn_bytes_.resize(phases.size(), 0.0);
+    for (size_t one = 0; one < phases.size(); one++)
+        turn_bytes_[one] = phases[one].turn >= 0 ? total[phases[one].turn] : 0.0;
+    return turn_bytes_;
+}
+
+}  // namespace fredfw

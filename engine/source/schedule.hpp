@@ -1,0 +1,114 @@
+// Schedules as tables: phases with the ends of their flows, what they wait for, and the channels on which they take turns.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "flows.hpp"
+
+namespace fredfw {
+
+// Rows of different lengths.
+struct Table {
+    std::vector<int32_t> offset, value;
+
+    struct Row {
+        const int32_t *first, *last;
+        const int32_t *begin() const { return first; }
+        const int32_t *end() const { return last; }
+        int64_t size() const { return last - first; }
+    };
+    Row operator[](int64_t row) const { return {value.data() + offset[row], value.data() + offset[row + 1]}; }
+    static Table turned(const Table &table, int64_t rows);  // row and value swapped
+    void io(Archive &archive) { archive(offset, value); }
+};
+
+// Who takes part in the flows of a phase in one group.
+struct Parties {
+    Table sources, destinations, starters;  // ranks, of each flow; the last must be ready before it starts
+    Table sends, receives, starts;          // flows, of each rank
+};
+
+// What rows of a phase carry, where that differs from one repetition to the next; see Phase of fredfw.collectives.
+struct Rows {
+    int64_t count = 0;
+    const int64_t *base = nullptr, *offset = nullptr, *stride = nullptr, *modulus = nullptr, *chunks = nullptr;
+    const int64_t *flow = nullptr;  // that each is part of; null where each is one
+    const double *bytes = nullptr;  // of each chunk
+    int64_t all = 0;                // chunks
+    void io(Archive &archive);
+};
+
+struct Phase {
+    int64_t repeat = 1;
+    std::vector<int32_t> after, behind, room;
+    int32_t channel = -1, turn = -1;  // the turn is the first phase that has part in it, -1 without a channel
+    double turn_total = 0.0;          // bytes of all its rows and repetitions
+    int64_t unicasts = 0, flows = 0;
+    const int64_t *source = nullptr, *destination = nullptr;  // of unicasts
+    Table stream_sources, stream_destinations;
+    std::vector<double> volumes;  // of the flows of one group in every repetition; empty where `rows` say
+    Rows rows;
+    Table rows_of;  // of each flow, made when it is needed
+
+    bool uniform() const { return rows.count == 0; }
+    size_t waits() const { return after.size() + behind.size(); }
+    void io(Archive &archive);
+};
+
+class Schedule {
+  public:
+    int64_t ranks = 0;
+    std::vector<Phase> phases;
+    bool smallest_first = false, keeps = true;  // the policy; whether a turn keeps its channel until it is delivered
+    int64_t steps = 0;
+
+    void finish();  // after all phases are there
+    void io(Archive &archive);
+    std::shared_ptr<const Parties> parties(int64_t phase, bool rendezvous);
+    double volume(int64_t phase, int64_t repetition, int64_t flow);
+    // Whether a phase is done before another begins, directly or through others; false where they are too many to know.
+    bool precedes(int64_t earlier, int64_t later);
+    bool knows_order();
+    // Bytes of the turn of each phase, in a group.
+    const std::vector<double> &turn_bytes();
+
+    std::vector<std::vector<int32_t>> dependents, followers, goes_on, admits;
+    std::map<int32_t, std::vector<int32_t>> channels;  // phases of each
+    // Channels whose phases do not come one after the other anyway.
+    const std::map<int32_t, std::vector<int32_t>> &choices();
+    int64_t last = -1;  // the phase that comes after all others, if there is one
+
+  private:
+    std::vector<std::shared_ptr<const Parties>> parties_[2];
+    int64_t kept_ = 0;
+    bool ordered_ = false, chosen_ = false;
+    std::vector<std::vector<uint64_t>> before_;
+    std::map<int32_t, std::vector<int32_t>> choices_;
+    std::vector<double> turn_bytes_;
+};
+
+class Fold;
+
+// A schedule in groups of a fabric: node n of group g is group * ranks + rank, flow f of a phase is group * flows + f.
+struct Lowered {
+    struct Flows {
+        Routes routes;
+        const double *caps = nullptr;
+        void io(Archive &archive) {
+            archive(routes);
+            archive.array(caps, caps ? routes.count : 0);
+        }
+    };
+    std::shared_ptr<Schedule> schedule;
+    int64_t groups = 0;
+    double launch = 0.0;  // seconds before the first flow
+    std::vector<Flows> phases;
+    std::shared_ptr<Fold> folds[2];  // by rendezvous, of links that are as they were
+    bool tried[2] = {false, false};
+    void io(Archive &archive) { archive(schedule, groups, launch, phases); }
+};
+
+}  // namespace fredfw

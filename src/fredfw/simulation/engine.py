@@ -1,0 +1,328 @@
+"""The engine in C++, from the distribution ``fredfw-engine``; ``fredfw.h`` says what its functions do."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from fredfw.collectives import Phase, Schedule
+from fredfw.errors import SimulationError
+from fredfw.fabric import Routes
+from fredfw.typing import FloatArray, IntArray
+
+ABI = 5
+_REFUSED, _NO_MEMORY = -100, -101
+# What a step says that there is to do.
+OVER, TIMER, ENDED, DRAINED, CLOSED, ASK, RUN_ENDED, RUN_THROUGH, ROUTE, RATES, MORE = range(11)
+# How links are shared, and how schedules run.
+MAX_MIN, STRICT_LINKS, CIRCUIT_PREEMPT, FOREIGN = range(4)
+COMPRESSED, STEPWISE, BY_RANK, RENDEZVOUS = range(4)
+
+_numbers, _reals = POINTER(c_int64), POINTER(c_double)
+
+
+def _of(kind: type, names: str) -> list[tuple[str, type]]:
+    """Return fields of one type."""
+    return [(name, kind) for name in names.split()]
+
+
+class RoutesView(Structure):
+    """Routes as the engine reads them."""
+
+    _fields_ = [*_of(c_int64, "count"), *_of(c_void_p, "offset link latency coefficient")]
+
+
+class _Flows(Structure):
+    _fields_ = [("routes", RoutesView), ("caps", c_void_p)]
+
+
+class _Phase(Structure):
+    _fields_ = [
+        *_of(c_int64, "repeat channel turn after_count behind_count room_count"),
+        *_of(c_void_p, "after behind room"),
+        *_of(c_int64, "unicasts streams"),
+        *_of(c_void_p, "source destination"),
+        *_of(c_void_p, "stream_source_offset stream_source stream_destination_offset stream_destination volumes"),
+        *_of(c_int64, "rows chunk_count"),
+        *_of(c_void_p, "base offset stride modulus chunks row_flow chunk_bytes"),
+        ("turn_bytes", c_double),
+    ]
+
+
+class Setting(Structure):
+    """What a network is made of."""
+
+    _fields_ = [
+        *_of(c_int64, "links nodes"),
+        *_of(c_void_p, "bandwidth source destination is_switch"),
+        *_of(c_int64, "sharing local open starts_streams"),
+    ]
+
+
+class Notice(Structure):
+    """What a step says that there is to do."""
+
+    _fields_ = [*_of(c_int64, "what whose detail count other_count"), *_of(_numbers, "list others")]
+
+
+class Cargo(Structure):
+    """Flows that are let in together."""
+
+    _fields_ = [
+        ("routes", RoutesView),
+        ("flow", c_int64),
+        *_of(c_void_p, "volumes caps activity"),
+        *_of(c_int64, "activities repeat"),
+        *_of(c_double, "first_setup setup"),
+        *_of(c_int64, "priority label takes_turns ticket run carry token hears_drain"),
+    ]
+
+
+class Batch(Structure):
+    """Flows that are under way."""
+
+    _fields_ = [
+        *_of(c_int64, "ticket run carry phase repetition label is_crossing count"),
+        ("items", POINTER(c_int32)),
+    ]
+
+
+class Columns(Structure):
+    """Where the engine writes what it knows of the flows that drain."""
+
+    _fields_ = _of(c_void_p, "offset link coefficient cap priority label name birth size left latency")
+
+
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {  # what each returns, and takes
+    "abi": (c_int64,),
+    "error": (c_char_p,),
+    "max_min": (c_int64, c_int64, c_int64, *[c_void_p] * 5),
+    "schedule_new": (c_void_p, c_int64, c_int64, c_void_p, c_int64),
+    "schedule_free": (None, c_void_p),
+    "lowered_new": (c_void_p, c_void_p, c_int64, c_double, c_int64, c_void_p),
+    "lowered_free": (None, c_void_p),
+    "network_new": (c_void_p, c_void_p),
+    "network_free": (None, c_void_p),
+    "save": (c_int64, c_void_p, c_int64, c_void_p),
+    "load": (c_int64, c_void_p, c_int64, c_void_p),
+    "step": (c_int64, c_void_p, c_double, c_int64, c_void_p),
+    "hear": (c_int64, c_void_p, c_int64, c_void_p),
+    "next": (c_double, c_void_p),
+    "now": (_reals, c_void_p),
+    "pass": (None, c_void_p, c_double),
+    "begin": (None, c_void_p),
+    "is_idle": (c_int64, c_void_p),
+    "timer": (c_int64, c_void_p, c_double, c_int64),
+    "withdraw": (None, c_void_p, c_int64),
+    "admit": (c_int64, c_void_p, c_void_p),
+    "carry_drained": (c_int64, c_void_p, c_int64, c_int64, c_int64, c_void_p),
+    "carry_ended": (c_int64, c_void_p, c_int64, c_int64, c_int64, c_void_p),
+    "cancel": (None, c_void_p, c_int64),
+    "stalled": (c_int64, c_void_p, c_int64, c_void_p),
+    "link_bytes": (c_int64, c_void_p, c_int64, c_void_p, c_void_p),
+    "statistics": (None, c_void_p, c_void_p),
+    "weigh": (c_int64, c_void_p, c_int64, c_double),
+    "set_bandwidths": (c_int64, c_void_p, c_void_p),
+    "batches": (c_int64, c_void_p, c_int64, c_void_p),
+    "describe": (c_int64, c_void_p, c_int64, c_void_p),
+    "reroute": (c_int64, c_void_p, c_int64, c_void_p, _numbers),
+    "route_repetitions": (None, c_void_p),
+    "go_on": (c_int64, c_void_p, c_int64, c_int64, c_void_p, c_void_p),
+    "held": (c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
+    "count_flows": (None, c_void_p, c_void_p),
+    "list_flows": (None, c_void_p, c_void_p),
+    "assign": (c_int64, c_void_p, c_int64, c_void_p, c_double),
+    "run_new": (c_int64, c_void_p, c_void_p, *[c_int64] * 5),
+    "run_start": (c_int64, c_void_p, c_int64),
+    "run_enter": (c_int64, c_void_p, c_int64, c_int64, c_void_p, c_void_p),
+    "run_cancel": (None, c_void_p, c_int64),
+}
+
+
+class Library:
+    """The functions of the engine, by their names without ``fredfw_``; one that is refused raises.
+
+    Raises:
+        ImportError: The library is not there, damaged, or of another version.
+    """
+
+    def __init__(self) -> None:
+        import fredfw_engine
+
+        code = ctypes.CDLL(str(fredfw_engine.library()))
+        for name, (result, *arguments) in _FUNCTIONS.items():
+            function = getattr(code, f"fredfw_{name}")
+            function.restype, function.argtypes = result, arguments
+            if result is c_int64 and name != "abi":
+                function.errcheck = self._checked
+            setattr(self, name, function)
+        if self.abi() != ABI:
+            raise ImportError(f"fredfw-engine is of version {self.abi()}, and fredfw needs {ABI}: install both again")
+
+    def __getattr__(self, name: str) -> Any:  # what __init__ sets
+        raise AttributeError(name)
+
+    def _checked(self, result: int, _function: object, _arguments: object) -> int:
+        if result == _NO_MEMORY:
+            raise MemoryError("the engine got no memory")
+        if result == _REFUSED:
+            raise SimulationError(f"the engine refuses {self.error().decode()}")
+        return result
+
+    def made(self, address: int | None) -> int:
+        """Return the address of what was made; raises where nothing was."""
+        if address is None:
+            raise SimulationError(f"the engine refuses {self.error().decode()}")
+        return address
+
+
+@cache
+def library() -> Library:
+    """Return the engine, loaded once."""
+    return Library()
+
+
+def numbers(values: object) -> IntArray:
+    """Return an array as the engine reads it."""
+    return np.ascontiguousarray(values, dtype=np.int64)
+
+
+def reals(values: object) -> FloatArray:
+    """Return an array as the engine reads it."""
+    return np.ascontiguousarray(values, dtype=np.float64)
+
+
+class View:
+    """Routes for the engine, and the arrays that it reads."""
+
+    def __init__(self, routes: Routes) -> None:
+        coefficients = None if routes.coefficients is None else reals(routes.coefficients)
+        self.arrays = numbers(routes.offsets), numbers(routes.links), reals(routes.latencies), coefficients
+        self.struct = RoutesView(len(routes), *(None if one is None else one.ctypes.data for one in self.arrays))
+
+
+def max_min(
+    offsets: IntArray, links: IntArray, coefficients: FloatArray | None, caps: FloatArray | None, capacities: FloatArray
+) -> tuple[FloatArray, int]:
+    """Return the ``(F,)`` max-min fair rates in bytes per second, and the number of passes over the flows.
+
+    A link whose fair share is the tightest constraint of every flow that crosses it is saturated at that share; all
+    such links are frozen in one pass.
+
+    Args:
+        offsets: ``(F + 1,)`` start of each flow's pairs.
+        links: ``(P,)`` link of each pair.
+        coefficients: ``(P,)`` share of the flow's rate on that link, or ``None`` for 1.
+        caps: ``(F,)`` upper limits, infinite for none; a flow without links keeps its cap. ``None`` for no limits.
+        capacities: ``(links,)`` bytes per second.
+    """
+    rates = np.full(len(offsets) - 1, np.inf) if caps is None else np.array(caps, dtype=float)
+    offsets, links, capacities = numbers(offsets), numbers(links), reals(capacities)
+    weights = None if coefficients is None else reals(coefficients)
+    passes = library().max_min(
+        len(rates),
+        len(capacities),
+        offsets.ctypes.data,
+        links.ctypes.data,
+        None if weights is None else weights.ctypes.data,
+        capacities.ctypes.data,
+        rates.ctypes.data,
+    )
+    return rates, passes
+
+
+class NativeSchedule:
+    """A schedule for the engine.
+
+    Args:
+        schedule: The schedule.
+        ends: Those of the flows of each phase, see ``lowering.Ends``.
+        volumes: ``(flows,)`` bytes of each phase, ``None`` where repetitions differ.
+        turns: The turn of each phase, as the first that has part in it.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        ends: Sequence[Any],
+        volumes: Sequence[FloatArray | None],
+        turns: Sequence[int],
+    ) -> None:
+        self._arrays: list[object] = []
+        chunks = np.broadcast_to(reals(schedule.chunk_bytes), schedule.chunks)
+        phases = (_Phase * max(len(schedule.phases), 1))()
+        for struct, phase, rows, sizes, turn in zip(phases, schedule.phases, ends, volumes, turns, strict=False):
+            struct.repeat, struct.channel, struct.turn = phase.repeat, phase.channel, turn
+            for name in ("after", "behind", "room"):
+                waits = getattr(phase, name)
+                setattr(struct, f"{name}_count", len(waits))
+                setattr(struct, name, self._keep(numbers(waits)) if waits else None)
+            struct.unicasts, struct.streams = len(rows.sources), len(rows.streams)
+            struct.source, struct.destination = (
+                self._keep(numbers(rows.sources)),
+                self._keep(numbers(rows.destinations)),
+            )
+            for side, name in enumerate(("source", "destination") if rows.streams else ()):
+                parts = [stream[side] for stream in rows.streams]
+                offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+                setattr(struct, f"stream_{name}_offset", self._keep(numbers(offsets)))
+                setattr(struct, f"stream_{name}", self._keep(numbers(np.concatenate(parts))))
+            if phase.channel >= 0 and schedule.policy == "smallest-first":
+                struct.turn_bytes = float(schedule.row_bytes(phase).sum()) * phase.repeat
+            if sizes is not None:
+                struct.volumes = self._keep(reals(sizes))
+            else:
+                self._add_rows(struct, phase, rows.flow, chunks)
+        flags = (schedule.policy == "smallest-first") + 2 * (schedule.release == "drained")
+        code = library()
+        self.address = code.made(code.schedule_new(schedule.ranks, len(schedule.phases), phases, flags))
+        weakref.finalize(self, code.schedule_free, self.address)
+
+    def _add_rows(self, struct: _Phase, phase: Phase, flow: IntArray | None, chunks: FloatArray) -> None:
+        struct.rows, struct.chunk_count = len(phase), len(chunks)
+        names = "base", "offset", "stride", "modulus"
+        columns = {"chunks": phase.count} | {name: getattr(phase, name) for name in names}
+        for name, column in columns.items():
+            setattr(struct, name, self._keep(numbers(column)))
+        struct.row_flow = None if flow is None else self._keep(numbers(flow))
+        struct.chunk_bytes = self._keep(reals(chunks))
+
+    def _keep(self, array: IntArray | FloatArray) -> int:
+        self._arrays.append(array)
+        return array.ctypes.data
+
+
+class NativeLowered:
+    """A schedule in groups of a fabric, for the engine.
+
+    Args:
+        schedule: The schedule.
+        groups: How many run it.
+        launch: Seconds before the first flow.
+        links: How many the fabric has.
+        phases: Routes of the flows of each phase, and the ``(F,)`` rates that they do not exceed, if any.
+    """
+
+    def __init__(
+        self,
+        schedule: NativeSchedule,
+        groups: int,
+        launch: float,
+        links: int,
+        phases: Sequence[tuple[Routes, FloatArray | None]],
+    ) -> None:
+        structs = (_Flows * max(len(phases), 1))()
+        self._kept: list[object] = [schedule]
+        for struct, (routes, caps) in zip(structs, phases, strict=False):
+            view, limits = View(routes), None if caps is None else reals(caps)
+            struct.routes, struct.caps = view.struct, None if limits is None else limits.ctypes.data
+            self._kept += [view, limits]
+        code = library()
+        self.address = code.made(code.lowered_new(schedule.address, groups, launch, links, structs))
+        weakref.finalize(self, code.lowered_free, self.address)

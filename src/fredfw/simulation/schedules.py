@@ -1,0 +1,153 @@
+"""Schedules that run in groups on a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+
+from fredfw import limits
+from fredfw.collectives import Schedule
+from fredfw.fabric import AlwaysStart, FlowSet
+from fredfw.simulation import engine
+from fredfw.simulation.fidelity import COMPRESSED, RENDEZVOUS, goes_rank_by_rank, possible
+from fredfw.simulation.lowering import Lowering
+from fredfw.simulation.network import FlowNetwork
+from fredfw.simulation.requests import Request
+from fredfw.typing import IntArray
+
+
+class ScheduleRun:
+    """Runs ``schedule`` in each of ``groups``.
+
+    Phases stay whole, and groups that keep in step are started together; or every rank goes at its own pace, see
+    docs/model.md, "Rank by rank". A node is a rank of a group: ``group * ranks + rank``.
+
+    Args:
+        network: Carries the flows.
+        lowering: Turns phases into flows on the network's fabric.
+        schedule: What to run.
+        groups: ``(G, ranks)`` node of the fabric of each rank.
+        on_complete: Gets the ``(k,)`` indices of the groups that end, as often as some end at the same time.
+        fidelity: One of ``FIDELITIES``.
+        on_through: Rank by rank: gets the ``(k,)`` nodes that are through, as often as some are at the same time,
+            before their groups end; and the mark of the last entry that each has waited for.
+        priority: Class of the flows.
+        label: What their bytes are accounted to.
+        times: How often the whole schedule is done, where phases are compressed.
+    """
+
+    def __init__(
+        self,
+        network: FlowNetwork,
+        lowering: Lowering,
+        schedule: Schedule,
+        groups: IntArray,
+        on_complete: Callable[[IntArray], None],
+        *,
+        fidelity: str = COMPRESSED,
+        on_through: Callable[[IntArray, IntArray], None] | None = None,
+        priority: int = 0,
+        label: str = "",
+        times: int = 1,
+    ) -> None:
+        self.label = label
+        self.priority = priority
+        self.times = times
+        self._network = network
+        self._lowering = lowering
+        self._schedule = schedule
+        self._groups = groups
+        self._on_complete = on_complete
+        self._on_through = on_through
+        self._left = len(groups)
+        self._by_rank = goes_rank_by_rank(fidelity, network)
+        way = engine.RENDEZVOUS if fidelity == RENDEZVOUS else engine.BY_RANK
+        if not self._by_rank:
+            way = engine.COMPRESSED if possible(fidelity, network) == COMPRESSED else engine.STEPWISE
+        if way != engine.COMPRESSED:
+            limits.check("phases", schedule.steps)  # each repetition is one
+        self._lowered = lowering.lowered(schedule, groups)  # which the engine reads
+        self._number = network._add_run(self, self._lowered, way=way, tells_through=on_through is not None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_lowered": None}  # the engine of a copy has its own
+
+    def start(self) -> None:
+        """Start now, in all groups; what launching takes comes before the first flows."""
+        self._network._start_run(self._number)
+
+    def enter(self, nodes: IntArray, marks: IntArray | int = 0) -> None:
+        """Have ``(k,)`` ``nodes`` enter now, with marks that are not less than those of earlier entries.
+
+        What launching takes comes before their first flows.
+        """
+        self._network._enter_run(self._number, nodes, np.broadcast_to(marks, len(nodes)))
+
+    def cancel(self) -> None:
+        """Stop now, in all groups; no more of them end."""
+        self._network._cancel_run(self._number)
+
+    def ended(self, groups: IntArray) -> None:
+        """Note that groups have ended."""
+        self._left -= len(groups)
+        if not self._left:
+            self._network._forget_run(self._number)
+        self._on_complete(groups)
+
+    def through(self, nodes: IntArray, marks: IntArray) -> None:
+        """Note that nodes are through, and the mark of the last entry that each has waited for."""
+        assert self._on_through is not None  # it asked for it
+        self._on_through(nodes, marks)
+
+    def flows(self, phase: int, repetition: int, items: IntArray) -> FlowSet:
+        """Return the flow set of ``items`` of a phase: flows, or groups where phases stay whole."""
+        return self._lowered_flows(phase, repetition, items)
+
+    def _lowered_flows(self, phase: int, repetition: int, items: IntArray, *, unicasts: bool = False) -> FlowSet:
+        groups = self._groups
+        if not self._by_rank and len(items) < len(groups):
+            groups = groups[items]
+        flows = self._lowering.phase(
+            self._schedule,
+            phase,
+            groups,
+            priority=self.priority,
+            label=self.label,
+            repetition=None if repetition < 0 else repetition,
+            times=self.times,
+            unicasts=unicasts,
+        )
+        return self._lowering.each(flows, items) if self._by_rank and not unicasts else flows
+
+    def request(
+        self, carry: tuple[int, int], phase: int, repetition: int, items: IntArray, *, hears_drain: bool
+    ) -> Request:
+        """Return what asks to let in ``items`` of a phase, which the engine calls ``carry``."""
+        network = self._network
+        unicasts = None
+        if self._schedule.phases[phase].stream is not None:
+            if not self._by_rank:
+                unicasts = partial(self._lowered_flows, phase, repetition, items, unicasts=True)
+            elif not isinstance(network.admission, AlwaysStart):
+                unicasts = partial(self._unicasts, phase, repetition, items)
+        return Request(
+            -carry[0],
+            self.flows(phase, repetition, items),
+            network._tell(carry, drained=False),
+            unicasts,
+            network._tell(carry, drained=True) if hears_drain else None,
+            carry,
+        )
+
+    def _unicasts(self, phase: int, repetition: int, items: IntArray) -> FlowSet:
+        """Return what its ends do in place of the one stream that the network cannot carry."""
+        ends = self._lowering.ends(self._schedule.phases[phase])
+        group, flow = divmod(int(items[0]), len(ends))
+        replaced = self._lowering.replaced(self._schedule.phases[phase])
+        chosen = np.flatnonzero(replaced == flow) + group * len(replaced)
+        whole = self._lowered_flows(phase, repetition, items, unicasts=True)
+        return evolve(self._lowering.each(whole, chosen), activity=np.zeros(len(chosen), dtype=np.intp), activities=1)

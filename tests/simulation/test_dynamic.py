@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from attrs import frozen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw import Framework
+from fredfw.errors import PluginError
+from fredfw.fabric import Fabric, FlowSet, Routes
+from fredfw.simulation import (
+    ActiveFlows,
+    Dynamics,
+    FlowNetwork,
+    HeldRates,
+    MaxMin,
+    Samples,
+    SharingPolicy,
+    StatefulSharing,
+    max_min,
+)
+from fredfw.typing import FloatArray, IntArray
+
+
+class Ramp(Dynamics):
+    """Flows have a share of their max-min rate until they have drained for a second, then all of it."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+        self.seen: list[tuple[float, list[int], list[float], list[float]]] = []
+
+    def rates(self, flows: ActiveFlows, capacities: FloatArray, now: float) -> HeldRates:
+        self.seen.append((now, flows.ids.tolist(), flows.births.tolist(), flows.remaining.tolist()))
+        ends = flows.births + 1.0
+        slow = ends > now
+        fair = max_min(flows.incidence, capacities)
+        return HeldRates(np.where(slow, self.share * fair, fair), float(ends[slow].min()) if slow.any() else math.inf)
+
+    def figures(self, now: float) -> Mapping[str, float]:
+        return {"asked": float(len(self.seen)), "end (s)": now}
+
+    def samples(self) -> Mapping[str, Samples]:
+        times = np.array([now for now, *_ in self.seen])
+        return {"queue": Samples(times, np.arange(len(times), dtype=float), "B")}
+
+    def notes(self) -> tuple[str, ...]:
+        return ("flows ramp",)
+
+
+@frozen
+class Ramping(StatefulSharing):
+    """Flows begin slowly."""
+
+    name: ClassVar[str] = "ramping"
+    share: float = 0.25
+
+    def begin(self, fabric: Fabric) -> Dynamics:
+        del fabric
+        return Ramp(self.share)
+
+
+class Answers(Dynamics):
+    """Says what it is told to."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def rates(self, flows: ActiveFlows, capacities: FloatArray, now: float) -> HeldRates:
+        answer: HeldRates = self.answer(flows, capacities, now)
+        return answer
+
+
+@frozen
+class Answering(StatefulSharing):
+    """Says what it is told to."""
+
+    name: ClassVar[str] = "answering"
+    answer: Any = None
+
+    def begin(self, fabric: Fabric) -> Dynamics:
+        del fabric
+        return Answers(self.answer) if callable(self.answer) else self.answer
+
+
+def pipe() -> Fabric:
+    """One link of 100 B/s from NPU 0 to NPU 1, with a latency of half a second."""
+    return Fabric("pipe", np.array([0, 0]), np.array([0]), np.array([1]), 100.0, 0.5, 0.0)
+
+
+def flows(volumes: Sequence[float], label: str = "") -> FlowSet:
+    count = len(volumes)
+    routes = Routes.of([np.array([0])] * count, [0.5] * count)
+    return FlowSet(routes, np.array(volumes, dtype=float), np.arange(count), count, label=label)
+
+
+class Seen:
+    """When activities end, by label."""
+
+    def __init__(self, network: FlowNetwork) -> None:
+        self.network = network
+        self.ends: dict[str, list[tuple[float, list[int]]]] = {}
+
+    def start(self, flow_set: FlowSet) -> None:
+        def note(done: IntArray) -> None:
+            self.ends.setdefault(flow_set.label, []).append((self.network.now, done.tolist()))
+
+        self.network.start(flow_set, note)
+
+
+def test_rates_hold_as_long_as_they_say() -> None:
+    network = FlowNetwork(pipe(), Ramping())
+    seen = Seen(network)
+    seen.start(flows([200.0]))
+    network.advance()
+    # 25 B in the first second, the other 175 B at 100 B/s, and then the latency.
+    assert seen.ends == {"": [(1 + 1.75 + 0.5, [0])]}
+    assert network.link_bytes()[""].tolist() == [200.0]
+    assert network.idle
+
+
+def test_a_flow_keeps_its_number_and_what_is_known_of_it() -> None:
+    network = FlowNetwork(pipe(), Ramping())
+    seen = Seen(network)
+    seen.start(flows([200.0, 30.0], "early"))
+    network.schedule(0.5, lambda: seen.start(flows([100.0], "late")))
+    network.advance()
+    dynamics = network.dynamics
+    assert isinstance(dynamics, Ramp)
+    # 12.5 B/s each until 0.5 s; 8.33 B/s each until 1 s; then those two have 33.3 B/s.
+    first, second, third, *later = dynamics.seen
+    assert first == (0.0, [0, 1], [0.0, 0.0], [200.0, 30.0])
+    assert second == (0.5, [0, 1, 2], [0.0, 0.0, 0.5], [193.75, 23.75, 100.0])
+    assert third[:3] == (1.0, [0, 1, 2], [0.0, 0.0, 0.5])
+    assert third[3] == pytest.approx([193.75 - 25 / 6, 23.75 - 25 / 6, 100.0 - 25 / 6])
+    assert [ids for _, ids, *_ in later][-1] in ([0], [2])
+    assert {label: [done for _, done in ends] for label, ends in seen.ends.items()} == {
+        "early": [[1], [0]],
+        "late": [[0]],
+    }
+
+
+def test_steps_of_the_caller_make_no_difference() -> None:
+    whole, stepped = FlowNetwork(pipe(), Ramping()), FlowNetwork(pipe(), Ramping())
+    seen = [Seen(network) for network in (whole, stepped)]
+    for one in seen:
+        one.start(flows([200.0, 30.0]))
+    whole.advance()
+    events = []
+    while (time := stepped.next_event_time()) < math.inf:
+        events.append(time)
+        stepped.advance((stepped.now + time) / 2)
+        stepped.advance(time)
+    (second, first), (other_second, other_first) = (one.ends[""] for one in seen)
+    assert (first[1], second[1]) == (other_first[1], other_second[1]) == ([0], [1])
+    assert [other_first[0], other_second[0]] == pytest.approx([first[0], second[0]])
+    assert 1.0 in events  # rates change, although no flow comes or goes
+
+
+def test_a_copy_goes_on_alike() -> None:
+    network = FlowNetwork(pipe(), Ramping())
+    network.start(flows([200.0]), _ignore)
+    network.advance(0.5)
+    copy = pickle.loads(pickle.dumps(network))
+    network.advance()
+    copy.advance()
+    assert copy.now == network.now == 3.25
+
+
+def _ignore(done: IntArray) -> None:
+    del done
+
+
+def test_a_change_of_links_asks_again() -> None:
+    network = FlowNetwork(pipe(), Ramping(share=1.0))
+    network.start(flows([200.0]), _ignore)
+    network.schedule(1.5, lambda: network.set_bandwidths(np.array([0]), np.array([10.0])))
+    network.advance()
+    assert network.now == pytest.approx(1.5 + 50 / 10 + 0.5)
+
+
+def test_flows_may_all_stand_still_for_a_time() -> None:
+    def pause(active: ActiveFlows, capacities: FloatArray, now: float) -> HeldRates:
+        return HeldRates(np.full(len(active), 0.0 if now < 2 else capacities[0]), 2.0 if now < 2 else math.inf)
+
+    network = FlowNetwork(pipe(), Answering(pause))
+    network.start(flows([100.0]), _ignore)
+    network.advance(1.0)
+    assert network.stalled() == []
+    network.advance()
+    assert network.now == 2 + 1 + 0.5
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda active, capacities, now: HeldRates(np.ones(1), now), "holds rates until 0.0 at 0.0; expected seconds"),
+        (lambda active, capacities, now: HeldRates(np.ones(1), math.nan), "holds rates until nan"),
+        (lambda active, capacities, now: HeldRates(np.zeros(1)), "gives none of 1 flows a rate"),
+        (lambda active, capacities, now: HeldRates(2 * capacities), "100 B/s"),
+        (lambda active, capacities, now: HeldRates(np.ones(2)), "an array of 1 numbers"),
+        (lambda active, capacities, now: capacities, "expected fredfw.HeldRates"),
+        (lambda active, capacities, now: 1 / 0, r"Answers.rates\(\) fails: ZeroDivisionError"),
+    ],
+)
+def test_an_answer_that_cannot_be_used(answer: Any, said: str) -> None:
+    network = FlowNetwork(pipe(), Answering(answer))
+    network.start(flows([100.0]), _ignore)
+    with pytest.raises(PluginError, match=said):
+        network.advance()
+
+
+def test_a_state_that_is_none() -> None:
+    with pytest.raises(PluginError, match=r"Answering.begin\(\) of .answering. returned 3; expected fredfw.Dynamics"):
+        FlowNetwork(pipe(), Answering(3))
+
+
+def test_standing_still_for_ever_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fredfw.simulation.network._PATIENCE", 5)
+    network = FlowNetwork(pipe(), Answering(lambda active, capacities, now: HeldRates(np.zeros(1), now + 1)))
+    network.start(flows([100.0]), _ignore)
+    with pytest.raises(PluginError, match="gave none of 1 flows a rate, 5 times in turn"):
+        network.advance()
+
+
+def _fair(active: ActiveFlows, capacities: FloatArray, now: float) -> HeldRates:
+    return HeldRates(max_min(active.incidence, capacities), now + 0.37)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.lists(st.floats(1.0, 1e3), min_size=1, max_size=4), st.floats(0.0, 5.0)),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_rates_that_are_always_fair_are_those_of_max_min(sets: list[tuple[int, list[float], float]]) -> None:
+    fabric = Fabric("line", np.zeros(4), np.arange(3), np.arange(1, 4), 100.0, 0.5, 0.0)
+    results = []
+    policies: list[SharingPolicy] = [MaxMin(), Answering(_fair)]
+    for policy in policies:
+        network = FlowNetwork(fabric, policy)
+        seen = Seen(network)
+        for number, (first, volumes, time) in enumerate(sets):
+            routes = Routes.of([np.arange(first, 3)] * len(volumes), [0.1] * len(volumes))
+            some = FlowSet(routes, np.array(volumes), np.arange(len(volumes)), len(volumes), label=str(number))
+            network.schedule(time, lambda some=some, seen=seen: seen.start(some))  # type: ignore[misc]  # early binding
+        network.advance()
+        times = {(label, one): time for label, ends in seen.ends.items() for time, done in ends for one in done}
+        results.append((times, network.link_bytes()))
+    (fair, loads), (held, other) = results
+    assert fair.keys() == held.keys()
+    for key, time in fair.items():
+        assert held[key] == pytest.approx(time, rel=1e-9)
+    for label, load in loads.items():
+        assert other[label] == pytest.approx(load, rel=1e-9)
+
+
+def test_what_a_run_says() -> None:
+    framework = Framework()
+    fabric = framework.topology("switch", npus=4, link_bandwidth=100.0, link_latency=0.0).build()
+    fabric = fabric.with_defaults(sharing=Ramping())
+    usual = framework.simulate_collective(fabric, "all-reduce", size=400.0, algorithm="ring")
+    stepwise = framework.simulate_collective(fabric, "all-reduce", size=400.0, algorithm="ring", fidelity="stepwise")
+    # Six steps of 100 B, each slow for its first second: 25 B, then 75 B at full rate.
+    assert usual.duration == stepwise.duration == pytest.approx(6 * 1.75)
+    assert usual.figures["end (s)"] == pytest.approx(10.5)
+    assert "flows ramp" in usual.notes
+    assert any(note.startswith("rates of the sharing 'ramping' change in time, so compressed") for note in usual.notes)
+    assert not any("change in time" in note for note in stepwise.notes)

@@ -1,0 +1,586 @@
+"""Flows and messages that come and go: they drain at the rates that the policy gives, although a part is solved again."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from attrs import frozen
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fredfw.fabric import Fabric, FlowSet, NodeKind, Router, Routes
+from fredfw.simulation import (
+    CircuitPreempt,
+    FlowNetwork,
+    MaxMin,
+    SharingPolicy,
+    Statistics,
+    StrictLinks,
+    WeightedMaxMin,
+    engine,
+)
+from fredfw.simulation.engine import max_min
+from fredfw.simulation.ways import Way, Ways
+from fredfw.typing import FloatArray, IntArray
+
+LINKS = 8
+LABELS = ("", "dp", "pp")
+WEIGHTS = {"dp": 3.0, "pp": 0.5}
+
+
+# The engine does not know what is derived from a policy, and asks it for the rates of all flows at each change.
+
+
+@frozen
+class DerivedMaxMin(MaxMin):
+    name: ClassVar[str] = "derived-max-min"
+    local: ClassVar[bool] = False
+
+
+@frozen
+class DerivedWeights(WeightedMaxMin):
+    name: ClassVar[str] = "derived-weighted-max-min"
+    local: ClassVar[bool] = False
+
+
+@frozen
+class DerivedStrict(StrictLinks):
+    name: ClassVar[str] = "derived-strict-links"
+    local: ClassVar[bool] = False
+
+
+@frozen
+class DerivedCircuits(CircuitPreempt):
+    name: ClassVar[str] = "derived-circuit-preempt"
+
+
+POLICIES: list[tuple[SharingPolicy, SharingPolicy]] = [
+    (MaxMin(), DerivedMaxMin()),
+    (WeightedMaxMin(WEIGHTS), DerivedWeights(WEIGHTS)),
+    (StrictLinks(), DerivedStrict()),
+    (CircuitPreempt(), DerivedCircuits()),
+]
+
+
+def parallel(bandwidths: FloatArray) -> Fabric:
+    """Two NPUs that links join, each of which a flow may use with any others."""
+    zeros = np.zeros(len(bandwidths), dtype=np.intp)
+    return Fabric("parallel", [0, 0], zeros, zeros + 1, bandwidths, 0.0, 0.0)
+
+
+def switched(bandwidths: FloatArray) -> Fabric:
+    """Two links at each of four switches, each to an NPU of its own."""
+    ends = np.arange(LINKS)
+    kinds = [NodeKind.NPU] * LINKS + [NodeKind.SWITCH] * (LINKS // 2)
+    return Fabric("switched", kinds, ends, LINKS + ends // 2, bandwidths, 0.0, 0.0)
+
+
+def single(path: list[int], volume: float) -> FlowSet:
+    """One flow over the links of ``path``."""
+    return FlowSet(Routes.of([np.array(path)], [0.0]), np.array([volume]), np.array([0]), 1)
+
+
+def each_on(links: Sequence[int], volumes: Sequence[float], caps: Sequence[float] | None = None) -> FlowSet:
+    """One flow on each of ``links``, which end by themselves."""
+    count = len(links)
+    routes = Routes(np.arange(count + 1), np.array(links, dtype=np.intp), np.zeros(count), None)
+    limits = None if caps is None else np.array(caps)
+    return FlowSet(routes, np.array(volumes, dtype=float), np.arange(count), count, caps=limits)
+
+
+def way(path: list[int], latency: float = 0.0) -> Way:
+    """The way of a message over the links of ``path``."""
+    routes = Routes.of([np.array(path, dtype=np.intp)], [latency])
+
+    def again(flow: int, router: Router) -> Routes:
+        del flow, router
+        return routes
+
+    return Ways(routes, again).way(0)
+
+
+def network(policy: SharingPolicy, bandwidths: FloatArray) -> FlowNetwork:
+    return FlowNetwork(parallel(bandwidths), policy)
+
+
+def nothing(activities: IntArray) -> None:
+    del activities
+
+
+# --- whatever happens
+
+
+Step = tuple[float, str, object]
+
+
+@st.composite
+def flow_sets(draw: st.DrawFn, most: int) -> FlowSet:
+    count = draw(st.integers(1, most))
+    paths = [draw(st.lists(st.integers(0, LINKS - 1), max_size=4, unique=True)) for _ in range(count)]
+    pairs = sum(map(len, paths))
+    coefficients = draw(st.none() | st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=pairs, max_size=pairs))
+    offsets = np.cumsum([0, *map(len, paths)])
+    links = np.array([link for path in paths for link in path], dtype=np.intp)
+    weights = None if coefficients is None else np.array(coefficients, dtype=float)
+    latencies = np.full(count, draw(st.sampled_from([0.0, 0.0, 0.5])))
+    routes = Routes(offsets, links, latencies, weights)
+    volumes = np.array(draw(st.lists(st.floats(1.0, 100.0), min_size=count, max_size=count)))
+    caps = draw(st.none() | st.lists(st.floats(0.01, 5.0), min_size=count, max_size=count))
+    return FlowSet(
+        routes,
+        volumes,
+        np.arange(count),
+        count,
+        caps=None if caps is None else np.array(caps),
+        priority=draw(st.integers(0, 2)),
+        label=draw(st.sampled_from(LABELS)),
+    )
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[FloatArray, list[Step]]:
+    """What happens on links of the given bandwidths: when, what, and with what."""
+    bandwidths = np.array(draw(st.lists(st.floats(0.5, 8.0), min_size=LINKS, max_size=LINKS)))
+    steps: list[Step] = [(0.0, "start", draw(flow_sets(12)))]
+    for _ in range(draw(st.integers(0, 14))):
+        delay = draw(st.just(0.0) | st.floats(0.0, 4.0))
+        what = draw(st.sampled_from(["start", "start", "send", "send", "cancel", "change"]))
+        if what == "start":
+            steps.append((delay, what, draw(flow_sets(2))))
+        elif what == "send":
+            path = draw(st.lists(st.integers(0, LINKS - 1), min_size=1, max_size=4, unique=True))
+            size, priority = draw(st.just(0.0) | st.floats(1.0, 100.0)), draw(st.integers(0, 2))
+            steps.append((delay, what, (path, size, priority, draw(st.sampled_from(LABELS)))))
+        elif what == "cancel":
+            steps.append((delay, what, draw(st.integers(0, 20))))
+        else:
+            bandwidth = draw(st.just(0.0) | st.floats(0.25, 8.0))
+            steps.append((delay, what, (draw(st.integers(0, LINKS - 1)), bandwidth)))
+    return bandwidths, steps
+
+
+def run(
+    policy: SharingPolicy, program: tuple[FloatArray, list[Step]]
+) -> tuple[list[tuple[int, int, float]], dict[str, FloatArray]]:
+    """Return which flow of which set ended when, and the bytes by link."""
+    bandwidths, steps = program
+    on = FlowNetwork(switched(bandwidths), policy)
+    ends: list[tuple[int, int, float]] = []
+    tickets: dict[int, int] = {}
+    left: dict[int, int] = {}
+
+    def ended(number: int, activities: IntArray) -> None:
+        ends.extend((number, activity, on.now) for activity in activities.tolist())
+        left[number] -= len(activities)
+
+    for number, (delay, what, value) in enumerate(steps):
+        on.advance(on.now + delay)
+        if isinstance(value, FlowSet):
+            left[number] = value.activities
+            tickets[number] = on.start(value, partial(ended, number))
+        elif what == "send":
+            path, size, priority, label = value  # type: ignore[misc]  # what it then is
+            left[number] = 1
+            tickets[number] = on.send(way(path, 0.25), size, partial(ended, number), priority, label)
+        elif what == "cancel":
+            alive = [one for one, count in left.items() if count]
+            if alive and isinstance(value, int):
+                chosen = alive[value % len(alive)]
+                left[chosen] = 0
+                on.cancel(tickets[chosen])
+        elif isinstance(value, tuple):
+            on.set_bandwidths(np.array([value[0]]), np.array([value[1]]))
+    on.set_bandwidths(np.arange(LINKS), bandwidths)
+    on.advance()
+    assert on.idle
+    assert not any(left.values())
+    return sorted(ends), on.link_bytes()
+
+
+@pytest.mark.parametrize(("known", "derived"), POLICIES, ids=lambda policy: policy.name)
+@given(program=programs())
+def test_whatever_happens_flows_end_when_the_policy_lets_them(
+    known: SharingPolicy, derived: SharingPolicy, program: tuple[FloatArray, list[Step]]
+) -> None:
+    expected, there = run(derived, program)
+    ends, moved = run(known, program)
+    assert [end[:2] for end in ends] == [end[:2] for end in expected]
+    assert [end[2] for end in ends] == pytest.approx([end[2] for end in expected], rel=1e-9)
+    assert moved.keys() == there.keys()
+    for label, load in moved.items():
+        assert load == pytest.approx(there[label], rel=1e-9, abs=1e-9)
+
+
+@given(programs())
+def test_equal_weights_are_no_weights(program: tuple[FloatArray, list[Step]]) -> None:
+    ends, _ = run(WeightedMaxMin(dict.fromkeys(LABELS, 2.0)), program)
+    expected, _ = run(MaxMin(), program)
+    assert [end[:2] for end in ends] == [end[:2] for end in expected]
+    assert [end[2] for end in ends] == pytest.approx([end[2] for end in expected], rel=1e-9)
+
+
+@given(programs())
+def test_the_same_again_gives_the_same_bits(program: tuple[FloatArray, list[Step]]) -> None:
+    (ends, moved), (same, there) = (run(StrictLinks(), program) for _ in range(2))
+    assert ends == same
+    assert [load.tobytes() for load in moved.values()] == [load.tobytes() for load in there.values()]
+
+
+# --- many flows
+
+
+def arrivals(
+    policy: SharingPolicy, flows: int, *, seed: int = 1, side: int = 6, messages: bool = False
+) -> tuple[FloatArray, Statistics]:
+    """Send flows between random nodes of a grid, row first, that arrive at random; return when they end."""
+    random = np.random.default_rng(seed)
+    # Links to the right, to the left, down and up, from the node with that number.
+    count = side * side
+    bandwidths = random.uniform(1.0, 2.0, size=4 * count)
+    on, ends = network(policy, bandwidths), np.full(flows, np.nan)
+
+    def ended(flow: int, activities: IntArray) -> None:
+        del activities
+        ends[flow] = on.now
+
+    time = 0.0
+    for flow in range(flows):
+        row, column, to_row, to_column = random.integers(side, size=4).tolist()
+        path = []
+        while column != to_column:
+            path.append((0 if to_column > column else count) + side * row + column)
+            column += 1 if to_column > column else -1
+        while row != to_row:
+            path.append((2 * count if to_row > row else 3 * count) + side * row + column)
+            row += 1 if to_row > row else -1
+        time += random.exponential(0.05)
+        if not path:
+            ends[flow] = time
+            continue
+        volume = random.uniform(1.0, 10.0)
+        if messages and flow % 2:
+            on.schedule(time, partial(on.send, way(path), volume, partial(ended, flow)))
+        else:
+            on.schedule(time, partial(on.start, single(path, volume), partial(ended, flow)))
+    on.advance()
+    assert on.idle
+    return ends, on.statistics
+
+
+@pytest.mark.parametrize(("known", "derived"), POLICIES[:3], ids=lambda policy: policy.name)
+def test_flows_that_come_and_go_end_when_the_policy_lets_them(known: SharingPolicy, derived: SharingPolicy) -> None:
+    ends, statistics = arrivals(known, 500)
+    expected, others = arrivals(derived, 500)
+    assert ends == pytest.approx(expected, rel=1e-9)
+    assert statistics.events == others.events
+    assert statistics.flows == others.flows
+
+
+def test_most_changes_reach_a_part_of_the_flows() -> None:
+    _, statistics = arrivals(MaxMin(), 500)
+    _, others = arrivals(DerivedMaxMin(), 500)
+    assert statistics.solved < 0.6 * others.solved
+
+
+@pytest.mark.parametrize("policy", [MaxMin(), StrictLinks()], ids=lambda policy: policy.name)
+def test_messages_end_when_flow_sets_do(policy: SharingPolicy) -> None:
+    ends, statistics = arrivals(policy, 500, messages=True)
+    expected, others = arrivals(policy, 500)
+    assert ends.tobytes() == expected.tobytes()
+    assert statistics == others
+
+
+def islands(count: int) -> FlowNetwork:
+    """Return a network with ``count`` flows, twenty on each link of 20 B/s."""
+    on = network(MaxMin(), np.full(count // 20, 20.0))
+    on.start(each_on((np.arange(count) // 20).tolist(), 100.0 + np.arange(count) / count), nothing)
+    on.next_event_time()
+    return on
+
+
+@pytest.mark.parametrize("count", [1_000, 100_000])
+def test_the_piece_does_not_grow_with_the_flows_that_a_change_does_not_reach(count: int) -> None:
+    on, solved = islands(count), list[int]()
+
+    def settled() -> None:
+        on.next_event_time()
+        solved.append(on.statistics.solved)
+
+    settled()
+    ticket = on.start(single([7], 1000.0), nothing)
+    settled()
+    on.cancel(ticket)
+    settled()
+    assert np.diff(solved).tolist() == [21, 20]
+    assert solved[0] == count
+
+
+def test_flows_that_are_gone_leave_nothing_to_those_that_stay() -> None:
+    on, ends = network(MaxMin(), np.full(3, 1.0)), []
+    on.start(single([0], 2_000.0), lambda _: ends.append(on.now))
+    # Each is on the second link alone, for a second; some are also on the first.
+    for second in range(1_000):
+        one = single([1, 0] if second % 2 else [1], 0.5)
+        on.schedule(float(second), partial(on.start, one, nothing))
+    on.advance()
+    # 500 times it has half of its link for a second, until the other has its half byte.
+    assert ends == [pytest.approx(2_250.0)]
+
+
+def busy() -> FlowNetwork:
+    """Return a network on which forty flows have started one after the other."""
+    on = network(MaxMin(), np.random.default_rng(3).uniform(1.0, 2.0, size=LINKS))
+    random = np.random.default_rng(4)
+    for _ in range(40):
+        path = random.permutation(LINKS)[: random.integers(1, 5)].tolist()
+        on.start(single(path, random.uniform(1.0, 9.0)), nothing)
+        on.advance(on.now + random.exponential(0.3))
+    return on
+
+
+def moments(on: FlowNetwork) -> list[float]:
+    """Return when something happens from now on."""
+    times = []
+    while (time := on.next_event_time()) < math.inf:
+        on.advance(time)
+        times.append(time)
+    return times
+
+
+def test_a_copy_in_the_middle_ends_at_the_same_bits() -> None:
+    on = busy()
+    copies = [copy.deepcopy(on), pickle.loads(pickle.dumps(on))]
+    times = moments(on)
+    assert len(times) > 10
+    assert [moments(one) for one in copies] == [times, times]
+
+
+def test_a_piece_may_be_all_flows() -> None:
+    # All flows share one link, so each change concerns all.
+    on = network(MaxMin(), np.array([1.0, 1.0]))
+    for flow in range(40):
+        on.start(single([0], 1.0 + flow), nothing)
+    on.advance()
+    # Flow k ends when it and the shorter ones have k + 1 bytes, and the longer ones as many.
+    assert on.now == pytest.approx(sum(1.0 + flow for flow in range(40)))
+    assert on.statistics.solved == sum(range(1, 41))
+
+
+def exchange(policy: SharingPolicy) -> FloatArray:
+    """Simulate one set of flows whose sizes all differ over four links each; return when they end."""
+    random = np.random.default_rng(4)
+    count, bandwidths = 150, random.uniform(1.0, 1_000.0, 40)
+    paths = [random.permutation(len(bandwidths))[:4] for _ in range(count)]
+    flows = FlowSet(Routes.of(paths, [0.0] * count), random.uniform(1.0, 9.0, count), np.arange(count), count)
+    on, ends = network(policy, bandwidths), np.zeros(count)
+
+    def ended(activities: IntArray) -> None:
+        ends[activities] = on.now
+
+    on.start(flows, ended)
+    on.advance()
+    return ends
+
+
+@pytest.mark.parametrize(("known", "derived"), POLICIES[:3], ids=lambda policy: policy.name)
+def test_an_exchange_of_different_sizes(known: SharingPolicy, derived: SharingPolicy) -> None:
+    assert exchange(known) == pytest.approx(exchange(derived), rel=1e-9)
+
+
+# --- chains
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 40])
+def test_what_a_flow_leaves_behind_goes_down_a_chain_of_bottlenecks(length: int) -> None:
+    """Flow i crosses links i and i + 1; when the first flow is gone, every rate changes, by turns up and down."""
+    on, ends = network(MaxMin(), 1.0 + np.arange(length + 1.0)), dict[int, float]()
+    for flow in range(length):
+        on.start(single([flow, flow + 1], 1000.0), lambda _, flow=flow: ends.update({flow: on.now}))  # type: ignore[misc]
+    ticket = on.start(single([0], 1e9), nothing)
+    on.advance(1.0)
+    before = on.link_bytes()[""]
+    on.cancel(ticket)
+    on.advance(2.0)
+    after = on.link_bytes()[""] - before
+
+    def loads(first: float) -> list[float]:
+        rates = [first]
+        for link in range(1, length):
+            rates.append(1.0 + link - rates[-1])
+        return [a + b for a, b in zip([0.0, *rates], [*rates, 0.0], strict=True)]
+
+    # Of link i a flow has what the one before leaves, which is more than half; of link 0 half, then all.
+    assert before[1:] == pytest.approx(loads(0.5)[1:])
+    assert after == pytest.approx(loads(1.0))
+
+
+# --- when flows have drained
+
+
+def ends_of(on: FlowNetwork, *sets: FlowSet) -> list[tuple[float, int]]:
+    """Let all flows drain; return when, and how many at once."""
+    found = dict[float, int]()
+
+    def ended(activities: IntArray) -> None:
+        found[on.now] = found.get(on.now, 0) + len(activities)
+
+    for one in sets:
+        on.start(one, ended)
+    on.advance()
+    return sorted(found.items())
+
+
+def test_flows_of_equal_rates_end_together_whatever_their_order() -> None:
+    on, ends = network(MaxMin(), np.array([3.0, 1.0])), []
+    for _ in range(3):
+        on.start(single([0], 0.1), lambda _: ends.append(on.now))
+    on.start(single([1], 10.0), nothing)
+    on.advance()
+    assert len(ends) == 3
+    assert len(set(ends)) == 1
+    assert on.statistics.events == 3 - 1  # the three together, and the other
+
+
+def test_flows_that_are_taken_off_leave_the_others_in_the_order_of_their_ends() -> None:
+    random = np.random.default_rng(5)
+    count, dropped = 60, 15
+    for _ in range(20):
+        # Each is alone on a link of 1 byte per second, so it ends after as many seconds as it has bytes.
+        volumes = 1.0 + random.permutation(count)
+        on, ends = network(MaxMin(), np.ones(count)), list[float]()
+        tickets = [on.start(single([link], volumes[link]), lambda _: ends.append(on.now)) for link in range(count)]  # noqa: B023  (runs within this pass of the loop)
+        gone = random.permutation(count)[:dropped]
+        for flow in gone.tolist():
+            on.cancel(tickets[flow])
+            on.next_event_time()
+        on.advance()
+        assert ends == sorted(np.delete(volumes, gone))
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(
+    ("bandwidth", "volumes", "moments"),
+    [
+        # What remains of the second when the first is drained: 1 byte of 1e12, and a billionth of next to nothing.
+        (1e12, [1e12, 1e12 + 1], [(1.0, 2)]),
+        (1e-12, [1e-12, (1 + 1e-9) * 1e-12], [(1.0, 1), (1.0 + 1e-9, 1)]),
+        (1.0, [1.0, 1.0 + 1e-10], [(1.0, 1), (1.0 + 1e-10, 1)]),
+        (1.0, [1.0, 1.0 + 1e-12], [(1.0, 2)]),
+    ],
+)
+def test_a_flow_is_drained_by_the_share_of_its_volume_that_remains(
+    together: bool, bandwidth: float, volumes: list[float], moments: list[tuple[float, int]]
+) -> None:
+    on = network(MaxMin(), np.array([bandwidth] * 2 + [1.0] * 8))
+    # Eight others that end at 100 seconds.
+    on.start(each_on(range(2, 10), [100.0] * 8), nothing)
+    on.next_event_time()
+    if together:
+        found = ends_of(on, each_on(range(2), volumes))
+    else:
+        found = ends_of(on, *(single([lane], volume) for lane, volume in enumerate(volumes)))
+    assert [count for _, count in found] == [count for _, count in moments]
+    assert [time for time, _ in found] == pytest.approx([time for time, _ in moments], rel=1e-13)
+
+
+@pytest.mark.parametrize(("apart", "together"), [(3e-10, True), (1e-8, False)])
+def test_late_in_the_day_a_few_roundings_of_the_clock_are_one_moment(apart: float, together: bool) -> None:
+    # After a million seconds the clock goes on in steps of 1.2e-10 s.
+    on, day = network(MaxMin(), np.ones(10)), 1e6
+    on.start(each_on(range(2, 10), [2 * day] * 8), nothing)
+    on.advance(day)
+    assert len(ends_of(on, each_on(range(2), [1e-9, 1e-9 + apart]))) == (1 if together else 2)
+
+
+def test_what_is_sent_grows_with_time_and_never_beyond_the_volume() -> None:
+    on = network(MaxMin(), np.array([2.0, 5.0]))
+    on.start(each_on([0], [10.0]), nothing)
+    ticket = on.start(each_on([1], [9.0]), nothing)
+    on.start(each_on([1], [30.0]), nothing)
+    assert on.link_bytes()[""].tolist() == [0.0, 0.0]
+    on.advance(2.0)
+    assert on.link_bytes()[""] == pytest.approx([4.0, 10.0])
+    on.cancel(ticket)
+    on.start(each_on([0], [1.0]), nothing)
+    # Now the first has half of its link until the other is there at 3 s, and the third all of its own.
+    on.advance(4.0)
+    assert on.link_bytes()[""] == pytest.approx([8.0, 20.0])
+    on.advance(100.0)
+    assert on.link_bytes()[""] == pytest.approx([11.0, 5.0 + 30.0])
+
+
+def test_many_that_are_taken_off_at_once_leave_their_links_to_others() -> None:
+    # Link k has 1 + k bytes per second for flow k; every third flow also crosses a link of 60 that they share.
+    lane, third = np.arange(60), np.arange(60) % 3 == 0
+    on = network(MaxMin(), np.array([*1.0 + lane, 60.0]))
+
+    def some(flows: Sequence[int]) -> FlowSet:
+        paths = [np.array([60, one] if third[one] else [one]) for one in flows]
+        count = len(paths)
+        return FlowSet(Routes.of(paths, [0.0] * count), np.full(count, 1000.0), np.arange(count), count, label="some")
+
+    ticket = on.start(some(range(41)), nothing)
+    on.start(some(range(41, 60)), nothing)
+    on.next_event_time()
+    on.cancel(ticket)
+    on.next_event_time()
+    # Others come to the links of those that are left; there is room for them where others were.
+    on.start(each_on(range(41, 60), [500.0] * 19), nothing)
+    on.start(each_on(range(20, 40), [300.0] * 20), nothing)
+    on.advance(1.0)
+    left = lane > 40
+    rates = np.where(left, np.where(third, 10.0, (1 + lane) / 2), 0.0)  # six share the link of 60
+    assert on.link_bytes()["some"][:60] == pytest.approx(rates)
+    others = np.where(left, 1 + lane - rates, np.where((lane >= 20) & (lane < 40), 1 + lane, 0.0))
+    assert on.link_bytes()[""][:60] == pytest.approx(others)
+    assert on.stalled() == []
+
+
+def test_a_change_of_links_is_not_one_of_the_fabric() -> None:
+    on = islands(20)
+    on.set_bandwidths(np.array([0]), np.array([40.0]))
+    on.advance(1.0)
+    assert on.link_bytes()[""] == pytest.approx([40.0])
+    assert on.fabric.bandwidths == pytest.approx([20.0])
+
+
+# --- all flows at once
+
+
+def test_a_flow_at_its_cap_does_not_wait_for_others() -> None:
+    # The first link offers 1 to each of its two flows, which is the cap of one; the other has 0.5 on the second link.
+    offsets, links = np.array([0, 1, 3]), np.array([0, 0, 1])
+    rates, passes = max_min(offsets, links, None, np.array([1.0, np.inf]), np.array([2.0, 0.5]))
+    assert rates.tolist() == [1.0, 0.5]
+    assert passes == 1
+
+
+@given(st.data())
+def test_flows_apart_have_what_their_links_and_caps_allow(data: st.DataObject) -> None:
+    # No link is crossed twice; some flows have no link, some a cap, some links are closed.
+    lengths = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=4))
+    offsets = np.cumsum([0, *lengths])
+    links = np.array(data.draw(st.permutations(range(12))), dtype=np.intp)[: offsets[-1]]
+    number = st.floats(0, 1e12, allow_subnormal=False)
+    capacities = np.array(data.draw(st.lists(number, min_size=12, max_size=12)))
+    caps = np.array(data.draw(st.lists(number | st.just(np.inf), min_size=len(lengths), max_size=len(lengths))))
+    rates, passes = max_min(offsets, links, None, caps, capacities)
+    expected = [min([cap, *capacities[links[a:b]]]) for cap, a, b in zip(caps, offsets, offsets[1:], strict=False)]
+    assert rates.tolist() == expected
+    assert passes == (len(links) > 0)
+
+
+# --- the library
+
+
+def test_an_engine_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "ABI", -1)
+    with pytest.raises(ImportError, match="install both again"):
+        engine.Library()
