@@ -78,6 +78,7 @@ typedef struct fredfw_routes {
 typedef struct fredfw_flows {
     fredfw_routes routes; /* of the flows of all groups, group by group */
     const double *caps;   /* bytes per second that each does not exceed, or NULL */
+    const uint8_t *open;  /* whether each starts at once, whatever runs, so that nobody is asked; NULL where none does */
 } fredfw_flows;
 
 /* A schedule among nodes of a fabric with so many links; launching takes so many seconds before the first flow. */
@@ -128,6 +129,7 @@ enum {
     FREDFW_RUN_ENDED,  /* whose: the run; list: groups */
     FREDFW_RUN_THROUGH,/* whose: the run; list: nodes; others: the mark of the last entry that each has waited for */
     FREDFW_ROUTE,      /* whose: a batch; list: activities whose next repetitions begin, see fredfw_go_on */
+    FREDFW_STREAM,     /* whose: a stream; detail: the load or store; list: its groups, see fredfw_streamed */
     FREDFW_RATES,      /* flows want rates, see fredfw_assign */
     FREDFW_MORE        /* so many events have happened; call again */
 };
@@ -208,6 +210,52 @@ FREDFW_API int64_t fredfw_go_on(fredfw_network *network, int64_t batch, int64_t 
 /* Labels of flows that began while there was no way for them, when that first was, and how often; returns how many. */
 FREDFW_API int64_t fredfw_held(const fredfw_network *network, int64_t room, int64_t *labels, double *first,
                                int64_t *times);
+
+/* --- task graphs */
+
+/* A task graph on a network. Rows of different lengths have offsets. A slot is a place among the participants of a table,
+ * which are ranks in rising order. Kinds: 0 a computation, 1 a collective, 2 a transfer, 3 a load, 4 a store, 5 a send, 6 a
+ * receive, 7 a wait. */
+typedef struct fredfw_graph {
+    int64_t ranks, way; /* how schedules run, as in fredfw_run_new */
+    int64_t tables;     /* who takes part in tasks */
+    const int64_t *participant_offset, *participant, *groups, *group_size, *slot; /* slots of members, group by group */
+    int64_t tasks;
+    const int64_t *kind, *members, *label, *priority, *partner; /* table; the other end of a message */
+    const int64_t *whole, *alone, *times; /* whether all begin it together; whether it comes after one task; repetitions */
+    const double *seconds;                /* of computations and waits */
+    const int64_t *edge_offset, *edge_task, *edge_map, *edge_count; /* tasks after each; slots there by slots here, or -1 */
+    int64_t maps;
+    const int64_t *map_offset, *map; /* -1 for slots that the later task does not have */
+    int64_t shares;                  /* schedules in groups of tasks */
+    const fredfw_lowered *const *share_lowered;
+    const int64_t *share_group_offset, *share_group; /* group of the task of each group */
+    const int64_t *share_offset, *share;             /* those of each task */
+    const int64_t *factor_offset;                    /* of each task */
+    const double *factors; /* how many times longer a computation takes at each slot; NULL where nothing varies */
+} fredfw_graph;
+
+FREDFW_API int64_t fredfw_tasks_new(fredfw_network *network, const fredfw_graph *graph);
+FREDFW_API int64_t fredfw_tasks_start(fredfw_network *network);
+/* Note that groups, by their places in the notice STREAM, have been served. */
+FREDFW_API int64_t fredfw_streamed(fredfw_network *network, int64_t stream, int64_t count, const int64_t *groups);
+/* How many spans there are so far, ranks of them together, comparisons, and participants that have ended tasks. */
+FREDFW_API void fredfw_tasks_count(const fredfw_network *network, int64_t *counts);
+
+typedef struct fredfw_record {
+    int64_t *task, *trigger, *rank_offset, *rank; /* of spans, in the order of their ends; trigger is a span, or -1 */
+    double *start, *end;
+    int64_t *ended;                          /* participants of each task that have */
+    int64_t *compared_task, *compared_share; /* when the first group of a share ran */
+    double *compared_began, *compared_ended;
+} fredfw_record;
+
+FREDFW_API void fredfw_tasks_record(const fredfw_network *network, const fredfw_record *record);
+/* Write the slots of a task that wait for tasks before it; returns how many. */
+FREDFW_API int64_t fredfw_tasks_waiting(fredfw_network *network, int64_t task, int64_t *slots);
+/* What a run is for: its task and share, and the groups of the task. Returns how many; -1 where it is for none. */
+FREDFW_API int64_t fredfw_errand(const fredfw_network *network, int64_t run, int64_t *task, int64_t *share, int64_t room,
+                                 int64_t *groups);
 
 /* --- rates that the caller knows */
 

@@ -6,6 +6,7 @@
 
 #include "fredfw.h"
 #include "run.hpp"
+#include "tasks.hpp"
 
 using namespace fredfw;
 
@@ -146,7 +147,12 @@ const char *fredfw_error(void) { return told.c_str(); }
 
 int64_t fredfw_max_min(int64_t flows, int64_t links, const int64_t *offset, const int64_t *link, const double *coefficient,
                        const double *capacity, double *rates) {
-    return guard([&]() -> int64_t { return max_min(flows, links, offset, link, coefficient, capacity, rates); });
+    return guard([&]() -> int64_t {
+        require(flows >= 0 && flows <= MOST && links >= 0 && links <= MOST, "flows, links: a wrong count");
+        check_offsets("offset", offset, flows);
+        check_numbers("link", link, offset[flows], links);
+        return max_min(flows, links, offset, link, coefficient, capacity, rates);
+    });
 }
 
 // --- schedules
@@ -218,7 +224,7 @@ fredfw_lowered *fredfw_lowered_new(const fredfw_schedule *schedule, int64_t grou
             flows.routes = checked(phases[index].routes, links);
             require(flows.routes.count == groups * schedule->schedule->phases[index].flows,
                     at("routes", (int64_t)index) + ": not one for each flow of each group");
-            flows.caps = phases[index].caps;
+            flows.caps = phases[index].caps, flows.open = phases[index].open;
             if (flows.caps) check_amounts("caps", flows.caps, flows.routes.count, true);
             made->phases.push_back(flows);
         }
@@ -495,6 +501,131 @@ int64_t fredfw_held(const fredfw_network *network, int64_t room, int64_t *labels
     return count;
 }
 
+// --- task graphs
+
+int64_t fredfw_tasks_new(fredfw_network *network, const fredfw_graph *given) {
+    return guard([&]() -> int64_t {
+        Network &net = network->network;
+        require(!net.tasks, "tasks: there is a graph already");
+        auto made = std::make_unique<Tasks>(net);
+        made->by_rank = given->way >= FREDFW_BY_RANK, made->rendezvous = given->way == FREDFW_RENDEZVOUS;
+        made->stepwise = given->way == FREDFW_STEPWISE;
+        check_offsets("participant_offset", given->participant_offset, given->tables);
+        check_numbers("participant", given->participant, given->participant_offset[given->tables], given->ranks);
+        int64_t place = 0;
+        for (int64_t one = 0; one < given->tables; one++) {
+            Members members;
+            members.participants.assign(given->participant + given->participant_offset[one],
+                                        given->participant + given->participant_offset[one + 1]);
+            members.groups = given->groups[one], members.size = given->group_size[one];
+            const int64_t count = members.groups * members.size;
+            require(members.groups >= 0 && members.size >= 1 && count <= MOST, at("groups", one) + ": a wrong count");
+            members.slots = narrow("slot", given->slot + place, count, members.count());
+            place += count;
+            Table slots;
+            slots.offset.resize(count + 1);
+            for (int64_t row = 0; row <= count; row++) slots.offset[row] = (int32_t)row;
+            slots.value = members.slots;
+            members.groups_of = Table::turned(slots, members.count());
+            members.several = count != members.count();
+            made->members.push_back(std::move(members));
+        }
+        for (int64_t one = 0; one < given->shares; one++) {
+            Share share;
+            share.lowered = given->share_lowered[one]->lowered;
+            const int64_t first = given->share_group_offset[one], last = given->share_group_offset[one + 1];
+            require(last - first == share.lowered->groups, at("share_group", one) + ": not one for each group");
+            share.served = narrow("share_group", given->share_group + first, last - first, MOST);
+            made->shares.push_back(std::move(share));
+        }
+        check_offsets("map_offset", given->map_offset, given->maps);
+        for (int64_t one = 0; one < given->maps; one++)
+            made->shared.emplace_back(given->map + given->map_offset[one], given->map + given->map_offset[one + 1]);
+        check_offsets("edge_offset", given->edge_offset, given->tasks);
+        check_offsets("share_offset", given->share_offset, given->tasks);
+        check_numbers("share", given->share, given->share_offset[given->tasks], given->shares);
+        made->share_of.assign(given->share, given->share + given->share_offset[given->tasks]);
+        for (int64_t one = 0; one < given->tasks; one++) {
+            Task task;
+            require(given->kind[one] >= 0 && given->kind[one] <= (int64_t)Kind::WAIT, at("kind", one) + " is none");
+            task.kind = (Kind)given->kind[one];
+            require(given->members[one] >= 0 && given->members[one] < given->tables, at("members", one) + " is no table");
+            task.members = (int32_t)given->members[one], task.label = (int32_t)given->label[one];
+            task.priority = (int32_t)given->priority[one], task.partner = (int32_t)given->partner[one];
+            const bool is_message = task.kind == Kind::SEND || task.kind == Kind::RECEIVE;
+            require(!is_message || (task.partner >= 0 && task.partner < given->tasks), at("partner", one) + " is no task");
+            task.whole = given->whole[one] != 0, task.alone = given->alone[one] != 0;
+            task.seconds = given->seconds[one], task.times = given->times[one];
+            require(task.seconds >= 0 && task.seconds < INF, at("seconds", one) + ": accepted are finite ones of 0 or more");
+            task.first_edge = given->edge_offset[one], task.last_edge = given->edge_offset[one + 1];
+            task.first_share = given->share_offset[one], task.last_share = given->share_offset[one + 1];
+            task.first_factor = given->factors ? given->factor_offset[one] : -1;
+            made->tasks.push_back(task);
+        }
+        for (int64_t edge = 0; edge < given->edge_offset[given->tasks]; edge++) {
+            require(given->edge_task[edge] >= 0 && given->edge_task[edge] < given->tasks, at("edge_task", edge) + " is none");
+            require(given->edge_map[edge] >= -1 && given->edge_map[edge] < given->maps, at("edge_map", edge) + " is none");
+            made->edges.push_back(
+                {(int32_t)given->edge_task[edge], (int32_t)given->edge_map[edge], (int32_t)given->edge_count[edge]});
+        }
+        if (given->factors) made->factors.assign(given->factors, given->factors + given->factor_offset[given->tasks]);
+        made->finish(given->ranks);
+        net.tasks = std::move(made);
+        return 0;
+    });
+}
+
+int64_t fredfw_tasks_start(fredfw_network *network) {
+    return guard([&]() -> int64_t {
+        network->network.tasks->start();
+        return 0;
+    });
+}
+
+int64_t fredfw_streamed(fredfw_network *network, int64_t stream, int64_t count, const int64_t *groups) {
+    return guard([&]() -> int64_t {
+        require(network->network.tasks->knows_stream(stream), "stream: there is none of this name");
+        network->network.tasks->streamed(stream, std::vector<int32_t>(groups, groups + count));
+        return 0;
+    });
+}
+
+void fredfw_tasks_count(const fredfw_network *network, int64_t *counts) {
+    const Tasks &tasks = *network->network.tasks;
+    counts[0] = (int64_t)tasks.spans.task.size(), counts[1] = (int64_t)tasks.spans.ranks.size();
+    counts[2] = (int64_t)tasks.compared.size(), counts[3] = tasks.done;
+}
+
+void fredfw_tasks_record(const fredfw_network *network, const fredfw_record *record) {
+    const Tasks &tasks = *network->network.tasks;
+    const auto copy = [](const auto &from, auto *to) { std::copy(from.begin(), from.end(), to); };
+    copy(tasks.spans.task, record->task), copy(tasks.spans.start, record->start), copy(tasks.spans.end, record->end);
+    copy(tasks.spans.trigger, record->trigger), copy(tasks.spans.offset, record->rank_offset);
+    copy(tasks.spans.ranks, record->rank), copy(tasks.ended, record->ended);
+    for (size_t one = 0; one < tasks.compared.size(); one++) {
+        record->compared_task[one] = tasks.compared[one].task, record->compared_share[one] = tasks.compared[one].share;
+        record->compared_began[one] = tasks.compared[one].began, record->compared_ended[one] = tasks.compared[one].ended;
+    }
+}
+
+int64_t fredfw_tasks_waiting(fredfw_network *network, int64_t task, int64_t *slots) {
+    return guard([&]() -> int64_t {
+        const std::vector<int32_t> found = network->network.tasks->waiting((int32_t)task);
+        std::copy(found.begin(), found.end(), slots);
+        return (int64_t)found.size();
+    });
+}
+
+int64_t fredfw_errand(const fredfw_network *network, int64_t name, int64_t *task, int64_t *share, int64_t room,
+                      int64_t *groups) {
+    const Run *run = network->network.find_run(name);
+    if (!run || run->errand.task < 0) return -1;
+    *task = run->errand.task, *share = run->errand.share;
+    for (int64_t one = 0; one < (int64_t)run->errand.groups.size() && one < room; one++)
+        groups[one] = run->errand.groups[one];
+    return (int64_t)run->errand.groups.size();
+}
+
 // --- rates that the caller knows
 
 void fredfw_count_flows(const fredfw_network *network, int64_t *counts) {
@@ -552,9 +683,10 @@ int64_t fredfw_run_new(fredfw_network *network, const fredfw_lowered *lowered, i
         require(way >= FREDFW_COMPRESSED && way <= FREDFW_RENDEZVOUS, "way: no such way to run a schedule");
         Network &net = network->network;
         if (way >= FREDFW_BY_RANK)
-            return net.add(rank_run(net, lowered->lowered, (int32_t)label, (int32_t)priority, way == FREDFW_RENDEZVOUS,
-                                    tells_through != 0));
-        return net.add(phase_run(net, lowered->lowered, (int32_t)label, (int32_t)priority, way == FREDFW_STEPWISE, times));
+            return net.add(rank_run(net, lowered->lowered, {}, (int32_t)label, (int32_t)priority,
+                                    way == FREDFW_RENDEZVOUS, tells_through != 0));
+        return net.add(
+            phase_run(net, lowered->lowered, {}, (int32_t)label, (int32_t)priority, way == FREDFW_STEPWISE, times));
     });
 }
 

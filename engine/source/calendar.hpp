@@ -28,6 +28,12 @@ enum class What : int32_t {
     FORESEEN,
     DELIVERS,
     EMPTY,
+    // Of task graphs, see tasks.hpp.
+    COMPUTED,
+    PASSED,
+    RECEIVED,
+    MESSAGE_ENTERS,
+    ENTERS,
 };
 
 struct Event {

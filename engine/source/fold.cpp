@@ -25,28 +25,31 @@ bool waits_for(const Parties &before, int32_t earlier, const Parties &now, int32
 
 // Flows that follow each other over a link do not meet if a node that the later one waits for takes part in the earlier one,
 // in a phase before: it is ready when that has drained.
-std::shared_ptr<Fold> Fold::of(const Lowered &lowered, const std::vector<double> &capacity, bool rendezvous) {
+std::shared_ptr<Fold> Fold::of(const Lowered &lowered, const std::vector<int32_t> &which,
+                               const std::vector<double> &capacity, bool rendezvous) {
     Schedule &schedule = *lowered.schedule;
     if (!schedule.knows_order() || !schedule.choices().empty()) return nullptr;
     for (const Phase &phase : schedule.phases)
         if (!phase.room.empty()) return nullptr;
     auto made = std::make_shared<Fold>();
     made->lowered_ = &lowered, made->schedule_ = &schedule, made->rendezvous_ = rendezvous;
+    made->which_ = which, made->groups_ = which.empty() ? lowered.groups : (int64_t)which.size();
     std::vector<int32_t> users(capacity.size(), -1), flow_of(capacity.size(), -1);
     made->owners.assign(capacity.size(), -1);
     for (size_t index = 0; index < schedule.phases.size(); index++) {
         const Phase &phase = schedule.phases[index];
         const Routes &routes = lowered.phases[index].routes;
         const double *caps = lowered.phases[index].caps;
-        const int64_t flows = phase.flows * lowered.groups;
+        const int64_t flows = phase.flows * made->groups_;
         std::shared_ptr<const Parties> parties, others;
         int64_t other_phase = -1;
         made->steps_.emplace_back();
         Steps &steps = made->steps_.back();
         steps.rates.resize(flows);
         for (int64_t flow = 0; flow < flows; flow++) {
-            double rate = caps ? caps[flow] : INF;
-            for (int64_t pair = routes.offset[flow]; pair < routes.offset[flow + 1]; pair++) {
+            const int64_t route = made->first_flow((int64_t)index, flow / phase.flows) + flow % phase.flows;
+            double rate = caps ? caps[route] : INF;
+            for (int64_t pair = routes.offset[route]; pair < routes.offset[route + 1]; pair++) {
                 const int64_t link = routes.link[pair];
                 rate = std::min(rate, capacity[link] / (routes.coefficient ? routes.coefficient[pair] : 1.0));
                 const int32_t before = users[link];
@@ -83,10 +86,10 @@ std::shared_ptr<Fold> Fold::of(const Lowered &lowered, const std::vector<double>
 
 void Fold::drains_of(int64_t index, int64_t repetition, std::vector<double> &drains) const {
     const Phase &phase = schedule_->phases[index];
-    drains.resize(phase.flows * lowered_->groups);
+    drains.resize(phase.flows * groups_);
     for (int64_t flow = 0; flow < phase.flows; flow++) {
         const double volume = schedule_->volume(index, repetition, flow);
-        for (int64_t group = 0; group < lowered_->groups; group++) {
+        for (int64_t group = 0; group < groups_; group++) {
             const int64_t one = group * phase.flows + flow;
             drains[one] = volume > 0 ? volume / steps_[index].rates[one] : 0.0;
         }
@@ -97,12 +100,12 @@ void Fold::drains_of(int64_t index, int64_t repetition, std::vector<double> &dra
 void Fold::step(int64_t index, const Parties &parties, const std::vector<double> &drains, const std::vector<double> &ready,
                 std::vector<double> &done, std::vector<double> *begins) const {
     const Phase &phase = schedule_->phases[index];
-    const double *latency = lowered_->phases[index].routes.latency;
+    const double *all = lowered_->phases[index].routes.latency;
     const int64_t ranks = schedule_->ranks;
     const bool alone = phase.flows == phase.unicasts && !rendezvous_;
     done = ready;
-    for (int64_t group = 0, flow = 0; group < lowered_->groups; group++) {
-        const double *from = ready.data() + group * ranks;
+    for (int64_t group = 0, flow = 0; group < groups_; group++) {
+        const double *from = ready.data() + group * ranks, *latency = all + first_flow(index, group);
         double *to = done.data() + group * ranks;
         for (int64_t one = 0; one < phase.flows; one++, flow++) {
             double begin;
@@ -113,7 +116,7 @@ void Fold::step(int64_t index, const Parties &parties, const std::vector<double>
                 for (int32_t rank : parties.starters[one]) begin = std::max(begin, from[rank]);
             }
             if (begins) (*begins)[flow] = begin;
-            const double drained = begin + drains[flow], delivered = begin + (drains[flow] + latency[flow]);
+            const double drained = begin + drains[flow], delivered = begin + (drains[flow] + latency[one]);
             if (alone) {
                 to[phase.source[one]] = std::max(to[phase.source[one]], drained);
                 to[phase.destination[one]] = std::max(to[phase.destination[one]], delivered);
@@ -169,11 +172,11 @@ std::vector<double> Fold::rotated(int64_t index, const std::vector<double> &read
     std::vector<int64_t> before(nodes), twice(nodes);
     std::vector<double> wait(nodes, 0.0), wait_twice(nodes), reach = ready, farther(nodes), found;
     for (int64_t node = 0; node < nodes; node++) before[node] = node;
-    for (int64_t group = 0; group < lowered_->groups; group++)
+    for (int64_t group = 0; group < groups_; group++)
         for (int64_t flow = 0; flow < phase.flows; flow++) {
             const int64_t to = group * ranks + phase.destination[flow];
             before[to] = group * ranks + phase.source[flow];
-            wait[to] = lowered_->phases[index].routes.latency[group * phase.flows + flow];
+            wait[to] = lowered_->phases[index].routes.latency[first_flow(index, group) + flow];
         }
     for (int64_t window = phase.repeat + 1;;) {  // of members before it, and itself
         if (window & 1) {
@@ -244,7 +247,7 @@ Standing Fold::standing(int64_t index, const std::vector<double> &ready, const s
                         double now) const {
     const Phase &phase = schedule_->phases[index];
     const Routes &routes = lowered_->phases[index].routes;
-    const int64_t flows = phase.flows * lowered_->groups, ranks = schedule_->ranks;
+    const int64_t flows = phase.flows * groups_, ranks = schedule_->ranks;
     Standing found;
     found.left.assign(flows, 0.0), found.carried.assign(flows, 0.0);
     if (*std::max_element(through.begin(), through.end()) <= now) {
@@ -277,7 +280,8 @@ Standing Fold::standing(int64_t index, const std::vector<double> &ready, const s
         step(index, *parties, drains, times, done, &begins);
         bool begun = false;
         for (int64_t flow = 0; flow < flows; flow++) {
-            const double drained = begins[flow] + drains[flow], arrival = drained + routes.latency[flow];
+            const int64_t route = first_flow(index, flow / phase.flows) + flow % phase.flows;
+            const double drained = begins[flow] + drains[flow], arrival = drained + routes.latency[route];
             if (!(begins[flow] <= now)) continue;
             begun = true;
             found.started[flow]++;

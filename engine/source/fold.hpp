@@ -26,7 +26,8 @@ struct Standing {
 class Fold {
   public:
     // What gives the times, or null where flows may meet or cannot move.
-    static std::shared_ptr<Fold> of(const Lowered &lowered, const std::vector<double> &capacity, bool rendezvous);
+    static std::shared_ptr<Fold> of(const Lowered &lowered, const std::vector<int32_t> &which,
+                                    const std::vector<double> &capacity, bool rendezvous);
 
     std::vector<int32_t> owners;  // group that uses each link, -1 for none
 
@@ -44,11 +45,16 @@ class Fold {
         bool turns = false;           // whether each member sends to one other, and all drain as fast
     };
     const Lowered *lowered_;
+    std::vector<int32_t> which_;  // of the groups that were lowered; all where it is empty
+    int64_t groups_;
     Schedule *schedule_;
     bool rendezvous_;
     std::vector<Steps> steps_;
     std::vector<double> together_;  // ends, where all enter at once
 
+    int64_t first_flow(int64_t index, int64_t group) const {
+        return (which_.empty() ? group : which_[group]) * schedule_->phases[index].flows;
+    }
     void drains_of(int64_t index, int64_t repetition, std::vector<double> &drains) const;
     std::vector<double> through(int64_t index, const std::vector<double> &ready) const;
     std::vector<double> rotated(int64_t index, const std::vector<double> &ready) const;

@@ -93,7 +93,8 @@ void Network::position(const Batch &batch, const std::vector<double> &sent, Posi
                 const double seconds = std::min(batch.drained_at[which[one]], now) - since;
                 const double volume = cargo.volume(which[one]);
                 if (seconds > 0) rates[one] = sent[which[one]] / seconds;
-                transfer[one] = volume > 0 ? volume / rates[one] : 0.0;
+                const bool at_once = batch.drained_at[which[one]] <= since;
+                transfer[one] = volume > 0 && !at_once ? volume / rates[one] : 0.0;
             }
         }
         std::map<int64_t, double> seconds;  // of a repetition, which the slowest flow says; by activity

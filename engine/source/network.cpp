@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "run.hpp"
+#include "tasks.hpp"
 
 namespace fredfw {
 namespace {
@@ -104,7 +105,12 @@ void Network::later(const Run &run, What what, double delay, int32_t priority, i
 
 bool Network::is_void(const Event &event) const {
     switch (event.what) {
-    case What::TIMER: return false;
+    case What::TIMER:
+    case What::COMPUTED:
+    case What::PASSED:
+    case What::RECEIVED:
+    case What::MESSAGE_ENTERS:
+    case What::ENTERS: return false;
     case What::BATCH_BEGINS:
     case What::BATCH_DRAINED:
     case What::BATCH_ENDS: return batches_[event.whose].serial != event.serial;
@@ -120,7 +126,8 @@ void Network::drop_void() {
         const Event &first = calendar.first();
         const bool is_gone = calendar.is_withdrawn(first);
         if (!is_gone && !is_void(first)) return;
-        if (first.what != What::TIMER && first.what != What::CHOOSES && first.detail >= 0) take_list(first.detail);
+        const bool has_list = first.what != What::TIMER && first.what != What::CHOOSES;  // others of these are never void
+        if (has_list && first.detail >= 0) take_list(first.detail);
         calendar.pop();
     }
 }
@@ -203,6 +210,11 @@ void Network::happen(const Event &event) {
         return;
     }
     case What::BATCH_ENDS: return complete(event.whose, take_list(event.detail));
+    case What::COMPUTED:
+    case What::PASSED:
+    case What::RECEIVED:
+    case What::MESSAGE_ENTERS:
+    case What::ENTERS: return tasks->happen(event);
     default:
         runs_[event.whose]->happen(event);
         forget_if_over(event.whose);

@@ -14,6 +14,7 @@
 namespace fredfw {
 
 class Run;
+class Tasks;
 
 // What is to be done outside; see the constants of the same names in fredfw.h.
 struct Notice {
@@ -205,6 +206,8 @@ class Network {
     int64_t first_batch() const { return oldest_; }
     const Batch &batch(int64_t number) const { return batches_[number]; }
     std::map<int32_t, std::pair<double, int64_t>> held;  // when flows first began without a way, and how often; by label
+
+    std::unique_ptr<Tasks> tasks;  // a task graph that runs, if there is one
 
     // --- runs of schedules, see run.hpp
 

@@ -115,10 +115,9 @@ class Turns {
 
 class PhaseRun : public Run {
   public:
-    PhaseRun(Network &network, std::shared_ptr<Lowered> lowered, int32_t label, int32_t priority, bool stepwise,
-             int64_t times)
-        : Run(network, std::move(lowered), label, priority), stepwise_(stepwise), times_(times),
-          groups_(lowered_->groups) {
+    PhaseRun(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which, int32_t label,
+             int32_t priority, bool stepwise, int64_t times)
+        : Run(network, std::move(lowered), std::move(which), label, priority), stepwise_(stepwise), times_(times) {
         if (schedule_.last < 0) left_.assign(groups_, (int32_t)schedule_.phases.size());
         if (!schedule_.channels.empty()) turns_ = std::make_unique<Turns>(schedule_, groups_);
     }
@@ -175,11 +174,11 @@ class PhaseRun : public Run {
         made.activities = (int64_t)carry.items.size();
         made.repeat = times_ * (carry.repetition < 0 ? phase.repeat : 1);
         made.period = std::max<int64_t>(phase.flows, 1);
-        if ((int64_t)carry.items.size() < groups_) {
+        if (!which_.empty() || (int64_t)carry.items.size() < groups_) {
             made.members.reserve(made.count);
             for (int32_t group : carry.items)
                 for (int64_t flow = 0; flow < phase.flows; flow++)
-                    made.members.push_back((int32_t)(group * phase.flows + flow));
+                    made.members.push_back((int32_t)lowered_flow(group * phase.flows + flow, phase.flows));
         }
         if (phase.uniform()) {
             made.volumes = phase.volumes.data();
@@ -194,7 +193,7 @@ class PhaseRun : public Run {
 
   private:
     bool stepwise_;
-    int64_t times_, groups_;
+    int64_t times_;
     std::vector<int32_t> left_;  // phases that a group is not done with, where none comes after all others
     std::map<int32_t, std::vector<int32_t>> waiting_;  // phases before each that a group is not done with
     std::unique_ptr<Turns> turns_;
@@ -260,7 +259,11 @@ class PhaseRun : public Run {
         one.phase = index, one.repetition = steps(phase) ? repetition : -1;
         one.items = groups, one.left = (int64_t)groups.size();
         one.is_last = !steps(phase) || repetition + 1 == phase.repeat;
-        let_in(number, !network_.open, (one.is_last && is_followed_early(index)) || lets_go_early(index));
+        bool starts_anyway = true;
+        for (int32_t group : groups)
+            for (int64_t flow = 0; flow < phase.flows && starts_anyway; flow++)
+                starts_anyway = is_open(index, group * phase.flows + flow);
+        let_in(number, !starts_anyway, (one.is_last && is_followed_early(index)) || lets_go_early(index));
     }
 
     // Whether others begin during the latency of the phase; of repetitions nobody says when they drain.
@@ -327,9 +330,9 @@ class PhaseRun : public Run {
 
 }  // namespace
 
-std::unique_ptr<Run> phase_run(Network &network, std::shared_ptr<Lowered> lowered, int32_t label, int32_t priority,
-                               bool stepwise, int64_t times) {
-    return std::make_unique<PhaseRun>(network, std::move(lowered), label, priority, stepwise, times);
+std::unique_ptr<Run> phase_run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which,
+                               int32_t label, int32_t priority, bool stepwise, int64_t times) {
+    return std::make_unique<PhaseRun>(network, std::move(lowered), std::move(which), label, priority, stepwise, times);
 }
 
 }  // namespace fredfw

@@ -6,6 +6,7 @@
 #include "channels.hpp"
 #include "fold.hpp"
 #include "run.hpp"
+#include "tasks.hpp"
 
 namespace fredfw {
 namespace {
@@ -13,6 +14,8 @@ namespace {
 const double INF = std::numeric_limits<double>::infinity();
 // By how many roundings of the clock a sum of times may be off.
 const double TICKS = 4;
+// So many groups of a schedule have their folds kept.
+const size_t MOST_FOLDS = 256;
 
 using Nodes = std::vector<int32_t>;
 
@@ -34,10 +37,10 @@ struct Stage {
 
 class RankRun : public Run {
   public:
-    RankRun(Network &network, std::shared_ptr<Lowered> lowered, int32_t label, int32_t priority, bool rendezvous,
-            bool tells_through)
-        : Run(network, std::move(lowered), label, priority), rendezvous_(rendezvous), tells_through_(tells_through),
-          ranks_(schedule_.ranks), groups_(lowered_->groups), nodes_(ranks_ * groups_),
+    RankRun(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which, int32_t label,
+            int32_t priority, bool rendezvous, bool tells_through)
+        : Run(network, std::move(lowered), std::move(which), label, priority), rendezvous_(rendezvous),
+          tells_through_(tells_through), ranks_(schedule_.ranks), nodes_(ranks_ * groups_),
           stages_(schedule_.phases.size()), missing_(schedule_.phases.size()), cramped_(schedule_.phases.size()),
           starting_(schedule_.phases.size()), left_(nodes_, (int32_t)schedule_.phases.size()), ended_(nodes_, 0),
           open_(groups_, (int32_t)ranks_), entered_(nodes_, INF), marks_(nodes_, NEVER), last_(nodes_, NEVER),
@@ -127,7 +130,7 @@ class RankRun : public Run {
         archive(began_, entered_, marks_, last_, released_, unfinished_groups_);
         bool folded = fold_ != nullptr;
         archive(folded);
-        if (archive.reads() && folded) fold_ = Fold::of(*lowered_, network_.flows.capacity, rendezvous_);
+        if (archive.reads() && folded) fold_ = Fold::of(*lowered_, which_, network_.flows.capacity, rendezvous_);
         for (size_t index = 0; index < stages_.size(); index++) {
             archive(stages_[index]);
             if (archive.reads() && stages_[index])
@@ -141,7 +144,8 @@ class RankRun : public Run {
         if (!fold_) return;
         fold_->at(entered_, elapsed(), [&](int64_t index, const Standing &at) {
             for (size_t flow = 0; flow < at.carried.size(); flow++)
-                tell(lowered_->phases[index].routes, (int64_t)flow, at.carried[flow]);
+                tell(lowered_->phases[index].routes, lowered_flow((int64_t)flow, schedule_.phases[index].flows),
+                     at.carried[flow]);
         });
     }
 
@@ -154,7 +158,11 @@ class RankRun : public Run {
         made.label = label, made.priority = priority;
         made.count = made.activities = (int64_t)carry.items.size();
         made.grouping = Grouping::EACH;
-        if (made.count < phase.flows * groups_) made.members = carry.items;
+        if (!which_.empty() || made.count < phase.flows * groups_) {
+            made.members = carry.items;
+            if (!which_.empty())
+                for (int32_t &flow : made.members) flow = (int32_t)lowered_flow(flow, phase.flows);
+        }
         if (carry.phase == resumed_ && rest_) {
             made.own = rest_, made.volumes = rest_->data(), made.in_order = true;
         } else if (phase.uniform()) {
@@ -170,7 +178,7 @@ class RankRun : public Run {
 
   private:
     bool rendezvous_, tells_through_;
-    int64_t ranks_, groups_, nodes_;
+    int64_t ranks_, nodes_;
     std::vector<std::unique_ptr<Stage>> stages_;
     std::vector<std::vector<int32_t>> missing_;  // phases before each that a node is not done with; once one is done
     std::vector<std::vector<int32_t>> cramped_;  // phases that make room for each that a node is not done with
@@ -422,6 +430,11 @@ class RankRun : public Run {
                 const auto found = last_awaited(schedule_, marks_.data() + first, rendezvous_);
                 std::copy(found.begin(), found.end(), last_.begin() + first);
             }
+            if (errand.task >= 0) {
+                network_.tasks->run_through(*this, nodes, last_);
+                if (!groups.empty()) notify_ended(groups);
+                return;
+            }
             network_.notify(FREDFW_RUN_THROUGH, serial);
             Notice &notice = network_.notices.back();
             notice.list.assign(nodes.begin(), nodes.end());
@@ -444,12 +457,16 @@ class RankRun : public Run {
         if (!network_.open || !network_.local || network_.foreign) return false;
         std::shared_ptr<Fold> found;
         if (network_.links_as_built) {
-            if (!lowered_->tried[rendezvous_])
-                lowered_->folds[rendezvous_] = Fold::of(*lowered_, network_.flows.capacity, rendezvous_);
-            lowered_->tried[rendezvous_] = true;
-            found = lowered_->folds[rendezvous_];
+            auto &folds = lowered_->folds[rendezvous_];
+            const auto known = folds.find(which_);
+            if (known != folds.end()) {
+                found = known->second;
+            } else {
+                found = Fold::of(*lowered_, which_, network_.flows.capacity, rendezvous_);
+                if (folds.size() < MOST_FOLDS) folds[which_] = found;
+            }
         } else {
-            found = Fold::of(*lowered_, network_.flows.capacity, rendezvous_);
+            found = Fold::of(*lowered_, which_, network_.flows.capacity, rendezvous_);
         }
         if (!found || network_.used_by_batches(found->owners)) return false;
         std::vector<int64_t> &claims = network_.claims;
@@ -551,24 +568,42 @@ class RankRun : public Run {
     }
 
     void send(int32_t index, int64_t repetition, const Nodes &flows, const std::vector<int32_t> &repetitions) {
+        if (!network_.open && lowered_->phases[index].open) {  // some start anyway, and nobody is asked about them
+            Nodes open, others;
+            std::vector<int32_t> theirs, rest;
+            for (size_t one = 0; one < flows.size(); one++) {
+                const bool anyway = is_open(index, flows[one]);
+                (anyway ? open : others).push_back(flows[one]);
+                (anyway ? theirs : rest).push_back(repetitions[one]);
+            }
+            if (!open.empty()) carry_off(index, repetition, open, theirs, false);
+            if (!others.empty()) ask(index, repetition, others, rest);
+            return;
+        }
+        ask(index, repetition, flows, repetitions);
+    }
+
+    void ask(int32_t index, int64_t repetition, const Nodes &flows, const std::vector<int32_t> &repetitions) {
         const Phase &phase = schedule_.phases[index];
-        if (phase.flows == phase.unicasts || network_.starts_streams) return carry_off(index, repetition, flows, repetitions);
+        if (phase.flows == phase.unicasts || network_.starts_streams)
+            return carry_off(index, repetition, flows, repetitions, !network_.open);
         Nodes alone;  // a stream is asked about by itself
         std::vector<int32_t> theirs;
         for (size_t one = 0; one < flows.size(); one++)
             if (flows[one] % phase.flows < phase.unicasts) alone.push_back(flows[one]), theirs.push_back(repetitions[one]);
-        if (!alone.empty()) carry_off(index, repetition, alone, theirs);
+        if (!alone.empty()) carry_off(index, repetition, alone, theirs, !network_.open);
         for (size_t one = 0; one < flows.size(); one++)
             if (flows[one] % phase.flows >= phase.unicasts)
-                carry_off(index, repetition, {flows[one]}, {repetitions[one]});
+                carry_off(index, repetition, {flows[one]}, {repetitions[one]}, !network_.open);
     }
 
-    void carry_off(int32_t index, int64_t repetition, const Nodes &flows, const std::vector<int32_t> &repetitions) {
+    void carry_off(int32_t index, int64_t repetition, const Nodes &flows, const std::vector<int32_t> &repetitions,
+                   bool asks) {
         const int64_t number = new_carry();
         Carry &one = carries_[number];
         one.phase = index, one.repetition = repetition;
         one.items = flows, one.repetitions = repetitions, one.left = (int64_t)flows.size();
-        let_in(number, !network_.open, true);
+        let_in(number, asks, true);
     }
 
     // Deliver the next repetition of each of flows, and those that have come ahead of it.
@@ -663,7 +698,7 @@ void RankRun::resume(int32_t index, const Standing &at) {
         }
     if (!running.empty()) {
         resumed_ = index, rest_ = rest;
-        carry_off(index, 0, running, repetitions);
+        carry_off(index, 0, running, repetitions, false);
         resumed_ = -1, rest_.reset();
     }
     std::vector<std::pair<int32_t, double>> arrivals = at.arrivals;
@@ -679,9 +714,10 @@ void RankRun::resume(int32_t index, const Standing &at) {
 
 }  // namespace
 
-std::unique_ptr<Run> rank_run(Network &network, std::shared_ptr<Lowered> lowered, int32_t label, int32_t priority,
-                              bool rendezvous, bool tells_through) {
-    return std::make_unique<RankRun>(network, std::move(lowered), label, priority, rendezvous, tells_through);
+std::unique_ptr<Run> rank_run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which,
+                              int32_t label, int32_t priority, bool rendezvous, bool tells_through) {
+    return std::make_unique<RankRun>(network, std::move(lowered), std::move(which), label, priority, rendezvous,
+                                     tells_through);
 }
 
 }  // namespace fredfw

@@ -1,5 +1,7 @@
 #include "run.hpp"
 
+#include "tasks.hpp"
+
 namespace fredfw {
 
 int64_t Run::new_carry() {
@@ -42,7 +44,8 @@ void Run::cancel() {
     is_over = true;
 }
 
-void Run::notify_ended(std::vector<int32_t> groups) {
+void Run::notify_ended(const std::vector<int32_t> &groups) {
+    if (errand.task >= 0) return network_.tasks->run_ended(*this, groups);
     network_.notify(FREDFW_RUN_ENDED, serial);
     network_.notices.back().list.assign(groups.begin(), groups.end());
 }
@@ -52,9 +55,11 @@ void save_run(Archive &archive, Network &network, std::unique_ptr<Run> &run) {
     archive(there);
     if (!there) return;
     std::shared_ptr<Lowered> lowered = archive.reads() ? nullptr : run->shared();
-    archive(by_rank, lowered);
+    std::vector<int32_t> which = archive.reads() ? std::vector<int32_t>() : run->which();
+    archive(by_rank, lowered, which);
     if (archive.reads())
-        run = by_rank ? rank_run(network, lowered, 0, 0, false, false) : phase_run(network, lowered, 0, 0, false, 1);
+        run = by_rank ? rank_run(network, lowered, which, 0, 0, false, false)
+                      : phase_run(network, lowered, which, 0, 0, false, 1);
     run->io(archive);
 }
 

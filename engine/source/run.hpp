@@ -23,15 +23,23 @@ struct Carry {
     void io(Archive &archive) { archive(phase, repetition, items, repetitions, left, is_last); }
 };
 
+// The task that a run is for, -1 for none, its share, and which groups of the task it runs in; see tasks.hpp.
+struct Errand {
+    int64_t task = -1, share = 0, trigger = -1;
+    double began = 0.0;
+    std::vector<int32_t> groups;
+};
+
 class Run {
   public:
     int64_t number = -1, serial = 0;  // in the network
     int32_t label, priority;
     bool is_over = false;
+    Errand errand;  // what it is for
 
-    Run(Network &network, std::shared_ptr<Lowered> lowered, int32_t label, int32_t priority)
-        : label(label), priority(priority), network_(network), lowered_(std::move(lowered)),
-          schedule_(*lowered_->schedule) {}
+    Run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which, int32_t label, int32_t priority)
+        : label(label), priority(priority), network_(network), lowered_(std::move(lowered)), which_(std::move(which)),
+          schedule_(*lowered_->schedule), groups_(which_.empty() ? lowered_->groups : (int64_t)which_.size()) {}
     virtual ~Run() = default;
 
     virtual void start() = 0;
@@ -50,6 +58,8 @@ class Run {
 
     const std::shared_ptr<Lowered> &shared() const { return lowered_; }
     const Lowered &lowered() const { return *lowered_; }
+    const std::vector<int32_t> &which() const { return which_; }
+    int64_t groups() const { return groups_; }
     Carry &carry(int64_t number) { return carries_[number]; }
     // Let the flows of a carry in as they are, or ask somebody.
     void let_in(int64_t carry, bool asks, bool hears_drain);
@@ -57,26 +67,37 @@ class Run {
   protected:
     Network &network_;
     std::shared_ptr<Lowered> lowered_;
+    std::vector<int32_t> which_;  // of the groups that were lowered; all where it is empty
     Schedule &schedule_;
+    int64_t groups_;
     std::deque<Carry> carries_;
     std::vector<int64_t> free_;
 
     int64_t new_carry();
     void drop_carry(int64_t number);
     virtual Cargo cargo(const Carry &carry) = 0;
-    void notify_ended(std::vector<int32_t> groups);
+    void notify_ended(const std::vector<int32_t> &groups);
+    // Whether a flow starts at once, whatever runs.
+    bool is_open(int64_t phase, int64_t flow) const {
+        const uint8_t *open = lowered_->phases[phase].open;
+        return network_.open || (open && open[lowered_flow(flow, schedule_.phases[phase].flows)]);
+    }
+    // The flow of all groups that were lowered that one of these groups is.
+    int64_t lowered_flow(int64_t flow, int64_t flows) const {
+        return which_.empty() ? flow : which_[flow / flows] * flows + flow % flows;
+    }
 };
 
 // Every rank at its own pace: it waits for no more than what it sends and receives itself. It is ready for a phase when it
 // is done with all phases that the phase comes after or is behind. What it sends then starts, once its destination is done
 // with those that make room for it; a stream starts when all of its sources are ready. It is done with the phase when all
 // that it receives in it is delivered and all that it sends in it has drained; a rank without a part is done at once.
-std::unique_ptr<Run> rank_run(Network &network, std::shared_ptr<Lowered> lowered, int32_t label, int32_t priority,
-                              bool rendezvous, bool tells_through);
+std::unique_ptr<Run> rank_run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which,
+                              int32_t label, int32_t priority, bool rendezvous, bool tells_through);
 // Phases stay whole: one starts in a group when all that it waits for is over there; its repetitions are one volume, or
 // follow each other where it is stepwise.
-std::unique_ptr<Run> phase_run(Network &network, std::shared_ptr<Lowered> lowered, int32_t label, int32_t priority,
-                               bool stepwise, int64_t times);
+std::unique_ptr<Run> phase_run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which,
+                               int32_t label, int32_t priority, bool stepwise, int64_t times);
 
 // Write a run, or read one; there may be none.
 void save_run(Archive &archive, Network &network, std::unique_ptr<Run> &run);

@@ -97,17 +97,18 @@ struct Lowered {
     struct Flows {
         Routes routes;
         const double *caps = nullptr;
+        const uint8_t *open = nullptr;  // whether each starts whatever runs
         void io(Archive &archive) {
             archive(routes);
-            archive.array(caps, caps ? routes.count : 0);
+            archive.array(caps, caps ? routes.count : 0), archive.array(open, open ? routes.count : 0);
         }
     };
     std::shared_ptr<Schedule> schedule;
     int64_t groups = 0;
     double launch = 0.0;  // seconds before the first flow
     std::vector<Flows> phases;
-    std::shared_ptr<Fold> folds[2];  // by rendezvous, of links that are as they were
-    bool tried[2] = {false, false};
+    // Of some of the groups, by rendezvous, on links that are as they were; null where flows may meet.
+    std::map<std::vector<int32_t>, std::shared_ptr<Fold>> folds[2];
     void io(Archive &archive) { archive(schedule, groups, launch, phases); }
 };
 

@@ -610,7 +610,7 @@ def test_what_waits_for_ever_is_an_error(framework: Framework, run: Run) -> None
 
 
 def test_counters_add_up() -> None:
-    counters = "events batches flows solves solved passes waits splits decompositions met skipped"
+    counters = "events batches flows solves solved passes waits splits decompositions met"
     summed = counters.split()
     one, other = (dict.fromkeys(summed, value) | {"most_passes": value} for value in (1, 2))
     assert merged([one, other]) == dict.fromkeys(summed, 3) | {"most_passes": 2}

@@ -1,4 +1,4 @@
-"""Flows and messages that come and go: they drain at the rates that the policy gives, although a part is solved again."""
+"""Flows and messages that come and go drain at the rates that the policy gives, although a part is solved again."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import math
 import pickle
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import pytest
 from attrs import frozen
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fredfw.fabric import Fabric, FlowSet, NodeKind, Router, Routes
@@ -186,7 +186,7 @@ def run(
             left[number] = value.activities
             tickets[number] = on.start(value, partial(ended, number))
         elif what == "send":
-            path, size, priority, label = value  # type: ignore[misc]  # what it then is
+            path, size, priority, label = cast(tuple[list[int], float, int, str], value)
             left[number] = 1
             tickets[number] = on.send(way(path, 0.25), size, partial(ended, number), priority, label)
         elif what == "cancel":
@@ -209,6 +209,18 @@ def run(
 def test_whatever_happens_flows_end_when_the_policy_lets_them(
     known: SharingPolicy, derived: SharingPolicy, program: tuple[FloatArray, list[Step]]
 ) -> None:
+    check_same(known, derived, program)
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000, deadline=None)
+@given(program=programs())
+def test_circuits_are_preempted_as_the_policy_says(program: tuple[FloatArray, list[Step]]) -> None:
+    (circuits,) = (both for both in POLICIES if both[0].name == "circuit-preempt")
+    check_same(*circuits, program)
+
+
+def check_same(known: SharingPolicy, derived: SharingPolicy, program: tuple[FloatArray, list[Step]]) -> None:
     expected, there = run(derived, program)
     ends, moved = run(known, program)
     assert [end[:2] for end in ends] == [end[:2] for end in expected]
@@ -300,7 +312,7 @@ def test_messages_end_when_flow_sets_do(policy: SharingPolicy) -> None:
 def islands(count: int) -> FlowNetwork:
     """Return a network with ``count`` flows, twenty on each link of 20 B/s."""
     on = network(MaxMin(), np.full(count // 20, 20.0))
-    on.start(each_on((np.arange(count) // 20).tolist(), 100.0 + np.arange(count) / count), nothing)
+    on.start(each_on((np.arange(count) // 20).tolist(), (100.0 + np.arange(count) / count).tolist()), nothing)
     on.next_event_time()
     return on
 

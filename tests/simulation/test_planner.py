@@ -255,7 +255,7 @@ def test_what_is_planned_for_both_kinds_of_tasks_is_simulated_once(monkeypatch: 
         return refusal(self, request, view)
 
     def starting(self: ScheduleRun) -> None:
-        simulated.append(self._schedule)
+        simulated.append(self.flows._schedule)
         start(self)
 
     monkeypatch.setattr(Neighbours, "refusal", asking)

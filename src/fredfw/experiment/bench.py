@@ -186,7 +186,7 @@ class Bench:
         timeline = executor.run()
         if attribution:
             _check_account(name, timeline.breakdown_by_rank, timeline.duration)
-        by_label = executor.link_bytes()
+        by_label = network.link_bytes()
         link_bytes = sum(by_label.values(), np.zeros(len(self.fabric.bandwidths)))
         return GraphResult(
             fabric=self.fabric,
@@ -199,7 +199,7 @@ class Bench:
             link_bytes_by_label=dict(sorted(by_label.items())),
             energy=float(link_bytes @ self.fabric.energies),
             algorithms=dict(sorted(executor.algorithms.items())),
-            statistics=executor.statistics.as_dict(),
+            statistics=network.statistics.as_dict(),
             figures=answers.figures(network.admission) | answers.figures_of_dynamics(network.dynamics, network.now),
             notes=(
                 *self.fabric.notes,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from attrs import frozen
 
-from fredfw.fabric.flows import FlowSet
-from fredfw.typing import FloatArray, IntArray
+from fredfw.fabric.flows import FlowSet, Routes
+from fredfw.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fredfw.fabric.fabric import Fabric
@@ -102,13 +102,22 @@ class Admission(ABC):
         Flows that were told to wait are asked about again, in the order in which they came, whenever some are released.
         """
 
+    def always_starts(self, routes: Routes) -> BoolArray | None:
+        """Return which of ``(F,)`` ``routes`` start at once whatever runs; ``None``, the default, for none of them.
+
+        ``admit`` is not asked about these, they are not among the ``active``, and they are not released: their start is
+        without set-up or caps, and leaves no trace. What a class inherits does not count if it overrides ``admit``.
+        """
+        del routes
+        return None
+
     def compatible(self, together: Sequence[FlowSet]) -> bool:
         """Return whether each of ``together`` starts at once whichever flows of the others run, and leaves no trace.
 
         Nothing else runs then. A flow set may also be asked about in parts. Each start is without set-up or caps, and
         neither other answers nor figures and notes may depend on how often there is one. ``False``, the default, is
-        always safe: repetitions of what a training iteration repeats are skipped only where it is ``True``. What a
-        class inherits does not count if it overrides ``admit``.
+        always safe; the engine does not ask, and the kit checks what a class says. What a class inherits does not count
+        if it overrides ``admit``.
         """
         del together
         return False

@@ -19,6 +19,7 @@ from fredfw.fabric import (
     Fabric,
     FlowSet,
     Refuse,
+    Routes,
     Split,
     Start,
     Transport,
@@ -26,7 +27,7 @@ from fredfw.fabric import (
 )
 from fredfw.simulation.dynamics import ActiveFlows, Dynamics, HeldRates, Samples, StatefulSharing
 from fredfw.simulation.sharing import Incidence, SharingPolicy
-from fredfw.typing import FloatArray
+from fredfw.typing import BoolArray, FloatArray
 from fredfw.units import Unit, render
 
 # By how much a link may carry more than its capacity, relative: rounding, of single precision too.
@@ -47,6 +48,26 @@ def compatible(admission: Admission, together: Sequence[FlowSet]) -> bool:
     if not isinstance(answer, bool | np.bool_):
         raise asked.unexpected(answer, "True or False")
     return bool(answer)
+
+
+def always_starts(admission: Admission, routes: Routes) -> BoolArray | None:
+    """Return which of ``(F,)`` ``routes`` ``admission`` starts whatever runs; ``None`` where it does not say.
+
+    What a class says of answers that another overrides is not taken.
+
+    Raises:
+        PluginError: It fails, or does not answer whether for each.
+    """
+    if not speaks_for(type(admission), "always_starts", "admit"):
+        return None
+    asked = Asking(admission, "always_starts")
+    with asked:
+        answer: object = admission.always_starts(routes)
+    if answer is None:
+        return None
+    if not isinstance(answer, np.ndarray) or answer.shape != (len(routes),) or answer.dtype != np.bool_:
+        raise asked.unexpected(answer, f"an array of {len(routes)} times True or False, or None")
+    return answer
 
 
 def max_min_in_class(sharing: SharingPolicy) -> bool:

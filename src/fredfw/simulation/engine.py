@@ -14,12 +14,12 @@ import numpy as np
 from fredfw.collectives import Phase, Schedule
 from fredfw.errors import SimulationError
 from fredfw.fabric import Routes
-from fredfw.typing import FloatArray, IntArray
+from fredfw.typing import BoolArray, FloatArray, IntArray
 
 ABI = 5
 _REFUSED, _NO_MEMORY = -100, -101
 # What a step says that there is to do.
-OVER, TIMER, ENDED, DRAINED, CLOSED, ASK, RUN_ENDED, RUN_THROUGH, ROUTE, RATES, MORE = range(11)
+OVER, TIMER, ENDED, DRAINED, CLOSED, ASK, RUN_ENDED, RUN_THROUGH, ROUTE, STREAM, RATES, MORE = range(12)
 # How links are shared, and how schedules run.
 MAX_MIN, STRICT_LINKS, CIRCUIT_PREEMPT, FOREIGN = range(4)
 COMPRESSED, STEPWISE, BY_RANK, RENDEZVOUS = range(4)
@@ -39,7 +39,7 @@ class RoutesView(Structure):
 
 
 class _Flows(Structure):
-    _fields_ = [("routes", RoutesView), ("caps", c_void_p)]
+    _fields_ = [("routes", RoutesView), *_of(c_void_p, "caps open")]
 
 
 class _Phase(Structure):
@@ -63,6 +63,52 @@ class Setting(Structure):
         *_of(c_void_p, "bandwidth source destination is_switch"),
         *_of(c_int64, "sharing local open starts_streams"),
     ]
+
+
+class Graph(Structure):
+    """A task graph."""
+
+    _fields_ = [
+        *_of(c_int64, "ranks way tables"),
+        *_of(c_void_p, "participant_offset participant groups group_size slot"),
+        *_of(c_int64, "tasks"),
+        *_of(c_void_p, "kind members label priority partner whole alone times seconds"),
+        *_of(c_void_p, "edge_offset edge_task edge_map edge_count"),
+        *_of(c_int64, "maps"),
+        *_of(c_void_p, "map_offset map"),
+        *_of(c_int64, "shares"),
+        *_of(c_void_p, "share_lowered share_group_offset share_group share_offset share factor_offset factors"),
+    ]
+
+
+class Record:
+    """What has happened in a task graph, as the engine writes it.
+
+    Args:
+        tasks: How many there are.
+        spans: How many have ended.
+        ranks: How many those have together.
+        compared: How many shares have run in the group that stands for them.
+    """
+
+    def __init__(self, tasks: int, spans: int, ranks: int, compared: int) -> None:
+        self.task, self.trigger = np.empty(spans, dtype=np.intp), np.empty(spans, dtype=np.intp)
+        self.rank_offset, self.rank = np.empty(spans + 1, dtype=np.intp), np.empty(ranks, dtype=np.intp)
+        self.start, self.end = np.empty(spans), np.empty(spans)
+        self.ended = np.empty(tasks, dtype=np.intp)
+        self.compared_task, self.compared_share = np.empty(compared, dtype=np.intp), np.empty(compared, dtype=np.intp)
+        self.compared_began, self.compared_ended = np.empty(compared), np.empty(compared)
+
+    def view(self) -> Structure:
+        """Return it as the engine fills it."""
+        return _Record(*(getattr(self, name).ctypes.data for name, _ in _Record._fields_))
+
+
+class _Record(Structure):
+    _fields_ = _of(
+        c_void_p,
+        "task trigger rank_offset rank start end ended compared_task compared_share compared_began compared_ended",
+    )
 
 
 class Notice(Structure):
@@ -138,6 +184,13 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # what each returns, and takes
     "count_flows": (None, c_void_p, c_void_p),
     "list_flows": (None, c_void_p, c_void_p),
     "assign": (c_int64, c_void_p, c_int64, c_void_p, c_double),
+    "tasks_new": (c_int64, c_void_p, c_void_p),
+    "tasks_start": (c_int64, c_void_p),
+    "streamed": (c_int64, c_void_p, c_int64, c_int64, c_void_p),
+    "tasks_count": (None, c_void_p, c_void_p),
+    "tasks_record": (None, c_void_p, c_void_p),
+    "tasks_waiting": (c_int64, c_void_p, c_int64, c_void_p),
+    "errand": (c_int64, c_void_p, c_int64, _numbers, _numbers, c_int64, c_void_p),
     "run_new": (c_int64, c_void_p, c_void_p, *[c_int64] * 5),
     "run_start": (c_int64, c_void_p, c_int64),
     "run_enter": (c_int64, c_void_p, c_int64, c_int64, c_void_p, c_void_p),
@@ -306,7 +359,8 @@ class NativeLowered:
         groups: How many run it.
         launch: Seconds before the first flow.
         links: How many the fabric has.
-        phases: Routes of the flows of each phase, and the ``(F,)`` rates that they do not exceed, if any.
+        phases: Routes of the flows of each phase; the ``(F,)`` rates that they do not exceed, if any; and which of them
+            start whatever runs, if any.
     """
 
     def __init__(
@@ -315,14 +369,16 @@ class NativeLowered:
         groups: int,
         launch: float,
         links: int,
-        phases: Sequence[tuple[Routes, FloatArray | None]],
+        phases: Sequence[tuple[Routes, FloatArray | None, BoolArray | None]],
     ) -> None:
         structs = (_Flows * max(len(phases), 1))()
         self._kept: list[object] = [schedule]
-        for struct, (routes, caps) in zip(structs, phases, strict=False):
+        for struct, (routes, caps, starts) in zip(structs, phases, strict=False):
             view, limits = View(routes), None if caps is None else reals(caps)
-            struct.routes, struct.caps = view.struct, None if limits is None else limits.ctypes.data
-            self._kept += [view, limits]
+            open_ = None if starts is None else np.ascontiguousarray(starts, dtype=np.uint8)
+            struct.routes = view.struct
+            struct.caps, struct.open = (None if one is None else one.ctypes.data for one in (limits, open_))
+            self._kept += [view, limits, open_]
         code = library()
         self.address = code.made(code.lowered_new(schedule.address, groups, launch, links, structs))
         weakref.finalize(self, code.lowered_free, self.address)

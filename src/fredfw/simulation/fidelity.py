@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fredfw.simulation import engine
 from fredfw.simulation.network import FlowNetwork
 from fredfw.workloads import TaskGraph
 
@@ -23,6 +24,13 @@ ESTIMATE = "estimate"
 def possible(fidelity: str, network: FlowNetwork) -> str:
     """Return ``fidelity``, or the next closer one where ``network`` cannot simulate repetitions as one."""
     return STEPWISE if fidelity == COMPRESSED and network.dynamics is not None else fidelity
+
+
+def way_of(fidelity: str, network: FlowNetwork) -> int:
+    """Return how the engine runs schedules with ``fidelity`` on ``network``, see ``fredfw.simulation.engine``."""
+    if goes_rank_by_rank(fidelity, network):
+        return engine.RENDEZVOUS if fidelity == RENDEZVOUS else engine.BY_RANK
+    return engine.COMPRESSED if possible(fidelity, network) == COMPRESSED else engine.STEPWISE
 
 
 def is_per_rank(fidelity: str) -> bool:

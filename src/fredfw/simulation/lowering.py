@@ -15,6 +15,7 @@ from fredfw import limits
 from fredfw.collectives import Phase, Schedule
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Fabric, FlowSet, OpenAdmission, Operation, Router, Routes, answers
+from fredfw.simulation import answers as asked
 from fredfw.simulation import order
 from fredfw.simulation.engine import NativeLowered, NativeSchedule
 from fredfw.simulation.pricing import Load, Price, Pricing
@@ -129,6 +130,7 @@ class Lowering:
         self._spread: dict[Hashable, BoolArray] = {}
         self._flow_sets: dict[Hashable, tuple[object, FlowSet]] = {}
         self._held = 0
+        self._starts: dict[Routes, BoolArray | None] = {}
         self._built: dict[Hashable, tuple[object, object]] = {}
         self._built_nodes = 0
         self._last: tuple[IntArray, bytes] | None = None  # the groups that were asked for last, and their name
@@ -221,10 +223,21 @@ class Lowering:
     def _lower(self, schedule: Schedule, groups: IntArray) -> NativeLowered:
         native = self.built(partial(self._lower_schedule, schedule), None, schedule, NativeSchedule)
         limits.check("flows", max((len(phase) for phase in schedule.phases), default=0) * len(groups))
-        phases = [self._phase_routes(schedule, index, groups) for index in range(len(schedule.phases))]
+        phases = []
+        for index in range(len(schedule.phases)):
+            routes, caps = self._phase_routes(schedule, index, groups)
+            phases.append((routes, caps, self._starting(routes)))
         price = self.price(schedule, groups)
         launch = 0.0 if price is None else price.launch
         return NativeLowered(native, len(groups), launch, len(self.fabric.bandwidths), phases)
+
+    def _starting(self, routes: Routes) -> BoolArray | None:
+        """Return which of ``(F,)`` ``routes`` start whatever runs, where an admission has a say and some do."""
+        if not self._reserves:
+            return None
+        if routes not in self._starts:
+            self._starts[routes] = asked.always_starts(asked.admission(self.fabric), routes)
+        return self._starts[routes]
 
     def _lower_schedule(self, schedule: Schedule) -> NativeSchedule:
         ends = [self.ends(phase) for phase in schedule.phases]

@@ -43,7 +43,7 @@ from fredfw.simulation.ways import Way, flows_of
 from fredfw.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from fredfw.simulation.schedules import ScheduleRun
+    from fredfw.simulation.schedules import ScheduleFlows, ScheduleRun
 
 # A policy that is derived from one of these may divide bandwidth in another way.
 _NATIVE: dict[type[SharingPolicy], int] = {
@@ -54,6 +54,10 @@ _NATIVE: dict[type[SharingPolicy], int] = {
 }
 # How many events the engine does before it comes back, so that an interrupt is heard.
 _EVENTS = 1 << 16
+# How many where somebody is told of progress.
+_SHOWN = 1 << 5
+# Of so many runs of tasks the flow sets are at hand.
+_RUNS = 1 << 14
 # How often in turn no flow may have a rate, while nothing else happens.
 _PATIENCE = 1_000_000
 _ALONE = np.zeros(1, dtype=np.intp)
@@ -121,6 +125,11 @@ class FlowNetwork:
         self._active: dict[int, FlowSet] = {}  # as they were let in, of which the engine says when they are over
         self._arrays: dict[int, object] = {}  # that it reads until then
         self._runs: dict[int, ScheduleRun] = {}
+        # Of a task graph that runs: what is asked for flow sets and streams, and told of progress.
+        self._graph_flows: Callable[[int, int, IntArray], ScheduleFlows] | None = None
+        self._graph_stream: Callable[[int, IntArray, Completion], None] | None = None
+        self._progress: Callable[[int], None] | None = None
+        self._graph_runs: dict[int, ScheduleFlows] = {}
         self._until = math.inf  # rates hold, of a policy with state
         self._standing = 0
         self._known: tuple[int, ActiveFlows] | None = None  # how many changes there had been, and what was known
@@ -208,9 +217,13 @@ class FlowNetwork:
         """
         if not is_real(until) or not until >= self.now:
             raise InputError(f"cannot advance from {self.now!r} to {until!r}", key="until", accepted="not in the past")
-        step, address, notice = self._code.step, self._address, self._notice
+        step, address, notice, progress = self._code.step, self._address, self._notice, self._progress
+        events, beat = _EVENTS if progress is None else _SHOWN, 0
         self._code.begin(address)
-        while what := step(address, until, _EVENTS, self._notice_address):
+        while what := step(address, until, events, self._notice_address):
+            beat += 1
+            if progress is not None and (what == engine.MORE or not beat % _SHOWN):
+                progress(self._graph_counts()[3])
             if what == engine.TIMER:
                 self._timers.pop(notice.whose)()
             elif what == engine.ENDED:
@@ -404,7 +417,7 @@ class FlowNetwork:
         """Return the flow set of a batch, with the ways that it was asked for with."""
         if batch.run >= 0:
             items = np.array(batch.items[: batch.count], dtype=np.intp)
-            return self._runs[batch.run].flows(batch.phase, batch.repetition, items)
+            return self._flows_of_run(batch.run).of(batch.phase, batch.repetition, items)
         if batch.ticket in self._requests:
             return self._requests[batch.ticket].flows
         way, volume, _, priority, label = self._sent[batch.ticket]
@@ -434,6 +447,49 @@ class FlowNetwork:
             with self._heard():
                 self._code.run_cancel(self._address, number)
             self._stop(-number)
+
+    # --- a task graph
+
+    def _run_graph(
+        self,
+        graph: engine.Graph,
+        *,
+        flows: Callable[[int, int, IntArray], ScheduleFlows],
+        stream: Callable[[int, IntArray, Completion], None],
+        progress: Callable[[int], None] | None,
+    ) -> None:
+        """Start a task graph, whose arrays stay as they are until it is over.
+
+        Args:
+            graph: See ``Program``.
+            flows: Returns the flow sets of a task and a share in ``(k,)`` groups.
+            stream: Starts the streams of a load or store in ``(k,)`` groups, and calls back with those that are served.
+            progress: Gets now and then how many participants have ended tasks.
+        """
+        self._graph_flows, self._graph_stream, self._progress = flows, stream, progress
+        self._tasks = int(graph.tasks)
+        self._code.tasks_new(self._address, ctypes.byref(graph))
+        with self._heard():
+            self._code.tasks_start(self._address)
+
+    def _record(self) -> engine.Record:
+        """Return what has happened in the task graph."""
+        spans, ranks, compared, _ = self._graph_counts()
+        record = engine.Record(self._tasks, spans, ranks, compared)
+        self._code.tasks_record(self._address, ctypes.byref(record.view()))
+        return record
+
+    def _waiting(self, task: int, participants: int) -> IntArray:
+        """Return which of the participants of a task wait for tasks before it."""
+        slots = np.empty(participants, dtype=np.int64)
+        found: IntArray = slots[: self._code.tasks_waiting(self._address, task, slots.ctypes.data)]
+        return found
+
+    def _graph_counts(self) -> list[int]:
+        counts = np.empty(4, dtype=np.int64)
+        self._code.tasks_count(self._address, counts.ctypes.data)
+        found: list[int] = counts.tolist()
+        return found
 
     # --- what the engine asks for
 
@@ -466,8 +522,7 @@ class FlowNetwork:
             self._desk.close(self._active.pop(notice.whose))
         elif what == engine.ASK:
             phase, repetition, hears = notice.others[:3]
-            run, carry = self._runs[notice.whose], (notice.whose, notice.detail)
-            self._desk.ask(run.request(carry, phase, repetition, self._list(), hears_drain=bool(hears)))
+            self._ask((notice.whose, notice.detail), phase, repetition, self._list(), hears_drain=bool(hears))
         elif what == engine.RUN_ENDED:
             self._runs[notice.whose].ended(self._list())
         elif what == engine.RUN_THROUGH:
@@ -475,8 +530,40 @@ class FlowNetwork:
             self._runs[notice.whose].through(self._list(), marks)
         elif what == engine.ROUTE:
             self._route(notice.whose)
+        elif what == engine.STREAM:
+            assert self._graph_stream is not None  # a task graph runs
+            self._graph_stream(notice.detail, self._list(), partial(self._streamed, notice.whose))
         elif what == engine.TIMER:
             self._timers.pop(notice.whose)()
+
+    def _ask(self, carry: tuple[int, int], phase: int, repetition: int, items: IntArray, *, hears_drain: bool) -> None:
+        """Ask to let in ``items`` of a phase of a run, which the engine calls ``carry``."""
+        flows = self._flows_of_run(carry[0])
+        ended, drained = (partial(self._tell_run, carry, one) for one in (False, True))
+        unicasts = flows.unicasts(phase, repetition, items, self.admission)
+        mine = flows.of(phase, repetition, items)
+        self._desk.ask(Request(-carry[0], mine, ended, unicasts, drained if hears_drain else None, carry))
+
+    def _flows_of_run(self, number: int) -> ScheduleFlows:
+        """Return the flow sets of a run of the program's, or of a task."""
+        run = self._runs.get(number)
+        if run is not None:
+            return run.flows
+        known = self._graph_runs.get(number)
+        if known is None:
+            assert self._graph_flows is not None  # a task graph runs
+            task, share = ctypes.c_int64(), ctypes.c_int64()
+            of_run = self._address, number, ctypes.byref(task), ctypes.byref(share)
+            groups = np.empty(self._code.errand(*of_run, 0, None), dtype=np.int64)
+            self._code.errand(*of_run, len(groups), groups.ctypes.data)
+            if len(self._graph_runs) >= _RUNS:
+                self._graph_runs.clear()
+            known = self._graph_runs[number] = self._graph_flows(task.value, share.value, groups)
+        return known
+
+    def _streamed(self, stream: int, groups: IntArray) -> None:
+        groups = engine.numbers(groups)
+        self._code.streamed(self._address, stream, len(groups), groups.ctypes.data)
 
     def _list(self) -> IntArray:
         notice = self._notice
@@ -500,10 +587,6 @@ class FlowNetwork:
 
     def _forget_run(self, number: int) -> None:
         del self._runs[number]
-
-    def _tell(self, carry: tuple[int, int], *, drained: bool) -> Completion:
-        """Return what tells a run of activities of a carry that have drained, or ended."""
-        return partial(self._tell_run, carry, drained)
 
     def _tell_run(self, carry: tuple[int, int], drained: bool, activities: IntArray) -> None:
         function = self._code.carry_drained if drained else self._code.carry_ended
@@ -548,6 +631,7 @@ class FlowNetwork:
         self._code.admit(self._address, ctypes.byref(cargo))
 
     def _label(self, label: str) -> int:
+        """Return the number of a label."""
         known = self._labels.get(label)
         if known is None:
             known = self._labels[label] = len(self._labels)

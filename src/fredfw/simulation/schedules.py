@@ -11,13 +11,83 @@ from attrs import evolve
 
 from fredfw import limits
 from fredfw.collectives import Schedule
-from fredfw.fabric import AlwaysStart, FlowSet
+from fredfw.fabric import Admission, AlwaysStart, FlowSet
 from fredfw.simulation import engine
-from fredfw.simulation.fidelity import COMPRESSED, RENDEZVOUS, goes_rank_by_rank, possible
+from fredfw.simulation.fidelity import COMPRESSED, way_of
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
-from fredfw.simulation.requests import Request
+from fredfw.simulation.requests import Unicasts
 from fredfw.typing import IntArray
+
+
+class ScheduleFlows:
+    """The flow sets of a schedule in groups, as an admission or a router is asked about them.
+
+    Args:
+        lowering: Turns phases into flows.
+        schedule: What is run.
+        groups: ``(G, ranks)`` node of the fabric of each rank.
+        by_rank: Whether flows start one by one.
+        priority: Their class.
+        label: What their bytes are accounted to.
+        times: How often the whole schedule is done.
+    """
+
+    def __init__(
+        self,
+        lowering: Lowering,
+        schedule: Schedule,
+        groups: IntArray,
+        *,
+        by_rank: bool,
+        priority: int,
+        label: str,
+        times: int,
+    ) -> None:
+        self._lowering = lowering
+        self._schedule = schedule
+        self._groups = groups
+        self._by_rank = by_rank
+        self._priority = priority
+        self._label = label
+        self._times = times
+
+    def of(self, phase: int, repetition: int, items: IntArray, *, unicasts: bool = False) -> FlowSet:
+        """Return the flow set of ``items`` of a phase: flows, or groups where phases stay whole.
+
+        Of unicasts that replace streams it is that of all flows.
+        """
+        groups = self._groups
+        if not self._by_rank and len(items) < len(groups):
+            groups = groups[items]
+        flows = self._lowering.phase(
+            self._schedule,
+            phase,
+            groups,
+            priority=self._priority,
+            label=self._label,
+            repetition=None if repetition < 0 else repetition,
+            times=self._times,
+            unicasts=unicasts,
+        )
+        return self._lowering.each(flows, items) if self._by_rank and not unicasts else flows
+
+    def unicasts(self, phase: int, repetition: int, items: IntArray, admission: Admission) -> Unicasts | None:
+        """Return what makes the unicasts that ``admission`` may have in place of streams, if there are streams."""
+        if self._schedule.phases[phase].stream is None:
+            return None
+        if not self._by_rank:
+            return partial(self.of, phase, repetition, items, unicasts=True)
+        return None if isinstance(admission, AlwaysStart) else partial(self._exchange, phase, repetition, items)
+
+    def _exchange(self, phase: int, repetition: int, items: IntArray) -> FlowSet:
+        """Return what its ends do in place of the one stream that the network cannot carry."""
+        ends = self._lowering.ends(self._schedule.phases[phase])
+        group, flow = divmod(int(items[0]), len(ends))
+        replaced = self._lowering.replaced(self._schedule.phases[phase])
+        chosen = np.flatnonzero(replaced == flow) + group * len(replaced)
+        whole = self.of(phase, repetition, items, unicasts=True)
+        return evolve(self._lowering.each(whole, chosen), activity=np.zeros(len(chosen), dtype=np.intp), activities=1)
 
 
 class ScheduleRun:
@@ -58,18 +128,16 @@ class ScheduleRun:
         self.priority = priority
         self.times = times
         self._network = network
-        self._lowering = lowering
-        self._schedule = schedule
-        self._groups = groups
         self._on_complete = on_complete
         self._on_through = on_through
         self._left = len(groups)
-        self._by_rank = goes_rank_by_rank(fidelity, network)
-        way = engine.RENDEZVOUS if fidelity == RENDEZVOUS else engine.BY_RANK
-        if not self._by_rank:
-            way = engine.COMPRESSED if possible(fidelity, network) == COMPRESSED else engine.STEPWISE
+        way = way_of(fidelity, network)
+        by_rank = way in (engine.BY_RANK, engine.RENDEZVOUS)
         if way != engine.COMPRESSED:
             limits.check("phases", schedule.steps)  # each repetition is one
+        self.flows = ScheduleFlows(
+            lowering, schedule, groups, by_rank=by_rank, priority=priority, label=label, times=times
+        )
         self._lowered = lowering.lowered(schedule, groups)  # which the engine reads
         self._number = network._add_run(self, self._lowered, way=way, tells_through=on_through is not None)
 
@@ -102,52 +170,3 @@ class ScheduleRun:
         """Note that nodes are through, and the mark of the last entry that each has waited for."""
         assert self._on_through is not None  # it asked for it
         self._on_through(nodes, marks)
-
-    def flows(self, phase: int, repetition: int, items: IntArray) -> FlowSet:
-        """Return the flow set of ``items`` of a phase: flows, or groups where phases stay whole."""
-        return self._lowered_flows(phase, repetition, items)
-
-    def _lowered_flows(self, phase: int, repetition: int, items: IntArray, *, unicasts: bool = False) -> FlowSet:
-        groups = self._groups
-        if not self._by_rank and len(items) < len(groups):
-            groups = groups[items]
-        flows = self._lowering.phase(
-            self._schedule,
-            phase,
-            groups,
-            priority=self.priority,
-            label=self.label,
-            repetition=None if repetition < 0 else repetition,
-            times=self.times,
-            unicasts=unicasts,
-        )
-        return self._lowering.each(flows, items) if self._by_rank and not unicasts else flows
-
-    def request(
-        self, carry: tuple[int, int], phase: int, repetition: int, items: IntArray, *, hears_drain: bool
-    ) -> Request:
-        """Return what asks to let in ``items`` of a phase, which the engine calls ``carry``."""
-        network = self._network
-        unicasts = None
-        if self._schedule.phases[phase].stream is not None:
-            if not self._by_rank:
-                unicasts = partial(self._lowered_flows, phase, repetition, items, unicasts=True)
-            elif not isinstance(network.admission, AlwaysStart):
-                unicasts = partial(self._unicasts, phase, repetition, items)
-        return Request(
-            -carry[0],
-            self.flows(phase, repetition, items),
-            network._tell(carry, drained=False),
-            unicasts,
-            network._tell(carry, drained=True) if hears_drain else None,
-            carry,
-        )
-
-    def _unicasts(self, phase: int, repetition: int, items: IntArray) -> FlowSet:
-        """Return what its ends do in place of the one stream that the network cannot carry."""
-        ends = self._lowering.ends(self._schedule.phases[phase])
-        group, flow = divmod(int(items[0]), len(ends))
-        replaced = self._lowering.replaced(self._schedule.phases[phase])
-        chosen = np.flatnonzero(replaced == flow) + group * len(replaced)
-        whole = self._lowered_flows(phase, repetition, items, unicasts=True)
-        return evolve(self._lowering.each(whole, chosen), activity=np.zeros(len(chosen), dtype=np.intp), activities=1)

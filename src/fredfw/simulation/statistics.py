@@ -22,7 +22,6 @@ class Statistics:
         decompositions: Flow sets that were replaced by unicasts.
         met: Meetings of flow sets out of step, of which one was repetitions that are simulated as one. If there is
             none, the flow sets take as long one repetition after the other.
-        skipped: Repetitions of a graph's blocks that were not simulated, since they are like one that was.
     """
 
     events: int = 0
@@ -36,7 +35,6 @@ class Statistics:
     splits: int = 0
     decompositions: int = 0
     met: int = 0
-    skipped: int = 0
 
     def as_dict(self) -> dict[str, int]:
         """Return the counters by name."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 from attrs import evolve, frozen
@@ -14,16 +13,6 @@ from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskGraph, TaskKind
 from fredfw.workloads.composition import is_between
 from fredfw.workloads.labels import BUBBLE, COMPUTE
-
-
-class Span(NamedTuple):
-    """A span of a timeline, whose arguments have the same names."""
-
-    task: int
-    start: float
-    end: float
-    trigger: int
-    ranks: IntArray
 
 
 class Wait(NamedTuple):
@@ -191,54 +180,6 @@ class Timeline:
     def breakdown(self) -> dict[str, float]:
         """Seconds by cause, the mean of ``breakdown_by_rank`` over the ranks; the parts add up to ``duration``."""
         return {label: float(seconds.mean()) for label, seconds in self.breakdown_by_rank.items()}
-
-
-class Record(Sequence[Span]):
-    """The spans of a timeline as they end; the trigger of each is a place in it."""
-
-    def __init__(self) -> None:
-        self._task, self._trigger = array("q"), array("q")
-        self._start, self._end = array("d"), array("d")
-        self._ranks: list[IntArray] = []
-
-    def __len__(self) -> int:
-        return len(self._ranks)
-
-    @overload
-    def __getitem__(self, place: int) -> Span: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Span]: ...
-
-    def __getitem__(self, place: int | slice) -> Span | list[Span]:
-        """Return the span at ``place``, or those of a slice."""
-        if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
-        return Span(self._task[place], self._start[place], self._end[place], self._trigger[place], self._ranks[place])
-
-    def add(self, task: int, start: float, end: float, trigger: int, ranks: IntArray) -> None:
-        """Add a span; see ``Span``."""
-        self._task.append(task)
-        self._start.append(start)
-        self._end.append(end)
-        self._trigger.append(trigger)
-        self._ranks.append(ranks)
-
-    def timeline(self, graph: TaskGraph) -> Timeline:
-        """Return the timeline of ``graph``."""
-        end = np.array(self._end)
-        order = np.argsort(end, kind="stable")
-        place = np.empty(len(self) + 1, dtype=np.intp)
-        place[order], place[-1] = np.arange(len(self)), -1
-        return Timeline(
-            graph=graph,
-            task=np.array(self._task, dtype=np.intp)[order],
-            start=np.array(self._start)[order],
-            end=end[order],
-            trigger=place[np.array(self._trigger, dtype=np.intp)[order]],
-            ranks=tuple(map(self._ranks.__getitem__, order.tolist())),
-            duration=float(end.max(initial=0.0)),
-        )
 
 
 class _Chain(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from fredfw import Admission, AdmissionPolicy, Decompose, Fabric, FlowSet, Refuse, Routes, Split, Start, Wait
-from fredfw.typing import IntArray
+from fredfw.typing import BoolArray, IntArray
 from fredfw.units import counted
 from fredfw_topology_fred.ports import PortMap, SwitchFlows
 from fredfw_topology_fred.switch import FredSwitch, RoutingConflict, SwitchFlow
@@ -117,12 +117,15 @@ class Circuits(AdmissionPolicy):
                 parts.append([number])
         return tuple(np.array(part) for part in parts)
 
+    def unicasts(self, routes: Routes) -> BoolArray:
+        """Return the ``(F,)`` mask of ``routes`` that no switch copies or reduces."""
+        return np.array([not _in_network(stream) for stream in self._of(routes).flows], dtype=bool)
+
     def _of(self, routes: Routes) -> _Streams:
         known = self._streams.get(routes)
         if known is None:
             streams = self.ports.flows(routes)
-            flows = (flow for stream in streams for carried in stream.values() for flow in carried)
-            in_network = any(len(flow.inputs) > 1 or len(flow.outputs) > 1 for flow in flows)
+            in_network = any(map(_in_network, streams))
             known = self._streams[routes] = _Streams(streams, in_network)
         return known
 
@@ -141,6 +144,11 @@ class Circuits(AdmissionPolicy):
         """See ``AdmissionPolicy.begin``."""
         del fabric
         return CircuitAdmission(self)
+
+
+def _in_network(stream: SwitchFlows) -> bool:
+    """Return whether some switch copies or reduces a stream."""
+    return any(len(flow.inputs) > 1 or len(flow.outputs) > 1 for carried in stream.values() for flow in carried)
 
 
 # The flows of each switch that run at the same time.
@@ -202,6 +210,10 @@ class CircuitAdmission(Admission):
             case "decompose":
                 return Decompose(reason)
         return Wait(reason) if circuits.conflict([routes]) is None else Split(circuits.parts(routes), reason)
+
+    def always_starts(self, routes: Routes) -> BoolArray:
+        """See ``Admission.always_starts``: unicasts do."""
+        return self.circuits.unicasts(routes)
 
     def compatible(self, together: Sequence[FlowSet]) -> bool:
         """See ``Admission.compatible``: unicasts always start."""

@@ -1,0 +1,486 @@
+#include "tasks.hpp"
+
+#include <algorithm>
+
+namespace fredfw {
+
+void Tasks::finish(int64_t ranks) {
+    busy_.assign(ranks, 0), freed_by_.assign(ranks, -1), queues_.resize(ranks);
+    ended.assign(tasks.size(), 0), missing_.assign(tasks.size(), 0);
+    owner_.resize(edges.size());
+    before_offset_.assign(tasks.size() + 1, 0);
+    for (size_t one = 0; one < tasks.size(); one++)
+        for (int64_t edge = tasks[one].first_edge; edge < tasks[one].last_edge; edge++) {
+            owner_[edge] = (int32_t)one;
+            before_offset_[edges[edge].task + 1]++;
+            missing_[edges[edge].task] += edges[edge].count;
+        }
+    for (size_t one = 0; one < tasks.size(); one++) before_offset_[one + 1] += before_offset_[one];
+    std::vector<int64_t> place(before_offset_.begin(), before_offset_.end() - 1);
+    before_.resize(edges.size());
+    for (size_t edge = 0; edge < edges.size(); edge++) before_[place[edges[edge].task]++] = (int64_t)edge;
+    for (Share &share : shares) {
+        int32_t most = -1;
+        for (int32_t group : share.served) most = std::max(most, group);
+        share.place.assign(most + 1, -1);
+        for (size_t one = 0; one < share.served.size(); one++) share.place[share.served[one]] = (int32_t)one;
+    }
+    spans.offset.push_back(0);
+}
+
+Tasks::Slots Tasks::everybody(int32_t task) const {
+    Slots all(of(task).count());
+    for (size_t one = 0; one < all.size(); one++) all[one] = (int32_t)one;
+    return all;
+}
+
+// The slots of the later task of an edge that are `slots` of the earlier one.
+Tasks::Slots Tasks::after(const Edge &edge, const Slots &slots) const {
+    if (edge.shared < 0) return slots;
+    Slots theirs;
+    for (int32_t slot : slots)
+        if (shared[edge.shared][slot] >= 0) theirs.push_back(shared[edge.shared][slot]);
+    return theirs;
+}
+
+// How many of the tasks before a task each slot still waits for.
+Tasks::Slots &Tasks::missing_of(int32_t task) {
+    Slots &missing = missing_of_[task];
+    if (!missing.empty()) return missing;
+    missing.assign(of(task).count(), 0);
+    for (int64_t one = before_offset_[task]; one < before_offset_[task + 1]; one++) {
+        const Edge &edge = edges[before_[one]];
+        if (edge.shared < 0) {
+            for (int32_t &count : missing) count++;
+        } else {
+            for (int32_t slot : shared[edge.shared])
+                if (slot >= 0) missing[slot]++;
+        }
+    }
+    return missing;
+}
+
+int64_t Tasks::later(What what, double delay, int32_t priority, Pending pending) {
+    const int64_t number = ++numbers_;
+    pending_[number] = std::move(pending);
+    return network_.calendar.push(network_.now + delay, priority, what, 0, 0, number);
+}
+
+void Tasks::start() {
+    for (int32_t task = 0; task < (int32_t)tasks.size(); task++) {
+        if (tasks[task].whole) {
+            if (!missing_[task]) begin(task, -1);
+            continue;
+        }
+        if (before_offset_[task] == before_offset_[task + 1]) {
+            ready(task, everybody(task), -1);
+            continue;
+        }
+        const Slots &missing = missing_of(task);
+        Slots free;
+        for (size_t slot = 0; slot < missing.size(); slot++)
+            if (!missing[slot]) free.push_back((int32_t)slot);
+        if (!free.empty()) ready(task, free, -1);
+    }
+}
+
+void Tasks::happen(const Event &event) {
+    if (event.what == What::ENTERS) return enter();
+    const auto found = pending_.find(event.detail);
+    const Pending what = std::move(found->second);
+    pending_.erase(found);
+    switch (event.what) {
+    case What::COMPUTED: return computed(what);
+    case What::PASSED: return end(what.task, what.slots, what.start, what.trigger, of(what.task).participants);
+    case What::RECEIVED: return end_message(what.task, {what.start, what.trigger});
+    default:  // nodes enter a message
+        if (Run *run = network_.find_run(what.run))
+            run->enter(what.slots, std::vector<int32_t>(what.slots.size(), what.mark));
+    }
+}
+
+void Tasks::ready(int32_t task, const Slots &slots, int64_t trigger) {
+    if (tasks[task].kind == Kind::COMPUTE) compute(task, slots, trigger);
+    else gather(task, slots, trigger);
+}
+
+// Begin a task, all of whose participants are ready.
+void Tasks::begin(int32_t task, int64_t trigger) {
+    switch (tasks[task].kind) {
+    case Kind::COMPUTE: return compute(task, everybody(task), trigger);
+    case Kind::SEND: return send(task, trigger);
+    case Kind::RECEIVE: return receive(task, trigger);
+    case Kind::WAIT:
+        later(What::PASSED, tasks[task].seconds, ENDS, {task, everybody(task), network_.now, trigger, 0, 0});
+        return;
+    default: {
+        std::vector<int32_t> groups(of(task).groups);
+        for (size_t one = 0; one < groups.size(); one++) groups[one] = (int32_t)one;
+        begin_groups(task, std::move(groups), trigger);
+    }
+    }
+}
+
+// Record a span of ranks, and let the dependents of these participants know.
+void Tasks::end(int32_t task, const Slots &slots, double start, int64_t trigger, const Slots &ranks) {
+    const int64_t span = (int64_t)spans.task.size();
+    ended[task] += (int64_t)slots.size();
+    done += (int64_t)slots.size();
+    spans.task.push_back(task), spans.start.push_back(start), spans.end.push_back(network_.now);
+    spans.trigger.push_back(trigger);
+    spans.ranks.insert(spans.ranks.end(), ranks.begin(), ranks.end());
+    spans.offset.push_back((int64_t)spans.ranks.size());
+    release(task, slots, span);
+}
+
+void Tasks::release(int32_t task, const Slots &slots, int64_t span) {
+    const bool all = (int64_t)slots.size() == of(task).count();
+    for (int64_t number = tasks[task].first_edge; number < tasks[task].last_edge; number++) {
+        const Edge &edge = edges[number];
+        const int32_t dependent = edge.task;
+        if (tasks[dependent].whole) {
+            const int64_t came = all ? edge.count : (int64_t)after(edge, slots).size();
+            if (came && !(missing_[dependent] -= came)) begin(dependent, span);
+            continue;
+        }
+        if (all && edge.shared < 0 && tasks[dependent].alone) {
+            for (int32_t &count : missing_of(dependent)) count = 0;
+            ready(dependent, everybody(dependent), span);
+            continue;
+        }
+        const Slots theirs = after(edge, slots);
+        Slots &missing = missing_of(dependent), free;
+        for (int32_t slot : theirs)
+            if (!--missing[slot]) free.push_back(slot);
+        if (!free.empty()) ready(dependent, free, span);
+    }
+}
+
+std::vector<int32_t> Tasks::waiting(int32_t task) {
+    Slots found;
+    if (!tasks[task].whole) {
+        const Slots &missing = missing_of(task);
+        for (size_t slot = 0; slot < missing.size(); slot++)
+            if (missing[slot]) found.push_back((int32_t)slot);
+        return found;
+    }
+    if (!missing_[task]) return found;
+    std::vector<uint8_t> through(of(task).count(), 1);
+    for (int64_t one = before_offset_[task]; one < before_offset_[task + 1]; one++) {
+        const Edge &edge = edges[before_[one]];
+        const int32_t before = owner_[before_[one]];
+        std::vector<uint8_t> over(busy_.size(), 0);
+        for (size_t span = 0; span < spans.task.size(); span++)
+            if (spans.task[span] == before)
+                for (int64_t rank = spans.offset[span]; rank < spans.offset[span + 1]; rank++) over[spans.ranks[rank]] = 1;
+        const Members &earlier = of(before);
+        for (int64_t slot = 0; slot < earlier.count(); slot++) {
+            const int32_t mine = edge.shared < 0 ? (int32_t)slot : shared[edge.shared][slot];
+            if (mine >= 0 && !over[earlier.participants[slot]]) through[mine] = 0;
+        }
+    }
+    for (size_t slot = 0; slot < through.size(); slot++)
+        if (!through[slot]) found.push_back((int32_t)slot);
+    return found;
+}
+
+// --- computations
+
+// Start a computation, or have it wait for those before it.
+void Tasks::compute(int32_t task, const Slots &slots, int64_t trigger) {
+    const Members &mine = of(task);
+    bool free = true;
+    for (int32_t slot : slots) free &= !busy_[mine.participants[slot]] && queues_[mine.participants[slot]].empty();
+    if (free) return compute_now(task, slots, trigger);
+    Slots ranks;
+    for (int32_t slot : slots) {
+        ranks.push_back(mine.participants[slot]);
+        queues_[ranks.back()].push_back({waited_, network_.now, task, slot, trigger});
+    }
+    waited_++;
+    compute_next(ranks);
+}
+
+// Start the first of the computations that wait for each of some ranks, where it is free.
+void Tasks::compute_next(const Slots &ranks) {
+    // Those of one computation that begin for the same reason begin together, those first that were ready first.
+    std::map<std::pair<int64_t, int64_t>, std::pair<Waiting, Slots>> starting;
+    for (int32_t rank : ranks) {
+        if (busy_[rank] || queues_[rank].empty()) continue;
+        Waiting first = queues_[rank].front();
+        queues_[rank].pop_front();
+        // What makes it start is the computation that kept the rank busy until now.
+        if (first.since < network_.now) first.trigger = freed_by_[rank];
+        auto &group = starting.emplace(std::make_pair(first.order, first.trigger), std::make_pair(first, Slots())).first->second;
+        group.second.push_back(first.slot);
+    }
+    for (auto &one : starting) {
+        std::sort(one.second.second.begin(), one.second.second.end());
+        compute_now(one.second.first.task, one.second.second, one.second.first.trigger);
+    }
+}
+
+void Tasks::compute_now(int32_t task, const Slots &slots, int64_t trigger) {
+    const Task &what = tasks[task];
+    for (int32_t slot : slots) busy_[of(task).participants[slot]] = 1;
+    if (what.first_factor < 0) {
+        later(What::COMPUTED, what.seconds, ENDS, {task, slots, network_.now, trigger, 0, 0});
+        return;
+    }
+    std::map<double, Slots> by_factor;
+    for (int32_t slot : slots) by_factor[factors[what.first_factor + slot]].push_back(slot);
+    for (const auto &one : by_factor)
+        later(What::COMPUTED, what.seconds * one.first, ENDS, {task, one.second, network_.now, trigger, 0, 0});
+}
+
+void Tasks::computed(const Pending &what) {
+    Slots ranks;
+    for (int32_t slot : what.slots) ranks.push_back(of(what.task).participants[slot]);
+    for (int32_t rank : ranks) busy_[rank] = 0, freed_by_[rank] = (int64_t)spans.task.size();
+    end(what.task, what.slots, what.start, what.trigger, ranks);
+    compute_next(ranks);
+}
+
+// --- communication in groups
+
+// Note that participants of a communication are ready.
+void Tasks::gather(int32_t task, const Slots &slots, int64_t trigger) {
+    const Kind kind = tasks[task].kind;
+    const bool streams = kind == Kind::LOAD || kind == Kind::STORE;
+    if (by_rank && !streams) return enter_later(task, slots, trigger);
+    const Members &mine = of(task);
+    Slots &absent = absent_[task];
+    if (absent.empty()) absent.assign(mine.groups, kind == Kind::TRANSFER ? 1 : (int32_t)mine.size);
+    std::vector<int32_t> groups;
+    for (int32_t slot : slots)
+        for (int32_t place : mine.groups_of[slot]) {
+            if (kind == Kind::TRANSFER && place % mine.size) continue;  // it waits for its sender alone
+            const int32_t group = (int32_t)(place / mine.size);
+            if (!--absent[group]) groups.push_back(group);
+        }
+    std::sort(groups.begin(), groups.end());
+    if (!groups.empty()) begin_groups(task, std::move(groups), trigger);
+}
+
+Run &Tasks::new_run(int32_t task, int64_t share, const std::vector<int32_t> &groups, int64_t trigger) {
+    const Task &what = tasks[task];
+    const Share &mine = shares[share];
+    std::vector<int32_t> which;
+    if (groups.size() < mine.served.size())
+        for (int32_t group : groups) which.push_back(mine.place[group]);
+    std::unique_ptr<Run> run =
+        by_rank ? rank_run(network_, mine.lowered, std::move(which), what.label, what.priority, rendezvous, true)
+                : phase_run(network_, mine.lowered, std::move(which), what.label, what.priority, stepwise, what.times);
+    run->errand = {task, share, trigger, network_.now, groups};
+    return *network_.find_run(network_.add(std::move(run)));
+}
+
+// Begin a communication in groups, all of whose members are ready.
+void Tasks::begin_groups(int32_t task, std::vector<int32_t> groups, int64_t trigger) {
+    const Task &what = tasks[task];
+    if (what.kind == Kind::LOAD || what.kind == Kind::STORE) {
+        const int64_t stream = ++numbers_;
+        network_.notify(FREDFW_STREAM, stream, task);
+        network_.notices.back().list.assign(groups.begin(), groups.end());
+        streams_[stream] = {task, -1, trigger, network_.now, std::move(groups)};
+        return;
+    }
+    for (int64_t one = what.first_share; one < what.last_share; one++) {
+        const Share &share = shares[share_of[one]];
+        std::vector<int32_t> mine;
+        for (int32_t group : groups)
+            if (group < (int32_t)share.place.size() && share.place[group] >= 0) mine.push_back(group);
+        if (!mine.empty()) new_run(task, share_of[one], mine, trigger).start();
+    }
+}
+
+void Tasks::streamed(int64_t stream, const std::vector<int32_t> &over) {
+    const Errand errand = streams_[stream];
+    end_groups(errand, over);
+}
+
+void Tasks::compare(const Run &run, const std::vector<int32_t> &groups) {
+    const int32_t first = shares[run.errand.share].served[0];
+    for (int32_t group : groups)
+        if (run.errand.groups[group] == first)
+            compared.push_back({run.errand.task, run.errand.share, run.errand.began, network_.now});
+}
+
+// Note the end of some groups of a communication that began together.
+void Tasks::end_groups(const Errand &errand, const std::vector<int32_t> &over) {
+    const int32_t task = (int32_t)errand.task;
+    const Members &mine = of(task);
+    Slots slots;
+    for (int32_t one : over) {
+        const int64_t first = errand.groups[one] * mine.size;
+        slots.insert(slots.end(), mine.slots.begin() + first, mine.slots.begin() + first + mine.size);
+    }
+    Slots *running = nullptr;
+    if (mine.several) {
+        running = &running_[task];
+        if (running->empty())
+            for (int64_t slot = 0; slot < mine.count(); slot++) running->push_back((int32_t)mine.groups_of[slot].size());
+        for (int32_t slot : slots) (*running)[slot]--;
+    }
+    std::sort(slots.begin(), slots.end());
+    slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
+    Slots ranks;
+    for (int32_t slot : slots) ranks.push_back(mine.participants[slot]);
+    if (running)
+        slots.erase(std::remove_if(slots.begin(), slots.end(), [&](int32_t slot) { return (*running)[slot] > 0; }),
+                    slots.end());
+    end(task, slots, errand.began, errand.trigger, ranks);
+}
+
+void Tasks::run_ended(Run &run, const std::vector<int32_t> &groups) {
+    const int32_t task = (int32_t)run.errand.task;
+    compare(run, groups);
+    if (by_rank) return;  // ranks are through on their own
+    const Errand errand = run.errand;
+    if (tasks[task].kind != Kind::SEND) return end_groups(errand, groups);
+    const Message message = {errand.began, errand.trigger};
+    end_message(task, message);
+    arrived(task, message);
+}
+
+// --- ranks that enter one by one
+
+void Tasks::enter_later(int32_t task, const Slots &slots, int64_t trigger) {
+    const Members &mine = of(task);
+    const bool sender_alone = tasks[task].kind == Kind::TRANSFER && !rendezvous;
+    Joined &joined = joined_[task];
+    if (joined.marks.empty()) {
+        joined.marks.assign(mine.slots.size(), -1), joined.run_of.assign(mine.groups, -1);
+        for (int64_t slot = 0; slot < mine.count(); slot++) joined.running.push_back((int32_t)mine.groups_of[slot].size());
+        joined.left = (int64_t)mine.slots.size();
+    }
+    if (joining_.empty()) network_.calendar.push(network_.now, ENTRIES, What::ENTERS, 0, 0, -1);
+    if (std::find(joining_.begin(), joining_.end(), task) == joining_.end()) joining_.push_back(task);
+    entries_.push_back({network_.now, trigger});
+    const int64_t mark = (int64_t)entries_.size() - 1;
+    for (int32_t slot : slots)
+        for (int32_t place : mine.groups_of[slot]) {
+            if (!sender_alone) {
+                joined.marks[place] = mark;
+            } else if (place % mine.size == 0) {  // all ranks of a group enter with its first one
+                for (int64_t one = 0; one < mine.size; one++) joined.marks[place + one] = mark;
+            }
+        }
+}
+
+void Tasks::enter() {
+    std::vector<int32_t> joining;
+    joining.swap(joining_);
+    for (int32_t task : joining) {
+        const Members &mine = of(task);
+        Joined &joined = joined_[task];
+        std::vector<uint8_t> entering(mine.groups, 0);
+        for (size_t place = 0; place < joined.marks.size(); place++)
+            if (joined.marks[place] >= 0) entering[place / mine.size] = 1;
+        for (int64_t one = tasks[task].first_share; one < tasks[task].last_share; one++) {
+            const Share &share = shares[share_of[one]];
+            std::vector<int32_t> begun;
+            for (int32_t group : share.served)
+                if (entering[group] && joined.run_of[group] < 0) begun.push_back(group);
+            if (begun.empty()) continue;
+            const Run &run = new_run(task, share_of[one], begun, -1);
+            for (int32_t group : begun) joined.run_of[group] = run.serial;
+        }
+        std::set<int64_t> runs;  // in the order in which they began
+        for (int64_t group = 0; group < mine.groups; group++)
+            if (entering[group]) runs.insert(joined.run_of[group]);
+        std::vector<int64_t> marks(mine.slots.size(), -1);
+        marks.swap(joined.marks);
+        for (int64_t name : runs) {
+            Run *run = network_.find_run(name);
+            std::vector<int32_t> nodes, theirs;
+            for (size_t one = 0; one < run->errand.groups.size(); one++)
+                for (int64_t member = 0; member < mine.size; member++) {
+                    const int64_t mark = marks[run->errand.groups[one] * mine.size + member];
+                    if (mark < 0) continue;
+                    nodes.push_back((int32_t)((int64_t)one * mine.size + member)), theirs.push_back((int32_t)mark);
+                }
+            run->enter(std::move(nodes), std::move(theirs));
+        }
+    }
+}
+
+void Tasks::run_through(Run &run, const std::vector<int32_t> &nodes, const std::vector<int64_t> &marks) {
+    const int32_t task = (int32_t)run.errand.task;
+    if (tasks[task].kind == Kind::SEND) {
+        for (int32_t node : nodes) {  // 0 has sent it, 1 has it
+            const Message entry = entries_[marks[node]];
+            if (node == 0) end_message(task, entry);
+            else arrived(task, entry);
+        }
+        return;
+    }
+    const Members &mine = of(task);
+    std::map<int64_t, Slots> by_mark;
+    for (int32_t node : nodes)
+        by_mark[marks[node]].push_back(mine.slots[run.errand.groups[node / mine.size] * mine.size + node % mine.size]);
+    for (auto &[mark, slots] : by_mark) {
+        Joined &joined = joined_[task];
+        for (int32_t slot : slots) joined.running[slot]--, joined.left--;
+        std::sort(slots.begin(), slots.end());
+        slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
+        Slots ranks, over;
+        for (int32_t slot : slots) {
+            ranks.push_back(mine.participants[slot]);
+            if (!joined.running[slot]) over.push_back(slot);
+        }
+        const Message entry = entries_[mark];
+        if (!joined.left) joined_.erase(task);
+        end(task, over, entry.start, entry.trigger, ranks);
+    }
+}
+
+// --- messages
+
+// Send a message, whose sender is ready.
+void Tasks::send(int32_t task, int64_t trigger) {
+    const int32_t receive = tasks[task].partner;
+    Run &run = new_run(task, share_of[tasks[task].first_share], {0}, trigger);
+    if (!by_rank) return run.start();
+    entries_.push_back({network_.now, trigger});
+    const int32_t mark = (int32_t)entries_.size() - 1;
+    Slots nodes = {0};
+    if (!rendezvous || posted_.count(receive)) {
+        posted_.erase(receive);
+        nodes.push_back(1);
+    } else {
+        unreceived_[receive] = run.serial;
+    }
+    later(What::MESSAGE_ENTERS, 0.0, ENTRIES, {task, nodes, 0.0, 0, run.serial, mark});
+}
+
+// Note that nothing but the message keeps a receive from its end.
+void Tasks::receive(int32_t task, int64_t trigger) {
+    const auto waits = unreceived_.find(task);
+    if (arrivals_.erase(task)) {  // later, because the end of one may let the next one end, and so on
+        later(What::RECEIVED, 0.0, ENDS, {task, {}, network_.now, trigger, 0, 0});
+    } else if (waits != unreceived_.end()) {
+        entries_.push_back({network_.now, trigger});
+        later(What::MESSAGE_ENTERS, 0.0, ENTRIES, {task, {1}, 0.0, 0, waits->second, (int32_t)entries_.size() - 1});
+        unreceived_.erase(waits);
+    } else {
+        posted_.insert(task);
+    }
+}
+
+// Note that the message of a send has arrived.
+void Tasks::arrived(int32_t task, const Message &message) {
+    const int32_t receive = tasks[task].partner;
+    if (missing_[receive]) {
+        arrivals_[receive] = message;
+    } else {
+        posted_.erase(receive);
+        end_message(receive, message);
+    }
+}
+
+void Tasks::end_message(int32_t task, const Message &message) {
+    end(task, everybody(task), message.start, message.trigger, of(task).participants);
+}
+
+}  // namespace fredfw

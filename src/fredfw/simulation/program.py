@@ -1,0 +1,199 @@
+"""A task graph on a fabric as arrays, for the engine."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fredfw.simulation import engine
+from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, TRANSFER, WAIT, Assignment, Share, Table
+from fredfw.simulation.lowering import Lowering
+from fredfw.typing import FloatArray, IntArray
+from fredfw.workloads import Kernels
+
+
+class Program:
+    """What the engine runs of a task graph.
+
+    Args:
+        tasks: The graph on its fabric.
+        lowering: Turns phases into flows.
+        label: Returns the number of a label.
+        way: How schedules run, as the engine calls it.
+        compute_seconds: Duration of ``(flops, bytes, kernels)`` on an NPU; the last is ``None`` where it is not known.
+        factors: How many times longer a task takes on each of some slots, where not all ranks are equally fast.
+
+    Attributes:
+        shares: Those of all tasks, by their numbers in the engine.
+
+    Raises:
+        PluginError: An algorithm fails, or answers what cannot be used.
+        ScheduleError: It writes a schedule that is wrong.
+        UnsupportedError: There is no algorithm.
+    """
+
+    def __init__(
+        self,
+        tasks: Assignment,
+        lowering: Lowering,
+        *,
+        label: Callable[[str], int],
+        way: int,
+        compute_seconds: Callable[[float, float, Kernels | None], float],
+        factors: Callable[[int, IntArray], FloatArray] | None,
+    ) -> None:
+        self._tasks = tasks
+        self._lowering = lowering
+        self._kept: list[object] = []
+        self.shares: list[Share] = []
+        graph, count = tasks.graph, len(tasks.graph)
+        self._tables = [tasks.table(task) for task in range(count)]
+        by_rank = way in (engine.BY_RANK, engine.RENDEZVOUS)
+        struct = self.struct = engine.Graph(ranks=graph.ranks, way=way, tasks=count)
+        self._set_tables()
+        self._set(
+            kind=tasks.kinds,
+            members=graph.members,
+            label=[label(name) for name in tasks.labels],
+            priority=[tasks.priority[name] for name in tasks.labels],
+            partner=tasks.partners,
+            whole=[self._begins_whole(task, by_rank=by_rank) for task in range(count)],
+            alone=np.diff(graph.dependency_offsets) == 1,
+            times=tasks.repeats,
+        )
+        struct.seconds = self._keep(engine.reals(self._seconds(compute_seconds)))
+        self._set_edges()
+        self._set_shares()
+        if factors is not None:
+            counts = [len(self._tables[task].everybody) if tasks.kinds[task] == COMPUTE else 0 for task in range(count)]
+            self._set(factor_offset=np.concatenate([[0], np.cumsum(counts)]))
+            parts = [factors(task, self._tables[task].everybody) for task in np.flatnonzero(counts).tolist()]
+            struct.factors = self._keep(engine.reals(np.concatenate([np.zeros(0), *parts])))
+
+    def _set(self, **columns: object) -> None:
+        for name, column in columns.items():
+            setattr(self.struct, name, self._keep(engine.numbers(column)))
+
+    def _keep(self, array: IntArray | FloatArray) -> int:
+        self._kept.append(array)
+        return array.ctypes.data
+
+    def _begins_whole(self, task: int, *, by_rank: bool) -> bool:
+        """Return whether all participants of ``task`` begin it together."""
+        kind, table = self._tasks.kinds[task], self._tables[task]
+        if kind == COMPUTE:
+            return len(table.participants) == 1
+        if kind in (SEND, RECEIVE, WAIT):
+            return True
+        return len(table.groups) == 1 and kind != TRANSFER and (kind in STREAMS or not by_rank)
+
+    def _set_tables(self) -> None:
+        graph = self._tasks.graph
+        tables: list[Table | None] = [None] * len(graph.tables)
+        for task, index in enumerate(graph.members.tolist()):
+            tables[index] = self._tables[task]
+        self.struct.tables = len(tables)
+        nobody = np.zeros(0, dtype=np.intp)
+        parts = [nobody if table is None else table.participants for table in tables]
+        self._set(
+            participant_offset=_offsets(parts),
+            participant=_joined(parts),
+            groups=[0 if table is None else len(table.groups) for table in tables],
+            group_size=[1 if table is None else table.groups.shape[1] for table in tables],
+            slot=_joined([nobody if table is None else table.slots.ravel() for table in tables]),
+        )
+
+    def _seconds(self, compute_seconds: Callable[[float, float, Kernels | None], float]) -> list[float]:
+        """Return how long each task takes that is a computation or a wait; 0 for others."""
+        tasks, graph = self._tasks, self._tasks.graph
+        known: dict[tuple[float, float, int], float] = {}
+        found = []
+        rows = zip(tasks.kinds, graph.seconds.tolist(), graph.flops.tolist(), graph.kernels.tolist(), strict=True)
+        for task, (kind, given, flops, kernels) in enumerate(rows):
+            if kind not in (COMPUTE, WAIT):
+                found.append(0.0)
+                continue
+            seconds = given
+            if given != given:  # it follows from what is computed
+                work = flops, tasks.bytes[task], kernels
+                if work not in known:
+                    table = None if kernels < 0 else graph.kernel_tables[kernels]
+                    known[work] = compute_seconds(*work[:2], table)
+                seconds = known[work]
+            found.append(seconds * tasks.repeats[task] if kind == COMPUTE else seconds)
+        return found
+
+    def _set_edges(self) -> None:
+        """Set the edges from each task to those that come directly after it and have participants in common with it."""
+        tasks, graph = self._tasks, self._tasks.graph
+        after = np.repeat(np.arange(len(graph)), np.diff(graph.dependency_offsets))
+        before = graph.dependencies
+        # What a rank has no part in, it does not wait for: that depends on the member tables alone.
+        tables = max(len(graph.tables), 1)
+        pairs, first, which = np.unique(
+            graph.members[before] * tables + graph.members[after], return_index=True, return_inverse=True
+        )
+        maps: list[IntArray] = []
+        numbers, counts = np.full(len(pairs), -1), np.zeros(len(pairs), dtype=np.intp)
+        for pair, edge in enumerate(first.tolist()):
+            one, other = int(before[edge]), int(after[edge])
+            shared = tasks.shared_slots(one, other)
+            if shared is None:
+                counts[pair] = len(self._tables[other].participants)
+            else:
+                numbers[pair], counts[pair] = len(maps), np.count_nonzero(shared >= 0)
+                maps.append(shared)
+        count = counts[which]
+        kept = np.flatnonzero(count)
+        order = kept[np.argsort(before[kept], kind="stable")]
+        self.struct.maps = len(maps)
+        self._set(
+            edge_offset=np.concatenate([[0], np.cumsum(np.bincount(before[kept], minlength=len(graph)))]),
+            edge_task=after[order],
+            edge_map=numbers[which[order]],
+            edge_count=count[order],
+            map_offset=_offsets(maps),
+            map=_joined(maps),
+        )
+
+    def _set_shares(self) -> None:
+        tasks, lowering = self._tasks, self._lowering
+        numbers: dict[int, int] = {}  # by identity, for tasks that are alike have the same
+        of_tasks: list[list[int]] = []
+        lowered: list[engine.NativeLowered] = []
+        served: list[IntArray] = []
+        for task, kind in enumerate(tasks.kinds):
+            mine: list[int] = []
+            of_tasks.append(mine)
+            if kind in (COMPUTE, RECEIVE, WAIT, *STREAMS):
+                continue
+            table = tasks.groups(task)
+            for share in tasks.planned(task):
+                if id(share) not in numbers:
+                    numbers[id(share)] = len(self.shares)
+                    groups = table.whole.groups if share.served is None else np.flatnonzero(share.served)
+                    self.shares.append(share)
+                    served.append(groups)
+                    lowered.append(lowering.lowered(share.plan.schedule, table.part(groups).nodes))
+                mine.append(numbers[id(share)])
+        self._kept.append(lowered)
+        addresses = (ctypes.c_void_p * max(len(lowered), 1))(*(one.address for one in lowered))
+        self._kept.append(addresses)
+        self.struct.shares, self.struct.share_lowered = len(lowered), ctypes.addressof(addresses)
+        self._set(
+            share_group_offset=_offsets(served),
+            share_group=_joined(served),
+            share_offset=_offsets(of_tasks),
+            share=[share for mine in of_tasks for share in mine],
+        )
+
+
+def _offsets(parts: Sequence[Any]) -> IntArray:
+    return np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])
+
+
+def _joined(parts: Sequence[IntArray]) -> IntArray:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
