@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -251,10 +252,8 @@ class Bench:
             graph,
             tasks,
             fabric=self.fabric,
-            placement=places,
-            planner=self.planner,
             lowering=simulator.lowering,
-            network=simulator.network,
+            network=partial(simulator.network, simulator.solver()),  # so that its counters are its own
             compute_seconds=compute_seconds,
         ).estimate()
 
