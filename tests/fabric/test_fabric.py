@@ -132,13 +132,28 @@ def test_what_is_derived_is_worked_out_once_for_a_fabric() -> None:
     assert len(asked) == 2
 
 
-@given(st.integers(1, 4), st.randoms(use_true_random=False))
-def test_groups_that_look_alike_share_the_view_that_each_would_have(size: int, random: Random) -> None:
+@given(st.integers(1, 4), st.booleans(), st.randoms(use_true_random=False))
+def test_groups_that_look_alike_share_the_view_that_each_would_have(size: int, divided: bool, random: Random) -> None:
     levels = (Level(4, "ring", 1.0), Level(3, "line", 1.0))
     npus = np.arange(12)
     place = np.stack([npus % 4, npus // 4], axis=1)
+    # A link from each NPU to the next one, some of them between servers, which need not fit the levels.
+    tiers = np.array([random.randrange(2) for _ in npus]) if divided else 0
     for given_levels, coordinates in ((levels, place), ((), None)):
-        fabric = Fabric("grid", np.zeros(12), npus, npus, 1.0, 0.0, 0.0, levels=given_levels, coordinates=coordinates)
+        fabric = Fabric(
+            "grid",
+            np.zeros(12),
+            npus,
+            np.roll(npus, -1),
+            1.0,
+            0.0,
+            0.0,
+            levels=given_levels,
+            coordinates=coordinates,
+            offers=Capabilities(reduces=True),
+            local_offers=divided,
+            tiers=tiers,
+        )
         groups = np.array([random.sample(range(12), size) for _ in range(20)])
         views = fabric.views(groups)
         assert sorted(index for _, indices in views for index in indices) == list(range(20))

@@ -60,8 +60,6 @@ def estimate(graph: TaskGraph, fabric: Fabric | None = None) -> Estimate:
         graph,
         tasks,
         fabric=fabric,
-        placement=placement,
-        planner=planner,
         lowering=lowering,
         network=lambda: FlowNetwork(fabric, MaxMin()),
         compute_seconds=lambda flops, moved, _kernels: flops + moved,
@@ -123,7 +121,9 @@ def test_what_shares_links_does_not_hinder_each_other() -> None:
     builder.collective("s", Pattern.ALL_REDUCE, [[0, 1]], 100.0, label="mp")
     graph = builder.build()
     assert simulated(graph) == pytest.approx(4.0)
-    assert estimate(graph).seconds == 2.0
+    found = estimate(graph)
+    assert found.seconds == 2.0
+    assert sorted(found.algorithms) == ["dp all-reduce x2", "mp all-reduce x2"]
 
 
 def test_groups_of_one_communication_share_links() -> None:

@@ -108,7 +108,7 @@ def test_what_is_divided_counts_its_bytes_before_it_is_written(floors: Floors) -
         written.append(1)
         return RINGED
 
-    place = Place("here", (MEMBERS[None, :],), ("here",))
+    place = Place((MEMBERS[None, :],))
     rungs = Floor(floors, (Draft(RINGED, write),), place, SIZE).rungs
     assert [rung() for rung in rungs[:4]] == pytest.approx([3.0, 6.0, 6.0, 0.0])
     assert not written

@@ -286,7 +286,7 @@ def test_a_candidate_that_cannot_win_is_not_simulated() -> None:
     assert plan.candidates == {"neighbours": pytest.approx(14.0)}
 
 
-def test_groups_that_look_alike_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_groups_that_look_alike_do_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
     schedule = Neighbours.schedule
 
@@ -299,9 +299,30 @@ def test_groups_that_look_alike_are_planned_once(monkeypatch: pytest.MonkeyPatch
     plans = planner(fabric, Neighbours(), DirectAlgorithm())
     first, second = np.arange(8).reshape(2, 4), np.arange(8, 16).reshape(2, 4)
     [(one, _)] = plans.plans(REQUEST, first)
+    [(same, _)] = plans.plans(REQUEST, first)
     [(other, _)] = plans.plans(REQUEST, second)
-    assert other is one
+    assert same is one
+    assert other.schedule is one.schedule
     assert written == [4]
+
+
+def test_groups_that_look_alike_are_timed_where_they_are() -> None:
+    # In a line of three each link carries 1 GB in each of the ring's four steps: slow ones take twice as long.
+    even = ring(AlwaysStart, 8)
+    fabric = evolve(
+        even,
+        bandwidths=np.where(np.minimum(even.sources, even.destinations) < 4, 1e9, 5e8),
+        levels=(Level(8, "ring", 5e8),),
+        coordinates=np.arange(8)[:, None],
+    )
+    request = CollectiveRequest(Pattern.ALL_REDUCE, 3, 3e9)
+    fast, slow = np.arange(3), np.arange(4, 7)
+    assert fabric.view(fast).key == fabric.view(slow).key
+    for order in ([fast, slow], [slow, fast]):
+        plans = planner(fabric, Neighbours(), DirectAlgorithm())
+        for group in order:
+            seconds = plans.plan(request, group).candidates.values()
+            assert min(seconds) == pytest.approx(4.0 if group is fast else 8.0)
 
 
 @frozen

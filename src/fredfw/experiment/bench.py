@@ -247,8 +247,6 @@ class Bench:
             graph,
             tasks,
             fabric=self.fabric,
-            placement=places,
-            planner=self.planner,
             lowering=simulator.lowering,
             network=simulator.network,
             compute_seconds=compute_seconds,

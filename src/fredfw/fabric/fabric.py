@@ -357,15 +357,17 @@ class Fabric:
     def views(self, groups: IntArray, *, links: bool = False) -> list[tuple[GroupView, IntArray]]:
         """Return the different views of ``(G, n)`` groups, each with the indices of the groups that look like that.
 
-        How a group looks does not change when all of it moves along the levels; its links may, and are compared
-        where ``links`` is set.
+        How a group looks does not change when all of it moves along the levels, as long as the same ranks share a
+        server; its links may, and are compared where ``links`` is set. What it takes may change, too.
         """
-        shape = groups[:, :0]
+        looks = groups[:, :0]
         if self.coordinates is not None:
             place = self.coordinates[groups]
-            shape = place - place.min(axis=1, keepdims=True)
+            looks = (place - place.min(axis=1, keepdims=True)).reshape(len(groups), -1)
+        if self.tiers.any():
+            looks = np.hstack([looks, _ranked(self.servers[self.npus[groups]])])
         alike: dict[bytes, list[int]] = {}
-        for index, one in enumerate(shape):
+        for index, one in enumerate(looks):
             alike.setdefault(one.tobytes(), []).append(index)
         views = [(self.view(groups[indices[0]]), np.array(indices)) for indices in alike.values()]
         if not links:
@@ -415,6 +417,15 @@ def _grouped(nodes: IntArray, count: int) -> tuple[IntArray, IntArray]:
     offsets = np.zeros(count + 1, dtype=np.intp)
     np.cumsum(np.bincount(nodes, minlength=count), out=offsets[1:])
     return offsets, np.argsort(nodes, kind="stable")
+
+
+def _ranked(rows: IntArray) -> IntArray:
+    """Return the place of each number among the different ones of its row, lowest first."""
+    order = np.argsort(rows, axis=1, kind="stable")
+    rises = np.diff(np.take_along_axis(rows, order, axis=1), axis=1) > 0
+    ranked = np.zeros_like(rows)
+    np.put_along_axis(ranked, order[:, 1:], np.cumsum(rises, axis=1), axis=1)
+    return ranked
 
 
 def _repeated(numbers: IntArray) -> IntArray:

@@ -1,7 +1,7 @@
 """How long a task graph takes about, without simulating it: the longest path, each communication as if it were alone.
 
-Of a communication all groups are simulated together on an otherwise idle network, once for all that ask for the same in
-places alike. What one communication does to another is left out, and so is that computations of a rank which are ready
+Of a communication all groups are simulated together on an otherwise idle network, once for all of these groups that do
+the same. What one communication does to another is left out, and so is that computations of a rank which are ready
 at once wait for each other; no iteration is taken to be shorter than the computations of its busiest rank, though.
 Repeated blocks are scaled, as in a compressed simulation.
 """
@@ -18,7 +18,6 @@ from fredfw.fabric import Fabric
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, STREAMS, TRANSFER, Assignment, Table
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
-from fredfw.simulation.planner import Planner
 from fredfw.simulation.schedules import ScheduleRun
 from fredfw.simulation.statistics import Statistics
 from fredfw.simulation.transactions import Transactions
@@ -85,8 +84,6 @@ class Estimator:
         graph: What to do.
         tasks: The same on the fabric.
         fabric: Where the bytes travel.
-        placement: ``(ranks,)`` NPU number of each rank.
-        planner: Chooses the collective algorithms.
         lowering: Turns transfers into flows.
         network: Returns an idle network.
         compute_seconds: Duration of ``(flops, bytes, kernels)`` on an NPU.
@@ -98,8 +95,6 @@ class Estimator:
         tasks: Assignment,
         *,
         fabric: Fabric,
-        placement: IntArray,
-        planner: Planner,
         lowering: Lowering,
         network: Callable[[], FlowNetwork],
         compute_seconds: Callable[[float, float, Kernels | None], float],
@@ -107,8 +102,6 @@ class Estimator:
         self._graph = graph
         self._tasks = tasks
         self._fabric = fabric
-        self._placement = placement
-        self._planner = planner
         self._lowering = lowering
         self._network = network
         self._compute_seconds = compute_seconds
@@ -119,7 +112,6 @@ class Estimator:
         self._computed: dict[int, float] = {}  # seconds of computations of each participant, by member table
         self._durations: dict[tuple[float, float, int], float] = {}
         self._covers: dict[tuple[int, int, bool], _Cover | None] = {}
-        self._places: dict[Table, Hashable] = {}
         self._alone: dict[Hashable, _Alone] = {}
         self._energy = 0.0
 
@@ -236,20 +228,15 @@ class Estimator:
         return seconds * self._tasks.repeats[task]
 
     def _of(self, task: int) -> _Alone:
-        """Return what the communication ``task`` takes alone; one simulation for all that are alike."""
+        """Return what the communication ``task`` takes alone; one simulation for all that do the same."""
         graph, tasks = self._graph, self._tasks
-        streams = tasks.kinds[task] in STREAMS
         table = tasks.groups(task)
-        if table not in self._places:
-            self._places[table] = self._planner.place(self._placement[table.groups])
-        key: Hashable = (
-            self._places[table],
-            (tasks.kinds[task], table.nodes.tobytes(), int(graph.controllers[task]), int(graph.memories[task]))
-            if streams
-            else (graph.patterns[task], int(graph.roots[task]), int(graph.splits[task])),
-            tasks.bytes[task],
-            tasks.repeats[task],
-        )
+        what: tuple[Hashable, ...]
+        if tasks.kinds[task] in STREAMS:
+            what = tasks.kinds[task], int(graph.controllers[task]), int(graph.memories[task]), tasks.bytes[task]
+        else:
+            what = int(graph.splits[task]), *(share.plan.schedule for share in tasks.planned(task))
+        key = table, tasks.repeats[task], what
         if key not in self._alone:
             self._alone[key] = self._simulated(task, table)
         return self._alone[key]

@@ -22,6 +22,7 @@ from fredfw import limits
 from fredfw.collectives import Schedule
 from fredfw.fabric import Fabric, Router, Routes, answers
 from fredfw.simulation.bounds import LowerBounds
+from fredfw.simulation.lowering import digest
 from fredfw.simulation.order import turns
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
@@ -162,15 +163,23 @@ class Steps:
 class Place:
     """Groups that do something at the same time.
 
+    What they take is kept for these NPUs alone: others that look alike may have other routes, or share links.
+
     Args:
-        name: The same for groups that are all moved alike along the levels.
         classes: ``(G, ranks)`` numbers of the NPUs of the groups of each class that look alike.
-        shapes: ``name`` of the first group of each class alone.
     """
 
-    name: Hashable
     classes: tuple[IntArray, ...]
-    shapes: tuple[Hashable, ...]
+
+    @cached_property
+    def name(self) -> Hashable:
+        """Equal for the same groups."""
+        return digest(*self.classes)
+
+    @cached_property
+    def firsts(self) -> tuple[Hashable, ...]:
+        """``name`` of the first group of each class alone."""
+        return tuple(digest(members[0]) for members in self.classes)
 
 
 class Floors:
@@ -192,15 +201,15 @@ class Floors:
         self._routed: dict[Hashable, Steps] = {}
         self._together: dict[Hashable, float] = {}
 
-    def alone(self, sketch: Sketch, members: IntArray, shape: Hashable, *, routed: bool) -> Steps:
-        """Return what ``routed`` or ``unrouted`` does; kept for groups of the same ``shape``."""
+    def alone(self, sketch: Sketch, members: IntArray, name: Hashable, *, routed: bool) -> Steps:
+        """Return what ``routed`` or ``unrouted`` does; kept for the ``name`` of ``members``."""
         known, find = (self._routed, self.routed) if routed else (self._unrouted, self.unrouted)
-        if (sketch, shape) not in known:
-            known[sketch, shape] = find(sketch, members)
-        return known[sketch, shape]
+        if (sketch, name) not in known:
+            known[sketch, name] = find(sketch, members)
+        return known[sketch, name]
 
     def shared(self, sketches: tuple[Sketch, ...], place: Place) -> float:
-        """Return the seconds per byte of ``together``; kept for the same groups elsewhere."""
+        """Return the seconds per byte of ``together``, which are kept."""
         if sum(map(len, place.classes)) == 1:
             return 0.0  # a group alone shares nothing
         if (sketches, place.name) not in self._together:
@@ -366,10 +375,10 @@ class Floor:
         return max(one.seconds(self.size) for one in self._alone(sketches, which, routed=routed))
 
     def _alone(self, sketches: Sequence[Sketch], which: slice, *, routed: bool) -> list[Steps]:
-        groups = zip(self.place.classes[which], self.place.shapes[which], strict=True)
+        groups = zip(self.place.classes[which], self.place.firsts[which], strict=True)
         return [
-            self.floors.alone(sketch, members[0], shape, routed=routed)
-            for sketch, (members, shape) in zip(sketches, groups, strict=True)
+            self.floors.alone(sketch, members[0], name, routed=routed)
+            for sketch, (members, name) in zip(sketches, groups, strict=True)
         ]
 
 

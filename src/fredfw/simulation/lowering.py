@@ -58,7 +58,7 @@ class Ends:
     @cached_property
     def key(self) -> bytes:
         """Equal for the same ends."""
-        return _digest(self.sources, self.destinations, *chain(*self.streams))
+        return digest(self.sources, self.destinations, *chain(*self.streams))
 
     def between(self, servers: IntArray) -> BoolArray:
         """Return for each flow whether it leaves a server in a group, of the ``(G, ranks)`` servers of ranks."""
@@ -372,14 +372,14 @@ class Lowering:
         if groups.size <= _FEW:
             return groups.shape, groups.tobytes()
         if self._last is None or self._last[0] is not groups:
-            self._last = groups, _digest(groups)
+            self._last = groups, digest(groups)
         return self._last[1]
 
     def _rows_named(self, rows: Sequence[IntArray] | IntArray) -> Hashable:
         """Return a name of ``rows``, which may be of different lengths."""
         if isinstance(rows, np.ndarray):
             return self._named(rows)
-        return _digest(np.array([len(one) for one in rows]), *rows)
+        return digest(np.array([len(one) for one in rows]), *rows)
 
     def _remember(self, key: Hashable, named: object, flow_set: FlowSet) -> FlowSet:
         if self._held + len(flow_set.volumes) > _CAPACITY:
@@ -513,8 +513,8 @@ def _merge(phase: Phase) -> Ends:
     return Ends(phase.source[unicast], phase.destination[unicast], phase.reduce[unicast], tuple(streams), flow)
 
 
-def _digest(*arrays: IntArray) -> bytes:
-    """Return a name of the content of ``arrays``, to remember what was built from them without keeping it."""
+def digest(*arrays: IntArray) -> bytes:
+    """Return a name of the content of ``arrays``, to remember what was made from them without keeping them."""
     content = sha256()
     for array in arrays:
         content.update(f"{array.shape}".encode())

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from hashlib import sha256
 
 import numpy as np
 from attrs import evolve, field, frozen
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
 from fredfw.errors import LimitError, RefusedError, ScheduleError, UnsupportedError
-from fredfw.fabric import Fabric, GroupView, OpenAdmission
+from fredfw.fabric import Fabric, GroupView
 from fredfw.simulation import answers as asked
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.contest import Entrant, contest
@@ -61,7 +60,7 @@ class Plan:
 
 
 class Planner:
-    """Chooses an algorithm for each request on one fabric, once.
+    """Chooses an algorithm for each request in each place on one fabric, once.
 
     Args:
         fabric: The network.
@@ -110,7 +109,7 @@ class Planner:
         self._times: dict[Hashable, tuple[float, bool]] = {}
         self._alone: dict[Hashable, float] = {}
 
-    def plan(self, request: CollectiveRequest, members: IntArray, view: GroupView | None = None) -> Plan:
+    def plan(self, request: CollectiveRequest, members: IntArray) -> Plan:
         """Return the plan for ``request`` among the NPUs numbered ``members``.
 
         The schedule is replayed if the group is small, for a wrong one is often the fastest.
@@ -121,8 +120,8 @@ class Planner:
             PluginError: A candidate fails, or writes no schedule.
             ScheduleError: It writes one that is not valid or moves too little, or the chosen one does something else.
         """
-        view = view or self._fabric.view(members)
-        [(plan, _)] = self._planned(request, members[None, :], [(view, np.zeros(1, dtype=np.intp))], 0.0)
+        view = self._fabric.view(members), np.zeros(1, dtype=np.intp)
+        [(plan, _)] = self._planned(request, members[None, :], [view], 0.0)
         return plan
 
     def plans(
@@ -160,10 +159,10 @@ class Planner:
             return [
                 (self._compared(self._first(request, view), request, groups[alike[0]]), alike) for view, alike in views
             ]
-        links = tuple(view.key_with_links for view, _ in views) if self.reads_links(request.pattern) else ()
-        key = *_named(request), margin, self.place(groups), links
+        place = Place(tuple(groups[alike] for _, alike in views))
+        key = *_named(request), margin, place.name
         if key not in self._plans:
-            self._plans[key] = self._choose(request, groups, views, margin)
+            self._plans[key] = self._choose(request, place, [view for view, _ in views], margin)
         return [(plan, alike) for plan, (_, alike) in zip(self._plans[key], views, strict=True)]
 
     def _first(self, request: CollectiveRequest, view: GroupView) -> Plan:
@@ -177,19 +176,6 @@ class Planner:
     def _seen(self, request: CollectiveRequest, view: GroupView) -> Hashable:
         """Return a name of ``request`` in a group, and of what candidates see of the group."""
         return *_named(request), view.key_with_links if self.reads_links(request.pattern) else view.key
-
-    def place(self, groups: IntArray) -> Hashable:
-        """Return a name of where ``groups`` are; an admission may tell places apart that look alike."""
-        if type(self._fabric.defaults.admission) is OpenAdmission:
-            return self._shape(groups)
-        return groups.shape, _digest(groups)
-
-    def _shape(self, groups: IntArray) -> Hashable:
-        """Return a name of where ``groups`` are: the same for groups that are all moved alike along the levels."""
-        if self._fabric.coordinates is None:
-            return groups.shape, _digest(groups)
-        where = self._fabric.coordinates[groups]
-        return groups.shape, _digest(where - where.min(axis=(0, 1)))
 
     def able(self, request: CollectiveRequest, view: GroupView) -> Mapping[str, CollectiveAlgorithm]:
         """Return the candidates by name that can serve ``request`` in a group seen as ``view``, one or more.
@@ -213,14 +199,10 @@ class Planner:
         return able
 
     def _choose(
-        self,
-        request: CollectiveRequest,
-        groups: IntArray,
-        views: Sequence[tuple[GroupView, IntArray]],
-        margin: float,
+        self, request: CollectiveRequest, place: Place, views: Sequence[GroupView], margin: float
     ) -> list[Plan]:
-        """Return the plans of the groups that look alike, one for each of ``views``."""
-        entrants = self._entrants(request, groups, views)
+        """Return the plans of the groups at ``place`` that look alike, one for each of ``views``."""
+        entrants = self._entrants(request, place, views)
         seconds: dict[str, float] = {}
         notes: tuple[str, ...] = ()
         if len(entrants) == 1:
@@ -228,15 +210,14 @@ class Planner:
         else:
             unsure: list[Entrant] = []
             left_out: list[str] = []
-            classes = [self._fabric.npus[groups[alike]] for _, alike in views]
-            place = self.place(groups)
+            nodes = [self._fabric.npus[groups] for groups in place.classes]
 
             def time(entrant: Entrant) -> float:
                 serving = self._serving(entrant, request, views)
-                key = *serving, place  # which another margin has in common
+                key = *serving, place.name  # which another margin has in common
                 try:
                     if key not in self._times:
-                        self._times[key] = self._time(list(zip(serving, classes, strict=True)))
+                        self._times[key] = self._time(list(zip(serving, nodes, strict=True)))
                 except LimitError as error:
                     left_out.append(f"auto left out {', '.join(entrant.names)} for {request.pattern}: {error}")
                     raise RefusedError(str(error)) from None
@@ -257,30 +238,23 @@ class Planner:
         schedules = self._serving(winner, request, views)
         plans = [Plan(*one, seconds, notes) for one in zip(schedules, winner.algorithms, strict=True)]
         return [
-            self._compared(self._sound(request, plan, view), request, groups[alike[0]])
-            for plan, (view, alike) in zip(plans, views, strict=True)
+            self._compared(self._sound(request, plan, view), request, groups[0])
+            for plan, view, groups in zip(plans, views, place.classes, strict=True)
         ]
 
-    def _serving(
-        self, entrant: Entrant, request: CollectiveRequest, views: Sequence[tuple[GroupView, IntArray]]
-    ) -> list[Schedule]:
+    def _serving(self, entrant: Entrant, request: CollectiveRequest, views: Sequence[GroupView]) -> list[Schedule]:
         """Return what the algorithms of ``entrant`` write, one schedule for each of ``views``."""
         serving = (self._listed(request.pattern)[name] for name in entrant.algorithms)
-        return [self._written(one, request, view) for one, (view, _) in zip(serving, views, strict=True)]
+        return [self._written(one, request, view) for one, view in zip(serving, views, strict=True)]
 
-    def _entrants(
-        self, request: CollectiveRequest, groups: IntArray, views: Sequence[tuple[GroupView, IntArray]]
-    ) -> list[Entrant]:
+    def _entrants(self, request: CollectiveRequest, place: Place, views: Sequence[GroupView]) -> list[Entrant]:
         """Return the candidates; each serves all groups that it can serve."""
-        classes = tuple(groups[alike] for _, alike in views)
-        shapes = tuple(self._shape(members[:1]) for members in classes)
-        place = Place(self._shape(groups), classes, shapes)
-        able = [self._drafts_of(request, view) for view, _ in views]
+        able = [self._drafts_of(request, view) for view in views]
         names = dict.fromkeys(name for drafts in able for name in drafts)
         # What may be the fastest serves the groups that a candidate cannot serve.
         others = [
-            "" if len(drafts) == len(names) else self._promising(drafts, Place(None, (one,), (shape,)), request.size)
-            for drafts, one, shape in zip(able, classes, shapes, strict=True)
+            "" if len(drafts) == len(names) else self._promising(drafts, Place((groups,)), request.size)
+            for drafts, groups in zip(able, place.classes, strict=True)
         ]
         alike: dict[tuple[Draft, ...], list[str]] = {}
         served: dict[tuple[Draft, ...], tuple[str, ...]] = {}
@@ -336,13 +310,13 @@ class Planner:
             self._by_name[pattern] = {answers.text(one): one for one in listed}
         return self._by_name[pattern]
 
-    def _interned(self, schedule: Schedule, algorithm: str) -> Schedule:
+    def _interned(self, schedule: Schedule, algorithm: str, size: float) -> Schedule:
         """Return one object for equal schedules, so that groups that do the same can be simulated together.
 
-        Where calls cost something, schedules of one algorithm only are equal.
+        Where calls cost something, schedules of one algorithm for one size only are equal.
         """
-        author = "" if self._lowering.pricing.ideal else algorithm
-        alike = self._schedules.setdefault((schedule.pattern, schedule.ranks, schedule.steps, author), [])
+        call = None if self._lowering.pricing.ideal else (algorithm, size)
+        alike = self._schedules.setdefault((schedule.pattern, schedule.ranks, schedule.steps, call), [])
         # To name the content takes a pass over it, which the first of its kind need not pay.
         for known in alike:
             if known.key == schedule.key:
@@ -354,7 +328,7 @@ class Planner:
         """Return what ``algorithm`` writes, which is asked once."""
         key = answers.text(algorithm), _named(request), _look(algorithm, view)
         if key not in self._answers:
-            schedule = self._interned(answers.schedule(algorithm, request, view), algorithm.name)
+            schedule = self._interned(answers.schedule(algorithm, request, view), algorithm.name, request.size)
             self._lowering.pricing.introduce(schedule, algorithm.name, request.size)
             self._answers[key] = schedule
         return self._answers[key]
@@ -376,7 +350,7 @@ class Planner:
         price = self._lowering.price(plan.schedule, nodes)
         if price is None or price.seconds is None:
             return plan
-        key = id(plan.schedule), self.place(members[None, :])
+        key = id(plan.schedule), members.tobytes()
         if key not in self._alone:
             self._alone[key], _ = self._time([(plan.schedule, nodes)])
         if abs(self._alone[key] / price.seconds - 1) <= _DIFFERENT:
@@ -454,10 +428,6 @@ def _look(algorithm: CollectiveAlgorithm, view: GroupView) -> Hashable:
 def _named(request: CollectiveRequest) -> tuple[Hashable, ...]:
     sizes = None if request.sizes is None else request.sizes.tobytes()
     return request.pattern, request.size, request.root, sizes
-
-
-def _digest(array: IntArray) -> bytes:
-    return sha256(np.ascontiguousarray(array).data).digest()
 
 
 def too_fast(algorithm: str, request: CollectiveRequest, seconds: float, least: float, now: float) -> str | None:
