@@ -56,7 +56,8 @@ typedef struct fredfw_phase {
     int64_t unicasts, streams;
     const int64_t *source, *destination;
     const int64_t *stream_source_offset, *stream_source, *stream_destination_offset, *stream_destination;
-    const double *volumes; /* of the flows, where all repetitions are alike; else NULL, and rows say */
+    int64_t volume_count;  /* one for each flow, or one for all */
+    const double *volumes; /* where all repetitions are alike; else NULL, and rows say */
     /* Row i carries at repetition t the chunks base[i] + (offset[i] + t * stride[i] + j) mod modulus[i], j < chunks[i]. */
     int64_t rows, chunk_count;
     const int64_t *base, *offset, *stride, *modulus, *chunks, *row_flow; /* flow of each row; NULL where each is one */

@@ -35,9 +35,11 @@ struct Refused {
     std::string what;
 };
 
-void require(bool holds, const std::string &what) {
-    if (!holds) throw Refused{what};
-}
+// What is wrong is put together only where something is.
+#define require(holds, what) \
+    do {                     \
+        if (!(holds)) throw Refused{what}; \
+    } while (false)
 
 std::string at(const char *what, int64_t row) { return std::string(what) + "[" + std::to_string(row) + "]"; }
 
@@ -187,8 +189,9 @@ fredfw_schedule *fredfw_schedule_new(int64_t ranks, int64_t count, const fredfw_
             }
             to.turn_total = from.turn_bytes;
             if (from.volumes) {
-                check_amounts("volumes", from.volumes, to.flows, false);
-                to.volumes.assign(from.volumes, from.volumes + to.flows);
+                require(from.volume_count == to.flows || from.volume_count == 1, "volumes: not one for each flow, or one");
+                check_amounts("volumes", from.volumes, from.volume_count, false);
+                to.volumes.assign(from.volumes, from.volumes + from.volume_count);
                 continue;
             }
             require(from.rows >= 0 && from.rows <= MOST, "rows: a wrong count");

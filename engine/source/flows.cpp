@@ -151,12 +151,22 @@ Flows::Flows(int64_t links, const double *bandwidth, Sharing sharing, int64_t no
     }
 }
 
+void Flows::reserve(int64_t flows, int64_t pairs) {
+    const auto more = [](auto &values, int64_t count) {
+        const size_t needed = values.size() + (size_t)count;
+        if (values.capacity() < needed) values.reserve(std::max(needed, 2 * values.capacity()));
+    };
+    for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale, &birth}) more(*one, flows);
+    for (auto *one : {&length, &bottleneck, &place, &mark, &priority, &member, &batch}) more(*one, flows);
+    more(start, flows), more(name, flows), more(draining, flows), more(link, pairs);
+}
+
 int64_t Flows::put(const Routes &routes, int64_t flow, double volume, double limit, int32_t rank, double factor,
                    double now) {
     if (!active) {  // nobody needs what is there
         for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale, &birth}) one->clear();
         for (auto *one : {&length, &bottleneck, &place, &mark, &priority, &member, &batch}) one->clear();
-        for (auto *one : {&link, &owner, &next, &previous}) one->clear();
+        link.clear();
         start.clear(), name.clear(), draining.clear(), coefficient.clear();
         linked_ = fresh_ = live_from_ = 0;
     }
@@ -173,7 +183,6 @@ int64_t Flows::put(const Routes &routes, int64_t flow, double volume, double lim
         link.push_back((int32_t)routes.link[pair]);
         if (store) coefficient.push_back((routes.coefficient ? routes.coefficient[pair] : 1.0) * factor);
     }
-    owner.resize(link.size()), next.resize(link.size()), previous.resize(link.size());
     if ((int64_t)classes_.size() <= std::min(rank, 62)) classes_.resize(std::min(rank, 62) + 1, 0);
     classes_[std::min(rank, 62)]++;
     active++, changes++;
@@ -214,7 +223,7 @@ void Flows::compact() {
     for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale, &birth}) one->resize(to);
     for (auto *one : {&length, &bottleneck, &place, &mark, &priority, &member, &batch}) one->resize(to);
     start.resize(to), name.resize(to), draining.resize(to);
-    for (auto *one : {&link, &owner, &next, &previous}) one->resize(pair_to);
+    link.resize(pair_to);
     if (weighted) coefficient.resize(pair_to);
     if (!related_) return;
     std::fill(head_.begin(), head_.end(), -1), std::fill(tail_.begin(), tail_.end(), -1);
@@ -301,6 +310,10 @@ void Flows::leave_heap(int32_t slot) {
 // --- the flows of each link, in the order in which they came
 
 void Flows::chain(int32_t slot) {
+    if (owner.size() < link.size()) {  // which are needed only where few flows come or go
+        const size_t room = std::max(link.size(), 2 * owner.size());
+        for (auto *one : {&owner, &next, &previous}) one->resize(room);
+    }
     for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++) {
         const int32_t one = link[pair], last = tail_[one];
         owner[pair] = slot, next[pair] = -1, previous[pair] = last;

@@ -68,6 +68,8 @@ class Flows {
     // Put a flow on its links; `scale` multiplies its load on them. Returns its slot.
     int64_t put(const Routes &routes, int64_t flow, double volume, double cap, int32_t priority, double scale,
                 double now);
+    // Make room for so many more flows and links that they cross, at once.
+    void reserve(int64_t flows, int64_t pairs);
     // Take flows out, whose slots are in order.
     void drop(const std::vector<int32_t> &slots);
     // Have the slots of flows that are gone back, where they are many; slots change their numbers then.

@@ -256,7 +256,7 @@ Standing Fold::standing(int64_t index, const std::vector<double> &ready, const s
         found.drained = found.delivered = found.started;
         for (int64_t flow = 0; flow < flows; flow++) {
             if (phase.uniform()) {
-                found.carried[flow] = phase.volumes[flow % phase.flows] * (double)phase.repeat;
+                found.carried[flow] = phase.volume(flow % phase.flows) * (double)phase.repeat;
                 continue;
             }
             for (int64_t repetition = 0; repetition < phase.repeat; repetition++)

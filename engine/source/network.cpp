@@ -292,6 +292,7 @@ void Network::begin(int64_t number) {
     std::vector<int32_t> free;
     bool holds = false;
     const Routes &routes = batch.routes();
+    if (cargo.count > 64 && cargo.members.empty()) flows.reserve(cargo.count, routes.offset[routes.count]);
     for (int64_t flow = 0; flow < cargo.count; flow++) {
         double volume = batch.volume_laid(flow);
         const int64_t route = batch.route(flow);

@@ -173,7 +173,7 @@ class PhaseRun : public Run {
         made.grouping = Grouping::BLOCKS, made.block = std::max<int64_t>(phase.flows, 1);
         made.activities = (int64_t)carry.items.size();
         made.repeat = times_ * (carry.repetition < 0 ? phase.repeat : 1);
-        made.period = std::max<int64_t>(phase.flows, 1);
+        made.period = std::max<int64_t>(phase.volumes.size() == 1 ? 1 : phase.flows, 1);
         if (!which_.empty() || (int64_t)carry.items.size() < groups_) {
             made.members.reserve(made.count);
             for (int32_t group : carry.items)

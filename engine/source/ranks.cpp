@@ -166,7 +166,7 @@ class RankRun : public Run {
         if (carry.phase == resumed_ && rest_) {
             made.own = rest_, made.volumes = rest_->data(), made.in_order = true;
         } else if (phase.uniform()) {
-            made.volumes = phase.volumes.data(), made.period = phase.flows;
+            made.volumes = phase.volumes.data(), made.period = (int64_t)phase.volumes.size();
         } else {
             auto own = std::make_shared<std::vector<double>>(carry.items.size());
             for (size_t one = 0; one < own->size(); one++)

@@ -101,7 +101,7 @@ std::shared_ptr<const Parties> Schedule::parties(int64_t index, bool rendezvous)
 
 double Schedule::volume(int64_t index, int64_t repetition, int64_t flow) {
     Phase &phase = phases[index];
-    if (phase.uniform()) return phase.volumes[flow];
+    if (phase.uniform()) return phase.volume(flow);
     const Rows &rows = phase.rows;
     const auto row_bytes = [&](int64_t row) {
         double bytes = 0.0;

@@ -49,11 +49,12 @@ struct Phase {
     int64_t unicasts = 0, flows = 0;
     const int64_t *source = nullptr, *destination = nullptr;  // of unicasts
     Table stream_sources, stream_destinations;
-    std::vector<double> volumes;  // of the flows of one group in every repetition; empty where `rows` say
+    std::vector<double> volumes;  // of the flows of one group, or of each, in every repetition; empty where `rows` say
     Rows rows;
     Table rows_of;  // of each flow, made when it is needed
 
     bool uniform() const { return rows.count == 0; }
+    double volume(int64_t flow) const { return volumes[volumes.size() == 1 ? 0 : flow]; }
     size_t waits() const { return after.size() + behind.size(); }
     void io(Archive &archive);
 };

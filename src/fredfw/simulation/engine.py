@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
 from functools import cache
 from typing import Any
@@ -48,7 +48,9 @@ class _Phase(Structure):
         *_of(c_void_p, "after behind room"),
         *_of(c_int64, "unicasts streams"),
         *_of(c_void_p, "source destination"),
-        *_of(c_void_p, "stream_source_offset stream_source stream_destination_offset stream_destination volumes"),
+        *_of(c_void_p, "stream_source_offset stream_source stream_destination_offset stream_destination"),
+        *_of(c_int64, "volume_count"),
+        *_of(c_void_p, "volumes"),
         *_of(c_int64, "rows chunk_count"),
         *_of(c_void_p, "base offset stride modulus chunks row_flow chunk_bytes"),
         ("turn_bytes", c_double),
@@ -304,7 +306,7 @@ class NativeSchedule:
         self,
         schedule: Schedule,
         ends: Sequence[Any],
-        volumes: Sequence[FloatArray | None],
+        volumes: Iterable[FloatArray | None],
         turns: Sequence[int],
     ) -> None:
         self._arrays: list[object] = []
@@ -329,7 +331,9 @@ class NativeSchedule:
             if phase.channel >= 0 and schedule.policy == "smallest-first":
                 struct.turn_bytes = float(schedule.row_bytes(phase).sum()) * phase.repeat
             if sizes is not None:
-                struct.volumes = self._keep(reals(sizes))
+                alike = len(sizes) > 0 and sizes.min() == sizes.max()
+                few = reals(sizes[:1] if alike else sizes)
+                struct.volumes, struct.volume_count = self._keep(few), len(few)
             else:
                 self._add_rows(struct, phase, rows.flow, chunks)
         flags = (schedule.policy == "smallest-first") + 2 * (schedule.release == "drained")

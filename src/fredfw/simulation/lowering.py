@@ -241,10 +241,10 @@ class Lowering:
 
     def _lower_schedule(self, schedule: Schedule) -> NativeSchedule:
         ends = [self.ends(phase) for phase in schedule.phases]
-        volumes = [
+        volumes = (
             rows.volumes(schedule.row_bytes(phase)) if schedule.uniform(phase) else None
             for rows, phase in zip(ends, schedule.phases, strict=True)
-        ]
+        )
         return NativeSchedule(schedule, ends, volumes, order.turns(schedule))
 
     def stream(
