@@ -1,4 +1,5 @@
 // The border: what comes in is checked here, and nothing is thrown across it.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <new>
@@ -260,6 +261,13 @@ namespace {
 
 const uint64_t SAVED = 0x0005776664657266;  // fredfw, and the version
 
+// What tells bytes that were cut off or changed from those that were written (FNV-1a).
+uint64_t checksum(const uint8_t *bytes, size_t count) {
+    uint64_t sum = 0xcbf29ce484222325;
+    for (size_t one = 0; one < count; one++) sum = (sum ^ bytes[one]) * 0x100000001b3;
+    return sum;
+}
+
 }  // namespace
 
 int64_t fredfw_save(fredfw_network *network, int64_t room, uint8_t *bytes) {
@@ -268,6 +276,8 @@ int64_t fredfw_save(fredfw_network *network, int64_t room, uint8_t *bytes) {
         uint64_t mark = SAVED;
         archive(mark, network->links);
         network->network.io(archive);
+        uint64_t sum = checksum(archive.bytes().data(), archive.bytes().size());
+        archive(sum);
         const int64_t count = (int64_t)archive.bytes().size();
         if (count <= room) std::copy(archive.bytes().begin(), archive.bytes().end(), bytes);
         return count;
@@ -276,11 +286,15 @@ int64_t fredfw_save(fredfw_network *network, int64_t room, uint8_t *bytes) {
 
 int64_t fredfw_load(fredfw_network *network, int64_t count, const uint8_t *bytes) {
     return guard([&]() -> int64_t {
-        Archive archive(bytes, (size_t)count);
-        uint64_t mark = 0;
+        uint64_t sum = 0, mark = 0;
+        require(count >= (int64_t)sizeof sum, "what was saved: it is cut off");
+        const size_t rest = (size_t)count - sizeof sum;
+        std::copy(bytes + rest, bytes + count, (uint8_t *)&sum);
+        require(sum == checksum(bytes, rest), "what was saved: it is cut off, damaged or something else");
+        Archive archive(bytes, rest);
         int64_t links = 0;
         archive(mark, links);
-        require(mark == SAVED, "what was saved: it is of another version, or is something else");
+        require(mark == SAVED, "what was saved: it is of another version");
         require(links == network->links, "what was saved: it is of another fabric");
         network->network.io(archive);
         Archive::check(archive.at_end());
