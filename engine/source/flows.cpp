@@ -44,11 +44,12 @@ void Flows::io(Archive &archive) {
 
 // --- progressive filling
 
-void Filling::clear(int64_t links, bool weighted) {
+void Filling::clear(int64_t links, bool weighted, int64_t flows, int64_t pairs) {
     for (int32_t one : used_) number_[one] = 0;
     if ((int64_t)number_.size() < links) number_.resize(links, 0);
     used_.clear(), left_.clear(), floor_.clear();
     cap_.clear(), length_.clear(), link_.clear(), coefficient_.clear();
+    cap_.reserve(flows), length_.reserve(flows), link_.reserve(pairs);
     weighted_ = weighted;
 }
 
@@ -67,17 +68,16 @@ void Filling::cross(int64_t link, double capacity, double coefficient) {
 int64_t Filling::solve() {
     const size_t links = used_.size(), flows = cap_.size();
     int64_t passes = 0, count = 0;
-    weight_.assign(links, 0.0), taken_.assign(links, 0.0), share_.resize(links), edge_.resize(links);
+    weight_.assign(links, 0.0), taken_.assign(links, 0.0), share_.resize(links);
     free_.resize(links), flow_.resize(flows), level_.resize(flows);
     for (size_t pair = 0; pair < link_.size(); pair++) weight_[link_[pair]] += weighted_ ? coefficient_[pair] : 1.0;
     rate_ = cap_;
     for (size_t flow = 0; flow < flows; flow++)
-        if (length_[flow]) flow_[count++] = (int64_t)flow;
+        if (length_[flow]) flow_[count++] = (int32_t)flow;
     while (count > 0) {
         passes++;
         for (size_t one = 0; one < links; one++) {
             share_[one] = weight_[one] > 0 ? left_[one] / weight_[one] : INF;
-            edge_[one] = share_[one] * (1 - SAME);
             free_[one] = 0;
             if (weighted_) weight_[one] = 0.0;
         }
@@ -86,7 +86,7 @@ int64_t Filling::solve() {
             const int64_t flow = flow_[place], end = start + length_[flow];
             double lowest = cap_[flow];
             for (int64_t pair = start; pair < end; pair++) lowest = std::min(share_[link_[pair]], lowest);
-            for (int64_t pair = start; pair < end; pair++) free_[link_[pair]] |= lowest < edge_[link_[pair]];
+            for (int64_t pair = start; pair < end; pair++) free_[link_[pair]] |= lowest < share_[link_[pair]] * (1 - SAME);
             level_[place] = lowest;
             start = end;
         }
@@ -128,7 +128,7 @@ int64_t Filling::solve() {
 int64_t max_min(int64_t flows, int64_t links, const int64_t *offset, const int64_t *link, const double *coefficient,
                 const double *capacity, double *rates) {
     Filling filling;
-    filling.clear(links, coefficient != nullptr);
+    filling.clear(links, coefficient != nullptr, flows, offset[flows]);
     for (int64_t flow = 0; flow < flows; flow++) {
         filling.add(rates[flow]);
         for (int64_t pair = offset[flow]; pair < offset[flow + 1]; pair++)
@@ -143,8 +143,7 @@ int64_t max_min(int64_t flows, int64_t links, const int64_t *offset, const int64
 
 Flows::Flows(int64_t links, const double *bandwidth, Sharing sharing, int64_t nodes, const int64_t *source,
              const int64_t *destination, const uint8_t *is_switch)
-    : capacity(bandwidth, bandwidth + links), links_(links), sharing_(sharing), first_done_(UNKNOWN), load_(links, 0.0),
-      head_(links, -1), tail_(links, -1), resting_(links, 0), local_(links, -1), is_loose_(links, 0) {
+    : capacity(bandwidth, bandwidth + links), links_(links), sharing_(sharing), first_done_(UNKNOWN) {
     if (sharing == CIRCUIT_PREEMPT) {
         ends_[0].assign(source, source + links), ends_[1].assign(destination, destination + links);
         switch_.assign(is_switch, is_switch + nodes);
@@ -156,26 +155,26 @@ void Flows::reserve(int64_t flows, int64_t pairs) {
         const size_t needed = values.size() + (size_t)count;
         if (values.capacity() < needed) values.reserve(std::max(needed, 2 * values.capacity()));
     };
-    for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale, &birth}) more(*one, flows);
-    for (auto *one : {&length, &bottleneck, &place, &mark, &priority, &member, &batch}) more(*one, flows);
-    more(start, flows), more(name, flows), more(draining, flows), more(link, pairs);
+    for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale}) more(*one, flows);
+    for (auto *one : {&length, &priority, &member, &batch}) more(*one, flows);
+    more(start, flows), more(draining, flows), more(link, pairs);
 }
 
 int64_t Flows::put(const Routes &routes, int64_t flow, double volume, double limit, int32_t rank, double factor,
                    double now) {
     if (!active) {  // nobody needs what is there
-        for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale, &birth}) one->clear();
-        for (auto *one : {&length, &bottleneck, &place, &mark, &priority, &member, &batch}) one->clear();
+        for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale}) one->clear();
+        for (auto *one : {&length, &priority, &member, &batch}) one->clear();
+        for (auto *one : {&bottleneck, &place, &mark}) one->clear();
         link.clear();
-        start.clear(), name.clear(), draining.clear(), coefficient.clear();
+        start.clear(), name.clear(), birth.clear(), draining.clear(), coefficient.clear();
         linked_ = fresh_ = live_from_ = 0;
     }
     const int64_t slot = slots(), first = (int64_t)link.size(), from = routes.offset[flow], to = routes.offset[flow + 1];
     bytes.push_back(volume), remaining.push_back(volume), since.push_back(now), rate.push_back(0.0);
     finish.push_back(INF), cap.push_back(limit), scale.push_back(factor), start.push_back(first);
-    birth.push_back(now), name.push_back(names_++);
-    length.push_back((int32_t)(to - from)), bottleneck.push_back(-1), place.push_back(-1), mark.push_back(-1);
-    priority.push_back(rank), member.push_back(0), batch.push_back(-1), draining.push_back(1);
+    if (sharing_ == FOREIGN) birth.push_back(now), name.push_back(names_++);
+    length.push_back((int32_t)(to - from)), priority.push_back(rank), member.push_back(0), batch.push_back(-1), draining.push_back(1);
     const bool weighted = routes.coefficient != nullptr || factor != 1.0;
     if (weighted && coefficient.empty()) coefficient.assign(first, 1.0);
     const bool store = weighted || !coefficient.empty();
@@ -210,9 +209,11 @@ void Flows::compact() {
         if (slot == fresh_) fresh = to;
         if (!draining[slot]) continue;
         const int64_t from = start[slot];
-        for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale, &birth}) (*one)[to] = (*one)[slot];
-        for (auto *one : {&length, &bottleneck, &mark, &priority, &member, &batch}) (*one)[to] = (*one)[slot];
-        draining[to] = 1, place[to] = -1, start[to] = pair_to, name[to] = name[slot];
+        for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale}) (*one)[to] = (*one)[slot];
+        for (auto *one : {&length, &priority, &member, &batch}) (*one)[to] = (*one)[slot];
+        if (slot < (int64_t)bottleneck.size()) bottleneck[to] = bottleneck[slot];
+        if (sharing_ == FOREIGN) birth[to] = birth[slot], name[to] = name[slot];
+        draining[to] = 1, start[to] = pair_to;
         for (int32_t one = 0; one < length[to]; one++, pair_to++) {
             link[pair_to] = link[from + one];
             if (weighted) coefficient[pair_to] = coefficient[from + one];
@@ -220,9 +221,11 @@ void Flows::compact() {
         to++;
     }
     linked_ = linked_ >= count ? to : linked, fresh_ = fresh_ >= count ? to : fresh, live_from_ = 0;
-    for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale, &birth}) one->resize(to);
-    for (auto *one : {&length, &bottleneck, &place, &mark, &priority, &member, &batch}) one->resize(to);
-    start.resize(to), name.resize(to), draining.resize(to);
+    for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale}) one->resize(to);
+    for (auto *one : {&length, &priority, &member, &batch}) one->resize(to);
+    for (auto *one : {&bottleneck, &place, &mark}) one->resize(linked_);
+    if (sharing_ == FOREIGN) birth.resize(to), name.resize(to);
+    start.resize(to), draining.resize(to);
     link.resize(pair_to);
     if (weighted) coefficient.resize(pair_to);
     if (!related_) return;
@@ -334,9 +337,9 @@ void Flows::leave_links(int32_t slot) {
 }
 
 void Flows::link_new() {
+    for (auto *one : {&bottleneck, &place, &mark}) one->resize(slots(), -1);
     for (int64_t slot = linked_; slot < slots(); slot++)
         if (draining[slot]) {
-            bottleneck[slot] = -1;
             for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
                 load_[link[pair]] += rate[slot] * weight(pair);
             chain((int32_t)slot);
@@ -348,11 +351,11 @@ void Flows::link_new() {
 
 // Make the chains and the heap anew.
 void Flows::index() {
-    std::fill(head_.begin(), head_.end(), -1), std::fill(tail_.begin(), tail_.end(), -1);
-    std::fill(load_.begin(), load_.end(), 0.0);
+    for (auto *one : {&head_, &tail_, &local_}) one->assign(links_, -1);
+    load_.assign(links_, 0.0), resting_.assign(links_, 0), is_loose_.assign(links_, 0);
+    for (auto *one : {&bottleneck, &place, &mark}) one->assign(slots(), -1);
     heap_.clear();
     for (int64_t slot = live_from_; slot < slots(); slot++) {
-        place[slot] = -1;
         if (!draining[slot]) continue;
         for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
             load_[link[pair]] += rate[slot] * weight(pair);
@@ -369,13 +372,11 @@ void Flows::relate() {
     scratch_.assign(links_, 0.0);
     std::vector<double> &fastest = scratch_;
     index();
-    std::fill(resting_.begin(), resting_.end(), 0);
     for (int64_t slot = live_from_; slot < slots(); slot++)
         if (draining[slot])
             for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
                 fastest[link[pair]] = std::max(fastest[link[pair]], rate[slot]);
     for (int64_t slot = live_from_; slot < slots(); slot++) {
-        bottleneck[slot] = -1;
         if (!draining[slot] || rate[slot] >= cap[slot]) continue;
         for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++) {
             const int32_t one = link[pair];
@@ -448,7 +449,7 @@ bool Flows::settle(double now, Work &work) {
     }
     work.flows = active;
     work.passes = !classes ? solve_all() : sharing_ == STRICT_LINKS ? solve_strict() : solve_circuits();
-    assign(now, scratch_.data());
+    assign(now, classes ? scratch_.data() : filling_.rates().data());
     return true;
 }
 
@@ -460,12 +461,10 @@ void Flows::fill_in(int64_t slot, const double *room) {
 
 int64_t Flows::solve_all() {
     advance_live();
-    filling_.clear(links_, !coefficient.empty());
+    filling_.clear(links_, !coefficient.empty(), active, (int64_t)link.size());
     for (int64_t slot = live_from_; slot < slots(); slot++)
         if (draining[slot]) fill_in(slot, capacity.data());
-    const int64_t passes = filling_.solve();
-    scratch_ = filling_.rates();
-    return passes;
+    return filling_.solve();
 }
 
 // Each class shares the bandwidth that higher classes leave on every link.
@@ -480,7 +479,7 @@ int64_t Flows::solve_strict() {
     present.erase(std::unique(present.begin(), present.end()), present.end());
     int64_t passes = 0;
     for (int32_t rank : present) {
-        filling_.clear(links_, !coefficient.empty());
+        filling_.clear(links_, !coefficient.empty(), active, 0);
         for (int64_t slot = live_from_; slot < slots(); slot++)
             if (draining[slot] && priority[slot] == rank) fill_in(slot, left.data());
         passes += filling_.solve();
@@ -531,7 +530,7 @@ int64_t Flows::solve_circuits() {
             for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
                 for (auto &side : ends_) taken[side[link[pair]]] |= switch_[side[link[pair]]];
     }
-    filling_.clear(links_, !coefficient.empty());
+    filling_.clear(links_, !coefficient.empty(), active, 0);
     for (size_t number = 0; number < mine.size(); number++)
         if (runs[number]) fill_in(mine[number], capacity.data());
     const int64_t passes = filling_.solve();
@@ -550,6 +549,7 @@ void Flows::find_drained(double now, std::vector<int32_t> &found) {
     found.clear();
     if (!related_) {
         advance_live();
+        found.reserve(active);
         for (int64_t slot = live_from_; slot < slots(); slot++)
             if (draining[slot] && is_drained(slot, now)) found.push_back((int32_t)slot);
         return;

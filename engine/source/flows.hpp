@@ -31,8 +31,8 @@ struct Routes {
 // Progressive filling of flows that are laid out one after the other; keeps its memory.
 class Filling {
   public:
-    // Begin with flows on this many links, of which those that are used are numbered in the order of their use.
-    void clear(int64_t links, bool weighted);
+    // Begin with about so many flows and crossings, on links of which those that are used are numbered in order of use.
+    void clear(int64_t links, bool weighted, int64_t flows, int64_t pairs);
     void add(double cap) { cap_.push_back(cap), length_.push_back(0); }
     void cross(int64_t link, double capacity, double coefficient);
     // Freeze, pass by pass, the flows of links that are the tightest constraint of every flow that crosses them.
@@ -45,9 +45,8 @@ class Filling {
   private:
     bool weighted_ = false;
     std::vector<int32_t> number_, used_;  // of links, from 1; those that have one
-    std::vector<double> cap_, rate_, coefficient_, left_, floor_, level_, share_, edge_, weight_, taken_;
-    std::vector<int64_t> length_, flow_;
-    std::vector<int32_t> link_;
+    std::vector<double> cap_, rate_, coefficient_, left_, floor_, level_, share_, weight_, taken_;
+    std::vector<int32_t> length_, flow_, link_;
     std::vector<uint8_t> free_;
 };
 
@@ -90,9 +89,11 @@ class Flows {
 
     // Of each slot.
     std::vector<double> bytes, remaining, since, rate, finish, cap, scale;
-    std::vector<double> birth;  // when it was put here
-    std::vector<int64_t> start, name;  // names are not used twice
-    std::vector<int32_t> length, bottleneck, place, mark, priority, member, batch;
+    std::vector<int64_t> start;
+    std::vector<int32_t> length, priority, member, batch;
+    std::vector<int32_t> bottleneck, place, mark;  // of those that are linked
+    std::vector<double> birth;                     // when it was put here; for a foreign policy alone, like
+    std::vector<int64_t> name;                     // names, which are not used twice
     std::vector<uint8_t> draining;
     // Of each pair of a flow and a link.
     std::vector<int32_t> link, owner, next, previous;
@@ -117,7 +118,8 @@ class Flows {
     int64_t live_from_ = 0;   // no slot below it drains
     bool related_ = false;    // whether bottlenecks, chains and heap are those of the flows that drain
     bool everything_ = true;  // whether all flows have to be solved
-    std::vector<double> load_;             // bytes per second that linked flows carry, but for rounding
+    // Of each link, once bottlenecks are known.
+    std::vector<double> load_;  // bytes per second that linked flows carry, but for rounding
     std::vector<int32_t> head_, tail_, resting_, local_, loose_, heap_;
     std::vector<uint8_t> is_loose_;
     std::vector<int64_t> classes_;  // active flows of each

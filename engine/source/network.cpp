@@ -333,9 +333,10 @@ void Network::take_drained() {
     std::vector<std::pair<int64_t, std::vector<int32_t>>> groups;  // read before others come to their slots
     for (size_t one = 0; one < gone.size();) {
         const int32_t number = flows.batch[gone[one]];
-        groups.emplace_back(number, std::vector<int32_t>());
-        for (; one < gone.size() && flows.batch[gone[one]] == number; one++)
-            groups.back().second.push_back(flows.member[gone[one]]);
+        size_t end = one;
+        while (end < gone.size() && flows.batch[gone[end]] == number) end++;
+        groups.emplace_back(number, std::vector<int32_t>(end - one));
+        for (int32_t &member : groups.back().second) member = flows.member[gone[one++]];
         batches_[number].draining -= (int64_t)groups.back().second.size();
     }
     for (auto &one : groups) drained(one.first, one.second);

@@ -261,6 +261,7 @@ class Bench:
             SimulationError: Flows cannot move.
         """
         plan = self.planner.plan(request, group)
+        bound = self.simulator.bounds.of(request, group)
         network = self.simulator.network()
         label = str(request.pattern)
         ScheduleRun(
@@ -278,7 +279,6 @@ class Bench:
         link_bytes = network.link_bytes().get(label, np.zeros(len(self.fabric.bandwidths)))
         duration = network.now
         algbw = request.size / duration if duration > 0 else 0.0
-        bound = self.simulator.bounds.of(request, group)
         notes = [
             *self.fabric.notes,
             *fidelity_notes(fidelity, network),
