@@ -12,8 +12,8 @@ from fredfw.collectives import CollectiveRequest
 from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.fabric import Fabric, FlowSet, MemoryTier, Operation
 from fredfw.simulation.bounds import LowerBounds
+from fredfw.simulation.choice import Plan, Planner, too_fast
 from fredfw.simulation.lowering import Lowering
-from fredfw.simulation.planner import Plan, Planner, too_fast
 from fredfw.typing import BoolArray, IntArray
 from fredfw.workloads import TaskGraph, TaskKind
 from fredfw.workloads.merging import buffer

@@ -24,23 +24,24 @@ from fredfw.arrays import is_real
 from fredfw.errors import InputError, PluginError
 from fredfw.fabric import AlwaysStart, Fabric, FlowSet, NodeKind, Router, Start
 from fredfw.simulation import answers, engine
+from fredfw.simulation.admission import Completion, Desk, Request, Unicasts
 from fredfw.simulation.checks import check_bandwidths, check_callback, check_fabric, check_flows, check_sharing
-from fredfw.simulation.desk import Desk
-from fredfw.simulation.detours import Detours, Rerouting
-from fredfw.simulation.dynamics import ActiveFlows, Dynamics, StatefulSharing
 from fredfw.simulation.engine import View, library
-from fredfw.simulation.requests import Completion, Request, Unicasts
+from fredfw.simulation.messages import Way, flows_of
+from fredfw.simulation.record import Statistics
+from fredfw.simulation.rerouting import Detours, Rerouting
 from fredfw.simulation.sharing import (
+    ActiveFlows,
     CircuitPreempt,
+    Dynamics,
     Incidence,
     MaxMin,
     SharingPolicy,
+    StatefulSharing,
     StrictLinks,
     WeightedMaxMin,
     sharing_of,
 )
-from fredfw.simulation.statistics import Statistics
-from fredfw.simulation.ways import Way, flows_of
 from fredfw.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
