@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from attrs import define, field
@@ -143,7 +144,7 @@ class Executor:
         record = network._record()
         self._check_finished(record)
         self._compare(record)
-        ranks = np.split(record.rank, record.rank_offset[1:-1]) if len(record.task) else []
+        ranks = (record.rank[first:last] for first, last in pairwise(record.rank_offset.tolist()))
         return Timeline(
             graph=self._graph,
             task=record.task,
