@@ -297,13 +297,13 @@ class Capped(Admission):
 
 
 class NoTrees(Admission):
-    """Flows that cross more links than a path of the fabric are done by unicasts where others run."""
+    """Flows of more than two ends are done by unicasts where others run; for switches, whose paths have two links."""
 
     flow_by_flow: ClassVar[bool] = True
 
     def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
         """See ``Admission.admit``."""
-        many = (np.diff(flows.routes.offsets) > 4).any() and flows.caps is None
+        many = (np.diff(flows.routes.offsets) > 2).any()
         return Decompose("a tree") if many and active else Start()
 
 
@@ -341,8 +341,10 @@ def program(seed: int) -> Program:
     else:
         first = random.randint(2, npus - 2)
         parts = [first, npus - first]
+    dense = fabric.offers.reduces and random.random() < 0.7
     jobs = tuple(
-        _job(random, ranks, fabric, [one["name"] for one in memories], number) for number, ranks in enumerate(parts)
+        _job(random, ranks, fabric, [one["name"] for one in memories], number, dense=dense)
+        for number, ranks in enumerate(parts)
     )
     placement = list(range(sum(parts))) if random.random() < 0.5 else random.sample(range(npus), sum(parts))
     labels = sorted({task.label for job in jobs for task in job.tasks if task.kind not in _UNLABELLED})
@@ -353,16 +355,15 @@ def program(seed: int) -> Program:
             for label in sorted({task.label for task in job.tasks if task.kind not in _UNLABELLED})
         ]
     priorities = random.sample(labels, random.randint(0, min(3, len(labels)))) if random.random() < 0.5 else []
-    own = fabric.defaults.admission.name != "open"
     return Program(
         seed=seed,
         topology=topology,
         uneven=uneven,
         memories=memories,
         sharing=_sharing(random, labels),
-        admission="" if own or random.random() < 0.7 else random.choice(sorted(ADMISSIONS)),
+        admission=_admission(random, topology, fabric),
         transport=_transport(random) if random.random() < 0.2 else None,
-        collectives=_collectives(random),
+        collectives=_collectives(random, trees=dense),
         placement=tuple(placement),
         jobs=jobs,
         priorities=tuple(priorities),
@@ -417,15 +418,15 @@ def _hyperx(random: Random) -> Named:
 
 def _fred(random: Random) -> Named:
     fields: dict[str, Any] = {
-        "arity": random.choice([(4, 2), (2, 2), (3, 3), (4, 4), (8,)]),
+        "arity": random.choice([(4, 2), (2, 2), (3, 3), (4, 4), (2, 5), (2, 6), (8,), (8,)]),
         "io_controllers": random.choice([0, 3, 6]),
-        "middle_switches": random.choice([2, 2, 3]),
+        "middle_switches": random.choice([2, 2, 2, 3]),
         "on_conflict": random.choice(["block", "decompose"]),
         "link_latency": random.choice(["0 s", "20 ns", "1 us"]),
     }
     if len(fields["arity"]) == 1:
         return Named("fred", {**fields, "bandwidths": ("100 GB/s",), "in_network": random.random() < 0.8})
-    return Named("fred", {**fields, "variant": random.choice("AABBCDD")})
+    return Named("fred", {**fields, "variant": random.choice("ABBBCDDD")})
 
 
 def _optical(random: Random) -> Named:
@@ -495,7 +496,15 @@ def _transport(random: Random) -> Named:
     return Named("alpha-beta", fields)
 
 
-def _collectives(random: Random) -> dict[str, tuple[Named, ...]]:
+def _admission(random: Random, topology: Named, fabric: Fabric) -> str:
+    if fabric.defaults.admission.name != "open":
+        return ""
+    if topology.name == "switch" and fabric.offers.reduces:
+        return random.choice(["", NoTrees.__name__, NoTrees.__name__])
+    return random.choice([*[""] * 12, *sorted(ADMISSIONS.keys() - {NoTrees.__name__})])
+
+
+def _collectives(random: Random, *, trees: bool) -> dict[str, tuple[Named, ...]]:
     chunks = {"chunks": random.choice([1, 2, 4, 16])}
     reducing = (
         *(Named("ring", chunks), Named("ring", {**chunks, "rotated": True}), Named("recursive-halving-doubling")),
@@ -516,7 +525,8 @@ def _collectives(random: Random) -> dict[str, tuple[Named, ...]]:
         "reduce-scatter": reducing,
         "all-gather": reducing,
     }
-    chosen = {pattern: (*random.sample(listed, 2), last) for pattern, listed in {**own, **others}.items()}
+    first = (Named("in-network"),) if trees else ()
+    chosen = {pattern: (*first, *random.sample(listed, 2), last) for pattern, listed in {**own, **others}.items()}
     return {**chosen, "default": (Named("direct"),)}
 
 
@@ -540,8 +550,8 @@ def _events(random: Random, fabric: Fabric) -> Iterator[dict[str, Any]]:
 # --- tasks
 
 
-def _job(random: Random, ranks: int, fabric: Fabric, tiers: Sequence[str], number: int) -> Job:
-    draw = _Tasks(random, ranks, float(np.median(fabric.bandwidths)), len(fabric.controllers), tiers)
+def _job(random: Random, ranks: int, fabric: Fabric, tiers: Sequence[str], number: int, *, dense: bool) -> Job:
+    draw = _Tasks(random, ranks, float(np.median(fabric.bandwidths)), len(fabric.controllers), tiers, dense=dense)
     start = random.choice([0.0, 0.0, SCALE * random.uniform(0.1, 3)]) if number else 0.0
     iterations = random.choice([1, 1, 1, 2])
     draw.draw(random.choice([3, 6, 10, 18]) // (iterations if number == 0 else 2 * iterations) + 1)
@@ -557,13 +567,16 @@ class _Tasks:
         bandwidth: Bytes per second that sizes are made for.
         controllers: How many the fabric has.
         tiers: Its memory tiers.
+        dense: Whether many small groups do the same at once, whose streams a switch may be unable to route together.
     """
 
-    def __init__(self, random: Random, ranks: int, bandwidth: float, controllers: int, tiers: Sequence[str]) -> None:
+    def __init__(
+        self, random: Random, ranks: int, bandwidth: float, controllers: int, tiers: Sequence[str], *, dense: bool
+    ) -> None:
         self.tasks: list[Task] = []
         self.repeats: list[int] = []
         self.random, self.ranks, self.bandwidth = random, ranks, bandwidth
-        self.controllers, self.tiers = controllers, tiers
+        self.controllers, self.tiers, self.dense = controllers, tiers, dense
         # Where tasks are alike, they tie.
         self.sizes = [self.drawn_size() for _ in range(random.choice([1, 3, 20]))]
 
@@ -603,6 +616,7 @@ class _Tasks:
         random = self.random
         kinds = ["compute"] * 4 + ["collective"] * 5 + ["all_to_all_v", "transfer", "message", "message", "wait"]
         kinds += ["load", "store"] * (2 if self.controllers or self.tiers else 0)
+        kinds += ["collective"] * (8 if self.dense else 0)
         kind = random.choice(kinds)
         label = random.choice(LABELS[:3])
         shared: dict[str, Any] = {"after": self.after(), "block": block}
@@ -648,6 +662,8 @@ class _Tasks:
 
     def after(self, without: int = -1) -> tuple[int, ...]:
         """Return some of the latest tasks."""
+        if self.dense and self.random.random() < 0.3:
+            return ()
         known = [one for one in range(len(self.tasks)) if one != without][-5:]
         return tuple(sorted(self.random.sample(known, min(len(known), self.random.choice([0, 1, 1, 1, 2, 3])))))
 
@@ -660,6 +676,8 @@ class _Tasks:
         random = self.random
         order = list(range(self.ranks)) if random.random() < 0.6 else random.sample(range(self.ranks), self.ranks)
         size = random.choice([self.ranks, random.randint(least, self.ranks), max(least, self.ranks // 2), 2])
+        if self.dense and random.random() < 0.6:
+            size = min(self.ranks, random.choice([2, 2, 3]))
         count = random.choice([1, self.ranks // size, self.ranks // size])
         if random.random() < 0.3:  # a rank of each stretch, as in a mesh of devices
             return tuple(tuple(order[start : size * count : count]) for start in range(count))
