@@ -188,7 +188,7 @@ class Program:
             ]
         )
 
-    def perturbed(self, seed: int, by: float = 1e-12) -> Program:
+    def perturbed(self, seed: int, by: float) -> Program:
         """Return the same with every volume changed by a random share of at most ``by``."""
         random = Random(seed)
 

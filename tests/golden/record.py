@@ -15,9 +15,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -32,9 +33,11 @@ from fredfw import (
     Framework,
     GraphResult,
     RunResult,
+    TaskGraph,
     Timeline,
 )
 from fredfw.errors import InputError, SimulationError
+from fredfw.experiment.bench import Bench
 
 HERE = Path(__file__).parent
 EXPERIMENTS = HERE.parents[1] / "experiments"
@@ -42,7 +45,7 @@ COUNT = 2000
 """Programs."""
 CALM = 1e-9
 """Relative change of an end, at a change of all volumes by 1e-12, from which on a program is chaotic."""
-_DRAWS, _SPREAD = 3, 20
+_DRAWS, _SPREAD, _BY = 3, 20, 1e-12
 _DIGITS = 12
 Outcome = GraphResult | str
 """Of a program: its result, or the text of its error."""
@@ -56,6 +59,10 @@ LEFT_OUT: Mapping[str, Sequence[str]] = {
     "comet": FIDELITIES,  # of a command of its own
     "gpt3-splits": FIDELITIES,  # a study
     "roce": FIDELITIES,
+}
+# Cells that such a change moves by more than CALM, found where today's release and that in Python did not agree.
+CHAOTIC: Mapping[str, Sequence[str]] = {
+    "fred-forest stepwise": ("Transformer-17B on mesh-forest",),
 }
 
 
@@ -217,9 +224,9 @@ def _alike(one: Outcome, other: Outcome) -> bool:
 def record(one: Program) -> dict[str, Any]:
     """Return what is kept of a program."""
     found = outcome(one)
-    others = [outcome(one.perturbed(seed)) for seed in range(_DRAWS)]
+    others = [outcome(one.perturbed(seed, _BY)) for seed in range(_DRAWS)]
     if not all(near(found, other) for other in others):
-        runs = found, *(outcome(one.perturbed(seed)) for seed in range(_SPREAD))
+        runs = found, *(outcome(one.perturbed(seed, _BY)) for seed in range(_SPREAD))
         seconds = [one.seconds for one in runs if not isinstance(one, str)]
         return {"chaotic": [_rounded(min(seconds)), _rounded(max(seconds))]}
     kept: dict[str, Any] = {"error": found} if isinstance(found, str) else _kept(found)
@@ -229,7 +236,7 @@ def record(one: Program) -> dict[str, Any]:
     if one.fabric().defaults.admission.name != "open":
         calls = called(one)
         kept["calls"] = named(calls)
-        if any(named(called(one.perturbed(seed))) != kept["calls"] for seed in range(_DRAWS)):
+        if any(named(called(one.perturbed(seed, _BY))) != kept["calls"] for seed in range(_DRAWS)):
             kept["turns"] = True
     return kept
 
@@ -294,6 +301,33 @@ def cells(name: str, fidelity: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield what, _cell(result)
 
 
+def spread(name: str, fidelity: str, what: str) -> list[float]:
+    """Return the least and the greatest time of a cell whose volumes are changed by 1e-12."""
+    framework = Framework(trust_plugins=True)
+    experiment = framework.load_experiment(EXPERIMENTS / f"{name}.toml")
+    workload, fabric = what.split(" on ")
+    graph, seconds = Bench.graph, []
+
+    def changed(self: Bench, tasks: TaskGraph, *rest: Any, **more: Any) -> GraphResult:
+        random = np.random.default_rng(len(seconds))
+        volumes = tasks.bytes * (1 + _BY * random.uniform(-1, 1, len(tasks)))
+        return graph(self, evolve(tasks, bytes=volumes), *rest, **more)
+
+    with patch.object(Bench, "graph", changed):
+        while len(seconds) < _SPREAD:
+            result = framework.run(experiment, workload=workload, fabric=fabric, fidelity=fidelity)
+            seconds.append(result.seconds)
+    return [_rounded(min(seconds)), _rounded(max(seconds))]
+
+
+def experiment(name: str, fidelity: str) -> dict[str, Any]:
+    """Return what is kept of an experiment."""
+    found = dict(cells(name, fidelity))
+    for what in CHAOTIC.get(f"{name} {fidelity}", ()):
+        found[what] = {"chaotic": spread(name, fidelity, what)}
+    return found
+
+
 def published() -> list[tuple[str, str]]:
     """Return the experiments that are recorded, each with a fidelity."""
     return [
@@ -338,4 +372,4 @@ PROGRAMS, CELLS = HERE / "programs.json.xz", HERE / "experiments.json.xz"
 
 if __name__ == "__main__":
     write(PROGRAMS, [record(program(seed)) for seed in range(COUNT)])
-    write(CELLS, {f"{name} {fidelity}": dict(cells(name, fidelity)) for name, fidelity in published()})
+    write(CELLS, {f"{name} {fidelity}": experiment(name, fidelity) for name, fidelity in published()})
