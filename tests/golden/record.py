@@ -59,7 +59,12 @@ LEFT_OUT: Mapping[str, Sequence[str]] = {
     "comet": FIDELITIES,  # of a command of its own
     "gpt3-splits": FIDELITIES,  # a study
     "roce": FIDELITIES,
+    "themis": FIDELITIES[2:],
+    "themis-training": FIDELITIES[1:],
+    "wrht": FIDELITIES[1:],
 }
+AS_PUBLISHED = "as published"
+"""The fidelities that an experiment names for its cells."""
 # Cells that such a change moves by more than CALM, found where today's release and that in Python did not agree.
 CHAOTIC: Mapping[str, Sequence[str]] = {
     "fred-forest stepwise": ("Transformer-17B on mesh-forest",),
@@ -67,19 +72,6 @@ CHAOTIC: Mapping[str, Sequence[str]] = {
 
 
 # --- what an admission is asked
-
-
-@define(eq=False)
-class Calls:
-    """What the admission of a simulation is asked and told, in order.
-
-    Args:
-        whole: All calls.
-        streams: Those about flow sets that are not all unicasts, and what of these runs beside them.
-    """
-
-    whole: list[str] = field(factory=list)
-    streams: list[str] = field(factory=list)
 
 
 @define(eq=False)
@@ -93,26 +85,34 @@ class Notebook(AdmissionPolicy):
 
     Attributes:
         calls: Those of the simulation that was asked last; what ``auto`` tries comes before it.
+        asked: Those of them about flow sets that do not always start, and which of these run beside them.
     """
 
     name: ClassVar[str] = "notebook"
 
     policy: AdmissionPolicy
     exempt: bool = False
-    calls: Calls = field(factory=Calls, init=False)
+    calls: list[str] = field(factory=list, init=False)
+    asked: list[str] = field(factory=list, init=False)
 
     def begin(self, fabric: Fabric) -> Admission:
         """See ``AdmissionPolicy.begin``."""
         admission = self.policy.begin(fabric)
-        cls, calls = type(admission), Calls()
-        whole, streams = _Names(), _Names()
+        cls, calls, asked = type(admission), list[str](), list[str]()
+        everything, closed = _Names(), _Names()
+        book = self
+
+        def starts(flows: FlowSet) -> bool:
+            known = getattr(cls, "always_starts", lambda *_: None)  # the release in Python had none
+            open_ = known(admission, flows.routes)
+            return open_ is not None and bool(open_.all())
 
         def note(text: str, flows: FlowSet, beside: Sequence[FlowSet], answer: str) -> None:
-            self.calls = calls
-            calls.whole.append(f"{text} {whole.of(flows)} beside {whole.of(*beside)}: {answer}")
-            if not _unicasts(fabric, flows):
-                others = [one for one in beside if not _unicasts(fabric, one)]
-                calls.streams.append(f"{text} {streams.of(flows)} beside {streams.of(*others)}: {answer}")
+            book.calls, book.asked = calls, asked
+            calls.append(f"{text} {everything.of(flows)} beside {everything.of(*beside)}: {answer}")
+            if not starts(flows):
+                others = [one for one in beside if not starts(one)]
+                asked.append(f"{text} {closed.of(flows)} beside {closed.of(*others)}: {answer}")
 
         def admit(self: Admission, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
             decision = cls.admit(self, flows, active)
@@ -147,15 +147,6 @@ class _Names:
         return ", ".join(self.known[id(one)] for one in sets)
 
 
-def _unicasts(fabric: Fabric, flows: FlowSet) -> bool:
-    """Return whether each flow is one path."""
-    routes = flows.routes
-    joins = fabric.destinations[routes.links[:-1]] == fabric.sources[routes.links[1:]]
-    starts = routes.offsets[1:-1]
-    joins[starts[(starts > 0) & (starts < len(routes.links))] - 1] = True
-    return bool(joins.all())
-
-
 # --- programs
 
 
@@ -167,12 +158,12 @@ def outcome(one: Program, fabric: Fabric | None = None) -> Outcome:
         return f"{type(error).__name__}: {error}"
 
 
-def called(one: Program, *, exempt: bool = False) -> Calls:
+def called(one: Program, *, exempt: bool = False) -> Notebook:
     """Return what the admission of a program is asked, about all flows or without those that are exempt."""
     fabric = one.fabric()
     notebook = Notebook(fabric.defaults.admission, exempt)
     outcome(one, fabric.with_defaults(admission=notebook))
-    return notebook.calls
+    return notebook
 
 
 def spans(timeline: Timeline) -> dict[Place, Span]:
@@ -234,19 +225,14 @@ def record(one: Program) -> dict[str, Any]:
     if not all(_alike(found, other) for other in others):
         kept["ties"] = True
     if one.fabric().defaults.admission.name != "open":
-        calls = called(one)
-        kept["calls"] = named(calls)
-        if any(named(called(one.perturbed(seed, _BY))) != kept["calls"] for seed in range(_DRAWS)):
+        kept["calls"] = named(called(one).calls)
+        if any(named(called(one.perturbed(seed, _BY)).calls) != kept["calls"] for seed in range(_DRAWS)):
             kept["turns"] = True
     return kept
 
 
-def named(calls: Calls) -> dict[str, list[Any]]:
-    """Return how many calls there are and a digest of them: of all, and of those about streams."""
-    return {"whole": _numbered(calls.whole), "streams": _numbered(calls.streams)}
-
-
-def _numbered(lines: Sequence[str]) -> list[Any]:
+def named(lines: Sequence[str]) -> list[Any]:
+    """Return how many lines there are, and a digest of them."""
     return [len(lines), digest(lines)]
 
 
@@ -294,7 +280,8 @@ def cells(name: str, fidelity: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for workload, fabric in experiment.cells:
         what = f"{workload.name} on {fabric.name}"
         try:
-            result = framework.run(experiment, workload=workload.name, fabric=fabric.name, fidelity=fidelity)
+            how = None if fidelity == AS_PUBLISHED else fidelity
+            result = framework.run(experiment, workload=workload.name, fabric=fabric.name, fidelity=how)
         except (SimulationError, InputError) as error:
             yield what, {"error": f"{type(error).__name__}: {error}"}
         else:
@@ -306,7 +293,7 @@ def spread(name: str, fidelity: str, what: str) -> list[float]:
     framework = Framework(trust_plugins=True)
     experiment = framework.load_experiment(EXPERIMENTS / f"{name}.toml")
     workload, fabric = what.split(" on ")
-    graph, seconds = Bench.graph, []
+    graph, seconds = Bench.graph, list[float]()
 
     def changed(self: Bench, tasks: TaskGraph, *rest: Any, **more: Any) -> GraphResult:
         random = np.random.default_rng(len(seconds))
@@ -333,8 +320,9 @@ def published() -> list[tuple[str, str]]:
     return [
         (path.stem, fidelity)
         for path in sorted(EXPERIMENTS.glob("*.toml"))
-        for fidelity in FIDELITIES
+        for fidelity in (*FIDELITIES, AS_PUBLISHED)
         if fidelity not in LEFT_OUT.get(path.stem, ())
+        and (fidelity != AS_PUBLISHED or path.stem in ("fred-isca25", "wrht"))
     ]
 
 

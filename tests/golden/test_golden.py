@@ -18,9 +18,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from programs import Program, program
 from record import (
+    CALM,
     CELLS,
     COUNT,
     PROGRAMS,
+    Notebook,
     called,
     cells,
     close,
@@ -39,11 +41,16 @@ from fredfw import GraphResult
 
 BLOCK = 100
 """Programs that are one test."""
-WIDER = 1e-6
-"""Share by which a chaotic program may miss the spread that was recorded."""
-
-# What today's release says or does otherwise, and why.
-DELIBERATE: Mapping[int, str] = {}
+# What today's release does otherwise at a moment at which several things happen, though all ends are the same.
+_APART = "groups that get ready by two events of one moment are asked about apart"
+_CAUSE = "of two causes at one moment it names the other"
+DELIBERATE: Mapping[int, str] = {
+    292: _APART,
+    715: _CAUSE,
+    1097: _CAUSE,
+    1227: "the error lists flows that cannot move in another order",
+    1463: _APART,
+}
 # Experiments that take a second or two at each fidelity.
 SMALL = ("fred-routing", "four-fabrics", "inference", "jobs")
 
@@ -89,15 +96,22 @@ def differences(one: Program, kept: Mapping[str, Any]) -> Iterator[str]:
             yield f"ends with {found}, and did with {kept.get('error')}"
         return
     yield from _of_result(found, kept)
-    if "calls" in kept:
-        if named(called(one)) != kept["calls"]:
+    if "calls" in kept and "turns" not in kept:
+        everything = called(one)
+        if named(everything.calls) != kept["calls"]:
             yield "the admission is asked something else"
-        if named(called(one, exempt=True))["streams"] != kept["calls"]["streams"]:
+        if _let_in(called(one, exempt=True)) != _let_in(everything):
             yield "the admission is asked something else of what does not always start"
 
 
+def _let_in(book: Notebook) -> list[str]:
+    """Return what was asked and did not wait: where the end of what always starts is not told, others ask less often."""
+    return [line for line in book.asked if not line.endswith("Wait")]
+
+
 def _outside(seconds: float, least: float, most: float) -> Iterator[str]:
-    if not least * (1 - WIDER) <= seconds <= most * (1 + WIDER):
+    width = max(most - least, CALM * most)  # of 20 draws: another one may well be as far beside them
+    if not least - width <= seconds <= most + width:
         yield f"takes {seconds}, and took {least} to {most}"
 
 
