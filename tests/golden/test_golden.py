@@ -105,7 +105,7 @@ def differences(one: Program, kept: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _let_in(book: Notebook) -> list[str]:
-    """Return what was asked and did not wait: where the end of what always starts is not told, others ask less often."""
+    """Return what was let in: those that wait ask less often where nobody hears of the end of what always starts."""
     return [line for line in book.asked if not line.endswith("Wait")]
 
 
