@@ -77,7 +77,9 @@ class Calendar {
         withdrawn_.insert(number);
         if (withdrawn_.size() <= std::max<size_t>(64, events_.size() / 2)) return;
         events_.erase(std::remove_if(events_.begin(), events_.end(),
-                                     [this](const Event &one) { return withdrawn_.count(one.sequence) > 0; }),
+                                     [this](const Event &one) {
+                                         return one.what == What::TIMER && withdrawn_.count(one.sequence) > 0;
+                                     }),
                       events_.end());
         std::make_heap(events_.begin(), events_.end(), later);
         withdrawn_.clear();

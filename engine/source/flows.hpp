@@ -61,6 +61,7 @@ class Flows {
           const int64_t *destination, const uint8_t *is_switch);
 
     int64_t slots() const { return (int64_t)bytes.size(); }
+    Sharing sharing() const { return sharing_; }
     int64_t active = 0;
     int64_t changes = 0;  // how often flows have come or gone
 

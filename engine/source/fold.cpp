@@ -8,6 +8,8 @@ namespace fredfw {
 namespace {
 
 const double INF = std::numeric_limits<double>::infinity();
+// So many steps are not folded: where no jump is found, each has to be looked at, in one event.
+const int64_t MOST_STEPS = 1 << 22;
 // A jump over steps may be off by so much, relative: less than the rounding of the steps.
 const double EXACT = 1e-13;
 
@@ -28,7 +30,7 @@ bool waits_for(const Parties &before, int32_t earlier, const Parties &now, int32
 std::shared_ptr<Fold> Fold::of(const Lowered &lowered, const std::vector<int32_t> &which,
                                const std::vector<double> &capacity, bool rendezvous) {
     Schedule &schedule = *lowered.schedule;
-    if (!schedule.knows_order() || !schedule.choices().empty()) return nullptr;
+    if (schedule.steps > MOST_STEPS || !schedule.knows_order() || !schedule.choices().empty()) return nullptr;
     for (const Phase &phase : schedule.phases)
         if (!phase.room.empty()) return nullptr;
     auto made = std::make_shared<Fold>();
@@ -226,12 +228,18 @@ void Fold::phases(const std::vector<double> &entered,
 
 std::vector<double> Fold::ends(const std::vector<double> &entered) {
     const bool at_once = std::all_of(entered.begin(), entered.end(), [](double one) { return one == 0; });
-    if (at_once && !together_.empty()) return together_;
+    if (at_once) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!together_.empty()) return together_;
+    }
     std::vector<double> end = entered;
     phases(entered, [&](int64_t, const std::vector<double> &, const std::vector<double> &done) {
         for (size_t node = 0; node < end.size(); node++) end[node] = std::max(end[node], done[node]);
     });
-    if (at_once) together_ = end;
+    if (at_once) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        together_ = end;
+    }
     return end;
 }
 

@@ -218,6 +218,8 @@ bool Network::next_laps(int64_t number, std::vector<int32_t> &activities) {
     activities = over;
     if (!again.empty()) {
         if (rerouted) {  // a router has a say in where they go
+            batch.laps->asked.resize(batch.cargo.activities, 0);
+            for (int32_t one : again) batch.laps->asked[one] = 1;
             notify(FREDFW_ROUTE, number);
             notices.back().list.assign(again.begin(), again.end());
         } else {
@@ -231,6 +233,8 @@ void Network::go_on(int64_t number, const std::vector<int32_t> &again, const Rou
     Batch &batch = batches_[number];
     const Cargo &cargo = batch.cargo;
     std::vector<uint8_t> mine(cargo.activities, 0);
+    if (!batch.laps->asked.empty())
+        for (int32_t one : again) batch.laps->asked[one] = 0;
     for (int32_t one : again) mine[one] = 1, batch.laps->now[one] = batch.laps->later[one], batch.laps->later[one] = 0;
     std::vector<int32_t> which;
     for (int64_t flow = 0; flow < cargo.count; flow++)

@@ -1,6 +1,7 @@
 #include "network.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -14,6 +15,18 @@ const double INF = std::numeric_limits<double>::infinity();
 const double UNKNOWN = std::numeric_limits<double>::quiet_NaN();
 // What a flow has as long as it is not drained, so that without a rate it never ends.
 const double LEAST = std::numeric_limits<double>::min();
+
+// How long a step goes on: for so many events, and for a time that nobody notices, because an interrupt waits for its end.
+class Patience {
+  public:
+    explicit Patience(int64_t events) : left_(events), until_(Clock::now() + std::chrono::milliseconds(50)) {}
+    bool is_over() { return left_-- <= 0 || (!(left_ & 7) && Clock::now() > until_); }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    int64_t left_;
+    Clock::time_point until_;
+};
 
 }  // namespace
 
@@ -124,7 +137,7 @@ bool Network::is_void(const Event &event) const {
 void Network::drop_void() {
     while (!calendar.empty()) {
         const Event &first = calendar.first();
-        const bool is_gone = calendar.is_withdrawn(first);
+        const bool is_gone = first.what == What::TIMER && calendar.is_withdrawn(first);
         if (!is_gone && !is_void(first)) return;
         const bool has_list = first.what != What::TIMER && first.what != What::CHOOSES;  // others of these are never void
         if (has_list && first.detail >= 0) take_list(first.detail);
@@ -133,12 +146,13 @@ void Network::drop_void() {
 }
 
 Network::Step Network::step(double until, int64_t most) {
+    Patience patience(most);
     for (;;) {
         if (!notices.empty()) return Step::NOTICE;
         drop_void();
         const double due = calendar.empty() ? INF : calendar.first().time;
         if (stepping_ && due <= now) {
-            if (most-- <= 0) return Step::MORE;
+            if (patience.is_over()) return Step::MORE;
             happen(calendar.pop());
             continue;
         }
@@ -159,12 +173,12 @@ Network::Step Network::step(double until, int64_t most) {
                 now = held_until;
                 held_until = INF;
                 flows.forget_rates();
-                if (most-- <= 0) return Step::MORE;
+                if (patience.is_over()) return Step::MORE;
                 continue;
             }
         }
         if (!(moment <= until) || moment == INF) return Step::OVER;
-        if (most-- <= 0) return Step::MORE;
+        if (patience.is_over()) return Step::MORE;
         statistics.events++;
         now = moment;
         stepping_ = true;
@@ -399,6 +413,19 @@ void Network::complete(int64_t number, const std::vector<int32_t> &given) {
     notices.back().list.assign(activities.begin(), activities.end());
 }
 
+void Network::withdraw(int64_t timer) {
+    if (timer > 0 && timer <= calendar.sequence) calendar.withdraw(timer);
+}
+
+void Network::unsay(std::initializer_list<int64_t> kinds, int64_t whose) {
+    notices.erase(std::remove_if(notices.begin(), notices.end(),
+                                 [&](const Notice &one) {
+                                     return one.whose == whose &&
+                                            std::find(kinds.begin(), kinds.end(), one.what) != kinds.end();
+                                 }),
+                  notices.end());
+}
+
 // Account what a batch has sent, and forget it.
 void Network::close(int64_t number) {
     Batch &batch = batches_[number];
@@ -406,6 +433,7 @@ void Network::close(int64_t number) {
     for (int64_t flow = 0; flow < batch.cargo.count; flow++)
         account(batch.cargo.label, routes, batch.route(flow), batch.volume_laid(flow));
     leave(number);
+    if (batch.laps && !notices.empty()) unsay({FREDFW_ROUTE}, number);
     if (batch.token) notify(FREDFW_CLOSED, batch.token);
     (batch.before < 0 ? oldest_ : batches_[batch.before].after) = batch.after;
     (batch.after < 0 ? newest_ : batches_[batch.after].before) = batch.before;
@@ -474,6 +502,7 @@ void Network::cancel_ticket(int64_t ticket) {
         after = batches_[one].after;
         if (batches_[one].ticket == ticket && batches_[one].run < 0) cancel(one);
     }
+    if (!notices.empty()) unsay({FREDFW_ENDED, FREDFW_DRAINED}, ticket);
 }
 
 void Network::cancel_run(int64_t run) {

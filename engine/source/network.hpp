@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -64,7 +65,8 @@ struct Cargo {
 struct Laps {
     std::vector<int64_t> now, later;  // on the links, and after those
     std::vector<double> since;        // when those on the links began
-    void io(Archive &archive) { archive(now, later, since); }
+    std::vector<uint8_t> asked;       // whether somebody is asked where those after go
+    void io(Archive &archive) { archive(now, later, since, asked); }
 };
 
 struct Batch {
@@ -174,7 +176,9 @@ class Network {
     // When something happens next; NaN where rates have to be given first.
     double next();
     void pass(double until) { now = until; }
+    void withdraw(int64_t timer);
     int64_t serial() { return ++serials_; }
+    bool is_new() const { return !serials_ && !calendar.sequence && now == 0 && !tasks; }
     void begin_step() { stepping_ = false; }
     void later(const Run &run, What what, double delay, int32_t priority, int64_t detail);
 
@@ -205,6 +209,9 @@ class Network {
     int64_t compressed() const { return meetings_.compressed; }
     int64_t first_batch() const { return oldest_; }
     const Batch &batch(int64_t number) const { return batches_[number]; }
+    bool knows_batch(int64_t number) const {
+        return number >= 0 && number < (int64_t)batches_.size() && batches_[number].there;
+    }
     std::map<int32_t, std::pair<double, int64_t>> held;  // when flows first began without a way, and how often; by label
 
     std::unique_ptr<Tasks> tasks;  // a task graph that runs, if there is one
@@ -225,6 +232,8 @@ class Network {
         notices.emplace_back();
         notices.back().what = what, notices.back().whose = whose, notices.back().detail = detail;
     }
+    // Take back notices about something that is gone.
+    void unsay(std::initializer_list<int64_t> kinds, int64_t whose);
     std::vector<int32_t> take_list(int64_t number);
     int64_t keep_list(std::vector<int32_t> list);
 

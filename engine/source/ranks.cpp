@@ -457,6 +457,7 @@ class RankRun : public Run {
         if (!network_.open || !network_.local || network_.foreign) return false;
         std::shared_ptr<Fold> found;
         if (network_.links_as_built) {
+            const std::lock_guard<std::mutex> lock(lowered_->mutex);
             auto &folds = lowered_->folds[rendezvous_];
             const auto known = folds.find(which_);
             if (known != folds.end()) {

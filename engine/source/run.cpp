@@ -16,7 +16,8 @@ int64_t Run::new_carry() {
 
 void Run::drop_carry(int64_t number) {
     Carry &one = carries_[number];
-    one.items.clear(), one.repetitions.clear();
+    one.items.clear(), one.repetitions.clear(), one.told.clear();
+    one.asked = Carry::Asked::NOT;
     free_.push_back(number);
 }
 
@@ -32,7 +33,8 @@ void Run::let_in(int64_t number, bool asks, bool hears_drain) {
             return;
         }
     }
-    const Carry &one = carries_[number];
+    Carry &one = carries_[number];
+    one.asked = Carry::Asked::WAITS;
     network_.notify(FREDFW_ASK, serial, number);
     Notice &notice = network_.notices.back();
     notice.list.assign(one.items.begin(), one.items.end());
@@ -41,6 +43,7 @@ void Run::let_in(int64_t number, bool asks, bool hears_drain) {
 
 void Run::cancel() {
     network_.cancel_run(number);
+    network_.unsay({FREDFW_ASK, FREDFW_RUN_ENDED, FREDFW_RUN_THROUGH}, serial);
     is_over = true;
 }
 

@@ -61,6 +61,7 @@ void Schedule::finish() {
 }
 
 std::shared_ptr<const Parties> Schedule::parties(int64_t index, bool rendezvous) {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
     std::shared_ptr<const Parties> &known = parties_[rendezvous][index];
     if (known) return known;
     const Phase &phase = phases[index];
@@ -113,6 +114,7 @@ double Schedule::volume(int64_t index, int64_t repetition, int64_t flow) {
         return bytes;
     };
     if (!rows.flow) return row_bytes(flow);
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
     if (phase.rows_of.offset.empty()) {
         Table flows;
         flows.offset.push_back(0);
@@ -125,10 +127,11 @@ double Schedule::volume(int64_t index, int64_t repetition, int64_t flow) {
     double bytes = 0.0;
     const Table::Row mine = phase.rows_of[flow];
     for (int32_t row : mine) bytes += row_bytes(row);
-    return flow < phase.unicasts ? bytes : bytes / (double)mine.size();  // rows of a stream name the same bytes
+    return flow < phase.unicasts || !mine.size() ? bytes : bytes / (double)mine.size();  // rows of a stream name the same bytes
 }
 
 bool Schedule::knows_order() {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
     if (ordered_ || phases.size() > MOST_PHASES) return ordered_;
     const size_t words = (phases.size() + 63) / 64;
     before_.assign(phases.size(), std::vector<uint64_t>(words, 0));
@@ -146,6 +149,7 @@ bool Schedule::precedes(int64_t earlier, int64_t later) {
 }
 
 const std::map<int32_t, std::vector<int32_t>> &Schedule::choices() {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
     if (chosen_) return choices_;
     for (const auto &[channel, members] : channels) {
         bool in_order = knows_order();
@@ -157,6 +161,7 @@ const std::map<int32_t, std::vector<int32_t>> &Schedule::choices() {
 }
 
 const std::vector<double> &Schedule::turn_bytes() {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
     if (!turn_bytes_.empty() || phases.empty()) return turn_bytes_;
     std::vector<double> total(phases.size(), 0.0);
     for (size_t one = 0; one < phases.size(); one++) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "flows.hpp"
@@ -83,6 +84,7 @@ class Schedule {
     int64_t last = -1;  // the phase that comes after all others, if there is one
 
   private:
+    std::recursive_mutex mutex_;  // what is made when it is needed may be needed by networks in several threads
     std::vector<std::shared_ptr<const Parties>> parties_[2];
     int64_t kept_ = 0;
     bool ordered_ = false, chosen_ = false;
@@ -105,12 +107,13 @@ struct Lowered {
         }
     };
     std::shared_ptr<Schedule> schedule;
-    int64_t groups = 0;
-    double launch = 0.0;  // seconds before the first flow
+    int64_t groups = 0, links = 0;  // of the fabric
+    double launch = 0.0;            // seconds before the first flow
     std::vector<Flows> phases;
     // Of some of the groups, by rendezvous, on links that are as they were; null where flows may meet.
     std::map<std::vector<int32_t>, std::shared_ptr<Fold>> folds[2];
-    void io(Archive &archive) { archive(schedule, groups, launch, phases); }
+    std::mutex mutex;  // of those
+    void io(Archive &archive) { archive(schedule, groups, links, launch, phases); }
 };
 
 }  // namespace fredfw

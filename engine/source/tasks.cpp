@@ -67,6 +67,7 @@ int64_t Tasks::later(What what, double delay, int32_t priority, Pending pending)
 }
 
 void Tasks::start() {
+    has_started = true;
     for (int32_t task = 0; task < (int32_t)tasks.size(); task++) {
         if (tasks[task].whole) {
             if (!missing_[task]) begin(task, -1);
@@ -282,7 +283,8 @@ void Tasks::begin_groups(int32_t task, std::vector<int32_t> groups, int64_t trig
         const int64_t stream = ++numbers_;
         network_.notify(FREDFW_STREAM, stream, task);
         network_.notices.back().list.assign(groups.begin(), groups.end());
-        streams_[stream] = {task, -1, trigger, network_.now, std::move(groups)};
+        const size_t count = groups.size();
+        streams_[stream] = {{task, -1, trigger, network_.now, std::move(groups)}, std::vector<uint8_t>(count), (int64_t)count};
         return;
     }
     for (int64_t one = what.first_share; one < what.last_share; one++) {
@@ -295,7 +297,11 @@ void Tasks::begin_groups(int32_t task, std::vector<int32_t> groups, int64_t trig
 }
 
 void Tasks::streamed(int64_t stream, const std::vector<int32_t> &over) {
-    const Errand errand = streams_[stream];
+    Stream &mine = streams_[stream];
+    for (int32_t group : over) mine.served[group] = 1;
+    mine.left -= (int64_t)over.size();
+    const Errand errand = mine.errand;
+    if (!mine.left) streams_.erase(stream);
     end_groups(errand, over);
 }
 

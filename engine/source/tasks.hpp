@@ -69,6 +69,12 @@ class Tasks {
     // Participants of a task that wait for tasks before it.
     std::vector<int32_t> waiting(int32_t task);
     bool knows_stream(int64_t stream) const { return streams_.count(stream) > 0; }
+    // Whether a group of a stream, by its place in the notice, waits to be served.
+    bool awaits(int64_t stream, int64_t group) const {
+        const Stream &one = streams_.at(stream);
+        return group >= 0 && group < (int64_t)one.served.size() && !one.served[group];
+    }
+    bool has_started = false;
 
     // What has ended: ranks of one task that were in step, with when they began and the span that made them begin.
     struct Spans {
@@ -127,7 +133,12 @@ class Tasks {
     std::unordered_map<int32_t, Joined> joined_;
     std::vector<int32_t> joining_;
     std::vector<Message> entries_;
-    std::unordered_map<int64_t, Errand> streams_;
+    struct Stream {
+        Errand errand;
+        std::vector<uint8_t> served;  // groups
+        int64_t left;
+    };
+    std::unordered_map<int64_t, Stream> streams_;
     // Messages.
     std::unordered_map<int32_t, Message> arrivals_;
     std::set<int32_t> posted_;
