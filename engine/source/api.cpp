@@ -25,7 +25,7 @@ struct fredfw_lowered {
 };
 
 struct fredfw_network {
-    explicit fredfw_network(const Setting &setting) : network(setting), links(setting.links), nodes(setting.nodes) {}
+    explicit fredfw_network(const fredfw_setting &setting) : network(setting), links(setting.links), nodes(setting.nodes) {}
     Network network;
     int64_t links, nodes;
     Notice notice;  // that the caller looks at
@@ -403,11 +403,7 @@ fredfw_network *fredfw_network_new(const fredfw_setting *given) {
             check_numbers("destination", given->destination, given->links, given->nodes);
             check_array("is_switch", given->is_switch, given->nodes);
         }
-        const Setting setting = {given->links,      given->nodes,     given->bandwidth,
-                                 given->source,     given->destination, given->is_switch,
-                                 (Sharing)given->sharing, given->local != 0, given->open != 0,
-                                 given->starts_streams != 0};
-        return new fredfw_network(setting);
+        return new fredfw_network(*given);
     });
 }
 
@@ -554,10 +550,8 @@ int64_t fredfw_admit(fredfw_network *network, const fredfw_cargo *given) {
             cargo.volumes = given->volumes, cargo.caps = given->caps;
         }
         require(given->activity || given->activities > 0 || !cargo.count, "activities is 0, and there are flows");
-        if (given->activity) {
-            check_numbers("activity", given->activity, cargo.count, given->activities);
-            cargo.grouping = Grouping::NAMED, cargo.activity = given->activity;
-        }
+        if (given->activity) check_numbers("activity", given->activity, cargo.count, given->activities);
+        cargo.activity = given->activity, cargo.block = std::max<int64_t>(cargo.count, 1);
         check_room("activities", (double)given->activities, 12);
         cargo.activities = given->activities, cargo.repeat = given->repeat;
         cargo.first_setup = given->first_setup, cargo.setup = given->setup;
@@ -620,7 +614,7 @@ int64_t fredfw_carry_ended(fredfw_network *network, int64_t run, int64_t carry, 
 
 int64_t fredfw_cancel(fredfw_network *network, int64_t ticket) {
     return with(network, [&]() -> int64_t {
-        network->network.cancel_ticket(ticket);
+        network->network.cancel(ticket, -1);
         return 0;
     });
 }
@@ -629,10 +623,7 @@ int64_t fredfw_stalled(fredfw_network *network, int64_t room, int64_t *labels) {
     return with(network, [&]() -> int64_t {
         check_array("labels", labels, room);
         Network &net = network->network;
-        if (std::isnan(net.flows.first_done())) {
-            Work work;
-            if (!net.flows.settle(net.now, work)) return -1;
-        }
+        if (!net.settle()) return -1;
         std::vector<int64_t> found;
         net.stalled(found);
         for (size_t one = 0; one < found.size() && (int64_t)one < room; one++)
@@ -644,8 +635,7 @@ int64_t fredfw_stalled(fredfw_network *network, int64_t room, int64_t *labels) {
 int64_t fredfw_link_bytes(fredfw_network *network, int64_t labels, double *bytes, uint8_t *present) {
     return with(network, [&]() -> int64_t {
         check_array("bytes", bytes, labels), check_array("present", present, labels);
-        std::vector<std::vector<double>> total;
-        network->network.link_bytes(total);
+        const Network::LinkBytes total = network->network.link_bytes();
         for (int64_t label = 0; label < labels && label < (int64_t)total.size(); label++) {
             present[label] = !total[label].empty();
             for (size_t link = 0; link < total[label].size(); link++)

@@ -24,7 +24,7 @@ const double ALONE = 1e-9;
 // One repetition of some flows of a batch, as they drain without other flows on their links: when each has drained, and
 // what it has left some seconds after the beginning.
 void replay(const Batch &batch, const std::vector<int32_t> &which, const std::vector<double> &capacity,
-            std::vector<double> &transfer, const std::vector<double> *within, std::vector<double> &left) {
+            const std::vector<double> &within, std::vector<double> &transfer, std::vector<double> &left) {
     Flows table((int64_t)capacity.size(), capacity.data(), MAX_MIN, 0, nullptr, nullptr, nullptr);
     const double weight = batch.weight;
     transfer.assign(which.size(), INF), left.assign(which.size(), 0.0);
@@ -42,16 +42,14 @@ void replay(const Batch &batch, const std::vector<int32_t> &which, const std::ve
     }
     std::vector<int32_t> found;
     double time = 0.0;
-    const double last = within && !within->empty() ? *std::max_element(within->begin(), within->end()) : INF;
-    while (table.active && time <= last) {
+    while (table.active) {
         Work work;
         table.settle(time, work);
         const double until = table.first_done();
-        if (within)
-            for (int64_t slot = 0; slot < table.slots(); slot++) {
-                const double at = (*within)[table.member[slot]];
-                if (table.draining[slot] && at >= time && at < until) left[table.member[slot]] = table.left(slot, at) * weight;
-            }
+        for (int64_t slot = 0; slot < table.slots(); slot++) {
+            const double at = within[table.member[slot]];
+            if (table.draining[slot] && at >= time && at < until) left[table.member[slot]] = table.left(slot, at) * weight;
+        }
         if (until == INF) break;
         table.find_drained(until, found);
         for (int32_t slot : found) transfer[table.member[slot]] = until;
@@ -62,11 +60,18 @@ void replay(const Batch &batch, const std::vector<int32_t> &which, const std::ve
 
 }  // namespace
 
-// Find where the repetitions are that are on the links, of activities of which several are.
-void Network::position(const Batch &batch, const std::vector<double> &sent, Position &at) const {
+// Find how far the flows of a batch are, and where the repetitions are, of activities of which several are on the links.
+Network::Position Network::position(const Batch &batch, const std::vector<int32_t> &slots) const {
     const Cargo &cargo = batch.cargo;
+    Position at;
+    at.sent.assign(cargo.count, 0.0);
+    if (std::isnan(batch.since)) return at;
+    for (int64_t flow = 0; flow < cargo.count; flow++) at.sent[flow] = batch.volume_laid(flow);
+    for (int32_t slot : slots) at.sent[flows.member[slot]] -= flows.left(slot, now) * flows.scale[slot];
+    if (cargo.repeat == 1) return at;
+    const std::vector<double> sent = at.sent;
     at.mine.assign(cargo.count, 0), at.left.assign(cargo.count, 0.0), at.delay.assign(cargo.count, 0.0);
-    at.sent = sent, at.done.assign(cargo.activities, 0);
+    at.done.assign(cargo.activities, 0);
     std::map<std::pair<double, int64_t>, std::vector<int32_t>> alike;  // flows that were put on the links together
     for (int64_t flow = 0; flow < cargo.count; flow++) {
         const int64_t activity = cargo.activity_of(flow);
@@ -78,24 +83,19 @@ void Network::position(const Batch &batch, const std::vector<double> &sent, Posi
         const auto [since, laps] = key;
         const double elapsed = now - since;
         std::vector<double> transfer, left, alone(which.size(), elapsed / (double)laps);
-        replay(batch, which, flows.capacity, transfer, &alone, left);
+        replay(batch, which, flows.capacity, alone, transfer, left);
         bool was_alone = !foreign;
         for (size_t one = 0; one < which.size() && was_alone; one++) {
             const double volume = cargo.volume(which[one]);
             was_alone = std::abs(sent[which[one]] / (double)laps - (volume - left[one])) <= ALONE * volume;
         }
         std::vector<double> rates(which.size(), 0.0);
-        if (was_alone) {
-            std::vector<double> ignored;
-            replay(batch, which, flows.capacity, transfer, nullptr, ignored);
-        } else {  // each drains at the mean rate that it has had
-            for (size_t one = 0; one < which.size(); one++) {
-                const double seconds = std::min(batch.drained_at[which[one]], now) - since;
-                const double volume = cargo.volume(which[one]);
-                if (seconds > 0) rates[one] = sent[which[one]] / seconds;
-                const bool at_once = batch.drained_at[which[one]] <= since;
-                transfer[one] = volume > 0 && !at_once ? volume / rates[one] : 0.0;
-            }
+        for (size_t one = 0; one < which.size() && !was_alone; one++) {  // each drains at the mean rate that it has had
+            const double seconds = std::min(batch.drained_at[which[one]], now) - since;
+            const double volume = cargo.volume(which[one]);
+            if (seconds > 0) rates[one] = sent[which[one]] / seconds;
+            const bool at_once = batch.drained_at[which[one]] <= since;
+            transfer[one] = volume > 0 && !at_once ? volume / rates[one] : 0.0;
         }
         std::map<int64_t, double> seconds;  // of a repetition, which the slowest flow says; by activity
         for (size_t one = 0; one < which.size(); one++) {
@@ -113,7 +113,7 @@ void Network::position(const Batch &batch, const std::vector<double> &sent, Posi
         }
         if (was_alone) {
             std::vector<double> again;
-            replay(batch, which, flows.capacity, again, &within, left);
+            replay(batch, which, flows.capacity, within, again, left);
         }
         for (size_t one = 0; one < which.size(); one++) {
             const int32_t flow = which[one];
@@ -128,32 +128,22 @@ void Network::position(const Batch &batch, const std::vector<double> &sent, Posi
             at.sent[flow] = (double)done * volume + volume - rest;
         }
     }
-}
-
-void Network::correct(const Position &at, std::vector<double> &bytes) const {
-    for (size_t flow = 0; flow < bytes.size(); flow++)
-        if (at.mine[flow]) bytes[flow] = at.sent[flow];
+    return at;
 }
 
 void Network::make_laid(Batch &batch) {
     if (!batch.laid.empty()) return;
-    std::vector<double> laid(batch.cargo.count);
-    for (int64_t flow = 0; flow < batch.cargo.count; flow++) laid[flow] = batch.volume_laid(flow);
-    batch.laid = std::move(laid);
-}
-
-void Network::make_delays(Batch &batch) {
-    if (!batch.delay.empty()) return;
-    std::vector<double> delay(batch.cargo.count);
-    for (int64_t flow = 0; flow < batch.cargo.count; flow++) delay[flow] = batch.delay_of(flow);
-    batch.delay = std::move(delay);
+    std::vector<double> laid(batch.cargo.count), delay(batch.cargo.count);
+    for (int64_t flow = 0; flow < batch.cargo.count; flow++)
+        laid[flow] = batch.volume_laid(flow), delay[flow] = batch.delay_of(flow);
+    batch.laid = std::move(laid), batch.delay = std::move(delay);
 }
 
 // Put flows of a batch, all that there are of some activities, on the links once more.
 void Network::lay_again(int64_t number, const std::vector<int32_t> &which, const std::vector<double> &volumes,
                         const std::vector<double> &delays) {
     Batch &batch = batches_[number];
-    make_laid(batch), make_delays(batch);
+    make_laid(batch);
     std::vector<uint8_t> mine(batch.cargo.activities, 0);
     for (int32_t flow : which) mine[batch.cargo.activity_of(flow)] = 1;
     for (int64_t one = 0; one < batch.cargo.activities; one++)
@@ -182,10 +172,7 @@ void Network::split(int64_t number, const std::vector<int32_t> &slots) {
     Batch &batch = batches_[number];
     const Cargo &cargo = batch.cargo;
     if (!batch.there || cargo.repeat == 1 || std::isnan(batch.since) || !cargo.count) return;
-    std::vector<double> sent;
-    carried(number, slots, sent);
-    Position at;
-    position(batch, sent, at);
+    const Position at = position(batch, slots);
     if (!batch.laps) {
         batch.laps = std::make_unique<Laps>();
         batch.laps->now.assign(cargo.activities, cargo.repeat), batch.laps->later.assign(cargo.activities, 0);
@@ -239,7 +226,7 @@ void Network::go_on(int64_t number, const std::vector<int32_t> &again, const Rou
     std::vector<int32_t> which;
     for (int64_t flow = 0; flow < cargo.count; flow++)
         if (mine[cargo.activity_of(flow)]) which.push_back((int32_t)flow);
-    make_laid(batch), make_delays(batch);
+    make_laid(batch);
     for (int32_t flow : which) account(cargo.label, batch.routes(), batch.route(flow), batch.laid[flow]);
     if (routes) {
         auto chosen = std::make_shared<OwnRoutes>();

@@ -32,15 +32,6 @@ class Patience {
 
 double Cargo::cap(int64_t flow) const { return caps ? caps[place(flow)] : INF; }
 
-int64_t Cargo::activity_of(int64_t flow) const {
-    switch (grouping) {
-    case Grouping::ONE: return 0;
-    case Grouping::EACH: return flow;
-    case Grouping::BLOCKS: return flow / block;
-    default: return activity[place(flow)];
-    }
-}
-
 const Routes &Batch::routes() const { return detour ? detour->view : cargo.routes; }
 
 double Batch::delay_of(int64_t flow) const {
@@ -68,8 +59,8 @@ void OwnRoutes::bind() {
             (int64_t)latency.size()};
 }
 
-Network::Network(const Setting &setting)
-    : flows(setting.links, setting.bandwidth, setting.sharing, setting.nodes, setting.source, setting.destination,
+Network::Network(const fredfw_setting &setting)
+    : flows(setting.links, setting.bandwidth, (Sharing)setting.sharing, setting.nodes, setting.source, setting.destination,
             setting.is_switch),
       open(setting.open), local(setting.local), foreign(setting.sharing == FOREIGN),
       starts_streams(setting.starts_streams), held_until(INF), is_closed_(setting.links, 0),
@@ -80,7 +71,7 @@ Network::Network(const Setting &setting)
 Network::~Network() = default;
 
 void Cargo::io(Archive &archive) {
-    archive(routes, members, count, period, grouping, block, activities, repeat, first_setup, setup, priority, label);
+    archive(routes, members, count, period, block, activities, repeat, first_setup, setup, priority, label);
     archive(takes_turns, in_order, own);
     const int64_t places = members.empty() ? count : routes.count;
     archive.array(volumes, own ? 0 : period ? period : places);
@@ -101,12 +92,9 @@ void OwnRoutes::io(Archive &archive) {
 
 void Network::io(Archive &archive) {
     archive(now, calendar, flows, statistics, notices, weights, closed, held_until, held, rerouted, links_as_built);
-    archive(claims, claimed, batches_, free_, oldest_, newest_, serials_, lists_, free_lists_, is_closed_, moved_);
-    archive(stepping_, meetings_, free_runs_, run_of_);
-    int64_t count = (int64_t)runs_.size();
-    archive(count);
-    if (archive.reads()) runs_.resize(count);
-    for (auto &run : runs_) save_run(archive, *this, run);
+    archive(claims, claimed, batches_, oldest_, newest_, serials_, lists_, is_closed_, moved_, stepping_, meetings_);
+    archive(run_of_);
+    runs_.io(archive, [&](std::unique_ptr<Run> &run) { save_run(archive, *this, run); });
     if (archive.reads()) arena_ = archive.arena;
 }
 
@@ -145,6 +133,18 @@ void Network::drop_void() {
     }
 }
 
+bool Network::settle() {
+    if (!std::isnan(flows.first_done())) return true;
+    if (flows.crowded()) flows.compact();
+    Work work;
+    if (!flows.settle(now, work)) return false;
+    if (flows.active) {
+        statistics.solves++, statistics.solved += work.flows, statistics.passes += work.passes;
+        statistics.most_passes = std::max(statistics.most_passes, work.passes);
+    }
+    return true;
+}
+
 Network::Step Network::step(double until, int64_t most) {
     Patience patience(most);
     for (;;) {
@@ -159,15 +159,7 @@ Network::Step Network::step(double until, int64_t most) {
         stepping_ = false;
         double moment = now;
         if (due > now) {
-            if (std::isnan(flows.first_done())) {
-                if (flows.crowded()) flows.compact();
-                Work work;
-                if (!flows.settle(now, work)) return Step::RATES;
-                if (flows.active) {
-                    statistics.solves++, statistics.solved += work.flows, statistics.passes += work.passes;
-                    statistics.most_passes = std::max(statistics.most_passes, work.passes);
-                }
-            }
+            if (!settle()) return Step::RATES;
             moment = std::min(due, flows.first_done());
             if (held_until < moment && held_until <= until) {  // nothing happens until other rates hold
                 now = held_until;
@@ -191,14 +183,7 @@ double Network::next() {
     drop_void();
     const double due = calendar.empty() ? INF : calendar.first().time;
     if (due <= now) return now;
-    if (std::isnan(flows.first_done())) {
-        Work work;
-        if (!flows.settle(now, work)) return UNKNOWN;
-        if (flows.active) {
-            statistics.solves++, statistics.solved += work.flows, statistics.passes += work.passes;
-            statistics.most_passes = std::max(statistics.most_passes, work.passes);
-        }
-    }
+    if (!settle()) return UNKNOWN;
     return std::min({due, flows.first_done(), held_until});
 }
 
@@ -236,19 +221,12 @@ void Network::happen(const Event &event) {
 }
 
 std::vector<int32_t> Network::take_list(int64_t number) {
-    std::vector<int32_t> list = std::move(lists_[number]);
-    lists_[number].clear();
-    free_lists_.push_back(number);
-    return list;
+    lists_.leave(number);
+    return std::exchange(lists_[number], {});
 }
 
 int64_t Network::keep_list(std::vector<int32_t> list) {
-    if (free_lists_.empty()) {
-        lists_.push_back(std::move(list));
-        return (int64_t)lists_.size() - 1;
-    }
-    const int64_t number = free_lists_.back();
-    free_lists_.pop_back();
+    const int64_t number = lists_.take();
     lists_[number] = std::move(list);
     return number;
 }
@@ -256,14 +234,7 @@ int64_t Network::keep_list(std::vector<int32_t> list) {
 // --- batches
 
 int64_t Network::admit(Cargo cargo, int64_t ticket, int64_t run, int64_t carry, int64_t token, bool hears_drain) {
-    int64_t number;
-    if (free_.empty()) {
-        number = (int64_t)batches_.size();
-        batches_.emplace_back();
-    } else {
-        number = free_.back();
-        free_.pop_back();
-    }
+    const int64_t number = batches_.take();
     Batch &batch = batches_[number];
     batch.serial = ++serials_, batch.there = true;
     batch.before = newest_, batch.after = -1;
@@ -295,7 +266,7 @@ void Network::begin(int64_t number) {
     batch.end.assign(cargo.activities, now);
     for (int64_t flow = 0; flow < cargo.count; flow++) batch.pending[cargo.activity_of(flow)]++;
     std::vector<int32_t> empty;
-    if (cargo.count < cargo.activities || cargo.grouping == Grouping::NAMED)
+    if (cargo.count < cargo.activities || cargo.activity)
         for (int64_t one = 0; one < cargo.activities; one++)
             if (!batch.pending[one]) {
                 batch.end[one] += cargo.setup * (double)(cargo.repeat - 1);
@@ -441,17 +412,13 @@ void Network::close(int64_t number) {
     batch.cargo.members.clear(), batch.partners.clear();
     batch.laid.clear(), batch.delay.clear(), batch.drained_at.clear();
     batch.detour.reset(), batch.laps.reset();
-    free_.push_back(number);
+    batches_.leave(number);
 }
 
-void Network::ensure_label(int32_t label) {
-    if ((int32_t)moved_.size() <= label) moved_.resize(label + 1);
-    if (moved_[label].empty()) moved_[label].assign(flows.capacity.size(), 0.0);
-}
-
-void Network::account(int32_t label, const Routes &routes, int64_t flow, double bytes) {
-    ensure_label(label);
-    double *total = moved_[label].data();
+void Network::account(int32_t label, const Routes &routes, int64_t flow, double bytes, LinkBytes &moved) const {
+    if ((int32_t)moved.size() <= label) moved.resize(label + 1);
+    if (moved[label].empty()) moved[label].assign(flows.capacity.size(), 0.0);
+    double *total = moved[label].data();
     for (int64_t pair = routes.offset[flow]; pair < routes.offset[flow + 1]; pair++)
         total[routes.link[pair]] += routes.coefficient ? bytes * routes.coefficient[pair] : bytes;
 }
@@ -471,45 +438,19 @@ std::vector<int32_t> Network::slots_of(int64_t number) const {
     return found;
 }
 
-// The bytes of what is on the links that each flow of a batch has sent by now, in repetitions that have begun.
-void Network::carried(int64_t number, const std::vector<int32_t> &slots, std::vector<double> &bytes) {
-    const Batch &batch = batches_[number];
-    bytes.assign(batch.cargo.count, 0.0);
-    if (std::isnan(batch.since)) return;
-    for (int64_t flow = 0; flow < batch.cargo.count; flow++) bytes[flow] = batch.volume_laid(flow);
-    for (int32_t slot : slots) bytes[flows.member[slot]] -= flows.left(slot, now) * flows.scale[slot];
-}
-
-void Network::cancel(int64_t number) {
-    Batch &batch = batches_[number];
-    const std::vector<int32_t> slots = slots_of(number);
-    std::vector<double> bytes;
-    carried(number, slots, bytes);
-    Position at;
-    if (batch.cargo.repeat > 1 && !std::isnan(batch.since)) {
-        position(batch, bytes, at);
-        correct(at, bytes);
-    }
-    batch.laid = bytes;
-    flows.drop(slots);
-    batch.draining = 0;
-    batch.serial = ++serials_;
-    close(number);
-}
-
-void Network::cancel_ticket(int64_t ticket) {
+void Network::cancel(int64_t ticket, int64_t run) {
     for (int64_t one = oldest_, after; one >= 0; one = after) {
-        after = batches_[one].after;
-        if (batches_[one].ticket == ticket && batches_[one].run < 0) cancel(one);
+        Batch &batch = batches_[one];
+        after = batch.after;
+        if (batch.ticket != ticket || batch.run != run) continue;
+        const std::vector<int32_t> slots = slots_of(one);
+        batch.laid = position(batch, slots).sent;
+        flows.drop(slots);
+        batch.draining = 0;
+        batch.serial = ++serials_;
+        close(one);
     }
-    if (!notices.empty()) unsay({FREDFW_ENDED, FREDFW_DRAINED}, ticket);
-}
-
-void Network::cancel_run(int64_t run) {
-    for (int64_t one = oldest_, after; one >= 0; one = after) {
-        after = batches_[one].after;
-        if (batches_[one].run == run) cancel(one);
-    }
+    if (!notices.empty() && ticket) unsay({FREDFW_ENDED, FREDFW_DRAINED}, ticket);
 }
 
 void Network::stalled(std::vector<int64_t> &found) {
@@ -521,31 +462,22 @@ void Network::stalled(std::vector<int64_t> &found) {
     }
 }
 
-void Network::link_bytes(std::vector<std::vector<double>> &total) {
-    total = moved_;
-    const auto add = [&](int32_t label, const Routes &routes, int64_t flow, double bytes) {
-        if ((int32_t)total.size() <= label) total.resize(label + 1);
-        if (total[label].empty()) total[label].assign(flows.capacity.size(), 0.0);
-        for (int64_t pair = routes.offset[flow]; pair < routes.offset[flow + 1]; pair++)
-            total[label][routes.link[pair]] += routes.coefficient ? bytes * routes.coefficient[pair] : bytes;
-    };
+Network::LinkBytes Network::link_bytes() {
+    LinkBytes total = moved_;
     const auto slots = slots_by_batch();
-    std::vector<double> bytes;
     for (int64_t one = oldest_; one >= 0; one = batches_[one].after) {
         const Batch &batch = batches_[one];
-        carried(one, slots[one], bytes);
-        if (batch.cargo.repeat > 1 && !std::isnan(batch.since)) {
-            Position at;
-            position(batch, bytes, at);
-            correct(at, bytes);
-        }
+        const std::vector<double> bytes = position(batch, slots[one]).sent;
         for (int64_t flow = 0; flow < batch.cargo.count; flow++)
-            add(batch.cargo.label, batch.routes(), batch.route(flow), bytes[flow]);
+            account(batch.cargo.label, batch.routes(), batch.route(flow), bytes[flow], total);
     }
     if (claimed)
-        for (const auto &run : runs_)
+        for (const auto &run : runs_.all())
             if (run)
-                run->moved([&](const Routes &routes, int64_t flow, double sent) { add(run->label, routes, flow, sent); });
+                run->moved([&](const Routes &routes, int64_t flow, double sent) {
+                    account(run->label, routes, flow, sent, total);
+                });
+    return total;
 }
 
 // --- links
@@ -623,7 +555,7 @@ void Network::reroute(int64_t number, const Routes &routes, int64_t &moved, bool
                 rest.push_back(flows.left(slot, now) * flows.scale[slot]);
             }
         const bool begun = !std::isnan(batch.since);
-        if (begun) make_laid(batch), make_delays(batch);
+        if (begun) make_laid(batch);
         flows.drop(gone);
         batch.draining -= (int64_t)gone.size();
         for (size_t one = 0; one < which.size(); one++) {
@@ -666,8 +598,8 @@ void Network::yield_links(const Routes &routes, int64_t flow) {
 }
 
 void Network::yield_links() {
-    for (size_t run = 0; run < runs_.size() && claimed; run++)
-        if (runs_[run]) runs_[run]->give_up();
+    for (const auto &run : runs_.all())
+        if (run && claimed) run->give_up();
 }
 
 bool Network::used_by_batches(const std::vector<int32_t> &group_of_link) const {
@@ -686,14 +618,7 @@ bool Network::used_by_batches(const std::vector<int32_t> &group_of_link) const {
 // --- runs
 
 int64_t Network::add(std::unique_ptr<Run> run) {
-    int64_t number;
-    if (free_runs_.empty()) {
-        number = (int64_t)runs_.size();
-        runs_.emplace_back();
-    } else {
-        number = free_runs_.back();
-        free_runs_.pop_back();
-    }
+    const int64_t number = runs_.take();
     run->number = number, run->serial = ++serials_;
     const int64_t name = run->serial;
     run_of_[name] = number;
@@ -710,7 +635,7 @@ void Network::forget_if_over(int64_t number) {
     if (!runs_[number] || !runs_[number]->is_over) return;
     run_of_.erase(runs_[number]->serial);
     runs_[number].reset();
-    free_runs_.push_back(number);
+    runs_.leave(number);
 }
 
 // --- meetings

@@ -170,7 +170,7 @@ class PhaseRun : public Run {
         made.routes = flows.routes, made.caps = flows.caps;
         made.label = label, made.priority = priority;
         made.count = phase.flows * (int64_t)carry.items.size();
-        made.grouping = Grouping::BLOCKS, made.block = std::max<int64_t>(phase.flows, 1);
+        made.block = std::max<int64_t>(phase.flows, 1);
         made.activities = (int64_t)carry.items.size();
         made.repeat = times_ * (carry.repetition < 0 ? phase.repeat : 1);
         made.period = std::max<int64_t>(phase.volumes.size() == 1 ? 1 : phase.flows, 1);
@@ -254,7 +254,7 @@ class PhaseRun : public Run {
 
     void begin(int32_t index, const Groups &groups, int64_t repetition) {
         const Phase &phase = schedule_.phases[index];
-        const int64_t number = new_carry();
+        const int64_t number = carries_.take();
         Carry &one = carries_[number];
         one.phase = index, one.repetition = steps(phase) ? repetition : -1;
         one.items = groups, one.left = (int64_t)groups.size();

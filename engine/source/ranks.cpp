@@ -157,7 +157,6 @@ class RankRun : public Run {
         made.routes = flows.routes, made.caps = flows.caps;
         made.label = label, made.priority = priority;
         made.count = made.activities = (int64_t)carry.items.size();
-        made.grouping = Grouping::EACH;
         if (!which_.empty() || made.count < phase.flows * groups_) {
             made.members = carry.items;
             if (!which_.empty())
@@ -600,7 +599,7 @@ class RankRun : public Run {
 
     void carry_off(int32_t index, int64_t repetition, const Nodes &flows, const std::vector<int32_t> &repetitions,
                    bool asks) {
-        const int64_t number = new_carry();
+        const int64_t number = carries_.take();
         Carry &one = carries_[number];
         one.phase = index, one.repetition = repetition;
         one.items = flows, one.repetitions = repetitions, one.left = (int64_t)flows.size();

@@ -4,21 +4,11 @@
 
 namespace fredfw {
 
-int64_t Run::new_carry() {
-    if (free_.empty()) {
-        carries_.emplace_back();
-        return (int64_t)carries_.size() - 1;
-    }
-    const int64_t number = free_.back();
-    free_.pop_back();
-    return number;
-}
-
 void Run::drop_carry(int64_t number) {
     Carry &one = carries_[number];
     one.items.clear(), one.repetitions.clear(), one.told.clear();
     one.asked = Carry::Asked::NOT;
-    free_.push_back(number);
+    carries_.leave(number);
 }
 
 void Run::let_in(int64_t number, bool asks, bool hears_drain) {
@@ -42,7 +32,7 @@ void Run::let_in(int64_t number, bool asks, bool hears_drain) {
 }
 
 void Run::cancel() {
-    network_.cancel_run(number);
+    network_.cancel(0, number);
     network_.unsay({FREDFW_ASK, FREDFW_RUN_ENDED, FREDFW_RUN_THROUGH}, serial);
     is_over = true;
 }
