@@ -155,19 +155,16 @@ void Flows::reserve(int64_t flows, int64_t pairs) {
         const size_t needed = values.size() + (size_t)count;
         if (values.capacity() < needed) values.reserve(std::max(needed, 2 * values.capacity()));
     };
-    for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale}) more(*one, flows);
-    for (auto *one : {&length, &priority, &member, &batch}) more(*one, flows);
-    more(start, flows), more(draining, flows), more(link, pairs);
+    each_column([&](auto &values) { more(values, flows); });
+    more(link, pairs);
 }
 
 int64_t Flows::put(const Routes &routes, int64_t flow, double volume, double limit, int32_t rank, double factor,
                    double now) {
     if (!active) {  // nobody needs what is there
-        for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale}) one->clear();
-        for (auto *one : {&length, &priority, &member, &batch}) one->clear();
-        for (auto *one : {&bottleneck, &place, &mark}) one->clear();
-        link.clear();
-        start.clear(), name.clear(), birth.clear(), draining.clear(), coefficient.clear();
+        each_column([](auto &values) { values.clear(); });
+        for (auto *one : {&bottleneck, &place, &mark, &link}) one->clear();
+        coefficient.clear();
         linked_ = fresh_ = live_from_ = 0;
     }
     const int64_t slot = slots(), first = (int64_t)link.size(), from = routes.offset[flow], to = routes.offset[flow + 1];
@@ -209,11 +206,9 @@ void Flows::compact() {
         if (slot == fresh_) fresh = to;
         if (!draining[slot]) continue;
         const int64_t from = start[slot];
-        for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale}) (*one)[to] = (*one)[slot];
-        for (auto *one : {&length, &priority, &member, &batch}) (*one)[to] = (*one)[slot];
+        each_column([&](auto &values) { values[to] = values[slot]; });
         if (slot < (int64_t)bottleneck.size()) bottleneck[to] = bottleneck[slot];
-        if (sharing_ == FOREIGN) birth[to] = birth[slot], name[to] = name[slot];
-        draining[to] = 1, start[to] = pair_to;
+        start[to] = pair_to;
         for (int32_t one = 0; one < length[to]; one++, pair_to++) {
             link[pair_to] = link[from + one];
             if (weighted) coefficient[pair_to] = coefficient[from + one];
@@ -221,21 +216,14 @@ void Flows::compact() {
         to++;
     }
     linked_ = linked_ >= count ? to : linked, fresh_ = fresh_ >= count ? to : fresh, live_from_ = 0;
-    for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale}) one->resize(to);
-    for (auto *one : {&length, &priority, &member, &batch}) one->resize(to);
+    each_column([&](auto &values) { values.resize(to); });
     for (auto *one : {&bottleneck, &place, &mark}) one->resize(linked_);
-    if (sharing_ == FOREIGN) birth.resize(to), name.resize(to);
-    start.resize(to), draining.resize(to);
     link.resize(pair_to);
     if (weighted) coefficient.resize(pair_to);
     if (!related_) return;
     std::fill(head_.begin(), head_.end(), -1), std::fill(tail_.begin(), tail_.end(), -1);
     heap_.clear();
-    for (int64_t slot = 0; slot < linked_; slot++) {
-        chain((int32_t)slot);
-        heap_.push_back((int32_t)slot), place[slot] = (int32_t)slot;
-    }
-    for (int64_t one = (int64_t)heap_.size() / 2 - 1; one >= 0; one--) sink(one, heap_[one]);
+    for (int64_t slot = 0; slot < linked_; slot++) chain((int32_t)slot);
 }
 
 void Flows::drop(const std::vector<int32_t> &gone) {
@@ -312,6 +300,7 @@ void Flows::leave_heap(int32_t slot) {
 
 // --- the flows of each link, in the order in which they came
 
+// Put a flow into the chains of its links, and into the heap.
 void Flows::chain(int32_t slot) {
     if (owner.size() < link.size()) {  // which are needed only where few flows come or go
         const size_t room = std::max(link.size(), 2 * owner.size());
@@ -323,6 +312,8 @@ void Flows::chain(int32_t slot) {
         (last < 0 ? head_[one] : next[last]) = (int32_t)pair;
         tail_[one] = (int32_t)pair;
     }
+    heap_.push_back(slot);
+    sift((int64_t)heap_.size() - 1, slot);
 }
 
 void Flows::leave_links(int32_t slot) {
@@ -343,35 +334,20 @@ void Flows::link_new() {
             for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
                 load_[link[pair]] += rate[slot] * weight(pair);
             chain((int32_t)slot);
-            heap_.push_back((int32_t)slot);
-            sift((int64_t)heap_.size() - 1, (int32_t)slot);
         }
-    linked_ = slots();
-}
-
-// Make the chains and the heap anew.
-void Flows::index() {
-    for (auto *one : {&head_, &tail_, &local_}) one->assign(links_, -1);
-    load_.assign(links_, 0.0), resting_.assign(links_, 0), is_loose_.assign(links_, 0);
-    for (auto *one : {&bottleneck, &place, &mark}) one->assign(slots(), -1);
-    heap_.clear();
-    for (int64_t slot = live_from_; slot < slots(); slot++) {
-        if (!draining[slot]) continue;
-        for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
-            load_[link[pair]] += rate[slot] * weight(pair);
-        chain((int32_t)slot);
-        place[slot] = (int32_t)heap_.size();
-        heap_.push_back((int32_t)slot);
-    }
-    for (int64_t one = (int64_t)heap_.size() / 2 - 1; one >= 0; one--) sink(one, heap_[one]);
     linked_ = slots();
 }
 
 // Find the bottleneck of each flow from the rates, with the chains and the heap.
 void Flows::relate() {
+    for (auto *one : {&head_, &tail_, &local_}) one->assign(links_, -1);
+    load_.assign(links_, 0.0), resting_.assign(links_, 0), is_loose_.assign(links_, 0);
+    for (auto *one : {&bottleneck, &place, &mark}) one->clear();
+    heap_.clear();
+    linked_ = 0;
+    link_new();
     scratch_.assign(links_, 0.0);
     std::vector<double> &fastest = scratch_;
-    index();
     for (int64_t slot = live_from_; slot < slots(); slot++)
         if (draining[slot])
             for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
@@ -467,54 +443,57 @@ int64_t Flows::solve_all() {
     return filling_.solve();
 }
 
-// Each class shares the bandwidth that higher classes leave on every link.
-int64_t Flows::solve_strict() {
+std::vector<int32_t> Flows::live() {
     advance_live();
-    std::vector<double> left = capacity, rates(active, 0.0);
-    std::vector<int32_t> ranks;
+    std::vector<int32_t> mine;
+    mine.reserve(active);
     for (int64_t slot = live_from_; slot < slots(); slot++)
-        if (draining[slot]) ranks.push_back(priority[slot]);
-    std::vector<int32_t> present = ranks;
+        if (draining[slot]) mine.push_back((int32_t)slot);
+    return mine;
+}
+
+std::vector<int32_t> Flows::classes_of(const std::vector<int32_t> &mine) const {
+    std::vector<int32_t> present;
+    for (int32_t slot : mine) present.push_back(priority[slot]);
     std::sort(present.begin(), present.end());
     present.erase(std::unique(present.begin(), present.end()), present.end());
+    return present;
+}
+
+// Each class shares the bandwidth that higher classes leave on every link.
+int64_t Flows::solve_strict() {
+    const std::vector<int32_t> mine = live();
+    std::vector<double> left = capacity;
+    scratch_.assign(mine.size(), 0.0);
     int64_t passes = 0;
-    for (int32_t rank : present) {
+    for (int32_t rank : classes_of(mine)) {
         filling_.clear(links_, !coefficient.empty(), active, 0);
-        for (int64_t slot = live_from_; slot < slots(); slot++)
-            if (draining[slot] && priority[slot] == rank) fill_in(slot, left.data());
+        for (int32_t slot : mine)
+            if (priority[slot] == rank) fill_in(slot, left.data());
         passes += filling_.solve();
         std::vector<double> carried(links_, 0.0);
-        size_t found = 0, number = 0;
-        for (int64_t slot = live_from_; slot < slots(); slot++) {
-            if (!draining[slot]) continue;
-            if (priority[slot] == rank) {
-                const double mine = rates[number] = filling_.rates()[found++];
-                for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
-                    carried[link[pair]] += mine * weight(pair);
-            }
-            number++;
+        for (size_t number = 0, found = 0; number < mine.size(); number++) {
+            const int32_t slot = mine[number];
+            if (priority[slot] != rank) continue;
+            scratch_[number] = filling_.rates()[found++];
+            for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
+                carried[link[pair]] += scratch_[number] * weight(pair);
         }
         for (int64_t one = 0; one < links_; one++) {
             left[one] -= carried[one];
             if (left[one] < NOTHING * capacity[one]) left[one] = 0.0;
         }
     }
-    scratch_ = rates;
     return passes;
 }
 
 // A switch serves only its highest active class: a flow runs if none of its switches is used by a running flow of a higher
 // class, and none of its links is closed.
 int64_t Flows::solve_circuits() {
-    advance_live();
-    std::vector<int32_t> mine, present;
-    for (int64_t slot = live_from_; slot < slots(); slot++)
-        if (draining[slot]) mine.push_back((int32_t)slot), present.push_back(priority[slot]);
-    std::sort(present.begin(), present.end());
-    present.erase(std::unique(present.begin(), present.end()), present.end());
+    const std::vector<int32_t> mine = live();
     std::vector<uint8_t> taken(switch_.size(), 0), runs(mine.size(), 0);
     std::vector<int32_t> starts;
-    for (int32_t rank : present) {
+    for (int32_t rank : classes_of(mine)) {
         starts.clear();
         for (size_t number = 0; number < mine.size(); number++) {
             const int32_t slot = mine[number];
@@ -545,20 +524,20 @@ bool Flows::is_drained(int64_t slot, double now) const {
     return late <= TICKS * now || late * rate[slot] <= DRAINED * bytes[slot];
 }
 
-void Flows::find_drained(double now, std::vector<int32_t> &found) {
-    found.clear();
+std::vector<int32_t> Flows::find_drained(double now) {
+    std::vector<int32_t> found;
     if (!related_) {
         advance_live();
-        found.reserve(active);
         for (int64_t slot = live_from_; slot < slots(); slot++)
             if (draining[slot] && is_drained(slot, now)) found.push_back((int32_t)slot);
-        return;
+        return found;
     }
     while (!heap_.empty() && is_drained(heap_[0], now)) {
         found.push_back(heap_[0]);
         leave_heap(heap_[0]);
     }
     std::sort(found.begin(), found.end());
+    return found;
 }
 
 // --- the piece that a change disturbs
@@ -576,6 +555,8 @@ struct Flows::Piece {
         int32_t what;  // a link, or ~slot of a flow
         bool before(const Due &other) const { return key < other.key || (key == other.key && what < other.what); }
     };
+    static bool later(const Due &one, const Due &other) { return other.before(one); }
+
     struct Member {
         int32_t slot, neck;  // OPEN while the rate is not known
         double rate;
@@ -607,31 +588,12 @@ struct Flows::Piece {
             return;
         }
         due.push_back(one);
-        size_t where = due.size() - 1;
-        while (where > 0 && one.before(due[(where - 1) / 2])) {
-            due[where] = due[(where - 1) / 2];
-            where = (where - 1) / 2;
-        }
-        due[where] = one;
-    }
-
-    void replace_first(Due one) {
-        size_t where = 0;
-        for (;;) {
-            size_t child = 2 * where + 1;
-            if (child >= due.size()) break;
-            if (child + 1 < due.size()) child += due[child + 1].before(due[child]);
-            if (!due[child].before(one)) break;
-            due[where] = due[child];
-            where = child;
-        }
-        due[where] = one;
+        std::push_heap(due.begin(), due.end(), later);
     }
 
     void drop_first() {
-        const Due last = due.back();
+        std::pop_heap(due.begin(), due.end(), later);
         due.pop_back();
-        if (!due.empty()) replace_first(last);
     }
 
     // Whether none but the first comes before an entry.
@@ -840,10 +802,6 @@ struct Flows::Piece {
             const Due again = {found, first.what};
             const bool comes_later = found < INF && !is_next(again);
             crossed[where].key = comes_later ? found : -1.0;
-            if (comes_later && found <= horizon) {
-                replace_first(again);
-                continue;
-            }
             drop_first();
             if (comes_later) {
                 await(found, first.what);

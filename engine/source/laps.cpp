@@ -40,7 +40,6 @@ void replay(const Batch &batch, const std::vector<int32_t> &which, const std::ve
                                        batch.cargo.cap(which[one]) / weight, 0, weight, 0.0);
         table.member[slot] = (int32_t)one;
     }
-    std::vector<int32_t> found;
     double time = 0.0;
     while (table.active) {
         Work work;
@@ -51,7 +50,7 @@ void replay(const Batch &batch, const std::vector<int32_t> &which, const std::ve
             if (table.draining[slot] && at >= time && at < until) left[table.member[slot]] = table.left(slot, at) * weight;
         }
         if (until == INF) break;
-        table.find_drained(until, found);
+        const std::vector<int32_t> found = table.find_drained(until);
         for (int32_t slot : found) transfer[table.member[slot]] = until;
         table.drop(found);
         time = until;
@@ -154,17 +153,14 @@ void Network::lay_again(int64_t number, const std::vector<int32_t> &which, const
     std::vector<int32_t> over;
     for (int64_t one = 0; one < batch.cargo.activities; one++)
         if (!mine[one] && !batch.pending[one]) over.push_back((int32_t)one);
-    if (!over.empty()) deliver(number, over);
+    deliver(number, over);
     std::vector<int32_t> free;
     for (size_t one = 0; one < which.size(); one++) {
         const int32_t flow = which[one];
         batch.laid[flow] = volumes[one], batch.delay[flow] = delays[one], batch.drained_at[flow] = INF;
-        const bool is_closed = closed && crosses_closed(batch.routes(), batch.route(flow));
-        const bool alone = volumes[one] <= LEAST || !batch.routes().length(batch.route(flow));
-        if (alone && !is_closed && (volumes[one] <= LEAST || std::isinf(batch.cargo.cap(flow)))) free.push_back(flow);
-        else lay(number, flow, std::max(volumes[one], LEAST));
+        lay(number, flow, volumes[one], free);
     }
-    if (!free.empty()) drained(number, free);
+    drained(number, free);
 }
 
 // Leave on the links what the current repetitions of a batch have still to send; the others come after them.
@@ -238,7 +234,7 @@ void Network::go_on(int64_t number, const std::vector<int32_t> &again, const Rou
         batch.detour = chosen;
         bool holds = false;
         for (int32_t flow : which) holds |= crosses_closed(batch.routes(), flow);
-        if (holds) held.emplace(cargo.label, std::make_pair(now, (int64_t)0)).first->second.second++;
+        if (holds) hold(cargo.label);
     }
     std::vector<double> volumes, delays;
     for (int32_t flow : which) {

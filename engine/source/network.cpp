@@ -81,7 +81,7 @@ void Cargo::io(Archive &archive) {
 
 void Batch::io(Archive &archive) {
     archive(serial, there, before, after, ticket, run, carry, token, weight, hears_drain, entered, since);
-    archive(unfinished, draining, pending, end, laid, delay, drained_at, detour, laps, guests, bit, latest, partners);
+    archive(unfinished, draining, pending, end, laid, delay, drained_at, detour, laps, guests, is_listed, latest, partners);
     if (there) archive(cargo);
 }
 
@@ -247,7 +247,7 @@ int64_t Network::admit(Cargo cargo, int64_t ticket, int64_t run, int64_t carry, 
     batch.weight = cargo.label < (int32_t)weights.size() ? weights[cargo.label] : 1.0;
     batch.cargo = std::move(cargo);
     batch.draining = 0;
-    batch.guests = 0, batch.bit = -1, batch.latest = 0.0;
+    batch.guests = 0, batch.is_listed = false, batch.latest = 0.0;
     statistics.batches++, statistics.flows += batch.cargo.count;
     enter(number);
     if (batch.cargo.first_setup > 0)
@@ -272,49 +272,44 @@ void Network::begin(int64_t number) {
                 batch.end[one] += cargo.setup * (double)(cargo.repeat - 1);
                 empty.push_back((int32_t)one);
             }
-    if (!empty.empty()) deliver(number, empty);
+    deliver(number, empty);
     if (cargo.repeat > 1) batch.drained_at.assign(cargo.count, INF);
     std::vector<int32_t> free;
     bool holds = false;
     const Routes &routes = batch.routes();
     if (cargo.count > 64 && cargo.members.empty()) flows.reserve(cargo.count, routes.offset[routes.count]);
     for (int64_t flow = 0; flow < cargo.count; flow++) {
-        double volume = batch.volume_laid(flow);
-        const int64_t route = batch.route(flow);
-        const bool is_closed = closed && crosses_closed(routes, route);
-        if (is_closed) {  // what has no bytes waits with the others
+        if (closed && crosses_closed(routes, batch.route(flow))) {  // what has no bytes waits with the others
             holds = true;
-            if (volume < LEAST) {
-                make_laid(batch);
-                batch.laid[flow] = volume = LEAST;
-            }
+            if (batch.volume_laid(flow) < LEAST) make_laid(batch), batch.laid[flow] = LEAST;
         }
-        const bool alone = !is_closed && (volume <= 0 || !routes.length(route));
-        if (alone && (volume <= 0 || std::isinf(cargo.cap(flow)))) free.push_back((int32_t)flow);
-        else lay(number, flow, volume);
+        lay(number, flow, batch.volume_laid(flow), free);
     }
-    if (holds) {
-        auto found = held.emplace(cargo.label, std::make_pair(now, (int64_t)0)).first;
-        found->second.second++;
-    }
-    if (!free.empty()) drained(number, free);
+    if (holds) hold(cargo.label);
+    drained(number, free);
 }
 
-void Network::lay(int64_t number, int64_t flow, double volume) {
-    if (claimed) yield_links(batches_[number].routes(), batches_[number].route(flow));
+// Put a flow of a batch on the links, or among those that have nothing to wait for.
+void Network::lay(int64_t number, int64_t flow, double volume, std::vector<int32_t> &free) {
     Batch &batch = batches_[number];
-    const double weight = batch.weight;
-    const int64_t slot = flows.put(batch.routes(), batch.route(flow), volume / weight, batch.cargo.cap(flow) / weight,
-                                   batch.cargo.priority, weight, now);
+    const Routes &routes = batch.routes();
+    const int64_t route = batch.route(flow);
+    const double cap = batch.cargo.cap(flow), weight = batch.weight;
+    const bool is_free = volume <= LEAST || (!routes.length(route) && std::isinf(cap));
+    if (is_free && !(closed && crosses_closed(routes, route))) {
+        free.push_back((int32_t)flow);
+        return;
+    }
+    if (claimed) yield_links(routes, route);
+    const int64_t slot = flows.put(routes, route, std::max(volume, LEAST) / weight, cap / weight, batch.cargo.priority,
+                                   weight, now);
     flows.batch[slot] = (int32_t)number, flows.member[slot] = (int32_t)flow;
     batch.draining++;
 }
 
 void Network::take_drained() {
-    flows.find_drained(now, found_);
-    flows.drop(found_);
-    std::vector<int32_t> gone;
-    gone.swap(found_);
+    const std::vector<int32_t> gone = flows.find_drained(now);
+    flows.drop(gone);
     std::vector<std::pair<int64_t, std::vector<int32_t>>> groups;  // read before others come to their slots
     for (size_t one = 0; one < gone.size();) {
         const int32_t number = flows.batch[gone[one]];
@@ -325,8 +320,6 @@ void Network::take_drained() {
         batches_[number].draining -= (int64_t)groups.back().second.size();
     }
     for (auto &one : groups) drained(one.first, one.second);
-    gone.clear();
-    found_.swap(gone);
 }
 
 // Note when flows of a batch, which are drained now, will be delivered.
@@ -339,13 +332,14 @@ void Network::drained(int64_t number, const std::vector<int32_t> &which) {
         batch.end[activity] = std::max(batch.end[activity], now + batch.delay_of(flow));
         if (!--batch.pending[activity]) over.push_back((int32_t)activity);
     }
-    if (over.size() > 1 && !std::is_sorted(over.begin(), over.end())) std::sort(over.begin(), over.end());
-    if (!over.empty()) deliver(number, over);
+    if (!std::is_sorted(over.begin(), over.end())) std::sort(over.begin(), over.end());
+    deliver(number, over);
 }
 
 // Note the end of activities, whose flows are all drained; equal ends are one event.
 void Network::deliver(int64_t number, std::vector<int32_t> &activities) {
     Batch &batch = batches_[number];
+    if (activities.empty()) return;
     if (batch.hears_drain) {
         std::vector<int32_t> heard = activities;
         if (batch.laps)
@@ -579,10 +573,9 @@ void Network::reroute(int64_t number, const Routes &routes, int64_t &moved, bool
             const int64_t activity = batch.cargo.activity_of(flow);
             batch.delay[flow] = batch.routes().latency[flow];
             if (batch.laps && batch.laps->later[activity] > 0) batch.delay[flow] += batch.cargo.setup;
-            if (rest[one] <= LEAST || !batch.routes().length(flow)) at_once.push_back(flow);
-            else lay(number, flow, rest[one]);
+            lay(number, flow, rest[one], at_once);
         }
-        if (!at_once.empty()) drained(number, at_once);
+        drained(number, at_once);
     }
     for (int32_t slot : slots_of(number)) {
         const int32_t flow = flows.member[slot];
@@ -648,40 +641,22 @@ const double SAME = 1e-9;
 }  // namespace
 
 void Network::list_user(int64_t number) {
-    Batch &batch = batches_[number];
-    Meetings &m = meetings_;
-    if (m.free_.empty()) {
-        const int64_t first = (int64_t)m.users_.size();
-        m.columns_.emplace_back(m.links_, 0);
-        m.users_.resize(first + 64, -1);
-        for (int64_t bit = first + 63; bit >= first; bit--) m.free_.push_back(bit);
-    }
-    batch.bit = m.free_.back();
-    m.free_.pop_back();
-    m.users_[batch.bit] = number;
-    std::vector<uint64_t> &column = m.columns_[batch.bit / 64];
-    const uint64_t mask = (uint64_t)1 << (batch.bit % 64);
-    const Routes &routes = batch.cargo.routes;
-    for (int64_t flow = 0; flow < batch.cargo.count; flow++) {
-        const int64_t route = batch.cargo.place(flow);
-        for (int64_t pair = routes.offset[route]; pair < routes.offset[route + 1]; pair++)
-            column[routes.link[pair]] |= mask;
-    }
+    batches_[number].is_listed = true;
+    batches_[number].cargo.each_link([&](int64_t link, int64_t) {
+        std::vector<int32_t> &users = meetings_.users_[link];
+        if (users.empty() || users.back() != number) users.push_back((int32_t)number);
+    });
 }
 
 void Network::unlist_user(int64_t number) {
-    Batch &batch = batches_[number];
-    std::vector<uint64_t> &column = meetings_.columns_[batch.bit / 64];
-    const uint64_t mask = ~((uint64_t)1 << (batch.bit % 64));
-    const Routes &routes = batch.cargo.routes;
-    for (int64_t flow = 0; flow < batch.cargo.count; flow++) {
-        const int64_t route = batch.cargo.place(flow);
-        for (int64_t pair = routes.offset[route]; pair < routes.offset[route + 1]; pair++)
-            column[routes.link[pair]] &= mask;
-    }
-    meetings_.users_[batch.bit] = -1;
-    meetings_.free_.push_back(batch.bit);
-    batch.bit = -1;
+    batches_[number].is_listed = false;
+    batches_[number].cargo.each_link([&](int64_t link, int64_t) {
+        std::vector<int32_t> &users = meetings_.users_[link];
+        const auto mine = std::find(users.begin(), users.end(), (int32_t)number);
+        if (mine == users.end()) return;
+        *mine = users.back();
+        users.pop_back();
+    });
 }
 
 void Network::enter(int64_t number) {
@@ -690,29 +665,22 @@ void Network::enter(int64_t number) {
     Meetings &m = meetings_;
     if (m.here_ && (m.compressed || cargo.repeat > 1)) {
         std::vector<int64_t> met;
-        if (cargo.takes_turns) {  // the other parts are on their way soon, and not known here
-            for (int64_t one = oldest_; one >= 0; one = batches_[one].after) met.push_back(one);
-        } else {
-            for (int64_t one : m.unlisted_)
-                if (batches_[one].there && batches_[one].bit < 0) list_user(one);
-            m.unlisted_.clear();
-            std::vector<uint64_t> bits(m.columns_.size(), 0);
-            for (int64_t flow = 0; flow < cargo.count; flow++) {
-                const int64_t route = cargo.place(flow);
-                for (int64_t pair = cargo.routes.offset[route]; pair < cargo.routes.offset[route + 1]; pair++)
-                    for (size_t column = 0; column < bits.size(); column++)
-                        bits[column] |= m.columns_[column][cargo.routes.link[pair]];
-            }
-            for (size_t column = 0; column < bits.size(); column++)
-                for (int64_t bit = 0; bit < 64; bit++)
-                    if (bits[column] >> bit & 1) met.push_back(m.users_[(int64_t)column * 64 + bit]);
-            if (m.turning_ || !local)
-                for (int64_t one = oldest_; one >= 0; one = batches_[one].after)
-                    if (batches_[one].cargo.takes_turns || (!local && batches_[one].cargo.priority != cargo.priority))
-                        met.push_back(one);
-            std::sort(met.begin(), met.end());
-            met.erase(std::unique(met.begin(), met.end()), met.end());
+        const auto meet = [&](int64_t one) {
+            if (std::exchange(batches_[one].met_by, batch.serial) != batch.serial) met.push_back(one);
+        };
+        if (!cargo.takes_turns) {
+            m.users_.resize(m.links_);
+            for (int64_t one = batch.before; one >= 0 && !batches_[one].is_listed; one = batches_[one].before)
+                list_user(one);
+            cargo.each_link([&](int64_t link, int64_t) {
+                for (int32_t one : m.users_[link]) meet(one);
+            });
         }
+        if (cargo.takes_turns || m.turning_ || !local)
+            for (int64_t one = oldest_; one >= 0; one = batches_[one].after)
+                if (cargo.takes_turns || batches_[one].cargo.takes_turns ||  // other parts are on their way soon
+                    (!local && batches_[one].cargo.priority != cargo.priority))
+                    meet(one);
         for (int64_t one : met) {
             Batch &other = batches_[one];
             if (one == number || (cargo.repeat == 1 && other.cargo.repeat == 1)) continue;
@@ -733,12 +701,6 @@ void Network::enter(int64_t number) {
     m.here_++;
     m.compressed += cargo.repeat > 1;
     m.turning_ += cargo.takes_turns;
-    m.unlisted_.push_back(number);
-    if (m.unlisted_.size() > 4096 && (int64_t)m.unlisted_.size() > 4 * m.here_) {
-        m.unlisted_.clear();
-        for (int64_t one = oldest_; one >= 0; one = batches_[one].after)
-            if (batches_[one].bit < 0) m.unlisted_.push_back(one);
-    }
 }
 
 void Network::leave(int64_t number) {
@@ -748,7 +710,7 @@ void Network::leave(int64_t number) {
     m.here_--;
     m.compressed -= cargo.repeat > 1;
     m.turning_ -= cargo.takes_turns;
-    if (batch.bit >= 0) unlist_user(number);
+    if (batch.is_listed) unlist_user(number);
     if (cargo.repeat == 1 && !batch.guests && batch.partners.empty()) return;  // it has met nothing that matters
     if (!cargo.count || batch.end.empty() || std::isnan(batch.since)) {
         for (int64_t pair : batch.partners) m.pairs_.erase(pair);
@@ -778,16 +740,12 @@ void Network::leave(int64_t number) {
 // Whether flows share a link whose activities end apart.
 bool Network::meets_inside(const Batch &batch, double slack) const {
     std::unordered_map<int64_t, double> end_on;
-    const Cargo &cargo = batch.cargo;
-    for (int64_t flow = 0; flow < cargo.count; flow++) {
-        const double end = batch.end[cargo.activity_of(flow)];
-        const int64_t route = cargo.place(flow);
-        for (int64_t pair = cargo.routes.offset[route]; pair < cargo.routes.offset[route + 1]; pair++) {
-            const auto found = end_on.emplace(cargo.routes.link[pair], end).first;
-            if (std::abs(found->second - end) > slack) return true;
-        }
-    }
-    return false;
+    bool meets = false;
+    batch.cargo.each_link([&](int64_t link, int64_t flow) {
+        const double end = batch.end[batch.cargo.activity_of(flow)];
+        meets |= std::abs(end_on.emplace(link, end).first->second - end) > slack;
+    });
+    return meets;
 }
 
 }  // namespace fredfw

@@ -43,6 +43,13 @@ struct Cargo {
     int32_t priority = 0, label = 0;
     bool takes_turns = false;
 
+    // Do something with each link of each flow.
+    template <class Function> void each_link(Function function) const {
+        for (int64_t flow = 0; flow < count; flow++)
+            for (int64_t route = place(flow), pair = routes.offset[route]; pair < routes.offset[route + 1]; pair++)
+                function(routes.link[pair], flow);
+    }
+
     int64_t place(int64_t flow) const { return members.empty() ? flow : members[flow]; }
     double volume(int64_t flow) const {
         const int64_t one = in_order ? flow : place(flow);
@@ -81,7 +88,8 @@ struct Batch {
     std::shared_ptr<struct OwnRoutes> detour;
     std::unique_ptr<Laps> laps;
     // Whom it met; see Meetings.
-    int64_t guests = 0, bit = -1;
+    bool is_listed = false;
+    int64_t guests = 0, met_by = 0;  // the last that was asked about, by its serial
     double latest = 0.0;
     std::vector<int64_t> partners;
 
@@ -116,7 +124,7 @@ class Meetings {
     int64_t compressed = 0;  // batches that are here with several repetitions
 
     void io(Archive &archive) {
-        archive(compressed, here_, turning_, unlisted_, columns_, users_, free_, pairs_, numbers_);
+        archive(compressed, here_, turning_, users_, pairs_, numbers_);
     }
 
   private:
@@ -127,9 +135,7 @@ class Meetings {
         void io(Archive &archive) { archive(first_left, low, high); }
     };
     int64_t links_, here_ = 0, turning_ = 0;
-    std::vector<int64_t> unlisted_;               // batches that came since somebody asked
-    std::vector<std::vector<uint64_t>> columns_;  // of 64 batches each: which of them use each link
-    std::vector<int64_t> users_, free_;           // batches by bit
+    std::vector<std::vector<int32_t>> users_;  // batches on each link, but for those that came since somebody asked
     std::unordered_map<int64_t, Pair> pairs_;
     int64_t numbers_ = 0;
 };
@@ -232,7 +238,6 @@ class Network {
     LinkBytes moved_;
     Pool<std::unique_ptr<Run>> runs_;
     std::unordered_map<int64_t, int64_t> run_of_;  // number by name
-    std::vector<int32_t> found_;
     bool stepping_ = false;
     Meetings meetings_;
     std::shared_ptr<Arena> arena_;  // what it is made of, where it was read
@@ -242,7 +247,8 @@ class Network {
     void happen(const Event &event);
     void take_drained();
     void begin(int64_t number);
-    void lay(int64_t number, int64_t flow, double volume);
+    void lay(int64_t number, int64_t flow, double volume, std::vector<int32_t> &free);
+    void hold(int32_t label) { held.emplace(label, std::make_pair(now, (int64_t)0)).first->second.second++; }
     void drained(int64_t number, const std::vector<int32_t> &flows);
     void yield_links(const Routes &routes, int64_t flow);
     void deliver(int64_t number, std::vector<int32_t> &activities);
