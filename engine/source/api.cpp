@@ -785,7 +785,6 @@ void add_tables(Tasks &made, const fredfw_graph &graph) {
         for (int64_t row = 0; row <= count; row++) slots.offset[row] = (int32_t)row;
         slots.value = members.slots;
         members.groups_of = Table::turned(slots, members.count());
-        members.several = count != members.count();
         made.members.push_back(std::move(members));
     }
     check_count("slots", graph.slots, place, place);

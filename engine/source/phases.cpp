@@ -118,7 +118,7 @@ class PhaseRun : public Run {
     PhaseRun(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which, int32_t label,
              int32_t priority, bool stepwise, int64_t times)
         : Run(network, std::move(lowered), std::move(which), label, priority), stepwise_(stepwise), times_(times) {
-        if (schedule_.last < 0) left_.assign(groups_, (int32_t)schedule_.phases.size());
+        left_.assign(groups_, (int32_t)schedule_.phases.size());
         if (!schedule_.channels.empty()) turns_ = std::make_unique<Turns>(schedule_, groups_);
     }
 
@@ -194,7 +194,7 @@ class PhaseRun : public Run {
   private:
     bool stepwise_;
     int64_t times_;
-    std::vector<int32_t> left_;  // phases that a group is not done with, where none comes after all others
+    std::vector<int32_t> left_;  // phases that a group is not done with
     std::map<int32_t, std::vector<int32_t>> waiting_;  // phases before each that a group is not done with
     std::unique_ptr<Turns> turns_;
     std::map<int32_t, std::vector<int32_t>> reached_;  // repetitions that each group is done with
@@ -295,12 +295,8 @@ class PhaseRun : public Run {
         wait_less(schedule_.dependents[index], groups);
         if (!is_followed_early(index)) wait_less(schedule_.followers[index], groups);
         Groups done;
-        if (left_.empty()) {
-            if (index == schedule_.last) done = groups;
-        } else {
-            for (int32_t group : groups)
-                if (!--left_[group]) done.push_back(group);
-        }
+        for (int32_t group : groups)
+            if (!--left_[group]) done.push_back(group);
         if (!done.empty()) finish(done);
     }
 

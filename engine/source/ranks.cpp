@@ -162,7 +162,7 @@ class RankRun : public Run {
             if (!which_.empty())
                 for (int32_t &flow : made.members) flow = (int32_t)lowered_flow(flow, phase.flows);
         }
-        if (carry.phase == resumed_ && rest_) {
+        if (rest_) {
             made.own = rest_, made.volumes = rest_->data(), made.in_order = true;
         } else if (phase.uniform()) {
             made.volumes = phase.volumes.data(), made.period = (int64_t)phase.volumes.size();
@@ -194,8 +194,7 @@ class RankRun : public Run {
     std::deque<Channel> channels_;
     std::shared_ptr<Fold> fold_;                 // as long as it says when nodes are through
     std::vector<uint8_t> released_;              // groups whose links it has let go of
-    int64_t resumed_ = -1;                       // phase that goes on with what is left of its flows
-    std::shared_ptr<std::vector<double>> rest_;
+    std::shared_ptr<std::vector<double>> rest_;  // what is left of flows that go on
 
     void make_channels() {
         channels_.clear();
@@ -455,18 +454,12 @@ class RankRun : public Run {
     bool foresee() {
         if (!network_.open || !network_.local || network_.foreign) return false;
         std::shared_ptr<Fold> found;
-        if (network_.links_as_built) {
+        {
             const std::lock_guard<std::mutex> lock(lowered_->mutex);
             auto &folds = lowered_->folds[rendezvous_];
-            const auto known = folds.find(which_);
-            if (known != folds.end()) {
-                found = known->second;
-            } else {
-                found = Fold::of(*lowered_, which_, network_.flows.capacity, rendezvous_);
-                if (folds.size() < MOST_FOLDS) folds[which_] = found;
-            }
-        } else {
-            found = Fold::of(*lowered_, which_, network_.flows.capacity, rendezvous_);
+            const auto known = network_.links_as_built ? folds.find(which_) : folds.end();
+            found = known != folds.end() ? known->second : Fold::of(*lowered_, which_, network_.flows.capacity, rendezvous_);
+            if (network_.links_as_built && folds.size() < MOST_FOLDS) folds.emplace(which_, found);
         }
         if (!found || network_.used_by_batches(found->owners)) return false;
         std::vector<int64_t> &claims = network_.claims;
@@ -555,54 +548,33 @@ class RankRun : public Run {
             Nodes flows;
             flows.swap(starting_[index]);
             std::sort(flows.begin(), flows.end());
-            Stage &mine = *stages_[index];
-            const Phase &phase = schedule_.phases[index];
             std::map<int64_t, Nodes> parts;  // by the repetition whose bytes they have
-            for (int32_t flow : flows) parts[phase.uniform() ? 0 : mine.started[flow]].push_back(flow);
-            for (const auto &part : parts) {
-                std::vector<int32_t> repetitions;
-                for (int32_t flow : part.second) repetitions.push_back((int32_t)mine.started[flow]++);
-                send(index, part.first, part.second, repetitions);
-            }
+            for (int32_t flow : flows)
+                parts[schedule_.phases[index].uniform() ? 0 : stages_[index]->started[flow]].push_back(flow);
+            for (const auto &part : parts) send(index, part.first, part.second);
         }
     }
 
-    void send(int32_t index, int64_t repetition, const Nodes &flows, const std::vector<int32_t> &repetitions) {
-        if (!network_.open && lowered_->phases[index].open) {  // some start anyway, and nobody is asked about them
-            Nodes open, others;
-            std::vector<int32_t> theirs, rest;
-            for (size_t one = 0; one < flows.size(); one++) {
-                const bool anyway = is_open(index, flows[one]);
-                (anyway ? open : others).push_back(flows[one]);
-                (anyway ? theirs : rest).push_back(repetitions[one]);
-            }
-            if (!open.empty()) carry_off(index, repetition, open, theirs, false);
-            if (!others.empty()) ask(index, repetition, others, rest);
-            return;
-        }
-        ask(index, repetition, flows, repetitions);
-    }
-
-    void ask(int32_t index, int64_t repetition, const Nodes &flows, const std::vector<int32_t> &repetitions) {
+    // Start flows: together those that start anyway, and those that somebody is asked about, but for streams.
+    void send(int32_t index, int64_t repetition, const Nodes &flows) {
         const Phase &phase = schedule_.phases[index];
-        if (phase.flows == phase.unicasts || network_.starts_streams)
-            return carry_off(index, repetition, flows, repetitions, !network_.open);
-        Nodes alone;  // a stream is asked about by itself
-        std::vector<int32_t> theirs;
-        for (size_t one = 0; one < flows.size(); one++)
-            if (flows[one] % phase.flows < phase.unicasts) alone.push_back(flows[one]), theirs.push_back(repetitions[one]);
-        if (!alone.empty()) carry_off(index, repetition, alone, theirs, !network_.open);
-        for (size_t one = 0; one < flows.size(); one++)
-            if (flows[one] % phase.flows >= phase.unicasts)
-                carry_off(index, repetition, {flows[one]}, {repetitions[one]}, !network_.open);
+        Nodes open, asked, streams;
+        for (int32_t flow : flows) {
+            const bool is_alone = flow % phase.flows >= phase.unicasts && !network_.starts_streams;
+            (is_open(index, flow) ? open : is_alone ? streams : asked).push_back(flow);
+        }
+        carry_off(index, repetition, open, false);
+        carry_off(index, repetition, asked, true);
+        for (int32_t flow : streams) carry_off(index, repetition, {flow}, true);
     }
 
-    void carry_off(int32_t index, int64_t repetition, const Nodes &flows, const std::vector<int32_t> &repetitions,
-                   bool asks) {
+    void carry_off(int32_t index, int64_t repetition, const Nodes &flows, bool asks) {
+        if (flows.empty()) return;
         const int64_t number = carries_.take();
         Carry &one = carries_[number];
         one.phase = index, one.repetition = repetition;
-        one.items = flows, one.repetitions = repetitions, one.left = (int64_t)flows.size();
+        one.items = flows, one.left = (int64_t)flows.size();
+        for (int32_t flow : flows) one.repetitions.push_back((int32_t)stages_[index]->started[flow]++);
         let_in(number, asks, true);
     }
 
@@ -689,18 +661,15 @@ void RankRun::resume(int32_t index, const Standing &at) {
     }
     Nodes running;
     auto rest = std::make_shared<std::vector<double>>();
-    std::vector<int32_t> repetitions;
     for (int64_t flow = 0; flow < (int64_t)at.started.size(); flow++)
         if (at.started[flow] > at.drained[flow]) {
             running.push_back((int32_t)flow);
             rest->push_back(at.left[flow]);
-            repetitions.push_back((int32_t)at.started[flow] - 1);
+            mine.started[flow]--;
         }
-    if (!running.empty()) {
-        resumed_ = index, rest_ = rest;
-        carry_off(index, 0, running, repetitions, false);
-        resumed_ = -1, rest_.reset();
-    }
+    rest_ = rest;
+    carry_off(index, 0, running, false);
+    rest_.reset();
     std::vector<std::pair<int32_t, double>> arrivals = at.arrivals;
     std::stable_sort(arrivals.begin(), arrivals.end(), [](auto &a, auto &b) { return a.second < b.second; });
     for (size_t one = 0; one < arrivals.size();) {

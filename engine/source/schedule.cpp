@@ -53,10 +53,6 @@ void Schedule::finish() {
         for (int32_t before : phases[one].behind) followers[before].push_back((int32_t)one), goes_on[before].push_back((int32_t)one);
         for (int32_t before : phases[one].room) dependents[before].push_back((int32_t)one), admits[before].push_back((int32_t)one);
     }
-    int ends = 0;
-    for (size_t one = 0; one < count; one++)
-        if (dependents[one].empty()) ends++, last = (int64_t)one;
-    if (ends != 1) last = -1;
     parties_[0].resize(count), parties_[1].resize(count);
 }
 

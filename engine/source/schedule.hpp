@@ -81,7 +81,6 @@ class Schedule {
     std::map<int32_t, std::vector<int32_t>> channels;  // phases of each
     // Channels whose phases do not come one after the other anyway.
     const std::map<int32_t, std::vector<int32_t>> &choices();
-    int64_t last = -1;  // the phase that comes after all others, if there is one
 
   private:
     std::recursive_mutex mutex_;  // what is made when it is needed may be needed by networks in several threads

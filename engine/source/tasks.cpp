@@ -73,10 +73,6 @@ void Tasks::start() {
             if (!missing_[task]) begin(task, -1);
             continue;
         }
-        if (before_offset_[task] == before_offset_[task + 1]) {
-            ready(task, everybody(task), -1);
-            continue;
-        }
         const Slots &missing = missing_of(task);
         Slots free;
         for (size_t slot = 0; slot < missing.size(); slot++)
@@ -142,11 +138,6 @@ void Tasks::release(int32_t task, const Slots &slots, int64_t span) {
         if (tasks[dependent].whole) {
             const int64_t came = all ? edge.count : (int64_t)after(edge, slots).size();
             if (came && !(missing_[dependent] -= came)) begin(dependent, span);
-            continue;
-        }
-        if (all && edge.shared < 0 && tasks[dependent].alone) {
-            for (int32_t &count : missing_of(dependent)) count = 0;
-            ready(dependent, everybody(dependent), span);
             continue;
         }
         const Slots theirs = after(edge, slots);
@@ -224,12 +215,8 @@ void Tasks::compute_next(const Slots &ranks) {
 void Tasks::compute_now(int32_t task, const Slots &slots, int64_t trigger) {
     const Task &what = tasks[task];
     for (int32_t slot : slots) busy_[of(task).participants[slot]] = 1;
-    if (what.first_factor < 0) {
-        later(What::COMPUTED, what.seconds, ENDS, {task, slots, network_.now, trigger, 0, 0});
-        return;
-    }
     std::map<double, Slots> by_factor;
-    for (int32_t slot : slots) by_factor[factors[what.first_factor + slot]].push_back(slot);
+    for (int32_t slot : slots) by_factor[what.first_factor < 0 ? 1.0 : factors[what.first_factor + slot]].push_back(slot);
     for (const auto &one : by_factor)
         later(What::COMPUTED, what.seconds * one.first, ENDS, {task, one.second, network_.now, trigger, 0, 0});
 }
@@ -321,21 +308,25 @@ void Tasks::end_groups(const Errand &errand, const std::vector<int32_t> &over) {
         const int64_t first = errand.groups[one] * mine.size;
         slots.insert(slots.end(), mine.slots.begin() + first, mine.slots.begin() + first + mine.size);
     }
-    Slots *running = nullptr;
-    if (mine.several) {
-        running = &running_[task];
-        if (running->empty())
-            for (int64_t slot = 0; slot < mine.count(); slot++) running->push_back((int32_t)mine.groups_of[slot].size());
-        for (int32_t slot : slots) (*running)[slot]--;
-    }
+    leave(task, std::move(slots), errand.began, errand.trigger);
+}
+
+// Note that slots are through with groups of a communication, one of each; those that are through with all have ended.
+void Tasks::leave(int32_t task, Slots slots, double start, int64_t trigger) {
+    const Members &mine = of(task);
+    Slots &running = running_[task];
+    if (running.empty())
+        for (int64_t slot = 0; slot < mine.count(); slot++) running.push_back((int32_t)mine.groups_of[slot].size());
+    for (int32_t slot : slots) running[slot]--;
     std::sort(slots.begin(), slots.end());
     slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
-    Slots ranks;
-    for (int32_t slot : slots) ranks.push_back(mine.participants[slot]);
-    if (running)
-        slots.erase(std::remove_if(slots.begin(), slots.end(), [&](int32_t slot) { return (*running)[slot] > 0; }),
-                    slots.end());
-    end(task, slots, errand.began, errand.trigger, ranks);
+    Slots ranks, over;
+    for (int32_t slot : slots) {
+        ranks.push_back(mine.participants[slot]);
+        if (!running[slot]) over.push_back(slot);
+    }
+    if (ended[task] + (int64_t)over.size() == mine.count()) running_.erase(task), absent_.erase(task), joined_.erase(task);
+    end(task, over, start, trigger, ranks);
 }
 
 void Tasks::run_ended(Run &run, const std::vector<int32_t> &groups) {
@@ -357,8 +348,6 @@ void Tasks::enter_later(int32_t task, const Slots &slots, int64_t trigger) {
     Joined &joined = joined_[task];
     if (joined.marks.empty()) {
         joined.marks.assign(mine.slots.size(), -1), joined.run_of.assign(mine.groups, -1);
-        for (int64_t slot = 0; slot < mine.count(); slot++) joined.running.push_back((int32_t)mine.groups_of[slot].size());
-        joined.left = (int64_t)mine.slots.size();
     }
     if (joining_.empty()) network_.calendar.push(network_.now, ENTRIES, What::ENTERS, 0, 0, -1);
     if (std::find(joining_.begin(), joining_.end(), task) == joining_.end()) joining_.push_back(task);
@@ -426,18 +415,8 @@ void Tasks::run_through(Run &run, const std::vector<int32_t> &nodes, const std::
     for (int32_t node : nodes)
         by_mark[marks[node]].push_back(mine.slots[run.errand.groups[node / mine.size] * mine.size + node % mine.size]);
     for (auto &[mark, slots] : by_mark) {
-        Joined &joined = joined_[task];
-        for (int32_t slot : slots) joined.running[slot]--, joined.left--;
-        std::sort(slots.begin(), slots.end());
-        slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
-        Slots ranks, over;
-        for (int32_t slot : slots) {
-            ranks.push_back(mine.participants[slot]);
-            if (!joined.running[slot]) over.push_back(slot);
-        }
         const Message entry = entries_[mark];
-        if (!joined.left) joined_.erase(task);
-        end(task, over, entry.start, entry.trigger, ranks);
+        leave(task, std::move(slots), entry.start, entry.trigger);
     }
 }
 

@@ -20,7 +20,6 @@ struct Members {
     int64_t groups = 0, size = 0;
     std::vector<int32_t> slots;  // of each member of each group
     Table groups_of;             // places among the members, of each slot
-    bool several = false;        // whether a slot belongs to more than one group
 
     int64_t count() const { return (int64_t)participants.size(); }
 };
@@ -112,8 +111,6 @@ class Tasks {
     struct Joined {  // a collective that ranks enter one by one
         std::vector<int64_t> marks;   // of members that enter at this moment, -1 for others
         std::vector<int64_t> run_of;  // groups, -1 before somebody has entered
-        std::vector<int32_t> running; // groups that each slot is not through with
-        int64_t left = 0;             // the sum of those
     };
 
     Network &network_;
@@ -129,6 +126,7 @@ class Tasks {
     std::vector<std::deque<Waiting>> queues_;
     int64_t waited_ = 0;
     // Communication in groups.
+    // Members that each group waits for, and groups that each slot is not through with.
     std::unordered_map<int32_t, Slots> absent_, running_;
     std::unordered_map<int32_t, Joined> joined_;
     std::vector<int32_t> joining_;
@@ -159,6 +157,7 @@ class Tasks {
     void computed(const Pending &what);
     void gather(int32_t task, const Slots &slots, int64_t trigger);
     void begin_groups(int32_t task, std::vector<int32_t> groups, int64_t trigger);
+    void leave(int32_t task, Slots slots, double start, int64_t trigger);
     void end_groups(const Errand &errand, const std::vector<int32_t> &over);
     void enter_later(int32_t task, const Slots &slots, int64_t trigger);
     void enter();
