@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <limits>
 #include <new>
 #include <string>
 
@@ -36,7 +35,6 @@ struct fredfw_network {
 namespace {
 
 thread_local std::string told;
-const double INF = std::numeric_limits<double>::infinity();
 const int64_t MOST = INT32_MAX;  // flows, groups and phases are numbered by 32 bits
 const int64_t MOST_REPEATS = (int64_t)1 << 53;  // doubles count so far
 // Amounts beyond are no bytes or seconds of anything, and products of two of them are numbers still.
@@ -781,9 +779,7 @@ void add_tables(Tasks &made, const fredfw_graph &graph) {
         members.slots.assign(graph.slot + place, graph.slot + place + count);
         place += count;
         Table slots;
-        slots.offset.resize(count + 1);
-        for (int64_t row = 0; row <= count; row++) slots.offset[row] = (int32_t)row;
-        slots.value = members.slots;
+        for (const int32_t &slot : members.slots) slots.add(&slot, &slot + 1);
         members.groups_of = Table::turned(slots, members.count());
         made.members.push_back(std::move(members));
     }

@@ -1,15 +1,8 @@
 #include "channels.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace fredfw {
-namespace {
-
-const double INF = std::numeric_limits<double>::infinity();
-
-}  // namespace
-
 Channel::Channel(Schedule &schedule, const std::vector<int32_t> &phases, bool rendezvous, int64_t groups)
     : keeps(schedule.keeps), ranks_(schedule.ranks), groups_(groups), smallest_first_(schedule.smallest_first),
       runs_(groups * schedule.ranks, -1), owes_(groups * schedule.ranks, 0), place_(groups * schedule.ranks, 0),

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace fredfw {
 namespace {
 
-const double INF = std::numeric_limits<double>::infinity();
-const double UNKNOWN = std::numeric_limits<double>::quiet_NaN();
 // Fair shares that differ by less, relative, are the same.
 const double SAME = 1e-12;
 // Below this share of a link's capacity, what is left of it is rounding.
@@ -22,8 +19,6 @@ const double CAUTION = 1 - 1e-9, CAREFUL = 1 - 1e-11;
 const double DRAINED = 1e-11, TICKS = 1e-15;
 // Links whose levels are higher by this factor are not sorted yet.
 const double AHEAD = 1.25;
-// What a flow has as long as it is not drained.
-const double LEAST = std::numeric_limits<double>::min();
 
 }  // namespace
 
@@ -555,7 +550,7 @@ struct Flows::Piece {
         int32_t what;  // a link, or ~slot of a flow
         bool before(const Due &other) const { return key < other.key || (key == other.key && what < other.what); }
     };
-    static bool later(const Due &one, const Due &other) { return other.before(one); }
+    static constexpr auto later = [](const Due &one, const Due &other) { return other.before(one); };
 
     struct Member {
         int32_t slot, neck;  // OPEN while the rate is not known

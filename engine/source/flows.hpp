@@ -8,11 +8,16 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "archive.hpp"
 
 namespace fredfw {
+
+constexpr double INF = std::numeric_limits<double>::infinity(), UNKNOWN = std::numeric_limits<double>::quiet_NaN();
+// What a flow has as long as it is not drained, so that without a rate it never ends.
+constexpr double LEAST = std::numeric_limits<double>::min();
 
 // How links are shared. The last is a policy that somebody else applies; see Flows::assign.
 enum Sharing : int32_t { MAX_MIN = 0, STRICT_LINKS = 1, CIRCUIT_PREEMPT = 2, FOREIGN = 3 };

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace fredfw {
 namespace {
 
-const double INF = std::numeric_limits<double>::infinity();
 // So many steps are not folded: where no jump is found, each has to be looked at, in one event.
 const int64_t MOST_STEPS = 1 << 22;
 // A jump over steps may be off by so much, relative: less than the rounding of the steps.

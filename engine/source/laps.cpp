@@ -5,7 +5,6 @@
 // and a set-up of s takes t + l + s.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "network.hpp"
@@ -14,8 +13,6 @@
 namespace fredfw {
 namespace {
 
-const double INF = std::numeric_limits<double>::infinity();
-const double LEAST = std::numeric_limits<double>::min();
 // Of what a flow has to send in a lap, what is less than this is rounding.
 const double ROUNDING = 1e-11;
 // Flows were alone on their links if they have sent what they would have sent alone, to this share of it.
@@ -139,10 +136,8 @@ void Network::make_laid(Batch &batch) {
 }
 
 // Put flows of a batch, all that there are of some activities, on the links once more.
-void Network::lay_again(int64_t number, const std::vector<int32_t> &which, const std::vector<double> &volumes,
-                        const std::vector<double> &delays) {
+void Network::lay_again(int64_t number, const std::vector<int32_t> &which) {
     Batch &batch = batches_[number];
-    make_laid(batch);
     std::vector<uint8_t> mine(batch.cargo.activities, 0);
     for (int32_t flow : which) mine[batch.cargo.activity_of(flow)] = 1;
     for (int64_t one = 0; one < batch.cargo.activities; one++)
@@ -155,10 +150,9 @@ void Network::lay_again(int64_t number, const std::vector<int32_t> &which, const
         if (!mine[one] && !batch.pending[one]) over.push_back((int32_t)one);
     deliver(number, over);
     std::vector<int32_t> free;
-    for (size_t one = 0; one < which.size(); one++) {
-        const int32_t flow = which[one];
-        batch.laid[flow] = volumes[one], batch.delay[flow] = delays[one], batch.drained_at[flow] = INF;
-        lay(number, flow, volumes[one], free);
+    for (int32_t flow : which) {
+        batch.drained_at[flow] = INF;
+        lay(number, flow, batch.laid[flow], free);
     }
     drained(number, free);
 }
@@ -175,10 +169,10 @@ void Network::split(int64_t number, const std::vector<int32_t> &slots) {
         batch.laps->since.assign(cargo.activities, batch.since);
     }
     std::vector<int32_t> which, gone;
-    std::vector<double> volumes, delays;
+    make_laid(batch);
     for (int64_t flow = 0; flow < cargo.count; flow++) {
         if (!at.mine[flow]) continue;
-        which.push_back((int32_t)flow), volumes.push_back(at.left[flow]), delays.push_back(at.delay[flow]);
+        which.push_back((int32_t)flow), batch.laid[flow] = at.left[flow], batch.delay[flow] = at.delay[flow];
         account(cargo.label, batch.routes(), batch.route(flow), at.sent[flow]);
         Laps &laps = *batch.laps;
         const int64_t activity = cargo.activity_of(flow);
@@ -189,7 +183,7 @@ void Network::split(int64_t number, const std::vector<int32_t> &slots) {
         if (at.mine[flows.member[slot]]) gone.push_back(slot);
     flows.drop(gone);
     batch.draining -= (int64_t)gone.size();
-    lay_again(number, which, volumes, delays);
+    lay_again(number, which);
 }
 
 // Start the repetitions that are left of activities; leave those that have none left. Returns whether there are any.
@@ -203,8 +197,7 @@ bool Network::next_laps(int64_t number, std::vector<int32_t> &activities) {
         if (rerouted) {  // a router has a say in where they go
             batch.laps->asked.resize(batch.cargo.activities, 0);
             for (int32_t one : again) batch.laps->asked[one] = 1;
-            notify(FREDFW_ROUTE, number);
-            notices.back().list.assign(again.begin(), again.end());
+            notify(FREDFW_ROUTE, number, 0, again);
         } else {
             go_on(number, again);
         }
@@ -236,13 +229,12 @@ void Network::go_on(int64_t number, const std::vector<int32_t> &again, const Rou
         for (int32_t flow : which) holds |= crosses_closed(batch.routes(), flow);
         if (holds) hold(cargo.label);
     }
-    std::vector<double> volumes, delays;
     for (int32_t flow : which) {
         const double times = (double)batch.laps->now[cargo.activity_of(flow)];
-        volumes.push_back(cargo.volume(flow) * times);
-        delays.push_back(batch.routes().latency[batch.route(flow)] * times + cargo.setup * (times - 1));
+        batch.laid[flow] = cargo.volume(flow) * times;
+        batch.delay[flow] = batch.routes().latency[batch.route(flow)] * times + cargo.setup * (times - 1);
     }
-    lay_again(number, which, volumes, delays);
+    lay_again(number, which);
 }
 
 }  // namespace fredfw

@@ -3,18 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 
 #include "run.hpp"
 #include "tasks.hpp"
 
 namespace fredfw {
 namespace {
-
-const double INF = std::numeric_limits<double>::infinity();
-const double UNKNOWN = std::numeric_limits<double>::quiet_NaN();
-// What a flow has as long as it is not drained, so that without a rate it never ends.
-const double LEAST = std::numeric_limits<double>::min();
 
 // How long a step goes on: for so many events, and for a time that nobody notices, because an interrupt waits for its end.
 class Patience {
@@ -105,21 +99,10 @@ void Network::later(const Run &run, What what, double delay, int32_t priority, i
 }
 
 bool Network::is_void(const Event &event) const {
-    switch (event.what) {
-    case What::TIMER:
-    case What::COMPUTED:
-    case What::PASSED:
-    case What::RECEIVED:
-    case What::MESSAGE_ENTERS:
-    case What::ENTERS: return false;
-    case What::BATCH_BEGINS:
-    case What::BATCH_DRAINED:
-    case What::BATCH_ENDS: return batches_[event.whose].serial != event.serial;
-    default: {
-        const Run *run = runs_[event.whose].get();
-        return !run || run->serial != event.serial || (event.what == What::FORESEEN && !run->foresees());
-    }
-    }
+    if (event.what == What::TIMER || event.is_of_tasks()) return false;
+    if (event.what <= What::BATCH_ENDS) return batches_[event.whose].serial != event.serial;
+    const Run *run = runs_[event.whose].get();
+    return !run || run->serial != event.serial || (event.what == What::FORESEEN && !run->foresees());
 }
 
 void Network::drop_void() {
@@ -194,7 +177,7 @@ bool Network::idle() {
 
 void Network::happen(const Event &event) {
     switch (event.what) {
-    case What::TIMER: return notify(FREDFW_TIMER, event.sequence);
+    case What::TIMER: notify(FREDFW_TIMER, event.sequence); return;
     case What::BATCH_BEGINS: return begin(event.whose);
     case What::BATCH_DRAINED: {
         const Batch &batch = batches_[event.whose];
@@ -204,17 +187,12 @@ void Network::happen(const Event &event) {
             runs_[run]->drained(batch.carry, activities);
             return forget_if_over(run);
         }
-        notify(FREDFW_DRAINED, batch.ticket);
-        notices.back().list.assign(activities.begin(), activities.end());
+        notify(FREDFW_DRAINED, batch.ticket, 0, activities);
         return;
     }
     case What::BATCH_ENDS: return complete(event.whose, take_list(event.detail));
-    case What::COMPUTED:
-    case What::PASSED:
-    case What::RECEIVED:
-    case What::MESSAGE_ENTERS:
-    case What::ENTERS: return tasks->happen(event);
     default:
+        if (event.is_of_tasks()) return tasks->happen(event);
         runs_[event.whose]->happen(event);
         forget_if_over(event.whose);
     }
@@ -374,8 +352,7 @@ void Network::complete(int64_t number, const std::vector<int32_t> &given) {
         runs_[run]->ended(carry, activities);
         return forget_if_over(run);
     }
-    notify(FREDFW_ENDED, ticket, is_over);
-    notices.back().list.assign(activities.begin(), activities.end());
+    notify(FREDFW_ENDED, ticket, is_over, activities);
 }
 
 void Network::withdraw(int64_t timer) {

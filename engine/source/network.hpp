@@ -219,9 +219,9 @@ class Network {
     void yield_links();  // all
     bool used_by_batches(const std::vector<int32_t> &group_of_link) const;
 
-    void notify(int64_t what, int64_t whose, int64_t detail = 0) {
-        notices.emplace_back();
-        notices.back().what = what, notices.back().whose = whose, notices.back().detail = detail;
+    Notice &notify(int64_t what, int64_t whose, int64_t detail = 0, const std::vector<int32_t> &list = {}) {
+        notices.push_back({what, whose, detail, {list.begin(), list.end()}, {}});
+        return notices.back();
     }
     // Take back notices about something that is gone.
     void unsay(std::initializer_list<int64_t> kinds, int64_t whose);
@@ -267,8 +267,7 @@ class Network {
     };
     Position position(const Batch &batch, const std::vector<int32_t> &slots) const;
     static void make_laid(Batch &batch);
-    void lay_again(int64_t number, const std::vector<int32_t> &which, const std::vector<double> &volumes,
-                   const std::vector<double> &delays);
+    void lay_again(int64_t number, const std::vector<int32_t> &which);
     std::vector<std::vector<int32_t>> slots_by_batch() const;
     // Meetings
     void enter(int64_t number);

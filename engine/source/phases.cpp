@@ -1,13 +1,10 @@
 // Schedules whose phases stay whole in each group; groups that keep in step are started together.
 #include <algorithm>
-#include <limits>
 
 #include "run.hpp"
 
 namespace fredfw {
 namespace {
-
-const double INF = std::numeric_limits<double>::infinity();
 
 using Groups = std::vector<int32_t>;
 
@@ -138,7 +135,7 @@ class PhaseRun : public Run {
     void happen(const Event &event) override {
         if (event.what == What::LAUNCHED) launched();
         else if (event.what == What::CHOOSES) choose((int32_t)event.detail);
-        else finish(everybody());  // there are no phases
+        else finish(count_up(groups_));  // there are no phases
     }
 
     void drained(int64_t number, const std::vector<int32_t> &activities) override {
@@ -201,12 +198,6 @@ class PhaseRun : public Run {
     std::vector<int32_t> dispatching_;                 // channels that are going to choose
     int64_t open_ = -1;
 
-    Groups everybody() const {
-        Groups all(groups_);
-        for (int64_t one = 0; one < groups_; one++) all[one] = (int32_t)one;
-        return all;
-    }
-
     static Groups chosen(const Carry &carry, const std::vector<int32_t> &activities) {
         Groups groups(activities.size());
         for (size_t one = 0; one < activities.size(); one++) groups[one] = carry.items[activities[one]];
@@ -220,7 +211,7 @@ class PhaseRun : public Run {
             return;
         }
         for (size_t index = 0; index < schedule_.phases.size(); index++)
-            if (!schedule_.phases[index].waits() && schedule_.phases[index].room.empty()) ready((int32_t)index, everybody());
+            if (!schedule_.phases[index].waits() && schedule_.phases[index].room.empty()) ready((int32_t)index, count_up(groups_));
     }
 
     void ready(int32_t index, const Groups &groups) {

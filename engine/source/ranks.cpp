@@ -1,7 +1,6 @@
 // Schedules rank by rank: no rank waits for more than what it sends and receives itself.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "channels.hpp"
 #include "fold.hpp"
@@ -11,7 +10,6 @@
 namespace fredfw {
 namespace {
 
-const double INF = std::numeric_limits<double>::infinity();
 // By how many roundings of the clock a sum of times may be off.
 const double TICKS = 4;
 // So many groups of a schedule have their folds kept.
@@ -49,9 +47,7 @@ class RankRun : public Run {
     }
 
     void start() override {
-        Nodes everybody(nodes_);
-        for (int64_t node = 0; node < nodes_; node++) everybody[node] = (int32_t)node;
-        enter(std::move(everybody), {});
+        enter(count_up(nodes_), {});
         start_flows();  // at once, so that who starts a collective hears what the admission refuses
     }
 
@@ -433,9 +429,7 @@ class RankRun : public Run {
                 if (!groups.empty()) notify_ended(groups);
                 return;
             }
-            network_.notify(FREDFW_RUN_THROUGH, serial);
-            Notice &notice = network_.notices.back();
-            notice.list.assign(nodes.begin(), nodes.end());
+            Notice &notice = network_.notify(FREDFW_RUN_THROUGH, serial, 0, nodes);
             for (int32_t node : nodes) notice.others.push_back(last_[node]);
         }
         if (!groups.empty()) notify_ended(groups);

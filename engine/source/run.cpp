@@ -25,10 +25,7 @@ void Run::let_in(int64_t number, bool asks, bool hears_drain) {
     }
     Carry &one = carries_[number];
     one.asked = Carry::Asked::WAITS;
-    network_.notify(FREDFW_ASK, serial, number);
-    Notice &notice = network_.notices.back();
-    notice.list.assign(one.items.begin(), one.items.end());
-    notice.others = {one.phase, one.repetition, hears_drain};
+    network_.notify(FREDFW_ASK, serial, number, one.items).others = {one.phase, one.repetition, hears_drain};
 }
 
 void Run::cancel() {
@@ -39,8 +36,7 @@ void Run::cancel() {
 
 void Run::notify_ended(const std::vector<int32_t> &groups) {
     if (errand.task >= 0) return network_.tasks->run_ended(*this, groups);
-    network_.notify(FREDFW_RUN_ENDED, serial);
-    network_.notices.back().list.assign(groups.begin(), groups.end());
+    network_.notify(FREDFW_RUN_ENDED, serial, 0, groups);
 }
 
 void save_run(Archive &archive, Network &network, std::unique_ptr<Run> &run) {

@@ -66,26 +66,18 @@ std::shared_ptr<const Parties> Schedule::parties(int64_t index, bool rendezvous)
         Table &table = side ? made->destinations : made->sources;
         const Table &streams = side ? phase.stream_destinations : phase.stream_sources;
         const int64_t *alone = side ? phase.destination : phase.source;
-        table.offset.push_back(0);
-        for (int64_t flow = 0; flow < phase.unicasts; flow++) {
-            table.value.push_back((int32_t)alone[flow]);
-            table.offset.push_back((int32_t)table.value.size());
-        }
-        for (int64_t stream = 0; stream < phase.flows - phase.unicasts; stream++) {
-            for (int32_t rank : streams[stream]) table.value.push_back(rank);
-            table.offset.push_back((int32_t)table.value.size());
-        }
+        for (int64_t flow = 0; flow < phase.unicasts; flow++) table.add(alone + flow, alone + flow + 1);
+        for (int64_t stream = 0; stream < phase.flows - phase.unicasts; stream++)
+            table.add(streams[stream].begin(), streams[stream].end());
     }
     made->sends = Table::turned(made->sources, ranks), made->receives = Table::turned(made->destinations, ranks);
     if (rendezvous) {
-        made->starters.offset.push_back(0);
         for (int64_t flow = 0; flow < phase.flows; flow++) {
             std::vector<int32_t> both(made->sources[flow].begin(), made->sources[flow].end());
             both.insert(both.end(), made->destinations[flow].begin(), made->destinations[flow].end());
             std::sort(both.begin(), both.end());
             both.erase(std::unique(both.begin(), both.end()), both.end());
-            made->starters.value.insert(made->starters.value.end(), both.begin(), both.end());
-            made->starters.offset.push_back((int32_t)made->starters.value.size());
+            made->starters.add(both.data(), both.data() + both.size());
         }
         made->starts = Table::turned(made->starters, ranks);
     } else {
@@ -111,13 +103,9 @@ double Schedule::volume(int64_t index, int64_t repetition, int64_t flow) {
     };
     if (!rows.flow) return row_bytes(flow);
     const std::lock_guard<std::recursive_mutex> lock(mutex_);
-    if (phase.rows_of.offset.empty()) {
+    if (phase.rows_of.value.empty()) {
         Table flows;
-        flows.offset.push_back(0);
-        for (int64_t row = 0; row < rows.count; row++) {
-            flows.value.push_back((int32_t)rows.flow[row]);
-            flows.offset.push_back((int32_t)row + 1);
-        }
+        for (int64_t row = 0; row < rows.count; row++) flows.add(rows.flow + row, rows.flow + row + 1);
         phase.rows_of = Table::turned(flows, phase.flows);
     }
     double bytes = 0.0;

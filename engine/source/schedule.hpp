@@ -5,15 +5,23 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <vector>
 
 #include "flows.hpp"
 
 namespace fredfw {
 
+// The numbers from 0 on.
+inline std::vector<int32_t> count_up(int64_t count) {
+    std::vector<int32_t> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
+}
+
 // Rows of different lengths.
 struct Table {
-    std::vector<int32_t> offset, value;
+    std::vector<int32_t> offset = {0}, value;
 
     struct Row {
         const int32_t *first, *last;
@@ -22,6 +30,10 @@ struct Table {
         int64_t size() const { return last - first; }
     };
     Row operator[](int64_t row) const { return {value.data() + offset[row], value.data() + offset[row + 1]}; }
+    template <class Value> void add(const Value *begin, const Value *end) {  // a row
+        value.insert(value.end(), begin, end);
+        offset.push_back((int32_t)value.size());
+    }
     static Table turned(const Table &table, int64_t rows);  // row and value swapped
     void io(Archive &archive) { archive(offset, value); }
 };

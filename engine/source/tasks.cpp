@@ -28,12 +28,6 @@ void Tasks::finish(int64_t ranks) {
     spans.offset.push_back(0);
 }
 
-Tasks::Slots Tasks::everybody(int32_t task) const {
-    Slots all(of(task).count());
-    for (size_t one = 0; one < all.size(); one++) all[one] = (int32_t)one;
-    return all;
-}
-
 // The slots of the later task of an edge that are `slots` of the earlier one.
 Tasks::Slots Tasks::after(const Edge &edge, const Slots &slots) const {
     if (edge.shared < 0) return slots;
@@ -110,11 +104,7 @@ void Tasks::begin(int32_t task, int64_t trigger) {
     case Kind::WAIT:
         later(What::PASSED, tasks[task].seconds, ENDS, {task, everybody(task), network_.now, trigger, 0, 0});
         return;
-    default: {
-        std::vector<int32_t> groups(of(task).groups);
-        for (size_t one = 0; one < groups.size(); one++) groups[one] = (int32_t)one;
-        begin_groups(task, std::move(groups), trigger);
-    }
+    default: begin_groups(task, count_up(of(task).groups), trigger);
     }
 }
 
@@ -268,8 +258,7 @@ void Tasks::begin_groups(int32_t task, std::vector<int32_t> groups, int64_t trig
     const Task &what = tasks[task];
     if (what.kind == Kind::LOAD || what.kind == Kind::STORE) {
         const int64_t stream = ++numbers_;
-        network_.notify(FREDFW_STREAM, stream, task);
-        network_.notices.back().list.assign(groups.begin(), groups.end());
+        network_.notify(FREDFW_STREAM, stream, task, groups);
         const size_t count = groups.size();
         streams_[stream] = {{task, -1, trigger, network_.now, std::move(groups)}, std::vector<uint8_t>(count), (int64_t)count};
         return;

@@ -143,7 +143,7 @@ class Tasks {
     std::unordered_map<int32_t, int64_t> unreceived_;
 
     const Members &of(int32_t task) const { return members[tasks[task].members]; }
-    Slots everybody(int32_t task) const;
+    Slots everybody(int32_t task) const { return count_up(of(task).count()); }
     Slots after(const Edge &edge, const Slots &slots) const;
     Slots &missing_of(int32_t task);
     int64_t later(What what, double delay, int32_t priority, Pending pending);
