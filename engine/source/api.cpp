@@ -59,16 +59,19 @@ std::string number(double value) {
     return text;
 }
 
-// Do something; what it throws becomes a number.
-template <class Function> auto guard(Function function, bool *is_broken = nullptr) noexcept -> decltype(function()) {
-    using Result = decltype(function());
+// Do something; what it throws becomes a number, and nothing becomes 0.
+template <class Function> auto guard(Function function, bool *is_broken = nullptr) noexcept {
+    using Given = decltype(function());
+    using Result = std::conditional_t<std::is_void_v<Given>, int64_t, Given>;
     const auto failed = [&](const char *what, int64_t result) {
         told = what;
         if (is_broken) *is_broken = true;
         return (Result)result;
     };
     try {
-        return function();
+        if constexpr (!std::is_void_v<Given>) return function();
+        else function();
+        return (Result)0;
     } catch (const Refused &refused) {
         told = refused.what;
         return (Result)FREDFW_REFUSED;
@@ -83,16 +86,13 @@ template <class Function> auto guard(Function function, bool *is_broken = nullpt
 
 template <class Function> auto guard_made(Function function) noexcept -> decltype(function()) {
     decltype(function()) made = nullptr;
-    guard([&]() -> int64_t {
-        made = function();
-        return 0;
-    });
+    guard([&] { made = function(); });
     return made;
 }
 
 // Do something with a network: one call at a time, and none after one that ended half-way.
-template <class Any, class Function> auto with(Any *network, Function function) noexcept -> decltype(function()) {
-    using Result = decltype(function());
+template <class Any, class Function> auto with(Any *network, Function function) noexcept {
+    using Result = decltype(guard(function));
     if (!network || network->is_broken || network->is_busy.exchange(true, std::memory_order_acquire)) {
         told = !network             ? "network: there is none"
                : network->is_broken ? "network: it is broken, because there was not enough memory"
@@ -325,7 +325,7 @@ fredfw_schedule *fredfw_schedule_new(int64_t ranks, int64_t count, const fredfw_
                              from.stream_destination, from.streams, from.stream_destinations, ranks);
                 }
                 check_amount("turn_bytes", from.turn_bytes);
-                to.turn_total = from.turn_bytes;
+                to.turn_bytes = from.turn_bytes;
                 if (from.volumes) {
                     require(from.volume_count == to.flows || from.volume_count == 1,
                             "volume_count is " + std::to_string(from.volume_count) + ", accepted are 1 and " +
@@ -407,7 +407,7 @@ fredfw_network *fredfw_network_new(const fredfw_setting *given) {
 
 namespace {
 
-const uint64_t SAVED = 0x0006776664657266;  // fredfw, and the version
+const uint64_t SAVED = 0x0007776664657266;  // fredfw, and the version
 
 // What must be the same where something is saved and where it is read.
 std::vector<int64_t> setting_of(const fredfw_network *network) {
@@ -442,7 +442,7 @@ int64_t fredfw_save(fredfw_network *network, int64_t room, uint8_t *bytes) {
 }
 
 int64_t fredfw_load(fredfw_network *network, int64_t count, const uint8_t *bytes) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         uint64_t sum = 0, mark = 0;
         Network &net = network->network;
         require(net.is_new(), "network: it has done something already");
@@ -458,7 +458,6 @@ int64_t fredfw_load(fredfw_network *network, int64_t count, const uint8_t *bytes
         require(setting == setting_of(network), "what was saved: it is of another fabric");
         net.io(archive);
         Archive::check(archive.at_end());
-        return 0;
     });
 }
 
@@ -493,18 +492,14 @@ double fredfw_next(fredfw_network *network) {
 const double *fredfw_now(const fredfw_network *network) { return &network->network.now; }
 
 int64_t fredfw_pass(fredfw_network *network, double until) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         check_time("until", until, network->network.now);
         network->network.pass(until);
-        return 0;
     });
 }
 
 int64_t fredfw_begin(fredfw_network *network) {
-    return with(network, [&]() -> int64_t {
-        network->network.begin_step();
-        return 0;
-    });
+    return with(network, [&] { network->network.begin_step(); });
 }
 
 int64_t fredfw_is_idle(fredfw_network *network) {
@@ -521,10 +516,7 @@ int64_t fredfw_timer(fredfw_network *network, double delay, int64_t priority) {
 }
 
 int64_t fredfw_withdraw(fredfw_network *network, int64_t timer) {
-    return with(network, [&]() -> int64_t {
-        network->network.withdraw(timer);
-        return 0;
-    });
+    return with(network, [&] { network->network.withdraw(timer); });
 }
 
 int64_t fredfw_admit(fredfw_network *network, const fredfw_cargo *given) {
@@ -567,54 +559,31 @@ int64_t fredfw_admit(fredfw_network *network, const fredfw_cargo *given) {
     });
 }
 
-namespace {
-
-// Note what became of activities of a carry, each once; return those of which it is new.
-std::vector<int32_t> note(Run &run, int64_t number, int64_t count, const int64_t *activities, bool ended) {
-    Carry &carry = asked(run, number);
-    std::vector<int32_t> given = narrow("activities", activities, count, (int64_t)carry.items.size()), fresh;
-    std::vector<uint8_t> told = carry.told;
-    told.resize(carry.items.size(), 0);
-    for (size_t one = 0; one < given.size(); one++) {
-        uint8_t &mine = told[given[one]];
-        require(mine < 2, at("activities", (int64_t)one) + " is " + std::to_string(given[one]) + ", which has ended");
-        if (ended || !mine) fresh.push_back(given[one]);
-        mine = ended ? 2 : 1;
-    }
-    carry.told.swap(told);
-    carry.asked = Carry::Asked::TOLD;
-    return fresh;
-}
-
-}  // namespace
-
-int64_t fredfw_carry_drained(fredfw_network *network, int64_t run, int64_t carry, int64_t count,
-                             const int64_t *activities) {
-    return with(network, [&]() -> int64_t {
+int64_t fredfw_tell(fredfw_network *network, int64_t run, int64_t number, int64_t has_ended, int64_t count,
+                    const int64_t *activities) {
+    return with(network, [&] {
         Run &mine = running(network, run);
-        const int64_t number = mine.number;
-        mine.drained(carry, note(mine, carry, count, activities, false));
-        network->network.forget_if_over(number);
-        return 0;
-    });
-}
-
-int64_t fredfw_carry_ended(fredfw_network *network, int64_t run, int64_t carry, int64_t count,
-                           const int64_t *activities) {
-    return with(network, [&]() -> int64_t {
-        Run &mine = running(network, run);
-        const int64_t number = mine.number;
-        mine.ended(carry, note(mine, carry, count, activities, true));
-        network->network.forget_if_over(number);
-        return 0;
+        Carry &carry = asked(mine, number);
+        const std::vector<int32_t> given = narrow("activities", activities, count, (int64_t)carry.items.size());
+        std::vector<int32_t> fresh;  // of which it is new
+        std::vector<uint8_t> told = carry.told;
+        told.resize(carry.items.size(), 0);
+        for (size_t one = 0; one < given.size(); one++) {
+            uint8_t &known = told[given[one]];
+            require(known < 2, at("activities", (int64_t)one) + " is " + std::to_string(given[one]) + ", which has ended");
+            if (has_ended || !known) fresh.push_back(given[one]);
+            known = has_ended ? 2 : 1;
+        }
+        carry.told.swap(told);
+        carry.asked = Carry::Asked::TOLD;
+        const int64_t place = mine.number;
+        has_ended ? mine.ended(number, fresh) : mine.drained(number, fresh);
+        network->network.forget_if_over(place);
     });
 }
 
 int64_t fredfw_cancel(fredfw_network *network, int64_t ticket) {
-    return with(network, [&]() -> int64_t {
-        network->network.cancel(ticket, -1);
-        return 0;
-    });
+    return with(network, [&] { network->network.cancel(ticket, -1); });
 }
 
 int64_t fredfw_stalled(fredfw_network *network, int64_t room, int64_t *labels) {
@@ -631,7 +600,7 @@ int64_t fredfw_stalled(fredfw_network *network, int64_t room, int64_t *labels) {
 }
 
 int64_t fredfw_link_bytes(fredfw_network *network, int64_t labels, double *bytes, uint8_t *present) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         check_array("bytes", bytes, labels), check_array("present", present, labels);
         const Network::LinkBytes total = network->network.link_bytes();
         for (int64_t label = 0; label < labels && label < (int64_t)total.size(); label++) {
@@ -639,40 +608,36 @@ int64_t fredfw_link_bytes(fredfw_network *network, int64_t labels, double *bytes
             for (size_t link = 0; link < total[label].size(); link++)
                 bytes[label * network->links + (int64_t)link] = total[label][link];
         }
-        return 0;
     });
 }
 
 int64_t fredfw_statistics(const fredfw_network *network, int64_t *counts) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         check_array("counts", counts, 1);
         const Statistics &one = network->network.statistics;
         const int64_t values[] = {one.events, one.batches, one.flows,      one.solves,
                                   one.solved, one.passes,  one.most_passes, one.met,
                                   network->network.compressed()};
         std::copy(std::begin(values), std::end(values), counts);
-        return 0;
     });
 }
 
 int64_t fredfw_weigh(fredfw_network *network, int64_t label, double weight) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         check_count("label", label, 0, MOST_LABELS - 1);
         check_factors("weight", &weight, 1);
         std::vector<double> &weights = network->network.weights;
         if ((int64_t)weights.size() <= label) weights.resize(label + 1, 1.0);
         weights[label] = weight;
-        return 0;
     });
 }
 
 // --- links
 
 int64_t fredfw_set_bandwidths(fredfw_network *network, const double *values) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         check_amounts("values", values, network->links);
         network->network.set_bandwidths(values);
-        return 0;
     });
 }
 
@@ -688,17 +653,16 @@ int64_t fredfw_batches(const fredfw_network *network, int64_t room, int64_t *bat
 }
 
 int64_t fredfw_describe(fredfw_network *network, int64_t number, fredfw_batch *found) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         const Network &net = network->network;
         const Batch &batch = known_batch(network, number);
         check_array("found", found, 1);
         *found = {batch.ticket, -1, batch.carry, -1, -1, batch.cargo.label, net.crosses_closed(batch), 0, nullptr};
-        if (batch.run < 0) return 0;
+        if (batch.run < 0) return;
         Run &run = net.run_at(batch.run);
         const Carry &carry = run.carry(batch.carry);
         found->run = run.serial, found->phase = carry.phase, found->repetition = carry.repetition;
         found->count = (int64_t)carry.items.size(), found->items = carry.items.data();
-        return 0;
     });
 }
 
@@ -715,16 +679,15 @@ int64_t fredfw_reroute(fredfw_network *network, int64_t batch, const fredfw_rout
 }
 
 int64_t fredfw_route_repetitions(fredfw_network *network) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         network->network.yield_links();
         network->network.rerouted = true;
-        return 0;
     });
 }
 
 int64_t fredfw_go_on(fredfw_network *network, int64_t batch, int64_t count, const int64_t *activities,
                      const fredfw_routes *routes) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         const Batch &mine = known_batch(network, batch);
         check_array("routes", routes, 1);
         const Routes view = checked(*routes, network->links);
@@ -738,7 +701,6 @@ int64_t fredfw_go_on(fredfw_network *network, int64_t batch, int64_t count, cons
             asked[given[one]] = 0;
         }
         if (!given.empty()) network->network.go_on(batch, given, &view);
-        return 0;
     });
 }
 
@@ -837,8 +799,7 @@ void add_tasks(Tasks &made, const fredfw_graph &graph) {
     made.share_of.assign(graph.share, graph.share + graph.task_shares);
     for (const auto &[name, column] :
          {std::pair<const char *, const int64_t *>{"kind", graph.kind}, {"members", graph.members}, {"label", graph.label},
-          {"priority", graph.priority}, {"partner", graph.partner}, {"whole", graph.whole}, {"alone", graph.alone},
-          {"times", graph.times}})
+          {"priority", graph.priority}, {"partner", graph.partner}, {"whole", graph.whole}, {"times", graph.times}})
         check_array(name, column, graph.tasks);
     check_amounts("seconds", graph.seconds, graph.tasks);
     for (int64_t one = 0; one < graph.tasks; one++) {
@@ -851,7 +812,7 @@ void add_tasks(Tasks &made, const fredfw_graph &graph) {
         task.kind = (Kind)graph.kind[one], task.members = (int32_t)graph.members[one];
         task.label = (int32_t)graph.label[one], task.priority = (int32_t)graph.priority[one];
         task.partner = -1;
-        task.whole = graph.whole[one] != 0, task.alone = graph.alone[one] != 0;
+        task.whole = graph.whole[one] != 0;
         task.seconds = graph.seconds[one], task.times = graph.times[one];
         const bool is_message = task.kind == Kind::SEND || task.kind == Kind::RECEIVE;
         if (is_message) {
@@ -883,7 +844,7 @@ void add_edges(Tasks &made, const fredfw_graph &graph) {
     for (int64_t one = 0; one < graph.map_slots; one++) check_number(at("map", one), graph.map[one], -1, MOST);
     for (int64_t one = 0; one < graph.maps; one++)
         made.shared.emplace_back(graph.map + graph.map_offset[one], graph.map + graph.map_offset[one + 1]);
-    std::vector<int64_t> before(graph.tasks, 0), most(graph.maps, -1), common(graph.maps, 0);
+    std::vector<int64_t> most(graph.maps, -1), common(graph.maps, 0);
     for (int64_t one = 0; one < graph.maps; one++)
         for (int32_t slot : made.shared[one]) most[one] = std::max<int64_t>(most[one], slot), common[one] += slot >= 0;
     check_array("edge_task", graph.edge_task, graph.edges), check_array("edge_map", graph.edge_map, graph.edges);
@@ -898,17 +859,14 @@ void add_edges(Tasks &made, const fredfw_graph &graph) {
                     at("edge_map", edge) + " is " + std::to_string(map) + ", which is for other participants");
             const int64_t count = map < 0 ? mine : common[map];
             check_number(at("edge_count", edge), graph.edge_count[edge], count, count);
-            before[after]++;
             made.edges.push_back({(int32_t)after, (int32_t)map, (int32_t)count});
         }
-    for (int64_t one = 0; one < graph.tasks; one++)
-        require(!graph.alone[one] || before[one] <= 1, at("alone", one) + ": it comes after " + std::to_string(before[one]) + " tasks");
 }
 
 }  // namespace
 
-int64_t fredfw_tasks_new(fredfw_network *network, const fredfw_graph *given) {
-    return with(network, [&]() -> int64_t {
+int64_t fredfw_tasks_start(fredfw_network *network, const fredfw_graph *given) {
+    return with(network, [&] {
         Network &net = network->network;
         require(!net.tasks, "tasks: there is a graph already");
         require(given != nullptr, "graph: there is none");
@@ -927,23 +885,13 @@ int64_t fredfw_tasks_new(fredfw_network *network, const fredfw_graph *given) {
         made->by_rank = graph.way >= FREDFW_BY_RANK, made->rendezvous = graph.way == FREDFW_RENDEZVOUS;
         made->stepwise = graph.way == FREDFW_STEPWISE;
         add_tables(*made, graph), add_shares(*made, graph, network->links), add_tasks(*made, graph), add_edges(*made, graph);
-        made->finish(graph.ranks);
         net.tasks = std::move(made);
-        return 0;
-    });
-}
-
-int64_t fredfw_tasks_start(fredfw_network *network) {
-    return with(network, [&]() -> int64_t {
-        Tasks &tasks = tasks_of(network);
-        require(!tasks.has_started, "tasks: the graph has started already");
-        tasks.start();
-        return 0;
+        net.tasks->start(graph.ranks);
     });
 }
 
 int64_t fredfw_streamed(fredfw_network *network, int64_t stream, int64_t count, const int64_t *groups) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         Tasks &tasks = tasks_of(network);
         require(tasks.knows_stream(stream), "stream " + std::to_string(stream) + " is over, or never was");
         const std::vector<int32_t> given = narrow("groups", groups, count, MOST);
@@ -952,22 +900,20 @@ int64_t fredfw_streamed(fredfw_network *network, int64_t stream, int64_t count, 
             require(tasks.awaits(stream, given[one]) && seen.insert(given[one]).second,
                     at("groups", (int64_t)one) + " is " + std::to_string(given[one]) + ", which is none that waits");
         if (!given.empty()) tasks.streamed(stream, given);
-        return 0;
     });
 }
 
 int64_t fredfw_tasks_count(const fredfw_network *network, int64_t *counts) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         const Tasks &tasks = tasks_of(network);
         check_array("counts", counts, 1);
         counts[0] = (int64_t)tasks.spans.task.size(), counts[1] = (int64_t)tasks.spans.ranks.size();
         counts[2] = (int64_t)tasks.compared.size(), counts[3] = tasks.done;
-        return 0;
     });
 }
 
 int64_t fredfw_tasks_record(const fredfw_network *network, const fredfw_record *record) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         const Tasks &tasks = tasks_of(network);
         check_array("record", record, 1);
         const auto copy = [](const auto &from, auto *to) { std::copy(from.begin(), from.end(), to); };
@@ -978,18 +924,6 @@ int64_t fredfw_tasks_record(const fredfw_network *network, const fredfw_record *
             record->compared_task[one] = tasks.compared[one].task, record->compared_share[one] = tasks.compared[one].share;
             record->compared_began[one] = tasks.compared[one].began, record->compared_ended[one] = tasks.compared[one].ended;
         }
-        return 0;
-    });
-}
-
-int64_t fredfw_tasks_waiting(fredfw_network *network, int64_t task, int64_t *slots) {
-    return with(network, [&]() -> int64_t {
-        Tasks &tasks = tasks_of(network);
-        check_count("task", task, 0, (int64_t)tasks.tasks.size() - 1);
-        const std::vector<int32_t> found = tasks.waiting((int32_t)task);
-        check_array("slots", slots, (int64_t)found.size());
-        std::copy(found.begin(), found.end(), slots);
-        return (int64_t)found.size();
     });
 }
 
@@ -1009,18 +943,17 @@ int64_t fredfw_errand(const fredfw_network *network, int64_t name, int64_t *task
 // --- rates that the caller knows
 
 int64_t fredfw_count_flows(const fredfw_network *network, int64_t *counts) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         check_array("counts", counts, 1);
         const Flows &flows = network->network.flows;
         counts[0] = flows.active, counts[1] = 0, counts[2] = !flows.coefficient.empty(), counts[3] = flows.changes;
         for (int64_t slot = 0; slot < flows.slots(); slot++)
             if (flows.draining[slot]) counts[1] += flows.length[slot];
-        return 0;
     });
 }
 
 int64_t fredfw_list_flows(const fredfw_network *network, const fredfw_columns *columns) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         check_array("columns", columns, 1);
         const Network &net = network->network;
         const Flows &flows = net.flows;
@@ -1047,12 +980,11 @@ int64_t fredfw_list_flows(const fredfw_network *network, const fredfw_columns *c
             if (columns->latency) columns->latency[number] = batch.routes().latency[batch.route(flows.member[slot])];
             number++;
         }
-        return 0;
     });
 }
 
 int64_t fredfw_assign(fredfw_network *network, int64_t count, const double *rates, double until) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         Network &net = network->network;
         require(net.foreign, "rates: the engine knows them itself");
         check_count("count", count, net.flows.active, net.flows.active);
@@ -1060,7 +992,6 @@ int64_t fredfw_assign(fredfw_network *network, int64_t count, const double *rate
         require(until >= net.now, "until is " + number(until) + ", which is past");
         net.flows.assign(net.now, rates);
         net.held_until = until;
-        return 0;
     });
 }
 
@@ -1085,17 +1016,16 @@ int64_t fredfw_run_new(fredfw_network *network, const fredfw_lowered *lowered, i
 }
 
 int64_t fredfw_run_start(fredfw_network *network, int64_t run) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         Run &mine = running(network, run, true);
         require(mine.entered.empty(), "run " + std::to_string(run) + " has started already");
         mine.entered.assign(mine.lowered().groups * mine.lowered().schedule->ranks, 1);
         mine.start();
-        return 0;
     });
 }
 
 int64_t fredfw_run_enter(fredfw_network *network, int64_t run, int64_t count, const int64_t *nodes, const int64_t *marks) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         Run &mine = running(network, run, true);
         require(mine.is_by_rank(), "run " + std::to_string(run) + " goes phase by phase: it is started");
         const int64_t limit = mine.lowered().groups * mine.lowered().schedule->ranks;
@@ -1109,17 +1039,15 @@ int64_t fredfw_run_enter(fredfw_network *network, int64_t run, int64_t count, co
         }
         mine.entered.swap(entered);
         if (!entering.empty()) mine.enter(std::move(entering), std::move(theirs));
-        return 0;
     });
 }
 
 int64_t fredfw_run_cancel(fredfw_network *network, int64_t run) {
-    return with(network, [&]() -> int64_t {
-        if (!network->network.find_run(run)) return 0;
+    return with(network, [&] {
+        if (!network->network.find_run(run)) return;
         Run &mine = running(network, run, true);
         const int64_t number = mine.number;
         mine.cancel();
         network->network.forget_if_over(number);
-        return 0;
     });
 }

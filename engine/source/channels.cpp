@@ -20,7 +20,7 @@ Channel::Channel(Schedule &schedule, const std::vector<int32_t> &phases, bool re
             Entry &made = entries_.back();
             made.turn = number;
             made.part.assign(ranks_, 0), made.sends.assign(ranks_, 0), made.since.assign(nodes, INF);
-            if (smallest_first_) made.bytes = schedule.turn_bytes()[phase];
+            if (smallest_first_) made.bytes = schedule.phases[phase].turn_bytes;
         }
         Entry &mine = entries_[entry];
         mine.phases.push_back(phase);

@@ -523,6 +523,7 @@ std::vector<int32_t> Flows::find_drained(double now) {
     std::vector<int32_t> found;
     if (!related_) {
         advance_live();
+        found.reserve(active);
         for (int64_t slot = live_from_; slot < slots(); slot++)
             if (draining[slot] && is_drained(slot, now)) found.push_back((int32_t)slot);
         return found;

@@ -53,12 +53,12 @@ class Turns {
             double least = INF;
             if (schedule_.smallest_first)
                 for (int32_t one : phases)
-                    if (since(one, group) < INF) least = std::min(least, schedule_.turn_bytes()[one]);
+                    if (since(one, group) < INF) least = std::min(least, schedule_.phases[one].turn_bytes);
             size_t best = 0;
             double earliest = INF;
             for (size_t place = 0; place < phases.size(); place++) {  // ties: the phase declared first
                 double mine = since(phases[place], group);
-                if (schedule_.smallest_first && mine < INF && schedule_.turn_bytes()[phases[place]] != least) mine = INF;
+                if (schedule_.smallest_first && mine < INF && schedule_.phases[phases[place]].turn_bytes != least) mine = INF;
                 if (mine < earliest) earliest = mine, best = place;
             }
             if (earliest < INF) chosen[best].push_back(group);

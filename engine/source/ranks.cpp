@@ -568,6 +568,7 @@ class RankRun : public Run {
         Carry &one = carries_[number];
         one.phase = index, one.repetition = repetition;
         one.items = flows, one.left = (int64_t)flows.size();
+        one.repetitions.reserve(flows.size());
         for (int32_t flow : flows) one.repetitions.push_back((int32_t)stages_[index]->started[flow]++);
         let_in(number, asks, true);
     }

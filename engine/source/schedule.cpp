@@ -31,7 +31,7 @@ void Rows::io(Archive &archive) {
 }
 
 void Phase::io(Archive &archive) {
-    archive(repeat, after, behind, room, channel, turn, turn_total, unicasts, flows, stream_sources, stream_destinations);
+    archive(repeat, after, behind, room, channel, turn, turn_bytes, unicasts, flows, stream_sources, stream_destinations);
     archive(volumes, rows);
     archive.array(source, unicasts), archive.array(destination, unicasts);
 }
@@ -142,20 +142,6 @@ const std::map<int32_t, std::vector<int32_t>> &Schedule::choices() {
     }
     chosen_ = true;
     return choices_;
-}
-
-const std::vector<double> &Schedule::turn_bytes() {
-    const std::lock_guard<std::recursive_mutex> lock(mutex_);
-    if (!turn_bytes_.empty() || phases.empty()) return turn_bytes_;
-    std::vector<double> total(phases.size(), 0.0);
-    for (size_t one = 0; one < phases.size(); one++) {
-        double bytes = phases[one].turn_total;
-        if (phases[one].turn >= 0) total[phases[one].turn] += bytes;
-    }
-    turn_bytes_.resize(phases.size(), 0.0);
-    for (size_t one = 0; one < phases.size(); one++)
-        turn_bytes_[one] = phases[one].turn >= 0 ? total[phases[one].turn] : 0.0;
-    return turn_bytes_;
 }
 
 }  // namespace fredfw

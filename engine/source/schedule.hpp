@@ -58,7 +58,7 @@ struct Phase {
     int64_t repeat = 1;
     std::vector<int32_t> after, behind, room;
     int32_t channel = -1, turn = -1;  // the turn is the first phase that has part in it, -1 without a channel
-    double turn_total = 0.0;          // bytes of all its rows and repetitions
+    double turn_bytes = 0.0;          // of all phases of the turn, in a group
     int64_t unicasts = 0, flows = 0;
     const int64_t *source = nullptr, *destination = nullptr;  // of unicasts
     Table stream_sources, stream_destinations;
@@ -86,8 +86,6 @@ class Schedule {
     // Whether a phase is done before another begins, directly or through others; false where they are too many to know.
     bool precedes(int64_t earlier, int64_t later);
     bool knows_order();
-    // Bytes of the turn of each phase, in a group.
-    const std::vector<double> &turn_bytes();
 
     std::vector<std::vector<int32_t>> dependents, followers, goes_on, admits;
     std::map<int32_t, std::vector<int32_t>> channels;  // phases of each
@@ -101,7 +99,6 @@ class Schedule {
     bool ordered_ = false, chosen_ = false;
     std::vector<std::vector<uint64_t>> before_;
     std::map<int32_t, std::vector<int32_t>> choices_;
-    std::vector<double> turn_bytes_;
 };
 
 class Fold;

@@ -4,14 +4,12 @@
 
 namespace fredfw {
 
-void Tasks::finish(int64_t ranks) {
+void Tasks::start(int64_t ranks) {
     busy_.assign(ranks, 0), freed_by_.assign(ranks, -1), queues_.resize(ranks);
     ended.assign(tasks.size(), 0), missing_.assign(tasks.size(), 0);
-    owner_.resize(edges.size());
     before_offset_.assign(tasks.size() + 1, 0);
     for (size_t one = 0; one < tasks.size(); one++)
         for (int64_t edge = tasks[one].first_edge; edge < tasks[one].last_edge; edge++) {
-            owner_[edge] = (int32_t)one;
             before_offset_[edges[edge].task + 1]++;
             missing_[edges[edge].task] += edges[edge].count;
         }
@@ -26,6 +24,17 @@ void Tasks::finish(int64_t ranks) {
         for (size_t one = 0; one < share.served.size(); one++) share.place[share.served[one]] = (int32_t)one;
     }
     spans.offset.push_back(0);
+    for (int32_t task = 0; task < (int32_t)tasks.size(); task++) {
+        if (tasks[task].whole) {
+            if (!missing_[task]) begin(task, -1);
+            continue;
+        }
+        const Slots &missing = missing_of(task);
+        Slots free;
+        for (size_t slot = 0; slot < missing.size(); slot++)
+            if (!missing[slot]) free.push_back((int32_t)slot);
+        if (!free.empty()) ready(task, free, -1);
+    }
 }
 
 // The slots of the later task of an edge that are `slots` of the earlier one.
@@ -58,21 +67,6 @@ int64_t Tasks::later(What what, double delay, int32_t priority, Pending pending)
     const int64_t number = ++numbers_;
     pending_[number] = std::move(pending);
     return network_.calendar.push(network_.now + delay, priority, what, 0, 0, number);
-}
-
-void Tasks::start() {
-    has_started = true;
-    for (int32_t task = 0; task < (int32_t)tasks.size(); task++) {
-        if (tasks[task].whole) {
-            if (!missing_[task]) begin(task, -1);
-            continue;
-        }
-        const Slots &missing = missing_of(task);
-        Slots free;
-        for (size_t slot = 0; slot < missing.size(); slot++)
-            if (!missing[slot]) free.push_back((int32_t)slot);
-        if (!free.empty()) ready(task, free, -1);
-    }
 }
 
 void Tasks::happen(const Event &event) {
@@ -136,34 +130,6 @@ void Tasks::release(int32_t task, const Slots &slots, int64_t span) {
             if (!--missing[slot]) free.push_back(slot);
         if (!free.empty()) ready(dependent, free, span);
     }
-}
-
-std::vector<int32_t> Tasks::waiting(int32_t task) {
-    Slots found;
-    if (!tasks[task].whole) {
-        const Slots &missing = missing_of(task);
-        for (size_t slot = 0; slot < missing.size(); slot++)
-            if (missing[slot]) found.push_back((int32_t)slot);
-        return found;
-    }
-    if (!missing_[task]) return found;
-    std::vector<uint8_t> through(of(task).count(), 1);
-    for (int64_t one = before_offset_[task]; one < before_offset_[task + 1]; one++) {
-        const Edge &edge = edges[before_[one]];
-        const int32_t before = owner_[before_[one]];
-        std::vector<uint8_t> over(busy_.size(), 0);
-        for (size_t span = 0; span < spans.task.size(); span++)
-            if (spans.task[span] == before)
-                for (int64_t rank = spans.offset[span]; rank < spans.offset[span + 1]; rank++) over[spans.ranks[rank]] = 1;
-        const Members &earlier = of(before);
-        for (int64_t slot = 0; slot < earlier.count(); slot++) {
-            const int32_t mine = edge.shared < 0 ? (int32_t)slot : shared[edge.shared][slot];
-            if (mine >= 0 && !over[earlier.participants[slot]]) through[mine] = 0;
-        }
-    }
-    for (size_t slot = 0; slot < through.size(); slot++)
-        if (!through[slot]) found.push_back((int32_t)slot);
-    return found;
 }
 
 // --- computations
@@ -304,8 +270,10 @@ void Tasks::end_groups(const Errand &errand, const std::vector<int32_t> &over) {
 void Tasks::leave(int32_t task, Slots slots, double start, int64_t trigger) {
     const Members &mine = of(task);
     Slots &running = running_[task];
-    if (running.empty())
-        for (int64_t slot = 0; slot < mine.count(); slot++) running.push_back((int32_t)mine.groups_of[slot].size());
+    if (running.empty()) {
+        running.resize(mine.count());
+        for (int64_t slot = 0; slot < mine.count(); slot++) running[slot] = (int32_t)mine.groups_of[slot].size();
+    }
     for (int32_t slot : slots) running[slot]--;
     std::sort(slots.begin(), slots.end());
     slots.erase(std::unique(slots.begin(), slots.end()), slots.end());

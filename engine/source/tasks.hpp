@@ -40,7 +40,6 @@ struct Task {
     Kind kind;
     int32_t members, label, priority, partner;
     bool whole;      // whether all participants begin it together
-    bool alone;      // whether it comes after one task alone
     double seconds;  // of a computation or a wait
     int64_t times;   // how often all is done, where repetitions are one volume
     int64_t first_edge, last_edge, first_share, last_share;
@@ -59,21 +58,17 @@ class Tasks {
     bool by_rank = false, rendezvous = false, stepwise = false;
 
     explicit Tasks(Network &network) : network_(network) {}
-    void finish(int64_t ranks);
-    void start();
+    void start(int64_t ranks);
     void happen(const Event &event);
     void run_ended(Run &run, const std::vector<int32_t> &groups);
     void run_through(Run &run, const std::vector<int32_t> &nodes, const std::vector<int64_t> &marks);
     void streamed(int64_t stream, const std::vector<int32_t> &done);
-    // Participants of a task that wait for tasks before it.
-    std::vector<int32_t> waiting(int32_t task);
     bool knows_stream(int64_t stream) const { return streams_.count(stream) > 0; }
     // Whether a group of a stream, by its place in the notice, waits to be served.
     bool awaits(int64_t stream, int64_t group) const {
         const Stream &one = streams_.at(stream);
         return group >= 0 && group < (int64_t)one.served.size() && !one.served[group];
     }
-    bool has_started = false;
 
     // What has ended: ranks of one task that were in step, with when they began and the span that made them begin.
     struct Spans {
@@ -115,7 +110,6 @@ class Tasks {
 
     Network &network_;
     std::vector<int64_t> before_offset_, before_;  // edges to each task
-    std::vector<int32_t> owner_;                   // task that each edge comes from
     std::vector<int64_t> missing_;                 // of tasks that begin as a whole
     std::unordered_map<int32_t, Slots> missing_of_;
     std::unordered_map<int64_t, Pending> pending_;

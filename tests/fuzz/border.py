@@ -301,7 +301,6 @@ class Case:
         graph.kind, graph.members = self.ints(kinds), self.ints(members)
         graph.label, graph.priority = self.ints([0] * tasks), self.ints([0] * tasks)
         graph.partner, graph.whole = self.ints(partner), self.ints(whole)
-        graph.alone = self.ints([count == 1 for count in before])
         graph.times = self.ints([random.choice((1, 1, 3)) for _ in kinds])
         graph.seconds = self.reals([random.choice((0.0, 1.0)) for _ in kinds])
         graph.edge_offset = self.offsets(edges)
@@ -384,7 +383,7 @@ class Case:
                 for name in random.choice((("drained", "ended"), ("ended",), ("drained", "drained", "ended", "ended"))):
                     chosen = list(range(len(items))) if random.random() < 0.7 else self.some(2, len(items) + 1)
                     given, length = self.array(chosen, np.int64, own=True)
-                    self.call(f"carry_{name}", address, *carry, self.count(length), given)
+                    self.call("tell", address, *carry, name == "ended", self.count(length), given)
         elif what == engine.ROUTE:
             batch = engine.Batch()
             if self.call("describe", address, self.count(whose, INTS), ctypes.byref(batch)) == 0:
@@ -446,7 +445,7 @@ class Case:
         elif kind == 12:
             self.call("assign", address, random.choice((0, 1, *COUNTS)), reals, real)
         elif kind == 13:
-            self.call(random.choice(("carry_drained", "carry_ended")), address, name, number, 1, ints)
+            self.call("tell", address, name, number, random.randrange(2), 1, ints)
         elif kind == 14:
             self.call("run_cancel", address, name)
         elif kind == 15:
@@ -455,10 +454,8 @@ class Case:
             nodes, marks = self.ints([random.randrange(4) for _ in range(2)]), self.ints([0, 0])
             self.call("run_enter", address, name, self.count(random.randint(0, 2)), nodes, marks)
         elif kind == 17:
-            self.call("tasks_start", address)
             self.call("streamed", address, number, 1, ints)
         elif kind == 18:
-            self.call("tasks_waiting", address, number, ints)
             self.call("errand", address, name, ints, ints, 8, ints)
         elif kind == 19:
             columns = engine.Columns(left=ctypes.addressof(reals)) if random.random() < 0.5 else engine.Columns()
@@ -505,8 +502,7 @@ class Case:
                     self.begin_run(address)
                 elif what < 0.45:
                     graph = self.graph()
-                    if self.call("tasks_new", address, ctypes.byref(graph)) == 0:
-                        self.call("tasks_start", address)
+                    self.call("tasks_start", address, ctypes.byref(graph))
                 elif what < 0.7:
                     self.step(address)
                 else:
