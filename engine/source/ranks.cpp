@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "channels.hpp"
 #include "fold.hpp"
 #include "run.hpp"
 #include "tasks.hpp"
@@ -41,9 +40,8 @@ class RankRun : public Run {
           tells_through_(tells_through), ranks_(schedule_.ranks), nodes_(ranks_ * groups_),
           stages_(schedule_.phases.size()), missing_(schedule_.phases.size()), cramped_(schedule_.phases.size()),
           starting_(schedule_.phases.size()), left_(nodes_, (int32_t)schedule_.phases.size()), ended_(nodes_, 0),
-          open_(groups_, (int32_t)ranks_), entered_(nodes_, INF), marks_(nodes_, NEVER), last_(nodes_, NEVER),
-          channel_of_(schedule_.phases.size(), -1) {
-        make_channels();
+          open_(groups_, (int32_t)ranks_), entered_(nodes_, INF), marks_(nodes_, NEVER), last_(nodes_, NEVER) {
+        make_channels(schedule_.choices(), false, rendezvous_);
     }
 
     void start() override {
@@ -132,7 +130,7 @@ class RankRun : public Run {
             if (archive.reads() && stages_[index])
                 stages_[index]->parties = schedule_.parties((int64_t)index, rendezvous_);
         }
-        if (archive.reads()) make_channels();  // by whether it is a rendezvous
+        if (archive.reads()) make_channels(schedule_.choices(), false, rendezvous_);
         for (Channel &channel : channels_) channel.io(archive);
     }
     bool foresees() const override { return fold_ != nullptr; }
@@ -186,19 +184,9 @@ class RankRun : public Run {
     double began_ = NAN;
     std::vector<double> entered_;                // seconds since it began
     std::vector<int64_t> marks_, last_;          // of the entry of each node; of the last entry that each waits for
-    std::vector<int32_t> channel_of_;            // of phases
-    std::deque<Channel> channels_;
     std::shared_ptr<Fold> fold_;                 // as long as it says when nodes are through
     std::vector<uint8_t> released_;              // groups whose links it has let go of
     std::shared_ptr<std::vector<double>> rest_;  // what is left of flows that go on
-
-    void make_channels() {
-        channels_.clear();
-        for (const auto &[number, members] : schedule_.choices()) {
-            for (int32_t one : members) channel_of_[one] = (int32_t)channels_.size();
-            channels_.emplace_back(schedule_, members, rendezvous_, groups_);
-        }
-    }
 
     void launched(const Nodes &nodes, const std::vector<int32_t> &marks) {
         const bool first = std::isnan(began_);
@@ -230,12 +218,6 @@ class RankRun : public Run {
         if (number < 0 || nodes.empty()) return nodes;
         choose_later(number, nodes);
         return channels_[number].ready(index, nodes, network_.now);
-    }
-
-    void choose_later(int32_t number, const Nodes &nodes) {  // all that ends at this moment must be known before
-        std::set<int32_t> &groups = channels_[number].changed;
-        if (groups.empty()) network_.later(*this, What::CHOOSES, 0.0, CHANNELS, number);
-        for (int32_t node : nodes) groups.insert((int32_t)(node / ranks_));
     }
 
     void choose(int32_t number) {
@@ -343,9 +325,6 @@ class RankRun : public Run {
         start_later(index, starting);
     }
 
-    // Whether others have the channel of the phase during its latency.
-    bool lets_go_early(int32_t index) const { return channel_of_[index] >= 0 && !channels_[channel_of_[index]].keeps; }
-
     void let_go(int32_t index, const Nodes &nodes) {
         if (nodes.empty()) return;
         channels_[channel_of_[index]].release(index, nodes);
@@ -384,7 +363,7 @@ class RankRun : public Run {
     void end(int32_t index, const Nodes &nodes) {
         stages_[index]->unfinished -= (int64_t)nodes.size();
         if (!stages_[index]->unfinished) stages_[index].reset(), missing_[index] = {};
-        if (channel_of_[index] >= 0 && channels_[channel_of_[index]].keeps) let_go(index, nodes);
+        if (channel_of_[index] >= 0 && schedule_.keeps) let_go(index, nodes);
         Nodes through;
         for (int32_t node : nodes)
             if (!--left_[node]) through.push_back(node);

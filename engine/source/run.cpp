@@ -28,6 +28,18 @@ void Run::let_in(int64_t number, bool asks, bool hears_drain) {
     network_.notify(FREDFW_ASK, serial, number, one.items).others = {one.phase, one.repetition, hears_drain};
 }
 
+void Run::make_channels(const std::map<int32_t, std::vector<int32_t>> &phases, bool whole, bool rendezvous) {
+    channels_.clear(), channel_of_.assign(schedule_.phases.size(), -1);
+    for (const auto &one : phases) {
+        for (int32_t phase : one.second) channel_of_[phase] = (int32_t)channels_.size();
+        channels_.emplace_back(schedule_, one.second, groups_, whole, rendezvous);
+    }
+}
+
+void Run::choose_later(int32_t channel, const std::vector<int32_t> &nodes) {  // all that ends now must be known before
+    if (channels_[channel].note(nodes)) network_.later(*this, What::CHOOSES, 0.0, CHANNELS, channel);
+}
+
 void Run::cancel() {
     network_.cancel(0, number);
     network_.unsay({FREDFW_ASK, FREDFW_RUN_ENDED, FREDFW_RUN_THROUGH}, serial);

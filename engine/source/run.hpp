@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "channels.hpp"
 #include "network.hpp"
 #include "schedule.hpp"
 
@@ -79,10 +80,16 @@ class Run {
     Schedule &schedule_;
     int64_t groups_;
     Pool<Carry> carries_;
+    std::vector<int32_t> channel_of_;  // of phases, -1 for none
+    std::deque<Channel> channels_;
 
     void drop_carry(int64_t number);
     virtual Cargo cargo(const Carry &carry) = 0;
     void notify_ended(const std::vector<int32_t> &groups);
+    void make_channels(const std::map<int32_t, std::vector<int32_t>> &phases, bool whole, bool rendezvous);
+    void choose_later(int32_t channel, const std::vector<int32_t> &nodes);
+    // Whether others have the channel of the phase during its latency.
+    bool lets_go_early(int64_t phase) const { return channel_of_[phase] >= 0 && !schedule_.keeps; }
     // Whether a flow starts at once, whatever runs.
     bool is_open(int64_t phase, int64_t flow) const {
         const uint8_t *open = lowered_->phases[phase].open;
