@@ -308,15 +308,14 @@ fredfw_schedule *fredfw_schedule_new(int64_t ranks, int64_t count, const fredfw_
                                          : from.turn >= 0 && phases[from.turn].channel == from.channel &&
                                                phases[from.turn].turn == from.turn,
                         "turn is " + std::to_string(from.turn) + ", which is no first phase of its channel");
-                to.repeat = from.repeat, to.channel = (int32_t)from.channel, to.turn = (int32_t)from.turn;
+                static_cast<fredfw_phase &>(to) = from;
                 to.after = narrow("after", from.after, from.after_count, index);
                 to.behind = narrow("behind", from.behind, from.behind_count, index);
                 to.room = narrow("room", from.room, from.room_count, index);
                 check_numbers("source", from.source, from.unicasts, ranks);
                 check_numbers("destination", from.destination, from.unicasts, ranks);
                 check_count("streams", from.streams, 0, MOST - from.unicasts);
-                to.unicasts = from.unicasts, to.flows = from.unicasts + from.streams;
-                to.source = from.source, to.destination = from.destination;
+                to.flows = from.unicasts + from.streams;
                 if (from.streams) {
                     to.stream_sources = ends("stream_source_offset", from.stream_source_offset, "stream_source",
                                              from.stream_source, from.streams, from.stream_sources, ranks);
@@ -325,13 +324,12 @@ fredfw_schedule *fredfw_schedule_new(int64_t ranks, int64_t count, const fredfw_
                              from.stream_destination, from.streams, from.stream_destinations, ranks);
                 }
                 check_amount("turn_bytes", from.turn_bytes);
-                to.turn_bytes = from.turn_bytes;
                 if (from.volumes) {
                     require(from.volume_count == to.flows || from.volume_count == 1,
                             "volume_count is " + std::to_string(from.volume_count) + ", accepted are 1 and " +
                                 std::to_string(to.flows));
                     check_amounts("volumes", from.volumes, from.volume_count);
-                    to.volumes.assign(from.volumes, from.volumes + from.volume_count);
+                    to.rows = to.chunk_count = 0;
                     return;
                 }
                 check_count("rows", from.rows, to.flows ? 1 : 0), check_count("chunk_count", from.chunk_count);
@@ -350,9 +348,6 @@ fredfw_schedule *fredfw_schedule_new(int64_t ranks, int64_t count, const fredfw_
                     check_number(at("offset", row), from.offset[row], -MOST, MOST);
                     check_number(at("stride", row), from.stride[row], -MOST, MOST);
                 }
-                to.rows.count = from.rows, to.rows.base = from.base, to.rows.offset = from.offset;
-                to.rows.stride = from.stride, to.rows.modulus = from.modulus, to.rows.chunks = from.chunks;
-                to.rows.flow = from.row_flow, to.rows.bytes = from.chunk_bytes, to.rows.all = from.chunk_count;
             });
         made->finish();
         return new fredfw_schedule{made};
@@ -947,8 +942,7 @@ int64_t fredfw_count_flows(const fredfw_network *network, int64_t *counts) {
         check_array("counts", counts, 1);
         const Flows &flows = network->network.flows;
         counts[0] = flows.active, counts[1] = 0, counts[2] = !flows.coefficient.empty(), counts[3] = flows.changes;
-        for (int64_t slot = 0; slot < flows.slots(); slot++)
-            if (flows.draining[slot]) counts[1] += flows.length[slot];
+        flows.each_live([&](int32_t slot) { counts[1] += flows.length[slot]; });
     });
 }
 
@@ -959,8 +953,7 @@ int64_t fredfw_list_flows(const fredfw_network *network, const fredfw_columns *c
         const Flows &flows = net.flows;
         int64_t number = 0, pair = 0;
         if (columns->offset) columns->offset[0] = 0;
-        for (int64_t slot = 0; slot < flows.slots(); slot++) {
-            if (!flows.draining[slot]) continue;
+        flows.each_live([&](int32_t slot) {
             const Batch &batch = net.batch(flows.batch[slot]);
             if (columns->link)
                 for (int32_t one = 0; one < flows.length[slot]; one++, pair++) {
@@ -979,7 +972,7 @@ int64_t fredfw_list_flows(const fredfw_network *network, const fredfw_columns *c
             if (columns->left) columns->left[number] = flows.left(slot, net.now);
             if (columns->latency) columns->latency[number] = batch.routes().latency[batch.route(flows.member[slot])];
             number++;
-        }
+        });
     });
 }
 

@@ -4,7 +4,7 @@
 
 namespace fredfw {
 Channel::Channel(Schedule &schedule, const std::vector<int32_t> &phases, int64_t groups, bool whole, bool rendezvous)
-    : keeps(schedule.keeps), ranks_(whole ? 1 : schedule.ranks), smallest_first_(schedule.smallest_first),
+    : ranks_(whole ? 1 : schedule.ranks), keeps_(schedule.keeps), smallest_first_(schedule.smallest_first),
       runs_(groups * ranks_, -1), owes_(groups * ranks_, 0), place_(groups * ranks_, 0), order_(groups) {
     const int64_t nodes = groups * ranks_;
     std::map<int32_t, int32_t> turns;  // numbers, in the order of their first phases
@@ -13,7 +13,7 @@ Channel::Channel(Schedule &schedule, const std::vector<int32_t> &phases, int64_t
         const int32_t turn = schedule.phases[phase].turn;
         const int32_t number = turns.emplace(turn, (int32_t)turns.size()).first->second;
         size_t entry = entries_.size();
-        if (keeps) entry = by_turn.emplace(turn, entry).first->second;
+        if (keeps_) entry = by_turn.emplace(turn, entry).first->second;
         if (entry == entries_.size()) {
             entries_.emplace_back();
             Entry &made = entries_.back();
@@ -51,7 +51,7 @@ Channel::Nodes Channel::ready(int32_t phase, const Nodes &nodes, double now) {
     for (int32_t node : nodes) {
         if (!part[node % ranks_]) {
             running.push_back(node);
-        } else if (keeps && runs_[node] == number) {
+        } else if (keeps_ && runs_[node] == number) {
             inside.push_back(node);
         } else {
             first[node] = std::min(first[node], now);

@@ -20,7 +20,6 @@ class Channel {
 
     Channel(Schedule &schedule, const std::vector<int32_t> &phases, int64_t groups, bool whole, bool rendezvous);
 
-    bool keeps;
     void io(Archive &archive);  // of one that was made for the same schedule
 
     // Note that nodes are ready for a phase; return those that need not wait: they have no part in it, or are in its turn.
@@ -42,7 +41,7 @@ class Channel {
     };
     int64_t ranks_;
     std::set<int32_t> changed_;  // groups
-    bool smallest_first_;
+    bool keeps_, smallest_first_;
     std::vector<Entry> entries_;
     std::map<int32_t, int32_t> entry_of_;                 // phases
     std::vector<std::vector<double>> first_;              // of turns and nodes: since when each is ready

@@ -343,12 +343,12 @@ void Flows::relate() {
     link_new();
     scratch_.assign(links_, 0.0);
     std::vector<double> &fastest = scratch_;
-    for (int64_t slot = live_from_; slot < slots(); slot++)
-        if (draining[slot])
-            for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
-                fastest[link[pair]] = std::max(fastest[link[pair]], rate[slot]);
-    for (int64_t slot = live_from_; slot < slots(); slot++) {
-        if (!draining[slot] || rate[slot] >= cap[slot]) continue;
+    each_live([&](int32_t slot) {
+        for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
+            fastest[link[pair]] = std::max(fastest[link[pair]], rate[slot]);
+    });
+    each_live([&](int32_t slot) {
+        if (rate[slot] >= cap[slot]) return;
         for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++) {
             const int32_t one = link[pair];
             if (load_[one] >= capacity[one] * NEARLY && rate[slot] >= fastest[one] * NEARLY) {
@@ -357,7 +357,7 @@ void Flows::relate() {
                 break;
             }
         }
-    }
+    });
     related_ = true;
 }
 
@@ -376,23 +376,20 @@ void Flows::set_rate(int64_t slot, double value, double now) {
     finish[slot] = value > 0 ? now + rest / value : INF;
 }
 
-void Flows::clear_changes() {
+void Flows::settled() {
     for (int32_t one : loose_) is_loose_[one] = 0;
     loose_.clear();
+    everything_ = false, gone_ = 0, fresh_ = slots();
 }
 
-void Flows::settled() { everything_ = false, gone_ = 0, fresh_ = slots(); }
-
 void Flows::assign(double now, const double *rates) {
-    advance_live();
     double first = INF;
-    for (int64_t slot = live_from_; slot < slots(); slot++) {
-        if (!draining[slot]) continue;
+    advance_live();
+    each_live([&](int32_t slot) {
         const double value = *rates++;
         if (value != rate[slot]) set_rate(slot, value, now);
         first = std::min(first, finish[slot]);
-    }
-    clear_changes();
+    });
     settled();
     related_ = false;
     first_done_ = first;
@@ -403,7 +400,6 @@ void Flows::assign(double now, const double *rates) {
 bool Flows::settle(double now, Work &work) {
     work = {};
     if (!active) {
-        clear_changes();
         settled();
         related_ = false;
         first_done_ = INF;
@@ -433,8 +429,7 @@ void Flows::fill_in(int64_t slot, const double *room) {
 int64_t Flows::solve_all() {
     advance_live();
     filling_.clear(links_, !coefficient.empty(), active, (int64_t)link.size());
-    for (int64_t slot = live_from_; slot < slots(); slot++)
-        if (draining[slot]) fill_in(slot, capacity.data());
+    each_live([&](int32_t slot) { fill_in(slot, capacity.data()); });
     return filling_.solve();
 }
 
@@ -442,8 +437,7 @@ std::vector<int32_t> Flows::live() {
     advance_live();
     std::vector<int32_t> mine;
     mine.reserve(active);
-    for (int64_t slot = live_from_; slot < slots(); slot++)
-        if (draining[slot]) mine.push_back((int32_t)slot);
+    each_live([&](int32_t slot) { mine.push_back(slot); });
     return mine;
 }
 
@@ -524,8 +518,9 @@ std::vector<int32_t> Flows::find_drained(double now) {
     if (!related_) {
         advance_live();
         found.reserve(active);
-        for (int64_t slot = live_from_; slot < slots(); slot++)
-            if (draining[slot] && is_drained(slot, now)) found.push_back((int32_t)slot);
+        each_live([&](int32_t slot) {
+            if (is_drained(slot, now)) found.push_back(slot);
+        });
         return found;
     }
     while (!heap_.empty() && is_drained(heap_[0], now)) {
@@ -829,7 +824,6 @@ Work Flows::repair(double now) {
             sift(place[one.slot], one.slot);
         }
     }
-    clear_changes();
     return {(int64_t)piece.members.size(), piece.saturated};
 }
 

@@ -42,10 +42,10 @@ void replay(const Batch &batch, const std::vector<int32_t> &which, const std::ve
         Work work;
         table.settle(time, work);
         const double until = table.first_done();
-        for (int64_t slot = 0; slot < table.slots(); slot++) {
+        table.each_live([&](int32_t slot) {
             const double at = within[table.member[slot]];
-            if (table.draining[slot] && at >= time && at < until) left[table.member[slot]] = table.left(slot, at) * weight;
-        }
+            if (at >= time && at < until) left[table.member[slot]] = table.left(slot, at) * weight;
+        });
         if (until == INF) break;
         const std::vector<int32_t> found = table.find_drained(until);
         for (int32_t slot : found) transfer[table.member[slot]] = until;

@@ -396,16 +396,16 @@ void Network::account(int32_t label, const Routes &routes, int64_t flow, double 
 
 std::vector<std::vector<int32_t>> Network::slots_by_batch() const {
     std::vector<std::vector<int32_t>> found(batches_.size());
-    for (int64_t slot = 0; slot < flows.slots(); slot++)
-        if (flows.draining[slot]) found[flows.batch[slot]].push_back((int32_t)slot);
+    flows.each_live([&](int32_t slot) { found[flows.batch[slot]].push_back(slot); });
     return found;
 }
 
 std::vector<int32_t> Network::slots_of(int64_t number) const {
     std::vector<int32_t> found;
     if (!batches_[number].draining) return found;
-    for (int64_t slot = 0; slot < flows.slots(); slot++)
-        if (flows.draining[slot] && flows.batch[slot] == number) found.push_back((int32_t)slot);
+    flows.each_live([&](int32_t slot) {
+        if (flows.batch[slot] == number) found.push_back(slot);
+    });
     return found;
 }
 
@@ -426,11 +426,11 @@ void Network::cancel(int64_t ticket, int64_t run) {
 
 void Network::stalled(std::vector<int64_t> &found) {
     std::vector<uint8_t> seen(batches_.size(), 0);
-    for (int64_t slot = 0; slot < flows.slots(); slot++) {
-        if (!flows.draining[slot] || flows.rate[slot] > 0 || seen[flows.batch[slot]]) continue;
+    flows.each_live([&](int32_t slot) {
+        if (flows.rate[slot] > 0 || seen[flows.batch[slot]]) return;
         seen[flows.batch[slot]] = 1;
         found.push_back(flows.batch[slot]);
-    }
+    });
 }
 
 Network::LinkBytes Network::link_bytes() {

@@ -68,7 +68,7 @@ class PhaseRun : public Run {
         made.block = std::max<int64_t>(phase.flows, 1);
         made.activities = (int64_t)carry.items.size();
         made.repeat = times_ * (carry.repetition < 0 ? phase.repeat : 1);
-        made.period = std::max<int64_t>(phase.volumes.size() == 1 ? 1 : phase.flows, 1);
+        made.period = phase.uniform() ? phase.volume_count : phase.flows;
         if (!which_.empty() || (int64_t)carry.items.size() < groups_) {
             made.members.reserve(made.count);
             for (int32_t group : carry.items)
@@ -76,7 +76,7 @@ class PhaseRun : public Run {
                     made.members.push_back((int32_t)lowered_flow(group * phase.flows + flow, phase.flows));
         }
         if (phase.uniform()) {
-            made.volumes = phase.volumes.data();
+            made.volumes = phase.volumes;
         } else {
             auto own = std::make_shared<std::vector<double>>(phase.flows);
             for (int64_t flow = 0; flow < phase.flows; flow++)

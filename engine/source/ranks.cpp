@@ -159,7 +159,7 @@ class RankRun : public Run {
         if (rest_) {
             made.own = rest_, made.volumes = rest_->data(), made.in_order = true;
         } else if (phase.uniform()) {
-            made.volumes = phase.volumes.data(), made.period = (int64_t)phase.volumes.size();
+            made.volumes = phase.volumes, made.period = phase.volume_count;
         } else {
             auto own = std::make_shared<std::vector<double>>(carry.items.size());
             for (size_t one = 0; one < own->size(); one++)

@@ -24,16 +24,12 @@ Table Table::turned(const Table &table, int64_t rows) {
     return other;
 }
 
-void Rows::io(Archive &archive) {
-    archive(count, all);
-    for (auto *one : {&base, &offset, &stride, &modulus, &chunks}) archive.array(*one, count);
-    archive.array(flow, flow ? count : 0), archive.array(bytes, all);
-}
-
 void Phase::io(Archive &archive) {
-    archive(repeat, after, behind, room, channel, turn, turn_bytes, unicasts, flows, stream_sources, stream_destinations);
-    archive(volumes, rows);
+    archive(repeat, channel, turn, turn_bytes, unicasts, volume_count, rows, chunk_count);
+    archive(after, behind, room, flows, stream_sources, stream_destinations);
     archive.array(source, unicasts), archive.array(destination, unicasts);
+    archive.array(volumes, volume_count), archive.array(chunk_bytes, chunk_count);
+    for (auto *one : {&base, &offset, &stride, &modulus, &chunks, &row_flow}) archive.array(*one, rows);
 }
 
 void Schedule::io(Archive &archive) {
@@ -91,21 +87,20 @@ std::shared_ptr<const Parties> Schedule::parties(int64_t index, bool rendezvous)
 double Schedule::volume(int64_t index, int64_t repetition, int64_t flow) {
     Phase &phase = phases[index];
     if (phase.uniform()) return phase.volume(flow);
-    const Rows &rows = phase.rows;
     const auto row_bytes = [&](int64_t row) {
         double bytes = 0.0;
-        const int64_t start = rows.offset[row] + repetition * rows.stride[row], modulus = rows.modulus[row];
-        for (int64_t one = 0; one < rows.chunks[row]; one++) {
+        const int64_t start = phase.offset[row] + repetition * phase.stride[row], modulus = phase.modulus[row];
+        for (int64_t one = 0; one < phase.chunks[row]; one++) {
             const int64_t place = ((start + one) % modulus + modulus) % modulus;
-            bytes += rows.bytes[rows.base[row] + place];
+            bytes += phase.chunk_bytes[phase.base[row] + place];
         }
         return bytes;
     };
-    if (!rows.flow) return row_bytes(flow);
+    if (!phase.row_flow) return row_bytes(flow);
     const std::lock_guard<std::recursive_mutex> lock(mutex_);
     if (phase.rows_of.value.empty()) {
         Table flows;
-        for (int64_t row = 0; row < rows.count; row++) flows.add(rows.flow + row, rows.flow + row + 1);
+        for (int64_t row = 0; row < phase.rows; row++) flows.add(phase.row_flow + row, phase.row_flow + row + 1);
         phase.rows_of = Table::turned(flows, phase.flows);
     }
     double bytes = 0.0;

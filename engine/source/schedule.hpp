@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "flows.hpp"
+#include "fredfw.h"
 
 namespace fredfw {
 
@@ -44,30 +45,15 @@ struct Parties {
     Table sends, receives, starts;          // flows, of each rank
 };
 
-// What rows of a phase carry, where that differs from one repetition to the next; see Phase of fredfw.collectives.
-struct Rows {
-    int64_t count = 0;
-    const int64_t *base = nullptr, *offset = nullptr, *stride = nullptr, *modulus = nullptr, *chunks = nullptr;
-    const int64_t *flow = nullptr;  // that each is part of; null where each is one
-    const double *bytes = nullptr;  // of each chunk
-    int64_t all = 0;                // chunks
-    void io(Archive &archive);
-};
-
-struct Phase {
-    int64_t repeat = 1;
+// What the caller says of it, who keeps the arrays; its lists of phases and of ranks are here as others.
+struct Phase : fredfw_phase {
     std::vector<int32_t> after, behind, room;
-    int32_t channel = -1, turn = -1;  // the turn is the first phase that has part in it, -1 without a channel
-    double turn_bytes = 0.0;          // of all phases of the turn, in a group
-    int64_t unicasts = 0, flows = 0;
-    const int64_t *source = nullptr, *destination = nullptr;  // of unicasts
     Table stream_sources, stream_destinations;
-    std::vector<double> volumes;  // of the flows of one group, or of each, in every repetition; empty where `rows` say
-    Rows rows;
+    int64_t flows = 0;
     Table rows_of;  // of each flow, made when it is needed
 
-    bool uniform() const { return rows.count == 0; }
-    double volume(int64_t flow) const { return volumes[volumes.size() == 1 ? 0 : flow]; }
+    bool uniform() const { return volumes || !rows; }  // whether all repetitions are alike
+    double volume(int64_t flow) const { return volumes[volume_count == 1 ? 0 : flow]; }
     size_t waits() const { return after.size() + behind.size(); }
     void io(Archive &archive);
 };
