@@ -1,7 +1,7 @@
 /* The engine of fredfw: flows on the links of a fabric, and schedules of collectives that run on them.
  *
  * Times are in seconds, sizes in bytes, rates in bytes per second. Arrays are the caller's: those of schedules, of what
- * was lowered and of flows that were let in must stay as they are until these are freed or over; others are read during
+ * was lowered, of task graphs and of flows that were let in must stay as they are until these are freed or over; others are read during
  * the call. They are as long as the counts beside them say; offsets end with the count of what they lead to. Indices and
  * counts are checked, and the names of tickets, runs and batches; a function that refuses its arguments changes nothing,
  * returns FREDFW_REFUSED (or NULL) and leaves one sentence in fredfw_error(), which names the field and the row. What the

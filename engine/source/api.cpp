@@ -760,88 +760,76 @@ void add_shares(Tasks &made, const fredfw_graph &graph, int64_t links) {
 }
 
 // Each group of a communication has one share, whose schedule is for as many ranks as take part.
-void check_shares(const Tasks &made, const fredfw_graph &graph, const Task &task, int64_t number) {
-    const bool is_send = task.kind == Kind::SEND;
-    const bool has_shares = is_send || task.kind == Kind::COLLECTIVE || task.kind == Kind::TRANSFER;
-    require(has_shares || task.first_share == task.last_share, at("share_offset", number + 1) + ": a task that has no shares");
-    const Members &members = made.members[task.members];
+void check_shares(const Tasks &made, const fredfw_graph &graph, int64_t task) {
+    const Kind kind = (Kind)graph.kind[task];
+    const bool is_send = kind == Kind::SEND, has_shares = is_send || kind == Kind::COLLECTIVE || kind == Kind::TRANSFER;
+    const int64_t first = graph.share_offset[task], last = graph.share_offset[task + 1];
+    require(has_shares || first == last, at("share_offset", task + 1) + ": a task that has no shares");
+    const Members &members = made.members[graph.members[task]];
     const int64_t groups = is_send ? 1 : members.groups, ranks = is_send ? 2 : members.size;
     std::vector<uint8_t> seen(has_shares ? groups : 0, 0);
-    for (int64_t one = task.first_share; one < task.last_share; one++) {
-        const Share &share = made.shares[made.share_of[one]];
+    for (int64_t one = first; one < last; one++) {
+        const Share &share = made.shares[graph.share[one]];
         require(share.lowered->schedule->ranks == ranks, at("share", one) + " is for another number of ranks");
         for (size_t place = 0; place < share.served.size(); place++) {
             const int32_t group = share.served[place];
-            const std::string what = at("share_group", graph.share_group_offset[made.share_of[one]] + (int64_t)place);
+            const std::string what = at("share_group", graph.share_group_offset[graph.share[one]] + (int64_t)place);
             check_number(what, group, 0, groups - 1);
             require(!seen[group], what + " is " + std::to_string(group) + ", which has another share");
             seen[group] = 1;
         }
     }
     for (size_t group = 0; group < seen.size(); group++)
-        require(seen[group], at("share_offset", number) + ": nothing for group " + std::to_string(group) + " of the task");
+        require(seen[group], at("share_offset", task) + ": nothing for group " + std::to_string(group) + " of the task");
 }
 
-void add_tasks(Tasks &made, const fredfw_graph &graph) {
+void check_tasks(const Tasks &made, const fredfw_graph &graph) {
     check_offsets("edge_offset", graph.edge_offset, graph.tasks, graph.edges);
     check_offsets("share_offset", graph.share_offset, graph.tasks, graph.task_shares);
     check_numbers("share", graph.share, graph.task_shares, graph.shares);
     if (graph.factors) {
         check_offsets("factor_offset", graph.factor_offset, graph.tasks, graph.factor_count);
         check_amounts("factors", graph.factors, graph.factor_count);
-        made.factors.assign(graph.factors, graph.factors + graph.factor_count);
     }
-    made.share_of.assign(graph.share, graph.share + graph.task_shares);
     for (const auto &[name, column] :
          {std::pair<const char *, const int64_t *>{"kind", graph.kind}, {"members", graph.members}, {"label", graph.label},
           {"priority", graph.priority}, {"partner", graph.partner}, {"whole", graph.whole}, {"times", graph.times}})
         check_array(name, column, graph.tasks);
     check_amounts("seconds", graph.seconds, graph.tasks);
     for (int64_t one = 0; one < graph.tasks; one++) {
-        Task task;
         check_number(at("kind", one), graph.kind[one], 0, (int64_t)Kind::WAIT);
         check_number(at("members", one), graph.members[one], 0, graph.tables - 1);
         check_number(at("label", one), graph.label[one], 0, MOST_LABELS - 1);
         check_number(at("priority", one), graph.priority[one], 0, MOST);
         check_number(at("times", one), graph.times[one], 1, MOST);
-        task.kind = (Kind)graph.kind[one], task.members = (int32_t)graph.members[one];
-        task.label = (int32_t)graph.label[one], task.priority = (int32_t)graph.priority[one];
-        task.partner = -1;
-        task.whole = graph.whole[one] != 0;
-        task.seconds = graph.seconds[one], task.times = graph.times[one];
-        const bool is_message = task.kind == Kind::SEND || task.kind == Kind::RECEIVE;
+        const Kind kind = (Kind)graph.kind[one];
+        const bool is_message = kind == Kind::SEND || kind == Kind::RECEIVE;
         if (is_message) {
             const int64_t partner = graph.partner[one];
             check_number(at("partner", one), partner, 0, graph.tasks - 1);
-            const int64_t other = (int64_t)(task.kind == Kind::SEND ? Kind::RECEIVE : Kind::SEND);
+            const int64_t other = (int64_t)(kind == Kind::SEND ? Kind::RECEIVE : Kind::SEND);
             require(graph.kind[partner] == other && graph.partner[partner] == one,
                     at("partner", one) + " is " + std::to_string(partner) + ", which is not the other end of it");
-            task.partner = (int32_t)partner;
         }
-        const bool by_itself = is_message || task.kind == Kind::WAIT;
-        const bool enters = made.by_rank && (task.kind == Kind::COLLECTIVE || task.kind == Kind::TRANSFER);
-        require(by_itself ? task.whole : !(enters && task.whole),
+        const bool by_itself = is_message || kind == Kind::WAIT;
+        const bool enters = graph.way >= FREDFW_BY_RANK && (kind == Kind::COLLECTIVE || kind == Kind::TRANSFER);
+        require(by_itself ? graph.whole[one] : !(enters && graph.whole[one]),
                 at("whole", one) + " is " + std::to_string(graph.whole[one]) + ", which a task of this kind is not");
-        task.first_edge = graph.edge_offset[one], task.last_edge = graph.edge_offset[one + 1];
-        task.first_share = graph.share_offset[one], task.last_share = graph.share_offset[one + 1];
-        task.first_factor = graph.factors ? graph.factor_offset[one] : -1;
-        require(!graph.factors || task.kind != Kind::COMPUTE ||
-                    graph.factor_offset[one + 1] - task.first_factor == made.members[task.members].count(),
+        require(!graph.factors || kind != Kind::COMPUTE ||
+                    graph.factor_offset[one + 1] - graph.factor_offset[one] == made.members[graph.members[one]].count(),
                 at("factor_offset", one + 1) + ": not a factor for each participant");
-        check_shares(made, graph, task, one);
-        made.tasks.push_back(task);
+        check_shares(made, graph, one);
     }
 }
 
-void add_edges(Tasks &made, const fredfw_graph &graph) {
+void check_edges(const Tasks &made, const fredfw_graph &graph) {
     check_offsets("map_offset", graph.map_offset, graph.maps, graph.map_slots);
     check_array("map", graph.map, graph.map_slots);
     for (int64_t one = 0; one < graph.map_slots; one++) check_number(at("map", one), graph.map[one], -1, MOST);
-    for (int64_t one = 0; one < graph.maps; one++)
-        made.shared.emplace_back(graph.map + graph.map_offset[one], graph.map + graph.map_offset[one + 1]);
     std::vector<int64_t> most(graph.maps, -1), common(graph.maps, 0);
     for (int64_t one = 0; one < graph.maps; one++)
-        for (int32_t slot : made.shared[one]) most[one] = std::max<int64_t>(most[one], slot), common[one] += slot >= 0;
+        for (int64_t slot = graph.map_offset[one]; slot < graph.map_offset[one + 1]; slot++)
+            most[one] = std::max(most[one], graph.map[slot]), common[one] += graph.map[slot] >= 0;
     check_array("edge_task", graph.edge_task, graph.edges), check_array("edge_map", graph.edge_map, graph.edges);
     check_array("edge_count", graph.edge_count, graph.edges);
     for (int64_t task = 0; task < graph.tasks; task++)
@@ -850,11 +838,11 @@ void add_edges(Tasks &made, const fredfw_graph &graph) {
             check_number(at("edge_task", edge), after, 0, graph.tasks - 1);
             check_number(at("edge_map", edge), map, -1, graph.maps - 1);
             const int64_t mine = made.members[graph.members[task]].count(), theirs = made.members[graph.members[after]].count();
-            require(map < 0 ? mine == theirs : (int64_t)made.shared[map].size() == mine && most[map] < theirs,
+            const int64_t slots = map < 0 ? theirs : graph.map_offset[map + 1] - graph.map_offset[map];
+            require(slots == mine && (map < 0 || most[map] < theirs),
                     at("edge_map", edge) + " is " + std::to_string(map) + ", which is for other participants");
             const int64_t count = map < 0 ? mine : common[map];
             check_number(at("edge_count", edge), graph.edge_count[edge], count, count);
-            made.edges.push_back({(int32_t)after, (int32_t)map, (int32_t)count});
         }
 }
 
@@ -874,14 +862,13 @@ int64_t fredfw_tasks_start(fredfw_network *network, const fredfw_graph *given) {
         check_count("share_groups", graph.share_groups), check_count("task_shares", graph.task_shares);
         check_count("factor_count", graph.factor_count);
         check_room("tables", (double)graph.tables, sizeof(Members));
-        check_room("tasks", (double)graph.tasks, sizeof(Task) + 32), check_room("edges", (double)graph.edges, sizeof(Edge) + 12);
-        check_room("slots", (double)graph.slots, 12), check_room("maps", (double)graph.maps, sizeof(std::vector<int32_t>));
-        auto made = std::make_unique<Tasks>(net);
-        made->by_rank = graph.way >= FREDFW_BY_RANK, made->rendezvous = graph.way == FREDFW_RENDEZVOUS;
-        made->stepwise = graph.way == FREDFW_STEPWISE;
-        add_tables(*made, graph), add_shares(*made, graph, network->links), add_tasks(*made, graph), add_edges(*made, graph);
+        check_room("tasks", (double)graph.tasks, 32), check_room("edges", (double)graph.edges, 8);
+        check_room("slots", (double)graph.slots, 12), check_room("maps", (double)graph.maps, 16);
+        auto made = std::make_unique<Tasks>(net, graph);
+        add_tables(*made, graph), add_shares(*made, graph, network->links);
+        check_tasks(*made, graph), check_edges(*made, graph);
         net.tasks = std::move(made);
-        net.tasks->start(graph.ranks);
+        net.tasks->start();
     });
 }
 

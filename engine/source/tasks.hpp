@@ -30,35 +30,14 @@ struct Share {
     std::vector<int32_t> served, place;  // and the other way round, -1 for groups that others serve
 };
 
-struct Edge {
-    int32_t task;    // that comes after
-    int32_t shared;  // slots of it by those of the one before, -1 where they are the same
-    int32_t count;   // of participants that both have
-};
-
-struct Task {
-    Kind kind;
-    int32_t members, label, priority, partner;
-    bool whole;      // whether all participants begin it together
-    double seconds;  // of a computation or a wait
-    int64_t times;   // how often all is done, where repetitions are one volume
-    int64_t first_edge, last_edge, first_share, last_share;
-    int64_t first_factor;  // of its slots, -1 where all ranks are equally fast
-};
-
 class Tasks {
   public:
+    const fredfw_graph graph;  // by the caller, who keeps its arrays
     std::vector<Members> members;
-    std::vector<Task> tasks;
-    std::vector<Edge> edges;
-    std::vector<std::vector<int32_t>> shared;
     std::vector<Share> shares;
-    std::vector<int32_t> share_of;  // of tasks, one after the other
-    std::vector<double> factors;    // how many times longer computations take, by slot
-    bool by_rank = false, rendezvous = false, stepwise = false;
 
-    explicit Tasks(Network &network) : network_(network) {}
-    void start(int64_t ranks);
+    Tasks(Network &network, const fredfw_graph &graph) : graph(graph), network_(network) {}
+    void start();
     void happen(const Event &event);
     void run_ended(Run &run, const std::vector<int32_t> &groups);
     void run_through(Run &run, const std::vector<int32_t> &nodes, const std::vector<int64_t> &marks);
@@ -136,9 +115,12 @@ class Tasks {
     std::set<int32_t> posted_;
     std::unordered_map<int32_t, int64_t> unreceived_;
 
-    const Members &of(int32_t task) const { return members[tasks[task].members]; }
+    bool by_rank() const { return graph.way >= FREDFW_BY_RANK; }
+    bool rendezvous() const { return graph.way == FREDFW_RENDEZVOUS; }
+    Kind kind(int32_t task) const { return (Kind)graph.kind[task]; }
+    const Members &of(int32_t task) const { return members[graph.members[task]]; }
     Slots everybody(int32_t task) const { return count_up(of(task).count()); }
-    Slots after(const Edge &edge, const Slots &slots) const;
+    Slots after(int64_t edge, const Slots &slots) const;
     Slots &missing_of(int32_t task);
     int64_t later(What what, double delay, int32_t priority, Pending pending);
     void ready(int32_t task, const Slots &slots, int64_t trigger);
