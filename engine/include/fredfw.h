@@ -1,8 +1,8 @@
 /* The engine of fredfw: flows on the links of a fabric, and schedules of collectives that run on them.
  *
  * Times are in seconds, sizes in bytes, rates in bytes per second. Arrays are the caller's: those of schedules, of what
- * was lowered, of task graphs and of flows that were let in must stay as they are until these are freed or over; others are read during
- * the call. They are as long as the counts beside them say; offsets end with the count of what they lead to. Indices and
+ * was lowered, of task graphs and of flows that were let in must stay as they are until these are freed or over; others
+ * are read during the call. They are as long as the counts beside them say; offsets end with the count of what they lead to. Indices and
  * counts are checked, and the names of tickets, runs and batches; a function that refuses its arguments changes nothing,
  * returns FREDFW_REFUSED (or NULL) and leaves one sentence in fredfw_error(), which names the field and the row. What the
  * machine has no memory for is refused with the bytes that it needs. A network in which memory ran out nevertheless refuses
@@ -177,7 +177,7 @@ typedef struct fredfw_cargo {
 
 /* Let flows in, now. */
 FREDFW_API int64_t fredfw_admit(fredfw_network *network, const fredfw_cargo *cargo);
-/* Tell a run that the flows of a carry have left their sources, or ended; it has asked about them, and others were let in. */
+/* Tell a run that the flows of a carry have left their sources, or ended; it has asked, and others were let in for them. */
 FREDFW_API int64_t fredfw_tell(fredfw_network *network, int64_t run, int64_t carry, int64_t has_ended, int64_t count,
                                const int64_t *activities);
 /* Take flows off the links; what was sent stays accounted. A ticket without flows is no error. */

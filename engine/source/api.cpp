@@ -24,7 +24,8 @@ struct fredfw_lowered {
 };
 
 struct fredfw_network {
-    explicit fredfw_network(const fredfw_setting &setting) : network(setting), links(setting.links), nodes(setting.nodes) {}
+    explicit fredfw_network(const fredfw_setting &setting)
+        : network(setting), links(setting.links), nodes(setting.nodes) {}
     Network network;
     int64_t links, nodes;
     Notice notice;  // that the caller looks at
@@ -565,7 +566,8 @@ int64_t fredfw_tell(fredfw_network *network, int64_t run, int64_t number, int64_
         told.resize(carry.items.size(), 0);
         for (size_t one = 0; one < given.size(); one++) {
             uint8_t &known = told[given[one]];
-            require(known < 2, at("activities", (int64_t)one) + " is " + std::to_string(given[one]) + ", which has ended");
+            require(known < 2,
+                    at("activities", (int64_t)one) + " is " + std::to_string(given[one]) + ", which has ended");
             if (has_ended || !known) fresh.push_back(given[one]);
             known = has_ended ? 2 : 1;
         }
@@ -780,7 +782,8 @@ void check_shares(const Tasks &made, const fredfw_graph &graph, int64_t task) {
         }
     }
     for (size_t group = 0; group < seen.size(); group++)
-        require(seen[group], at("share_offset", task) + ": nothing for group " + std::to_string(group) + " of the task");
+        require(seen[group],
+                at("share_offset", task) + ": nothing for group " + std::to_string(group) + " of the task");
 }
 
 void check_tasks(const Tasks &made, const fredfw_graph &graph) {

@@ -1,8 +1,8 @@
-// A channel in every group, rank by rank, or in whole groups, which are like one rank each. A group's turns have one order: next goes the turn that was ready first at a node
-// that sends in it, or the one with the fewest bytes of those that are ready, where the channel is free. A node follows
-// that order, but for turns in which it has no part; else two ranks could each wait for what the other would send in the
-// turn that it has put last. Where a turn lets go of its channel during its latencies, each repetition of its phases is an
-// entry of its own.
+// A channel in every group, rank by rank, or in whole groups, which are like one rank each. A group's turns have one
+// order: next goes the turn that was ready first at a node that sends in it, or the one with the fewest bytes of
+// those that are ready, where the channel is free. A node follows that order, but for turns in which it has no part;
+// else two ranks could each wait for what the other would send in the turn that it has put last. Where a turn lets go
+// of its channel during its latencies, each repetition of its phases is an entry of its own.
 #pragma once
 
 #include <map>

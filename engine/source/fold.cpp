@@ -21,8 +21,8 @@ bool waits_for(const Parties &before, int32_t earlier, const Parties &now, int32
     return false;
 }
 
-// Follow values of nodes from phase to phase: each is ready with the highest of those before it, and those that make room for
-// it have come to the highest of theirs. `through` sets what they are through with, and returns whether that is all.
+// Follow values of nodes from phase to phase: each is ready with the highest of those before it, and has room with the
+// highest of those that make room. `through` sets what they are through with, and returns whether that is all.
 template <class Value, class Through>
 void follow(const std::vector<Phase> &phases, const std::vector<Value> &entered, Through through) {
     std::vector<int64_t> uses(phases.size(), 0);
@@ -37,7 +37,8 @@ void follow(const std::vector<Phase> &phases, const std::vector<Value> &entered,
         for (const auto *waits : {&phase.after, &phase.behind, &phase.room})
             for (int32_t one : *waits) {
                 std::vector<Value> &highest = waits == &phase.room ? room : ready;
-                for (size_t node = 0; node < highest.size(); node++) highest[node] = std::max(highest[node], done[one][node]);
+                for (size_t node = 0; node < highest.size(); node++)
+                    highest[node] = std::max(highest[node], done[one][node]);
                 if (!--uses[one]) done[one] = {};  // there may be thousands of phases
             }
         if (through((int64_t)index, ready, room, mine)) return;

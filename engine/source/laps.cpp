@@ -56,7 +56,7 @@ void replay(const Batch &batch, const std::vector<int32_t> &which, const std::ve
 
 }  // namespace
 
-// Find how far the flows of a batch are, and where the repetitions are, of activities of which several are on the links.
+// Find how far the flows of a batch are, and where repetitions are, of activities of which several are on the links.
 Network::Position Network::position(const Batch &batch, const std::vector<int32_t> &slots) const {
     const Cargo &cargo = batch.cargo;
     Position at;

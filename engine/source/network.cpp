@@ -54,8 +54,8 @@ void OwnRoutes::bind() {
 }
 
 Network::Network(const fredfw_setting &setting)
-    : flows(setting.links, setting.bandwidth, (Sharing)setting.sharing, setting.nodes, setting.source, setting.destination,
-            setting.is_switch),
+    : flows(setting.links, setting.bandwidth, (Sharing)setting.sharing, setting.nodes, setting.source,
+            setting.destination, setting.is_switch),
       open(setting.open), local(setting.local), foreign(setting.sharing == FOREIGN),
       starts_streams(setting.starts_streams), held_until(INF), is_closed_(setting.links, 0),
       meetings_(setting.links) {
@@ -75,7 +75,8 @@ void Cargo::io(Archive &archive) {
 
 void Batch::io(Archive &archive) {
     archive(serial, there, before, after, ticket, run, carry, token, weight, hears_drain, entered, since);
-    archive(unfinished, draining, pending, end, laid, delay, drained_at, detour, laps, guests, is_listed, latest, partners);
+    archive(unfinished, draining, pending, end, laid, delay, drained_at, detour, laps);
+    archive(guests, is_listed, latest, partners);
     if (there) archive(cargo);
 }
 

@@ -56,7 +56,9 @@ struct Cargo {
         return volumes[period ? one % period : one];
     }
     double cap(int64_t flow) const;
-    int64_t activity_of(int64_t flow) const { return activity ? activity[place(flow)] : block == 1 ? flow : flow / block; }
+    int64_t activity_of(int64_t flow) const {
+        return activity ? activity[place(flow)] : block == 1 ? flow : flow / block;
+    }
     void io(Archive &archive);
 };
 
@@ -261,8 +263,8 @@ class Network {
     bool next_laps(int64_t number, std::vector<int32_t> &activities);
     struct Position {
         std::vector<double> sent;         // of flows: bytes until now, of what was put on the links
-        std::vector<uint8_t> mine;        // flows of activities of which several repetitions are on the links, and of those
-        std::vector<double> left, delay;  // bytes of the current one, and seconds after those
+        std::vector<uint8_t> mine;        // flows of activities of which several repetitions are on the links
+        std::vector<double> left, delay;  // of those: bytes of the current one, and seconds after it
         std::vector<int64_t> done;        // repetitions of each activity that are over
     };
     Position position(const Batch &batch, const std::vector<int32_t> &slots) const;

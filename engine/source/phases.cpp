@@ -107,7 +107,8 @@ class PhaseRun : public Run {
             return;
         }
         for (size_t index = 0; index < schedule_.phases.size(); index++)
-            if (!schedule_.phases[index].waits() && schedule_.phases[index].room.empty()) ready((int32_t)index, count_up(groups_));
+            if (!schedule_.phases[index].waits() && schedule_.phases[index].room.empty())
+                ready((int32_t)index, count_up(groups_));
     }
 
     void ready(int32_t index, const Groups &groups) {

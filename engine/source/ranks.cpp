@@ -431,7 +431,8 @@ class RankRun : public Run {
             const std::lock_guard<std::mutex> lock(lowered_->mutex);
             auto &folds = lowered_->folds[rendezvous_];
             const auto known = network_.links_as_built ? folds.find(which_) : folds.end();
-            found = known != folds.end() ? known->second : Fold::of(*lowered_, which_, network_.flows.capacity, rendezvous_);
+            found = known != folds.end() ? known->second
+                                         : Fold::of(*lowered_, which_, network_.flows.capacity, rendezvous_);
             if (network_.links_as_built && folds.size() < MOST_FOLDS) folds.emplace(which_, found);
         }
         if (!found || network_.used_by_batches(found->owners)) return false;

@@ -282,7 +282,10 @@ void Tasks::leave(int32_t task, Slots slots, double start, int64_t trigger) {
         ranks.push_back(mine.participants[slot]);
         if (!running[slot]) over.push_back(slot);
     }
-    if (ended[task] + (int64_t)over.size() == mine.count()) running_.erase(task), absent_.erase(task), joined_.erase(task);
+    if (ended[task] + (int64_t)over.size() == mine.count()) {
+        running_.erase(task), absent_.erase(task);
+        joined_.erase(task);
+    }
     end(task, over, start, trigger, ranks);
 }
 
