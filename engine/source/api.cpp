@@ -1,7 +1,6 @@
 // The border: what comes in is checked here, and nothing is thrown across it.
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <new>
 #include <string>
 

@@ -1,7 +1,6 @@
 #include "flows.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace fredfw {
 namespace {

@@ -1,7 +1,6 @@
 #include "fold.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace fredfw {
 namespace {
