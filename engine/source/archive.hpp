@@ -67,6 +67,14 @@ class Archive {
         if (count) read_.push_back(values);
     }
 
+    // How many things there are, each of so many bytes at least.
+    int64_t size_of(size_t size, size_t least = 1) {
+        int64_t count = (int64_t)size;
+        part(count);
+        check(count >= 0 && (!reads_ || (size_t)count <= left_ / least));
+        return count;
+    }
+
     static void check(bool holds) {
         if (!holds) throw std::runtime_error("what was saved is cut off, or is something else");
     }
@@ -92,13 +100,6 @@ class Archive {
         from_ += count, left_ -= count;
     }
 
-    int64_t size_of(size_t size, size_t least) {
-        int64_t count = (int64_t)size;
-        part(count);
-        check(count >= 0 && (!reads_ || (size_t)count <= left_ / (least ? least : 1)));
-        return count;
-    }
-
     template <class T> void part(T &one) {
         if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
             reads_ ? get(&one, sizeof(T)) : put(&one, sizeof(T));
@@ -120,7 +121,7 @@ class Archive {
     template <class T> void part(std::deque<T> &values) { each(values); }
 
     template <class Values> void each(Values &values) {
-        const int64_t count = size_of(values.size(), 1);
+        const int64_t count = size_of(values.size());
         if (reads_) values.clear(), values.resize((size_t)count);
         for (auto &one : values) part(one);
     }

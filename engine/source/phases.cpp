@@ -60,10 +60,7 @@ class PhaseRun : public Run {
   protected:
     Cargo cargo(const Carry &carry) override {
         const Phase &phase = schedule_.phases[carry.phase];
-        const Lowered::Flows &flows = lowered_->phases[carry.phase];
         Cargo made;
-        made.routes = flows.routes, made.caps = flows.caps;
-        made.label = label, made.priority = priority;
         made.count = phase.flows * (int64_t)carry.items.size();
         made.block = std::max<int64_t>(phase.flows, 1);
         made.activities = (int64_t)carry.items.size();

@@ -30,8 +30,8 @@ template <class T> class Pool {
     void leave(int64_t number) { free_.push_back(number); }
 
     template <class Part> void io(Archive &archive, Part part) {
-        int64_t count = size();
-        archive(count, free_);
+        const int64_t count = archive.size_of(all_.size());
+        archive(free_);
         if (archive.reads()) all_.resize((size_t)count);
         for (T &one : all_) part(one);
     }

@@ -146,10 +146,7 @@ class RankRun : public Run {
   protected:
     Cargo cargo(const Carry &carry) override {
         const Phase &phase = schedule_.phases[carry.phase];
-        const Lowered::Flows &flows = lowered_->phases[carry.phase];
         Cargo made;
-        made.routes = flows.routes, made.caps = flows.caps;
-        made.label = label, made.priority = priority;
         made.count = made.activities = (int64_t)carry.items.size();
         if (!which_.empty() || made.count < phase.flows * groups_) {
             made.members = carry.items;

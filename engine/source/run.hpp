@@ -83,7 +83,7 @@ class Run {
     std::deque<Channel> channels_;
 
     void drop_carry(int64_t number);
-    virtual Cargo cargo(const Carry &carry) = 0;
+    virtual Cargo cargo(const Carry &carry) = 0;  // but for what is the same of all carries
     void notify_ended(const std::vector<int32_t> &groups);
     void make_channels(const std::map<int32_t, std::vector<int32_t>> &phases, bool whole, bool rendezvous);
     void choose_later(int32_t channel, const std::vector<int32_t> &nodes);
