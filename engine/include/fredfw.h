@@ -1,10 +1,15 @@
 /* The engine of fredfw: flows on the links of a fabric, and schedules of collectives that run on them.
  *
  * Times are in seconds, sizes in bytes, rates in bytes per second. Arrays are the caller's: those of schedules, of what
- * was lowered and of flows that were let in must stay as they are until these are freed or over; others are read during
- * the call. Indices and counts are checked; a function that refuses its arguments changes nothing, returns FREDFW_REFUSED
- * (or NULL) and leaves one sentence in fredfw_error(). Nothing is kept outside of the objects, so that each may be used in
- * a thread of its own.
+ * was lowered, of task graphs and of flows that were let in must stay as they are until these are freed or over; others
+ * are read during the call. They are as long as the counts beside them say; offsets end with the count of what they lead to. Indices and
+ * counts are checked, and the names of tickets, runs and batches; a function that refuses its arguments changes nothing,
+ * returns FREDFW_REFUSED (or NULL) and leaves one sentence in fredfw_error(), which names the field and the row. What the
+ * machine has no memory for is refused with the bytes that it needs. A network in which memory ran out nevertheless refuses
+ * all further calls.
+ *
+ * Each network may be used in a thread of its own, also with schedules that others use; a second call on one that is in use
+ * is refused. Nothing is kept outside of the objects, and a process that was forked goes on with its copies.
  *
  * Order. What happens at one moment happens in this order: all that drains; then events by priority (0: ends of flows,
  * of computations and timers; 1: channels choose and ranks enter; 2: flows of schedules start together), of equal ones
@@ -28,7 +33,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. */
-#define FREDFW_ABI 5
+#define FREDFW_ABI 7
 FREDFW_API int64_t fredfw_abi(void);
 /* What was wrong with the last call of this thread that was refused. */
 FREDFW_API const char *fredfw_error(void);
@@ -49,11 +54,11 @@ typedef struct fredfw_schedule fredfw_schedule;
 typedef struct fredfw_phase {
     int64_t repeat;
     int64_t channel, turn; /* -1 for none; the turn is the first phase that has part in it */
-    /* Phases that must be done before, whose bytes must have left before, and that destinations must be done with. */
+    /* Phases, of those above, that must be done before, whose bytes must have left before, and that destinations must be done with. */
     int64_t after_count, behind_count, room_count;
     const int64_t *after, *behind, *room;
     /* Flows with one source and one destination, as ranks; then streams with several, as rows of ranks. */
-    int64_t unicasts, streams;
+    int64_t unicasts, streams, stream_sources, stream_destinations;
     const int64_t *source, *destination;
     const int64_t *stream_source_offset, *stream_source, *stream_destination_offset, *stream_destination;
     int64_t volume_count;  /* one for each flow, or one for all */
@@ -62,7 +67,7 @@ typedef struct fredfw_phase {
     int64_t rows, chunk_count;
     const int64_t *base, *offset, *stride, *modulus, *chunks, *row_flow; /* flow of each row; NULL where each is one */
     const double *chunk_bytes;
-    double turn_bytes; /* bytes of all its rows and repetitions */
+    double turn_bytes; /* of all phases that have part in its turn, all their rows and repetitions */
 } fredfw_phase;
 
 #define FREDFW_SMALLEST_FIRST 1   /* a free channel takes the turn with the fewest bytes, else the one ready first */
@@ -71,7 +76,7 @@ FREDFW_API fredfw_schedule *fredfw_schedule_new(int64_t ranks, int64_t phases, c
 FREDFW_API void fredfw_schedule_free(fredfw_schedule *schedule);
 
 typedef struct fredfw_routes {
-    int64_t count;
+    int64_t count, pairs; /* flows, and the links that they cross together */
     const int64_t *offset, *link;
     const double *latency, *coefficient; /* seconds; share of the rate on each link, NULL for 1 */
 } fredfw_routes;
@@ -85,7 +90,7 @@ typedef struct fredfw_flows {
 /* A schedule among nodes of a fabric with so many links; launching takes so many seconds before the first flow. */
 typedef struct fredfw_lowered fredfw_lowered;
 FREDFW_API fredfw_lowered *fredfw_lowered_new(const fredfw_schedule *schedule, int64_t groups, double launch,
-                                              int64_t links, const fredfw_flows *phases);
+                                              int64_t links, int64_t phase_count, const fredfw_flows *phases);
 FREDFW_API void fredfw_lowered_free(fredfw_lowered *lowered);
 
 /* --- a network */
@@ -107,7 +112,7 @@ typedef struct fredfw_setting {
 
 FREDFW_API fredfw_network *fredfw_network_new(const fredfw_setting *setting);
 FREDFW_API void fredfw_network_free(fredfw_network *network);
-/* Write all that it is and does, with the arrays of others, as far as there is room; returns how many bytes that takes. A
+/* Write all that it is and does, but for a task graph, with the arrays of others, as far as there is room; returns how many bytes that takes. A
  * network of the same setting that has done nothing reads it, and goes on with the same bits. */
 FREDFW_API int64_t fredfw_save(fredfw_network *network, int64_t room, uint8_t *bytes);
 FREDFW_API int64_t fredfw_load(fredfw_network *network, int64_t count, const uint8_t *bytes);
@@ -132,7 +137,7 @@ enum {
     FREDFW_ROUTE,      /* whose: a batch; list: activities whose next repetitions begin, see fredfw_go_on */
     FREDFW_STREAM,     /* whose: a stream; detail: the load or store; list: its groups, see fredfw_streamed */
     FREDFW_RATES,      /* flows want rates, see fredfw_assign */
-    FREDFW_MORE        /* so many events have happened; call again */
+    FREDFW_MORE        /* so many events have happened, or some time has passed; call again */
 };
 
 /* Let things happen, at most to `until` and at most so many events; returns what the caller is to do. */
@@ -140,17 +145,18 @@ FREDFW_API int64_t fredfw_step(fredfw_network *network, double until, int64_t ev
 /* Take the notice behind so many others, without letting anything happen; returns what is to be done, OVER where there is
  * none. With -1 it returns how many there are. */
 FREDFW_API int64_t fredfw_hear(fredfw_network *network, int64_t before, fredfw_notice *notice);
-/* When something happens next, infinite if nothing will; NaN where flows want rates first. */
+/* When something happens next, infinite if nothing will; NaN where flows want rates first, negative where it is refused. */
 FREDFW_API double fredfw_next(fredfw_network *network);
 FREDFW_API const double *fredfw_now(const fredfw_network *network);
 /* Let time pass in which nothing happens. */
-FREDFW_API void fredfw_pass(fredfw_network *network, double until);
+FREDFW_API int64_t fredfw_pass(fredfw_network *network, double until);
 /* Count what is due now as a moment of its own. */
-FREDFW_API void fredfw_begin(fredfw_network *network);
+FREDFW_API int64_t fredfw_begin(fredfw_network *network);
 FREDFW_API int64_t fredfw_is_idle(fredfw_network *network);
 /* Returns the name of a timer that goes off in `delay` seconds. */
 FREDFW_API int64_t fredfw_timer(fredfw_network *network, double delay, int64_t priority);
-FREDFW_API void fredfw_withdraw(fredfw_network *network, int64_t timer);
+/* Take a timer back; one that has gone off, or never was, is no error. */
+FREDFW_API int64_t fredfw_withdraw(fredfw_network *network, int64_t timer);
 
 /* Flows that start together in activities, which each end on their own. */
 typedef struct fredfw_cargo {
@@ -171,19 +177,17 @@ typedef struct fredfw_cargo {
 
 /* Let flows in, now. */
 FREDFW_API int64_t fredfw_admit(fredfw_network *network, const fredfw_cargo *cargo);
-/* Tell a run what became of the flows of a carry that others were let in for. */
-FREDFW_API int64_t fredfw_carry_drained(fredfw_network *network, int64_t run, int64_t carry, int64_t count,
-                                        const int64_t *activities);
-FREDFW_API int64_t fredfw_carry_ended(fredfw_network *network, int64_t run, int64_t carry, int64_t count,
-                                      const int64_t *activities);
-/* Take flows off the links; what was sent stays accounted. */
-FREDFW_API void fredfw_cancel(fredfw_network *network, int64_t ticket);
+/* Tell a run that the flows of a carry have left their sources, or ended; it has asked, and others were let in for them. */
+FREDFW_API int64_t fredfw_tell(fredfw_network *network, int64_t run, int64_t carry, int64_t has_ended, int64_t count,
+                               const int64_t *activities);
+/* Take flows off the links; what was sent stays accounted. A ticket without flows is no error. */
+FREDFW_API int64_t fredfw_cancel(fredfw_network *network, int64_t ticket);
 /* Labels of batches with flows that have no rate, as far as there is room; returns how many, FREDFW_RATES as -1. */
 FREDFW_API int64_t fredfw_stalled(fredfw_network *network, int64_t room, int64_t *labels);
 /* Add up the bytes that have crossed each link, rows by label; `present` says which labels have sent anything. */
 FREDFW_API int64_t fredfw_link_bytes(fredfw_network *network, int64_t labels, double *bytes, uint8_t *present);
 /* events, batches, flows, solves, solved, passes, most_passes, met; batches under way with several repetitions */
-FREDFW_API void fredfw_statistics(const fredfw_network *network, int64_t *counts);
+FREDFW_API int64_t fredfw_statistics(const fredfw_network *network, int64_t *counts);
 FREDFW_API int64_t fredfw_weigh(fredfw_network *network, int64_t label, double weight);
 
 /* --- links */
@@ -204,8 +208,8 @@ FREDFW_API int64_t fredfw_describe(fredfw_network *network, int64_t batch, fredf
  * have no way; adds those that have moved to `moved`. */
 FREDFW_API int64_t fredfw_reroute(fredfw_network *network, int64_t batch, const fredfw_routes *routes, int64_t *moved);
 /* From now on repetitions that begin are to be routed, see ROUTE. */
-FREDFW_API void fredfw_route_repetitions(fredfw_network *network);
-/* Begin the repetitions that activities of a batch still have, over these routes of all its flows. */
+FREDFW_API int64_t fredfw_route_repetitions(fredfw_network *network);
+/* Begin the repetitions that activities of a batch still have, and that ROUTE told of, over these routes of all its flows. */
 FREDFW_API int64_t fredfw_go_on(fredfw_network *network, int64_t batch, int64_t count, const int64_t *activities,
                                 const fredfw_routes *routes);
 /* Labels of flows that began while there was no way for them, when that first was, and how often; returns how many. */
@@ -219,29 +223,30 @@ FREDFW_API int64_t fredfw_held(const fredfw_network *network, int64_t room, int6
  * receive, 7 a wait. */
 typedef struct fredfw_graph {
     int64_t ranks, way; /* how schedules run, as in fredfw_run_new */
-    int64_t tables;     /* who takes part in tasks */
+    int64_t tables, participants, slots; /* who takes part in tasks */
     const int64_t *participant_offset, *participant, *groups, *group_size, *slot; /* slots of members, group by group */
-    int64_t tasks;
+    int64_t tasks, edges;
     const int64_t *kind, *members, *label, *priority, *partner; /* table; the other end of a message */
-    const int64_t *whole, *alone, *times; /* whether all begin it together; whether it comes after one task; repetitions */
+    const int64_t *whole, *times; /* whether all begin it together; repetitions */
     const double *seconds;                /* of computations and waits */
     const int64_t *edge_offset, *edge_task, *edge_map, *edge_count; /* tasks after each; slots there by slots here, or -1 */
-    int64_t maps;
+    int64_t maps, map_slots;
     const int64_t *map_offset, *map; /* -1 for slots that the later task does not have */
-    int64_t shares;                  /* schedules in groups of tasks */
+    int64_t shares, share_groups, task_shares; /* schedules in groups of tasks; each group has one */
     const fredfw_lowered *const *share_lowered;
     const int64_t *share_group_offset, *share_group; /* group of the task of each group */
     const int64_t *share_offset, *share;             /* those of each task */
+    int64_t factor_count;
     const int64_t *factor_offset;                    /* of each task */
     const double *factors; /* how many times longer a computation takes at each slot; NULL where nothing varies */
 } fredfw_graph;
 
-FREDFW_API int64_t fredfw_tasks_new(fredfw_network *network, const fredfw_graph *graph);
-FREDFW_API int64_t fredfw_tasks_start(fredfw_network *network);
+/* Start a task graph, the only one of the network. */
+FREDFW_API int64_t fredfw_tasks_start(fredfw_network *network, const fredfw_graph *graph);
 /* Note that groups, by their places in the notice STREAM, have been served. */
 FREDFW_API int64_t fredfw_streamed(fredfw_network *network, int64_t stream, int64_t count, const int64_t *groups);
 /* How many spans there are so far, ranks of them together, comparisons, and participants that have ended tasks. */
-FREDFW_API void fredfw_tasks_count(const fredfw_network *network, int64_t *counts);
+FREDFW_API int64_t fredfw_tasks_count(const fredfw_network *network, int64_t *counts);
 
 typedef struct fredfw_record {
     int64_t *task, *trigger, *rank_offset, *rank; /* of spans, in the order of their ends; trigger is a span, or -1 */
@@ -251,9 +256,7 @@ typedef struct fredfw_record {
     double *compared_began, *compared_ended;
 } fredfw_record;
 
-FREDFW_API void fredfw_tasks_record(const fredfw_network *network, const fredfw_record *record);
-/* Write the slots of a task that wait for tasks before it; returns how many. */
-FREDFW_API int64_t fredfw_tasks_waiting(fredfw_network *network, int64_t task, int64_t *slots);
+FREDFW_API int64_t fredfw_tasks_record(const fredfw_network *network, const fredfw_record *record);
 /* What a run is for: its task and share, and the groups of the task. Returns how many; -1 where it is for none. */
 FREDFW_API int64_t fredfw_errand(const fredfw_network *network, int64_t run, int64_t *task, int64_t *share, int64_t room,
                                  int64_t *groups);
@@ -262,7 +265,7 @@ FREDFW_API int64_t fredfw_errand(const fredfw_network *network, int64_t run, int
 
 /* Flows that drain, the links that they cross together, whether there are coefficients, and how often flows have come or
  * gone so far. */
-FREDFW_API void fredfw_count_flows(const fredfw_network *network, int64_t *counts);
+FREDFW_API int64_t fredfw_count_flows(const fredfw_network *network, int64_t *counts);
 
 typedef struct fredfw_columns {
     int64_t *offset, *link; /* as in fredfw_routes */
@@ -272,7 +275,7 @@ typedef struct fredfw_columns {
 } fredfw_columns;
 
 /* Write what is known of them; columns that are NULL are left out. */
-FREDFW_API void fredfw_list_flows(const fredfw_network *network, const fredfw_columns *columns);
+FREDFW_API int64_t fredfw_list_flows(const fredfw_network *network, const fredfw_columns *columns);
 /* Give them rates, which hold until flows or links change, or until a moment. */
 FREDFW_API int64_t fredfw_assign(fredfw_network *network, int64_t count, const double *rates, double until);
 
@@ -286,10 +289,11 @@ enum { FREDFW_COMPRESSED = 0, FREDFW_STEPWISE = 1, FREDFW_BY_RANK = 2, FREDFW_RE
 FREDFW_API int64_t fredfw_run_new(fredfw_network *network, const fredfw_lowered *lowered, int64_t label,
                                   int64_t priority, int64_t way, int64_t times, int64_t tells_through);
 FREDFW_API int64_t fredfw_run_start(fredfw_network *network, int64_t run);
-/* Have nodes (group * ranks + rank) enter now, by rank, with marks that are not less than those of earlier entries. */
+/* Have nodes (group * ranks + rank) that have not entered do so now, by rank, with marks that are not less than those of earlier entries. */
 FREDFW_API int64_t fredfw_run_enter(fredfw_network *network, int64_t run, int64_t count, const int64_t *nodes,
                                     const int64_t *marks);
-FREDFW_API void fredfw_run_cancel(fredfw_network *network, int64_t run);
+/* Stop a run; one that is over, or never was, is no error. */
+FREDFW_API int64_t fredfw_run_cancel(fredfw_network *network, int64_t run);
 
 #if defined(__cplusplus)
 }

@@ -1,9 +1,12 @@
 // The border: what comes in is checked here, and nothing is thrown across it.
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <atomic>
 #include <new>
 #include <string>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
 
 #include "fredfw.h"
 #include "run.hpp"
@@ -20,17 +23,23 @@ struct fredfw_lowered {
 };
 
 struct fredfw_network {
-    explicit fredfw_network(const Setting &setting) : network(setting), links(setting.links) {}
+    explicit fredfw_network(const fredfw_setting &setting)
+        : network(setting), links(setting.links), nodes(setting.nodes) {}
     Network network;
-    int64_t links;
+    int64_t links, nodes;
     Notice notice;  // that the caller looks at
+    mutable std::atomic<bool> is_busy{false};
+    mutable bool is_broken = false;  // a call ended half-way
 };
 
 namespace {
 
 thread_local std::string told;
-const double INF = std::numeric_limits<double>::infinity();
 const int64_t MOST = INT32_MAX;  // flows, groups and phases are numbered by 32 bits
+const int64_t MOST_REPEATS = (int64_t)1 << 53;  // doubles count so far
+// Amounts beyond are no bytes or seconds of anything, and products of two of them are numbers still.
+const double MOST_AMOUNT = 1e150;
+const int64_t MOST_LABELS = 1 << 24;
 
 struct Refused {
     std::string what;
@@ -44,67 +53,159 @@ struct Refused {
 
 std::string at(const char *what, int64_t row) { return std::string(what) + "[" + std::to_string(row) + "]"; }
 
-// Do something; what it throws becomes a number.
-template <class Function> auto guard(Function function) noexcept -> decltype(function()) {
+std::string number(double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", value);
+    return text;
+}
+
+// Do something; what it throws becomes a number, and nothing becomes 0.
+template <class Function> auto guard(Function function, bool *is_broken = nullptr) noexcept {
+    using Given = decltype(function());
+    using Result = std::conditional_t<std::is_void_v<Given>, int64_t, Given>;
+    const auto failed = [&](const char *what, int64_t result) {
+        told = what;
+        if (is_broken) *is_broken = true;
+        return (Result)result;
+    };
     try {
-        return function();
+        if constexpr (!std::is_void_v<Given>) return function();
+        else function();
+        return (Result)0;
     } catch (const Refused &refused) {
         told = refused.what;
-        return (decltype(function()))FREDFW_REFUSED;
-    } catch (const std::runtime_error &error) {
-        told = error.what();
-        return (decltype(function()))FREDFW_REFUSED;
+        return (Result)FREDFW_REFUSED;
     } catch (const std::bad_alloc &) {
-        told = "there is not enough memory";
-        return (decltype(function()))FREDFW_NO_MEMORY;
+        return failed("there is not enough memory", FREDFW_NO_MEMORY);
+    } catch (const std::length_error &) {
+        return failed("there is not enough memory", FREDFW_NO_MEMORY);
+    } catch (const std::exception &error) {
+        return failed(error.what(), FREDFW_REFUSED);
     }
 }
 
 template <class Function> auto guard_made(Function function) noexcept -> decltype(function()) {
+    decltype(function()) made = nullptr;
+    guard([&] { made = function(); });
+    return made;
+}
+
+// Do something with a network: one call at a time, and none after one that ended half-way.
+template <class Any, class Function> auto with(Any *network, Function function) noexcept {
+    using Result = decltype(guard(function));
+    if (!network || network->is_broken || network->is_busy.exchange(true, std::memory_order_acquire)) {
+        told = !network             ? "network: there is none"
+               : network->is_broken ? "network: it is broken, because there was not enough memory"
+                                    : "network: it is in use, by another thread or by the one that was forked";
+        return (Result)FREDFW_REFUSED;
+    }
+    const Result result = guard(function, &network->is_broken);
+    network->is_busy.store(false, std::memory_order_release);
+    return result;
+}
+
+// Check a part, and say where it is.
+template <class Function> auto within(const char *what, int64_t row, Function function) -> decltype(function()) {
     try {
         return function();
     } catch (const Refused &refused) {
-        told = refused.what;
-    } catch (const std::bad_alloc &) {
-        told = "there is not enough memory";
+        throw Refused{at(what, row) + "." + refused.what};
     }
-    return nullptr;
+}
+
+double memory() {
+#if defined(_SC_PHYS_PAGES) && defined(_SC_PAGESIZE)
+    const double pages = (double)sysconf(_SC_PHYS_PAGES), size = (double)sysconf(_SC_PAGESIZE);
+    if (pages > 0 && size > 0) return pages * size;
+#endif
+    return (double)SIZE_MAX / 2;
+}
+
+// Refuse what there is no memory for, before there is any of it.
+void check_room(const char *what, double count, double each) {
+    if (count * each < 1e8) return;
+    const double room = memory();
+    require(count * each <= room, std::string(what) + ": " + std::to_string((int64_t)count) + " need at least " +
+                                      std::to_string((int64_t)(count * each)) + " bytes, and the machine has " +
+                                      std::to_string((int64_t)room));
+}
+
+void check_number(const std::string &what, int64_t value, int64_t least, int64_t most) {
+    require(value >= least && value <= most, what + " is " + std::to_string(value) + ", accepted are " +
+                                                 std::to_string(least) + " to " + std::to_string(most));
+}
+
+void check_count(const char *what, int64_t value, int64_t least = 0, int64_t most = MOST) {
+    if (value < least || value > most) check_number(what, value, least, most);
+}
+
+void check_array(const char *what, const void *values, int64_t count) {
+    require(values || count <= 0, std::string(what) + ": no array");
 }
 
 void check_numbers(const char *what, const int64_t *values, int64_t count, int64_t limit) {
-    require(count >= 0 && count <= MOST && (values || !count), std::string(what) + ": no array, or a wrong count");
+    check_count(what, count);
+    check_room(what, (double)count, sizeof *values);
+    check_array(what, values, count);
     for (int64_t one = 0; one < count; one++)
-        require(values[one] >= 0 && values[one] < limit,
-                at(what, one) + " is " + std::to_string(values[one]) + ", accepted are 0 to " + std::to_string(limit - 1));
+        if (values[one] < 0 || values[one] >= limit) check_number(at(what, one), values[one], 0, limit - 1);
 }
 
-void check_offsets(const char *what, const int64_t *offset, int64_t rows) {
-    require(offset && offset[0] == 0, std::string(what) + ": offsets begin at 0");
+// Offsets of rows in so many values.
+void check_offsets(const char *what, const int64_t *offset, int64_t rows, int64_t values) {
+    check_array(what, offset, rows + 1);
+    require(offset[0] == 0, at(what, 0) + " is " + std::to_string(offset[0]) + ": offsets begin at 0");
     for (int64_t row = 0; row < rows; row++)
-        require(offset[row + 1] >= offset[row] && offset[row + 1] <= MOST, at(what, row + 1) + ": offsets do not fall");
+        require(offset[row + 1] >= offset[row], at(what, row + 1) + ": offsets do not fall");
+    require(offset[rows] == values, at(what, rows) + " is " + std::to_string(offset[rows]) + ", accepted is " +
+                                        std::to_string(values) + ", where the values end");
 }
 
-void check_amounts(const char *what, const double *values, int64_t count, bool positive) {
+void check_amount(const std::string &what, double value) {
+    require(value >= 0 && value <= MOST_AMOUNT, what + " is " + number(value) + ", accepted are 0 to " + number(MOST_AMOUNT));
+}
+
+void check_amounts(const char *what, const double *values, int64_t count) {
+    check_array(what, values, count);
     for (int64_t one = 0; one < count; one++)
-        require(positive ? values[one] > 0 : values[one] >= 0 && values[one] < INF,
-                at(what, one) + " is " + std::to_string(values[one]) +
-                    (positive ? ", accepted is more than 0" : ", accepted are finite numbers of 0 or more"));
+        if (!(values[one] >= 0 && values[one] <= MOST_AMOUNT)) check_amount(at(what, one), values[one]);
+}
+
+void check_factors(const char *what, const double *values, int64_t count) {
+    for (int64_t one = 0; one < count; one++)
+        require(values[one] >= 1 / MOST_AMOUNT && values[one] <= MOST_AMOUNT,
+                at(what, one) + " is " + number(values[one]) + ", accepted is more than 0, and at most " + number(MOST_AMOUNT));
+}
+
+// Rates that may be infinite, for none.
+void check_rates(const char *what, const double *values, int64_t count) {
+    for (int64_t one = 0; one < count; one++)
+        require(values[one] >= 0, at(what, one) + " is " + number(values[one]) + ", which is no rate");
+}
+
+void check_time(const char *what, double value, double least) {
+    require(value >= least && value < INF, std::string(what) + " is " + number(value) + ", accepted are finite seconds of " +
+                                               number(least) + " or more");
 }
 
 Routes checked(const fredfw_routes &routes, int64_t links, int64_t flow = -1) {
-    require(routes.count >= 0 && routes.count <= MOST, "routes: a wrong count");
-    require(routes.offset && (routes.latency || !routes.count), "routes: no array");
+    check_count("count", routes.count), check_count("pairs", routes.pairs);
+    check_array("offset", routes.offset, 1), check_array("latency", routes.latency, routes.count);
     if (flow < 0) {
-        check_offsets("offset", routes.offset, routes.count);
-        check_numbers("link", routes.link, routes.offset[routes.count], links);
-        check_amounts("latency", routes.latency, routes.count, false);
-        if (routes.coefficient) check_amounts("coefficient", routes.coefficient, routes.offset[routes.count], true);
+        check_offsets("offset", routes.offset, routes.count, routes.pairs);
+        check_numbers("link", routes.link, routes.pairs, links);
+        check_amounts("latency", routes.latency, routes.count);
+        if (routes.coefficient) check_factors("coefficient", routes.coefficient, routes.pairs);
     } else {
-        require(flow < routes.count, "flow " + std::to_string(flow) + " is not there");
+        check_count("flow", flow, 0, routes.count - 1);
         const int64_t first = routes.offset[flow], last = routes.offset[flow + 1];
-        require(first >= 0 && last >= first, "offset: offsets do not fall");
-        check_numbers("link", routes.link + first, last - first, links);
-        check_amounts("latency", routes.latency + flow, 1, false);
+        require(first >= 0 && last >= first && last <= routes.pairs, at("offset", flow) + ": offsets do not fall");
+        check_array("link", routes.link, last - first);
+        for (int64_t pair = first; pair < last; pair++)
+            if (routes.link[pair] < 0 || routes.link[pair] >= links)
+                check_number(at("link", pair), routes.link[pair], 0, links - 1);
+        check_amount("latency", routes.latency[flow]);
+        if (routes.coefficient) check_factors("coefficient", routes.coefficient + first, last - first);
     }
     Routes view;
     view.offset = routes.offset, view.link = routes.link, view.latency = routes.latency;
@@ -112,27 +213,51 @@ Routes checked(const fredfw_routes &routes, int64_t links, int64_t flow = -1) {
     return view;
 }
 
-Table rows(const char *what, const int64_t *offset, const int64_t *value, int64_t count, int64_t limit) {
-    check_offsets(what, offset, count);
-    check_numbers(what, value, offset[count], limit);
-    Table table;
-    table.offset.assign(offset, offset + count + 1);
-    table.value.assign(value, value + offset[count]);
-    return table;
-}
-
 std::vector<int32_t> narrow(const char *what, const int64_t *values, int64_t count, int64_t limit) {
     check_numbers(what, values, count, limit);
     return std::vector<int32_t>(values, values + count);
 }
 
-Run &running(fredfw_network *network, int64_t name) {
+// Ranks at an end of each stream, of which there is one at least.
+Table ends(const char *offsets, const int64_t *offset, const char *what, const int64_t *value, int64_t streams, int64_t count,
+           int64_t ranks) {
+    check_count(what, count);
+    check_offsets(offsets, offset, streams, count);
+    for (int64_t one = 0; one < streams; one++)
+        require(offset[one + 1] > offset[one], at(offsets, one) + ": a stream without a rank");
+    check_numbers(what, value, count, ranks);
+    Table table;
+    table.offset.assign(offset, offset + streams + 1);
+    table.value.assign(value, value + count);
+    return table;
+}
+
+Run &running(fredfw_network *network, int64_t name, bool from_outside = false) {
     Run *run = network->network.find_run(name);
     require(run != nullptr, "run " + std::to_string(name) + " is over, or never was");
+    require(!from_outside || run->errand.task < 0, "run " + std::to_string(name) + " is that of a task");
     return *run;
 }
 
+Carry &asked(Run &run, int64_t number) {
+    require(run.knows_carry(number) && run.carry(number).asked != Carry::Asked::NOT &&
+                run.carry(number).asked != Carry::Asked::LET_IN,
+            "carry " + std::to_string(number) + " is none that was asked about");
+    return run.carry(number);
+}
+
+const Batch &known_batch(const fredfw_network *network, int64_t number) {
+    require(network->network.knows_batch(number), "batch " + std::to_string(number) + " is over, or never was");
+    return network->network.batch(number);
+}
+
+Tasks &tasks_of(const fredfw_network *network) {
+    require(network->network.tasks != nullptr, "tasks: there is no graph");
+    return *network->network.tasks;
+}
+
 int64_t take(fredfw_network *network, int64_t place, fredfw_notice *notice) {
+    check_array("notice", notice, 1);
     std::deque<Notice> &notices = network->network.notices;
     network->notice = std::move(notices[place]);
     notices.erase(notices.begin() + place);
@@ -151,9 +276,13 @@ const char *fredfw_error(void) { return told.c_str(); }
 int64_t fredfw_max_min(int64_t flows, int64_t links, const int64_t *offset, const int64_t *link, const double *coefficient,
                        const double *capacity, double *rates) {
     return guard([&]() -> int64_t {
-        require(flows >= 0 && flows <= MOST && links >= 0 && links <= MOST, "flows, links: a wrong count");
-        check_offsets("offset", offset, flows);
+        check_count("flows", flows), check_count("links", links);
+        check_array("offset", offset, 1), check_array("capacity", capacity, links), check_array("rates", rates, flows);
+        check_count("offset", offset[flows]);
+        check_offsets("offset", offset, flows, offset[flows]);
         check_numbers("link", link, offset[flows], links);
+        if (coefficient) check_factors("coefficient", coefficient, offset[flows]);
+        check_amounts("capacity", capacity, links), check_rates("rates", rates, flows);
         return max_min(flows, links, offset, link, coefficient, capacity, rates);
     });
 }
@@ -162,52 +291,64 @@ int64_t fredfw_max_min(int64_t flows, int64_t links, const int64_t *offset, cons
 
 fredfw_schedule *fredfw_schedule_new(int64_t ranks, int64_t count, const fredfw_phase *phases, int64_t flags) {
     return guard_made([&]() -> fredfw_schedule * {
-        require(ranks > 0 && ranks <= MOST, "ranks: a wrong count");
-        require(count >= 0 && count <= MOST && (phases || !count), "phases: no array, or a wrong count");
+        check_count("ranks", ranks, 1), check_count("phases", count);
+        check_room("phases", (double)count, sizeof(Phase) + 4 * sizeof(std::vector<int32_t>));
+        check_array("phases", phases, count);
         auto made = std::make_shared<Schedule>();
         made->ranks = ranks;
         made->smallest_first = flags & FREDFW_SMALLEST_FIRST, made->keeps = !(flags & FREDFW_RELEASES_DRAINED);
         made->phases.resize(count);
-        for (int64_t index = 0; index < count; index++) {
-            const fredfw_phase &from = phases[index];
-            Phase &to = made->phases[index];
-            require(from.repeat >= 1 && from.repeat <= MOST, at("repeat", index) + ": a wrong count");
-            require(from.channel >= -1 && from.channel <= MOST && from.turn >= -1 && from.turn <= index,
-                    at("turn", index) + " is no phase of its channel");
-            to.repeat = from.repeat, to.channel = (int32_t)from.channel, to.turn = (int32_t)from.turn;
-            to.after = narrow("after", from.after, from.after_count, index);
-            to.behind = narrow("behind", from.behind, from.behind_count, index);
-            to.room = narrow("room", from.room, from.room_count, index);
-            check_numbers("source", from.source, from.unicasts, ranks);
-            check_numbers("destination", from.destination, from.unicasts, ranks);
-            to.unicasts = from.unicasts, to.flows = from.unicasts + from.streams;
-            to.source = from.source, to.destination = from.destination;
-            require(from.streams >= 0 && to.flows <= MOST, "streams: a wrong count");
-            if (from.streams) {
-                to.stream_sources = rows("stream_source", from.stream_source_offset, from.stream_source, from.streams, ranks);
-                to.stream_destinations = rows("stream_destination", from.stream_destination_offset,
-                                              from.stream_destination, from.streams, ranks);
-            }
-            to.turn_total = from.turn_bytes;
-            if (from.volumes) {
-                require(from.volume_count == to.flows || from.volume_count == 1, "volumes: not one for each flow, or one");
-                check_amounts("volumes", from.volumes, from.volume_count, false);
-                to.volumes.assign(from.volumes, from.volumes + from.volume_count);
-                continue;
-            }
-            require(from.rows >= 0 && from.rows <= MOST, "rows: a wrong count");
-            require(from.rows || !to.flows, "rows: there are none, and no volumes");
-            require(from.row_flow || from.rows == to.flows, "rows: not one for each flow");
-            if (from.row_flow) check_numbers("row_flow", from.row_flow, from.rows, to.flows);
-            check_amounts("chunk_bytes", from.chunk_bytes, from.chunk_count, false);
-            for (int64_t row = 0; row < from.rows; row++)
-                require(from.modulus[row] >= 1 && from.chunks[row] >= 1 && from.chunks[row] <= from.modulus[row] &&
-                            from.base[row] >= 0 && from.base[row] + from.modulus[row] <= from.chunk_count,
-                        at("rows", row) + " carries chunks that are not there");
-            to.rows.count = from.rows, to.rows.base = from.base, to.rows.offset = from.offset;
-            to.rows.stride = from.stride, to.rows.modulus = from.modulus, to.rows.chunks = from.chunks;
-            to.rows.flow = from.row_flow, to.rows.bytes = from.chunk_bytes, to.rows.all = from.chunk_count;
-        }
+        for (int64_t index = 0; index < count; index++)
+            within("phases", index, [&] {
+                const fredfw_phase &from = phases[index];
+                Phase &to = made->phases[index];
+                check_count("repeat", from.repeat, 1);
+                check_count("channel", from.channel, -1), check_count("turn", from.turn, -1, index);
+                require(from.channel < 0 ? from.turn < 0
+                                         : from.turn >= 0 && phases[from.turn].channel == from.channel &&
+                                               phases[from.turn].turn == from.turn,
+                        "turn is " + std::to_string(from.turn) + ", which is no first phase of its channel");
+                static_cast<fredfw_phase &>(to) = from;
+                to.after = narrow("after", from.after, from.after_count, index);
+                to.behind = narrow("behind", from.behind, from.behind_count, index);
+                to.room = narrow("room", from.room, from.room_count, index);
+                check_numbers("source", from.source, from.unicasts, ranks);
+                check_numbers("destination", from.destination, from.unicasts, ranks);
+                check_count("streams", from.streams, 0, MOST - from.unicasts);
+                to.flows = from.unicasts + from.streams;
+                if (from.streams) {
+                    to.stream_sources = ends("stream_source_offset", from.stream_source_offset, "stream_source",
+                                             from.stream_source, from.streams, from.stream_sources, ranks);
+                    to.stream_destinations =
+                        ends("stream_destination_offset", from.stream_destination_offset, "stream_destination",
+                             from.stream_destination, from.streams, from.stream_destinations, ranks);
+                }
+                check_amount("turn_bytes", from.turn_bytes);
+                if (from.volumes) {
+                    require(from.volume_count == to.flows || from.volume_count == 1,
+                            "volume_count is " + std::to_string(from.volume_count) + ", accepted are 1 and " +
+                                std::to_string(to.flows));
+                    check_amounts("volumes", from.volumes, from.volume_count);
+                    to.rows = to.chunk_count = 0;
+                    return;
+                }
+                check_count("rows", from.rows, to.flows ? 1 : 0), check_count("chunk_count", from.chunk_count);
+                require(from.row_flow || from.rows == to.flows, "rows is " + std::to_string(from.rows) + ", and there are " +
+                                                                    std::to_string(to.flows) + " flows");
+                if (from.row_flow) check_numbers("row_flow", from.row_flow, from.rows, to.flows);
+                check_amounts("chunk_bytes", from.chunk_bytes, from.chunk_count);
+                for (const auto &[name, column] :
+                     {std::pair<const char *, const int64_t *>{"base", from.base}, {"offset", from.offset},
+                      {"stride", from.stride}, {"modulus", from.modulus}, {"chunks", from.chunks}})
+                    check_array(name, column, from.rows);
+                for (int64_t row = 0; row < from.rows; row++) {
+                    check_number(at("modulus", row), from.modulus[row], 1, from.chunk_count);
+                    check_number(at("base", row), from.base[row], 0, from.chunk_count - from.modulus[row]);
+                    check_number(at("chunks", row), from.chunks[row], 1, from.modulus[row]);
+                    check_number(at("offset", row), from.offset[row], -MOST, MOST);
+                    check_number(at("stride", row), from.stride[row], -MOST, MOST);
+                }
+            });
         made->finish();
         return new fredfw_schedule{made};
     });
@@ -216,22 +357,25 @@ fredfw_schedule *fredfw_schedule_new(int64_t ranks, int64_t count, const fredfw_
 void fredfw_schedule_free(fredfw_schedule *schedule) { delete schedule; }
 
 fredfw_lowered *fredfw_lowered_new(const fredfw_schedule *schedule, int64_t groups, double launch, int64_t links,
-                                   const fredfw_flows *phases) {
+                                   int64_t count, const fredfw_flows *phases) {
     return guard_made([&]() -> fredfw_lowered * {
         require(schedule != nullptr, "schedule: there is none");
-        require(groups > 0 && groups * schedule->schedule->ranks <= MOST, "groups: a wrong count");
-        require(launch >= 0 && launch < INF, "launch: accepted are finite seconds of 0 or more");
+        check_count("groups", groups, 1, MOST / schedule->schedule->ranks), check_count("links", links);
+        check_amount("launch", launch);
+        const std::vector<Phase> &given = schedule->schedule->phases;
+        check_count("phase_count", count, (int64_t)given.size(), (int64_t)given.size());
+        check_array("phases", phases, count);
         auto made = std::make_shared<Lowered>();
-        made->schedule = schedule->schedule, made->groups = groups, made->launch = launch;
-        for (size_t index = 0; index < schedule->schedule->phases.size(); index++) {
-            Lowered::Flows flows;
-            flows.routes = checked(phases[index].routes, links);
-            require(flows.routes.count == groups * schedule->schedule->phases[index].flows,
-                    at("routes", (int64_t)index) + ": not one for each flow of each group");
-            flows.caps = phases[index].caps, flows.open = phases[index].open;
-            if (flows.caps) check_amounts("caps", flows.caps, flows.routes.count, true);
-            made->phases.push_back(flows);
-        }
+        made->schedule = schedule->schedule, made->groups = groups, made->launch = launch, made->links = links;
+        for (int64_t index = 0; index < count; index++)
+            within("phases", index, [&] {
+                Lowered::Flows flows;
+                flows.routes = checked(phases[index].routes, links);
+                check_count("count", flows.routes.count, groups * given[index].flows, groups * given[index].flows);
+                flows.caps = phases[index].caps, flows.open = phases[index].open;
+                if (flows.caps) check_rates("caps", flows.caps, flows.routes.count);
+                made->phases.push_back(flows);
+            });
         return new fredfw_lowered{made};
     });
 }
@@ -242,24 +386,29 @@ void fredfw_lowered_free(fredfw_lowered *lowered) { delete lowered; }
 
 fredfw_network *fredfw_network_new(const fredfw_setting *given) {
     return guard_made([&]() -> fredfw_network * {
-        require(given->links >= 0 && given->links <= MOST && given->nodes >= 0, "links: a wrong count");
-        check_amounts("bandwidth", given->bandwidth, given->links, false);
-        require(given->sharing >= 0 && given->sharing <= FREDFW_FOREIGN, "sharing: no such policy");
+        require(given != nullptr, "setting: there is none");
+        check_count("links", given->links), check_count("nodes", given->nodes);
+        check_room("links", (double)given->links, 100);
+        check_amounts("bandwidth", given->bandwidth, given->links);
+        check_count("sharing", given->sharing, 0, FREDFW_FOREIGN);
         if (given->sharing == FREDFW_CIRCUIT_PREEMPT) {
             check_numbers("source", given->source, given->links, given->nodes);
             check_numbers("destination", given->destination, given->links, given->nodes);
+            check_array("is_switch", given->is_switch, given->nodes);
         }
-        const Setting setting = {given->links,      given->nodes,     given->bandwidth,
-                                 given->source,     given->destination, given->is_switch,
-                                 (Sharing)given->sharing, given->local != 0, given->open != 0,
-                                 given->starts_streams != 0};
-        return new fredfw_network(setting);
+        return new fredfw_network(*given);
     });
 }
 
 namespace {
 
-const uint64_t SAVED = 0x0005776664657266;  // fredfw, and the version
+const uint64_t SAVED = 0x0007776664657266;  // fredfw, and the version
+
+// What must be the same where something is saved and where it is read.
+std::vector<int64_t> setting_of(const fredfw_network *network) {
+    const Network &net = network->network;
+    return {network->links, network->nodes, net.flows.sharing(), net.open, net.local, net.starts_streams};
+}
 
 // What tells bytes that were cut off or changed from those that were written (FNV-1a).
 uint64_t checksum(const uint8_t *bytes, size_t count) {
@@ -271,10 +420,13 @@ uint64_t checksum(const uint8_t *bytes, size_t count) {
 }  // namespace
 
 int64_t fredfw_save(fredfw_network *network, int64_t room, uint8_t *bytes) {
-    return guard([&]() -> int64_t {
+    return with(network, [&]() -> int64_t {
+        require(!network->network.tasks, "tasks: a network is not saved while a task graph runs on it");
+        check_array("bytes", bytes, room);
         Archive archive;
         uint64_t mark = SAVED;
-        archive(mark, network->links);
+        std::vector<int64_t> setting = setting_of(network);
+        archive(mark, setting);
         network->network.io(archive);
         uint64_t sum = checksum(archive.bytes().data(), archive.bytes().size());
         archive(sum);
@@ -285,28 +437,31 @@ int64_t fredfw_save(fredfw_network *network, int64_t room, uint8_t *bytes) {
 }
 
 int64_t fredfw_load(fredfw_network *network, int64_t count, const uint8_t *bytes) {
-    return guard([&]() -> int64_t {
+    return with(network, [&] {
         uint64_t sum = 0, mark = 0;
-        require(count >= (int64_t)sizeof sum, "what was saved: it is cut off");
+        Network &net = network->network;
+        require(net.is_new(), "network: it has done something already");
+        require(count >= (int64_t)sizeof sum && bytes, "what was saved: it is cut off");
         const size_t rest = (size_t)count - sizeof sum;
         std::copy(bytes + rest, bytes + count, (uint8_t *)&sum);
         require(sum == checksum(bytes, rest), "what was saved: it is cut off, damaged or something else");
         Archive archive(bytes, rest);
-        int64_t links = 0;
-        archive(mark, links);
+        std::vector<int64_t> setting;
+        archive(mark);
         require(mark == SAVED, "what was saved: it is of another version");
-        require(links == network->links, "what was saved: it is of another fabric");
-        network->network.io(archive);
+        archive(setting);
+        require(setting == setting_of(network), "what was saved: it is of another fabric");
+        net.io(archive);
         Archive::check(archive.at_end());
-        return 0;
     });
 }
 
 void fredfw_network_free(fredfw_network *network) { delete network; }
 
 int64_t fredfw_step(fredfw_network *network, double until, int64_t events, fredfw_notice *notice) {
-    return guard([&]() -> int64_t {
+    return with(network, [&]() -> int64_t {
         Network &net = network->network;
+        check_array("notice", notice, 1);
         switch (net.step(until, events)) {
         case Network::Step::OVER: return FREDFW_OVER;
         case Network::Step::RATES: return FREDFW_RATES;
@@ -318,7 +473,7 @@ int64_t fredfw_step(fredfw_network *network, double until, int64_t events, fredf
 }
 
 int64_t fredfw_hear(fredfw_network *network, int64_t before, fredfw_notice *notice) {
-    return guard([&]() -> int64_t {
+    return with(network, [&]() -> int64_t {
         const int64_t count = (int64_t)network->network.notices.size();
         if (before < 0) return count;
         return before < count ? take(network, before, notice) : (int64_t)FREDFW_OVER;
@@ -326,96 +481,112 @@ int64_t fredfw_hear(fredfw_network *network, int64_t before, fredfw_notice *noti
 }
 
 double fredfw_next(fredfw_network *network) {
-    return guard([&]() -> double { return network->network.next(); });
+    return with(network, [&]() -> double { return network->network.next(); });
 }
 
 const double *fredfw_now(const fredfw_network *network) { return &network->network.now; }
 
-void fredfw_pass(fredfw_network *network, double until) { network->network.pass(until); }
+int64_t fredfw_pass(fredfw_network *network, double until) {
+    return with(network, [&] {
+        check_time("until", until, network->network.now);
+        network->network.pass(until);
+    });
+}
 
-void fredfw_begin(fredfw_network *network) { network->network.begin_step(); }
+int64_t fredfw_begin(fredfw_network *network) {
+    return with(network, [&] { network->network.begin_step(); });
+}
 
-int64_t fredfw_is_idle(fredfw_network *network) { return network->network.idle(); }
+int64_t fredfw_is_idle(fredfw_network *network) {
+    return with(network, [&]() -> int64_t { return network->network.idle(); });
+}
 
 int64_t fredfw_timer(fredfw_network *network, double delay, int64_t priority) {
-    return guard([&]() -> int64_t {
-        require(delay >= 0 && delay < INF, "delay: accepted are finite seconds of 0 or more");
+    return with(network, [&]() -> int64_t {
+        check_time("delay", delay, 0);
+        check_number("priority", priority, -MOST, MOST);
         Network &net = network->network;
         return net.calendar.push(net.now + delay, (int32_t)priority, What::TIMER);
     });
 }
 
-void fredfw_withdraw(fredfw_network *network, int64_t timer) { network->network.calendar.withdraw(timer); }
+int64_t fredfw_withdraw(fredfw_network *network, int64_t timer) {
+    return with(network, [&] { network->network.withdraw(timer); });
+}
 
 int64_t fredfw_admit(fredfw_network *network, const fredfw_cargo *given) {
-    return guard([&]() -> int64_t {
+    return with(network, [&]() -> int64_t {
+        require(given != nullptr, "cargo: there is none");
         Cargo cargo;
+        check_count("flow", given->flow, -1);
         cargo.routes = checked(given->routes, network->links, given->flow);
         cargo.count = given->flow < 0 ? cargo.routes.count : 1;
-        require(given->volumes || !cargo.count, "volumes: no array");
-        check_amounts("volumes", given->volumes, cargo.count, false);
-        if (given->caps)
-            for (int64_t one = 0; one < cargo.count; one++)
-                require(given->caps[one] >= 0, at("caps", one) + " is no rate");
-        require(given->activities >= 0 && given->activities <= MOST, "activities: a wrong count");
-        require(given->repeat >= 1, "repeat: a wrong count");
-        require(given->first_setup >= 0 && given->first_setup < INF && given->setup >= 0 && given->setup < INF,
-                "setup: accepted are finite seconds of 0 or more");
-        require(given->label >= 0 && given->label <= MOST && given->priority >= 0 && given->priority <= MOST,
-                "label, priority: accepted are numbers of 0 or more");
+        check_amounts("volumes", given->volumes, cargo.count);
+        if (given->caps) check_rates("caps", given->caps, cargo.count);
+        check_count("activities", given->activities), check_count("repeat", given->repeat, 1, MOST_REPEATS);
+        check_amount("first_setup", given->first_setup), check_amount("setup", given->setup);
+        check_count("label", given->label, 0, MOST_LABELS - 1), check_count("priority", given->priority);
         if (given->flow >= 0) {
+            require(!given->caps && !given->activity, "caps, activity: not of a single flow");
             cargo.members.push_back((int32_t)given->flow);
             cargo.own = std::make_shared<std::vector<double>>(1, given->volumes[0]);
             cargo.volumes = cargo.own->data(), cargo.in_order = true;
-            require(!given->caps && !given->activity, "caps, activity: not of a single flow");
         } else {
             cargo.volumes = given->volumes, cargo.caps = given->caps;
         }
-        if (given->activity) {
-            check_numbers("activity", given->activity, cargo.count, given->activities);
-            cargo.grouping = Grouping::NAMED, cargo.activity = given->activity;
-        }
+        require(given->activity || given->activities > 0 || !cargo.count, "activities is 0, and there are flows");
+        if (given->activity) check_numbers("activity", given->activity, cargo.count, given->activities);
+        cargo.activity = given->activity, cargo.block = std::max<int64_t>(cargo.count, 1);
+        check_room("activities", (double)given->activities, 12);
         cargo.activities = given->activities, cargo.repeat = given->repeat;
         cargo.first_setup = given->first_setup, cargo.setup = given->setup;
         cargo.priority = (int32_t)given->priority, cargo.label = (int32_t)given->label;
         cargo.takes_turns = given->takes_turns != 0;
-        const int64_t run = given->ticket ? -1 : running(network, given->run).number;
-        return network->network.admit(std::move(cargo), given->ticket, run, given->carry, given->token,
-                                      given->hears_drain != 0);
+        if (given->ticket)
+            return network->network.admit(std::move(cargo), given->ticket, -1, 0, given->token, given->hears_drain != 0);
+        Run &run = running(network, given->run);
+        Carry &carry = asked(run, given->carry);
+        require(carry.asked == Carry::Asked::WAITS, "carry " + std::to_string(given->carry) + ": others were let in for it");
+        check_count("activities", given->activities, (int64_t)carry.items.size(), (int64_t)carry.items.size());
+        if (run.is_by_rank()) check_count("repeat", given->repeat, 1, 1);
+        carry.asked = Carry::Asked::LET_IN;
+        return network->network.admit(std::move(cargo), 0, run.number, given->carry, given->token, given->hears_drain != 0);
     });
 }
 
-int64_t fredfw_carry_drained(fredfw_network *network, int64_t run, int64_t carry, int64_t count,
-                             const int64_t *activities) {
-    return guard([&]() -> int64_t {
+int64_t fredfw_tell(fredfw_network *network, int64_t run, int64_t number, int64_t has_ended, int64_t count,
+                    const int64_t *activities) {
+    return with(network, [&] {
         Run &mine = running(network, run);
-        const int64_t number = mine.number;
-        mine.drained(carry, std::vector<int32_t>(activities, activities + count));
-        network->network.forget_if_over(number);
-        return 0;
+        Carry &carry = asked(mine, number);
+        const std::vector<int32_t> given = narrow("activities", activities, count, (int64_t)carry.items.size());
+        std::vector<int32_t> fresh;  // of which it is new
+        std::vector<uint8_t> told = carry.told;
+        told.resize(carry.items.size(), 0);
+        for (size_t one = 0; one < given.size(); one++) {
+            uint8_t &known = told[given[one]];
+            require(known < 2,
+                    at("activities", (int64_t)one) + " is " + std::to_string(given[one]) + ", which has ended");
+            if (has_ended || !known) fresh.push_back(given[one]);
+            known = has_ended ? 2 : 1;
+        }
+        carry.told.swap(told);
+        carry.asked = Carry::Asked::TOLD;
+        const int64_t place = mine.number;
+        has_ended ? mine.ended(number, fresh) : mine.drained(number, fresh);
+        network->network.forget_if_over(place);
     });
 }
 
-int64_t fredfw_carry_ended(fredfw_network *network, int64_t run, int64_t carry, int64_t count,
-                           const int64_t *activities) {
-    return guard([&]() -> int64_t {
-        Run &mine = running(network, run);
-        const int64_t number = mine.number;
-        mine.ended(carry, std::vector<int32_t>(activities, activities + count));
-        network->network.forget_if_over(number);
-        return 0;
-    });
+int64_t fredfw_cancel(fredfw_network *network, int64_t ticket) {
+    return with(network, [&] { network->network.cancel(ticket, -1); });
 }
-
-void fredfw_cancel(fredfw_network *network, int64_t ticket) { network->network.cancel_ticket(ticket); }
 
 int64_t fredfw_stalled(fredfw_network *network, int64_t room, int64_t *labels) {
-    return guard([&]() -> int64_t {
+    return with(network, [&]() -> int64_t {
+        check_array("labels", labels, room);
         Network &net = network->network;
-        if (std::isnan(net.flows.first_done())) {
-            Work work;
-            if (!net.flows.settle(net.now, work)) return -1;
-        }
+        if (!net.settle()) return -1;
         std::vector<int64_t> found;
         net.stalled(found);
         for (size_t one = 0; one < found.size() && (int64_t)one < room; one++)
@@ -425,268 +596,384 @@ int64_t fredfw_stalled(fredfw_network *network, int64_t room, int64_t *labels) {
 }
 
 int64_t fredfw_link_bytes(fredfw_network *network, int64_t labels, double *bytes, uint8_t *present) {
-    return guard([&]() -> int64_t {
-        std::vector<std::vector<double>> total;
-        network->network.link_bytes(total);
+    return with(network, [&] {
+        check_array("bytes", bytes, labels), check_array("present", present, labels);
+        const Network::LinkBytes total = network->network.link_bytes();
         for (int64_t label = 0; label < labels && label < (int64_t)total.size(); label++) {
             present[label] = !total[label].empty();
             for (size_t link = 0; link < total[label].size(); link++)
                 bytes[label * network->links + (int64_t)link] = total[label][link];
         }
-        return 0;
     });
 }
 
-void fredfw_statistics(const fredfw_network *network, int64_t *counts) {
-    const Statistics &one = network->network.statistics;
-    const int64_t values[] = {one.events, one.batches, one.flows,      one.solves,
-                              one.solved, one.passes,  one.most_passes, one.met,
-                              network->network.compressed()};
-    for (int64_t value : values) *counts++ = value;
+int64_t fredfw_statistics(const fredfw_network *network, int64_t *counts) {
+    return with(network, [&] {
+        check_array("counts", counts, 1);
+        const Statistics &one = network->network.statistics;
+        const int64_t values[] = {one.events, one.batches, one.flows,      one.solves,
+                                  one.solved, one.passes,  one.most_passes, one.met,
+                                  network->network.compressed()};
+        std::copy(std::begin(values), std::end(values), counts);
+    });
 }
 
 int64_t fredfw_weigh(fredfw_network *network, int64_t label, double weight) {
-    return guard([&]() -> int64_t {
-        require(label >= 0 && label <= MOST && weight > 0 && weight < INF, "weight: accepted is more than 0");
+    return with(network, [&] {
+        check_count("label", label, 0, MOST_LABELS - 1);
+        check_factors("weight", &weight, 1);
         std::vector<double> &weights = network->network.weights;
         if ((int64_t)weights.size() <= label) weights.resize(label + 1, 1.0);
         weights[label] = weight;
-        return 0;
     });
 }
 
 // --- links
 
 int64_t fredfw_set_bandwidths(fredfw_network *network, const double *values) {
-    return guard([&]() -> int64_t {
-        check_amounts("values", values, network->links, false);
+    return with(network, [&] {
+        check_amounts("values", values, network->links);
         network->network.set_bandwidths(values);
-        return 0;
     });
 }
 
 int64_t fredfw_batches(const fredfw_network *network, int64_t room, int64_t *batches) {
-    int64_t count = 0;
-    const Network &net = network->network;
-    for (int64_t one = net.first_batch(); one >= 0; one = net.batch(one).after, count++)
-        if (count < room) batches[count] = one;
-    return count;
+    return with(network, [&]() -> int64_t {
+        check_array("batches", batches, room);
+        int64_t count = 0;
+        const Network &net = network->network;
+        for (int64_t one = net.first_batch(); one >= 0; one = net.batch(one).after, count++)
+            if (count < room) batches[count] = one;
+        return count;
+    });
 }
 
 int64_t fredfw_describe(fredfw_network *network, int64_t number, fredfw_batch *found) {
-    return guard([&]() -> int64_t {
+    return with(network, [&] {
         const Network &net = network->network;
-        const Batch &batch = net.batch(number);
+        const Batch &batch = known_batch(network, number);
+        check_array("found", found, 1);
         *found = {batch.ticket, -1, batch.carry, -1, -1, batch.cargo.label, net.crosses_closed(batch), 0, nullptr};
-        if (batch.run < 0) return 0;
+        if (batch.run < 0) return;
         Run &run = net.run_at(batch.run);
         const Carry &carry = run.carry(batch.carry);
         found->run = run.serial, found->phase = carry.phase, found->repetition = carry.repetition;
         found->count = (int64_t)carry.items.size(), found->items = carry.items.data();
-        return 0;
     });
 }
 
 int64_t fredfw_reroute(fredfw_network *network, int64_t batch, const fredfw_routes *routes, int64_t *moved) {
-    return guard([&]() -> int64_t {
+    return with(network, [&]() -> int64_t {
+        const int64_t flows = known_batch(network, batch).cargo.count;
+        check_array("routes", routes, 1), check_array("moved", moved, 1);
         const Routes view = checked(*routes, network->links);
-        require(view.count == network->network.batch(batch).cargo.count, "routes: not one for each flow");
+        check_count("count", view.count, flows, flows);
         bool stranded = false;
         network->network.reroute(batch, view, *moved, stranded);
         return stranded;
     });
 }
 
-void fredfw_route_repetitions(fredfw_network *network) { network->network.yield_links(), network->network.rerouted = true; }
+int64_t fredfw_route_repetitions(fredfw_network *network) {
+    return with(network, [&] {
+        network->network.yield_links();
+        network->network.rerouted = true;
+    });
+}
 
 int64_t fredfw_go_on(fredfw_network *network, int64_t batch, int64_t count, const int64_t *activities,
                      const fredfw_routes *routes) {
-    return guard([&]() -> int64_t {
+    return with(network, [&] {
+        const Batch &mine = known_batch(network, batch);
+        check_array("routes", routes, 1);
         const Routes view = checked(*routes, network->links);
-        require(view.count == network->network.batch(batch).cargo.count, "routes: not one for each flow");
-        network->network.go_on(batch, std::vector<int32_t>(activities, activities + count), &view);
-        return 0;
+        check_count("count", view.count, mine.cargo.count, mine.cargo.count);
+        const std::vector<int32_t> given = narrow("activities", activities, count, mine.cargo.activities);
+        std::vector<uint8_t> asked = mine.laps ? mine.laps->asked : std::vector<uint8_t>();
+        asked.resize(mine.cargo.activities, 0);
+        for (size_t one = 0; one < given.size(); one++) {
+            require(asked[given[one]], at("activities", (int64_t)one) + " is " + std::to_string(given[one]) +
+                                           ", of which nobody has asked where it goes");
+            asked[given[one]] = 0;
+        }
+        if (!given.empty()) network->network.go_on(batch, given, &view);
     });
 }
 
 int64_t fredfw_held(const fredfw_network *network, int64_t room, int64_t *labels, double *first, int64_t *times) {
-    int64_t count = 0;
-    for (const auto &[label, what] : network->network.held) {
-        if (count < room) labels[count] = label, first[count] = what.first, times[count] = what.second;
-        count++;
-    }
-    return count;
+    return with(network, [&]() -> int64_t {
+        check_array("labels", labels, room), check_array("first", first, room), check_array("times", times, room);
+        int64_t count = 0;
+        for (const auto &[label, what] : network->network.held) {
+            if (count < room) labels[count] = label, first[count] = what.first, times[count] = what.second;
+            count++;
+        }
+        return count;
+    });
 }
 
 // --- task graphs
 
-int64_t fredfw_tasks_new(fredfw_network *network, const fredfw_graph *given) {
-    return guard([&]() -> int64_t {
-        Network &net = network->network;
-        require(!net.tasks, "tasks: there is a graph already");
-        auto made = std::make_unique<Tasks>(net);
-        made->by_rank = given->way >= FREDFW_BY_RANK, made->rendezvous = given->way == FREDFW_RENDEZVOUS;
-        made->stepwise = given->way == FREDFW_STEPWISE;
-        check_offsets("participant_offset", given->participant_offset, given->tables);
-        check_numbers("participant", given->participant, given->participant_offset[given->tables], given->ranks);
-        int64_t place = 0;
-        for (int64_t one = 0; one < given->tables; one++) {
-            Members members;
-            members.participants.assign(given->participant + given->participant_offset[one],
-                                        given->participant + given->participant_offset[one + 1]);
-            members.groups = given->groups[one], members.size = given->group_size[one];
-            const int64_t count = members.groups * members.size;
-            require(members.groups >= 0 && members.size >= 1 && count <= MOST, at("groups", one) + ": a wrong count");
-            members.slots = narrow("slot", given->slot + place, count, members.count());
-            place += count;
-            Table slots;
-            slots.offset.resize(count + 1);
-            for (int64_t row = 0; row <= count; row++) slots.offset[row] = (int32_t)row;
-            slots.value = members.slots;
-            members.groups_of = Table::turned(slots, members.count());
-            members.several = count != members.count();
-            made->members.push_back(std::move(members));
-        }
-        for (int64_t one = 0; one < given->shares; one++) {
-            Share share;
-            share.lowered = given->share_lowered[one]->lowered;
-            const int64_t first = given->share_group_offset[one], last = given->share_group_offset[one + 1];
-            require(last - first == share.lowered->groups, at("share_group", one) + ": not one for each group");
-            share.served = narrow("share_group", given->share_group + first, last - first, MOST);
-            made->shares.push_back(std::move(share));
-        }
-        check_offsets("map_offset", given->map_offset, given->maps);
-        for (int64_t one = 0; one < given->maps; one++)
-            made->shared.emplace_back(given->map + given->map_offset[one], given->map + given->map_offset[one + 1]);
-        check_offsets("edge_offset", given->edge_offset, given->tasks);
-        check_offsets("share_offset", given->share_offset, given->tasks);
-        check_numbers("share", given->share, given->share_offset[given->tasks], given->shares);
-        made->share_of.assign(given->share, given->share + given->share_offset[given->tasks]);
-        for (int64_t one = 0; one < given->tasks; one++) {
-            Task task;
-            require(given->kind[one] >= 0 && given->kind[one] <= (int64_t)Kind::WAIT, at("kind", one) + " is none");
-            task.kind = (Kind)given->kind[one];
-            require(given->members[one] >= 0 && given->members[one] < given->tables, at("members", one) + " is no table");
-            task.members = (int32_t)given->members[one], task.label = (int32_t)given->label[one];
-            task.priority = (int32_t)given->priority[one], task.partner = (int32_t)given->partner[one];
-            const bool is_message = task.kind == Kind::SEND || task.kind == Kind::RECEIVE;
-            require(!is_message || (task.partner >= 0 && task.partner < given->tasks), at("partner", one) + " is no task");
-            task.whole = given->whole[one] != 0, task.alone = given->alone[one] != 0;
-            task.seconds = given->seconds[one], task.times = given->times[one];
-            require(task.seconds >= 0 && task.seconds < INF, at("seconds", one) + ": accepted are finite ones of 0 or more");
-            task.first_edge = given->edge_offset[one], task.last_edge = given->edge_offset[one + 1];
-            task.first_share = given->share_offset[one], task.last_share = given->share_offset[one + 1];
-            task.first_factor = given->factors ? given->factor_offset[one] : -1;
-            made->tasks.push_back(task);
-        }
-        for (int64_t edge = 0; edge < given->edge_offset[given->tasks]; edge++) {
-            require(given->edge_task[edge] >= 0 && given->edge_task[edge] < given->tasks, at("edge_task", edge) + " is none");
-            require(given->edge_map[edge] >= -1 && given->edge_map[edge] < given->maps, at("edge_map", edge) + " is none");
-            made->edges.push_back(
-                {(int32_t)given->edge_task[edge], (int32_t)given->edge_map[edge], (int32_t)given->edge_count[edge]});
-        }
-        if (given->factors) made->factors.assign(given->factors, given->factors + given->factor_offset[given->tasks]);
-        made->finish(given->ranks);
-        net.tasks = std::move(made);
-        return 0;
-    });
+namespace {
+
+void add_tables(Tasks &made, const fredfw_graph &graph) {
+    check_offsets("participant_offset", graph.participant_offset, graph.tables, graph.participants);
+    check_numbers("participant", graph.participant, graph.participants, graph.ranks);
+    check_array("groups", graph.groups, graph.tables), check_array("group_size", graph.group_size, graph.tables);
+    check_array("slot", graph.slot, graph.slots);
+    int64_t place = 0;
+    for (int64_t one = 0; one < graph.tables; one++) {
+        Members members;
+        const int64_t first = graph.participant_offset[one], last = graph.participant_offset[one + 1];
+        members.participants.assign(graph.participant + first, graph.participant + last);
+        for (int64_t slot = first + 1; slot < last; slot++)
+            require(graph.participant[slot - 1] < graph.participant[slot], at("participant", slot) + ": ranks do not rise");
+        members.groups = graph.groups[one], members.size = graph.group_size[one];
+        check_number(at("group_size", one), members.size, 1, MOST);
+        check_number(at("groups", one), members.groups, 0, (graph.slots - place) / members.size);
+        const int64_t count = members.groups * members.size;
+        for (int64_t slot = place; slot < place + count; slot++)
+            check_number(at("slot", slot), graph.slot[slot], 0, members.count() - 1);
+        members.slots.assign(graph.slot + place, graph.slot + place + count);
+        place += count;
+        Table slots;
+        for (const int32_t &slot : members.slots) slots.add(&slot, &slot + 1);
+        members.groups_of = Table::turned(slots, members.count());
+        made.members.push_back(std::move(members));
+    }
+    check_count("slots", graph.slots, place, place);
 }
 
-int64_t fredfw_tasks_start(fredfw_network *network) {
-    return guard([&]() -> int64_t {
-        network->network.tasks->start();
-        return 0;
+void add_shares(Tasks &made, const fredfw_graph &graph, int64_t links) {
+    check_offsets("share_group_offset", graph.share_group_offset, graph.shares, graph.share_groups);
+    check_numbers("share_group", graph.share_group, graph.share_groups, MOST);
+    check_array("share_lowered", graph.share_lowered, graph.shares);
+    for (int64_t one = 0; one < graph.shares; one++) {
+        Share share;
+        require(graph.share_lowered[one] != nullptr, at("share_lowered", one) + ": there is none");
+        share.lowered = graph.share_lowered[one]->lowered;
+        require(share.lowered->links == links, at("share_lowered", one) + " is for another fabric");
+        const int64_t first = graph.share_group_offset[one], last = graph.share_group_offset[one + 1];
+        require(last - first == share.lowered->groups, at("share_group_offset", one + 1) + ": not one for each group");
+        share.served.assign(graph.share_group + first, graph.share_group + last);
+        made.shares.push_back(std::move(share));
+    }
+}
+
+// Each group of a communication has one share, whose schedule is for as many ranks as take part.
+void check_shares(const Tasks &made, const fredfw_graph &graph, int64_t task) {
+    const Kind kind = (Kind)graph.kind[task];
+    const bool is_send = kind == Kind::SEND, has_shares = is_send || kind == Kind::COLLECTIVE || kind == Kind::TRANSFER;
+    const int64_t first = graph.share_offset[task], last = graph.share_offset[task + 1];
+    require(has_shares || first == last, at("share_offset", task + 1) + ": a task that has no shares");
+    const Members &members = made.members[graph.members[task]];
+    const int64_t groups = is_send ? 1 : members.groups, ranks = is_send ? 2 : members.size;
+    std::vector<uint8_t> seen(has_shares ? groups : 0, 0);
+    for (int64_t one = first; one < last; one++) {
+        const Share &share = made.shares[graph.share[one]];
+        require(share.lowered->schedule->ranks == ranks, at("share", one) + " is for another number of ranks");
+        for (size_t place = 0; place < share.served.size(); place++) {
+            const int32_t group = share.served[place];
+            const std::string what = at("share_group", graph.share_group_offset[graph.share[one]] + (int64_t)place);
+            check_number(what, group, 0, groups - 1);
+            require(!seen[group], what + " is " + std::to_string(group) + ", which has another share");
+            seen[group] = 1;
+        }
+    }
+    for (size_t group = 0; group < seen.size(); group++)
+        require(seen[group],
+                at("share_offset", task) + ": nothing for group " + std::to_string(group) + " of the task");
+}
+
+void check_tasks(const Tasks &made, const fredfw_graph &graph) {
+    check_offsets("edge_offset", graph.edge_offset, graph.tasks, graph.edges);
+    check_offsets("share_offset", graph.share_offset, graph.tasks, graph.task_shares);
+    check_numbers("share", graph.share, graph.task_shares, graph.shares);
+    if (graph.factors) {
+        check_offsets("factor_offset", graph.factor_offset, graph.tasks, graph.factor_count);
+        check_amounts("factors", graph.factors, graph.factor_count);
+    }
+    for (const auto &[name, column] :
+         {std::pair<const char *, const int64_t *>{"kind", graph.kind}, {"members", graph.members}, {"label", graph.label},
+          {"priority", graph.priority}, {"partner", graph.partner}, {"whole", graph.whole}, {"times", graph.times}})
+        check_array(name, column, graph.tasks);
+    check_amounts("seconds", graph.seconds, graph.tasks);
+    for (int64_t one = 0; one < graph.tasks; one++) {
+        check_number(at("kind", one), graph.kind[one], 0, (int64_t)Kind::WAIT);
+        check_number(at("members", one), graph.members[one], 0, graph.tables - 1);
+        check_number(at("label", one), graph.label[one], 0, MOST_LABELS - 1);
+        check_number(at("priority", one), graph.priority[one], 0, MOST);
+        check_number(at("times", one), graph.times[one], 1, MOST);
+        const Kind kind = (Kind)graph.kind[one];
+        const bool is_message = kind == Kind::SEND || kind == Kind::RECEIVE;
+        if (is_message) {
+            const int64_t partner = graph.partner[one];
+            check_number(at("partner", one), partner, 0, graph.tasks - 1);
+            const int64_t other = (int64_t)(kind == Kind::SEND ? Kind::RECEIVE : Kind::SEND);
+            require(graph.kind[partner] == other && graph.partner[partner] == one,
+                    at("partner", one) + " is " + std::to_string(partner) + ", which is not the other end of it");
+        }
+        const bool by_itself = is_message || kind == Kind::WAIT;
+        const bool enters = graph.way >= FREDFW_BY_RANK && (kind == Kind::COLLECTIVE || kind == Kind::TRANSFER);
+        require(by_itself ? graph.whole[one] : !(enters && graph.whole[one]),
+                at("whole", one) + " is " + std::to_string(graph.whole[one]) + ", which a task of this kind is not");
+        require(!graph.factors || kind != Kind::COMPUTE ||
+                    graph.factor_offset[one + 1] - graph.factor_offset[one] == made.members[graph.members[one]].count(),
+                at("factor_offset", one + 1) + ": not a factor for each participant");
+        check_shares(made, graph, one);
+    }
+}
+
+void check_edges(const Tasks &made, const fredfw_graph &graph) {
+    check_offsets("map_offset", graph.map_offset, graph.maps, graph.map_slots);
+    check_array("map", graph.map, graph.map_slots);
+    for (int64_t one = 0; one < graph.map_slots; one++) check_number(at("map", one), graph.map[one], -1, MOST);
+    std::vector<int64_t> most(graph.maps, -1), common(graph.maps, 0);
+    for (int64_t one = 0; one < graph.maps; one++)
+        for (int64_t slot = graph.map_offset[one]; slot < graph.map_offset[one + 1]; slot++)
+            most[one] = std::max(most[one], graph.map[slot]), common[one] += graph.map[slot] >= 0;
+    check_array("edge_task", graph.edge_task, graph.edges), check_array("edge_map", graph.edge_map, graph.edges);
+    check_array("edge_count", graph.edge_count, graph.edges);
+    for (int64_t task = 0; task < graph.tasks; task++)
+        for (int64_t edge = graph.edge_offset[task]; edge < graph.edge_offset[task + 1]; edge++) {
+            const int64_t after = graph.edge_task[edge], map = graph.edge_map[edge];
+            check_number(at("edge_task", edge), after, 0, graph.tasks - 1);
+            check_number(at("edge_map", edge), map, -1, graph.maps - 1);
+            const int64_t mine = made.members[graph.members[task]].count(), theirs = made.members[graph.members[after]].count();
+            const int64_t slots = map < 0 ? theirs : graph.map_offset[map + 1] - graph.map_offset[map];
+            require(slots == mine && (map < 0 || most[map] < theirs),
+                    at("edge_map", edge) + " is " + std::to_string(map) + ", which is for other participants");
+            const int64_t count = map < 0 ? mine : common[map];
+            check_number(at("edge_count", edge), graph.edge_count[edge], count, count);
+        }
+}
+
+}  // namespace
+
+int64_t fredfw_tasks_start(fredfw_network *network, const fredfw_graph *given) {
+    return with(network, [&] {
+        Network &net = network->network;
+        require(!net.tasks, "tasks: there is a graph already");
+        require(given != nullptr, "graph: there is none");
+        const fredfw_graph &graph = *given;
+        check_count("ranks", graph.ranks), check_room("ranks", (double)graph.ranks, sizeof(std::deque<int64_t>) + 9);
+        check_count("way", graph.way, FREDFW_COMPRESSED, FREDFW_RENDEZVOUS);
+        check_count("tables", graph.tables), check_count("participants", graph.participants), check_count("slots", graph.slots);
+        check_count("tasks", graph.tasks), check_count("edges", graph.edges);
+        check_count("maps", graph.maps), check_count("map_slots", graph.map_slots), check_count("shares", graph.shares);
+        check_count("share_groups", graph.share_groups), check_count("task_shares", graph.task_shares);
+        check_count("factor_count", graph.factor_count);
+        check_room("tables", (double)graph.tables, sizeof(Members));
+        check_room("tasks", (double)graph.tasks, 32), check_room("edges", (double)graph.edges, 8);
+        check_room("slots", (double)graph.slots, 12), check_room("maps", (double)graph.maps, 16);
+        auto made = std::make_unique<Tasks>(net, graph);
+        add_tables(*made, graph), add_shares(*made, graph, network->links);
+        check_tasks(*made, graph), check_edges(*made, graph);
+        net.tasks = std::move(made);
+        net.tasks->start();
     });
 }
 
 int64_t fredfw_streamed(fredfw_network *network, int64_t stream, int64_t count, const int64_t *groups) {
-    return guard([&]() -> int64_t {
-        require(network->network.tasks->knows_stream(stream), "stream: there is none of this name");
-        network->network.tasks->streamed(stream, std::vector<int32_t>(groups, groups + count));
-        return 0;
+    return with(network, [&] {
+        Tasks &tasks = tasks_of(network);
+        require(tasks.knows_stream(stream), "stream " + std::to_string(stream) + " is over, or never was");
+        const std::vector<int32_t> given = narrow("groups", groups, count, MOST);
+        std::set<int32_t> seen;
+        for (size_t one = 0; one < given.size(); one++)
+            require(tasks.awaits(stream, given[one]) && seen.insert(given[one]).second,
+                    at("groups", (int64_t)one) + " is " + std::to_string(given[one]) + ", which is none that waits");
+        if (!given.empty()) tasks.streamed(stream, given);
     });
 }
 
-void fredfw_tasks_count(const fredfw_network *network, int64_t *counts) {
-    const Tasks &tasks = *network->network.tasks;
-    counts[0] = (int64_t)tasks.spans.task.size(), counts[1] = (int64_t)tasks.spans.ranks.size();
-    counts[2] = (int64_t)tasks.compared.size(), counts[3] = tasks.done;
+int64_t fredfw_tasks_count(const fredfw_network *network, int64_t *counts) {
+    return with(network, [&] {
+        const Tasks &tasks = tasks_of(network);
+        check_array("counts", counts, 1);
+        counts[0] = (int64_t)tasks.spans.task.size(), counts[1] = (int64_t)tasks.spans.ranks.size();
+        counts[2] = (int64_t)tasks.compared.size(), counts[3] = tasks.done;
+    });
 }
 
-void fredfw_tasks_record(const fredfw_network *network, const fredfw_record *record) {
-    const Tasks &tasks = *network->network.tasks;
-    const auto copy = [](const auto &from, auto *to) { std::copy(from.begin(), from.end(), to); };
-    copy(tasks.spans.task, record->task), copy(tasks.spans.start, record->start), copy(tasks.spans.end, record->end);
-    copy(tasks.spans.trigger, record->trigger), copy(tasks.spans.offset, record->rank_offset);
-    copy(tasks.spans.ranks, record->rank), copy(tasks.ended, record->ended);
-    for (size_t one = 0; one < tasks.compared.size(); one++) {
-        record->compared_task[one] = tasks.compared[one].task, record->compared_share[one] = tasks.compared[one].share;
-        record->compared_began[one] = tasks.compared[one].began, record->compared_ended[one] = tasks.compared[one].ended;
-    }
-}
-
-int64_t fredfw_tasks_waiting(fredfw_network *network, int64_t task, int64_t *slots) {
-    return guard([&]() -> int64_t {
-        const std::vector<int32_t> found = network->network.tasks->waiting((int32_t)task);
-        std::copy(found.begin(), found.end(), slots);
-        return (int64_t)found.size();
+int64_t fredfw_tasks_record(const fredfw_network *network, const fredfw_record *record) {
+    return with(network, [&] {
+        const Tasks &tasks = tasks_of(network);
+        check_array("record", record, 1);
+        const auto copy = [](const auto &from, auto *to) { std::copy(from.begin(), from.end(), to); };
+        copy(tasks.spans.task, record->task), copy(tasks.spans.start, record->start), copy(tasks.spans.end, record->end);
+        copy(tasks.spans.trigger, record->trigger), copy(tasks.spans.offset, record->rank_offset);
+        copy(tasks.spans.ranks, record->rank), copy(tasks.ended, record->ended);
+        for (size_t one = 0; one < tasks.compared.size(); one++) {
+            record->compared_task[one] = tasks.compared[one].task, record->compared_share[one] = tasks.compared[one].share;
+            record->compared_began[one] = tasks.compared[one].began, record->compared_ended[one] = tasks.compared[one].ended;
+        }
     });
 }
 
 int64_t fredfw_errand(const fredfw_network *network, int64_t name, int64_t *task, int64_t *share, int64_t room,
                       int64_t *groups) {
-    const Run *run = network->network.find_run(name);
-    if (!run || run->errand.task < 0) return -1;
-    *task = run->errand.task, *share = run->errand.share;
-    for (int64_t one = 0; one < (int64_t)run->errand.groups.size() && one < room; one++)
-        groups[one] = run->errand.groups[one];
-    return (int64_t)run->errand.groups.size();
+    return with(network, [&]() -> int64_t {
+        const Run *run = network->network.find_run(name);
+        if (!run || run->errand.task < 0) return -1;
+        check_array("task", task, 1), check_array("share", share, 1), check_array("groups", groups, room);
+        *task = run->errand.task, *share = run->errand.share;
+        for (int64_t one = 0; one < (int64_t)run->errand.groups.size() && one < room; one++)
+            groups[one] = run->errand.groups[one];
+        return (int64_t)run->errand.groups.size();
+    });
 }
 
 // --- rates that the caller knows
 
-void fredfw_count_flows(const fredfw_network *network, int64_t *counts) {
-    const Flows &flows = network->network.flows;
-    counts[0] = flows.active, counts[1] = 0, counts[2] = !flows.coefficient.empty(), counts[3] = flows.changes;
-    for (int64_t slot = 0; slot < flows.slots(); slot++)
-        if (flows.draining[slot]) counts[1] += flows.length[slot];
+int64_t fredfw_count_flows(const fredfw_network *network, int64_t *counts) {
+    return with(network, [&] {
+        check_array("counts", counts, 1);
+        const Flows &flows = network->network.flows;
+        counts[0] = flows.active, counts[1] = 0, counts[2] = !flows.coefficient.empty(), counts[3] = flows.changes;
+        flows.each_live([&](int32_t slot) { counts[1] += flows.length[slot]; });
+    });
 }
 
-void fredfw_list_flows(const fredfw_network *network, const fredfw_columns *columns) {
-    const Network &net = network->network;
-    const Flows &flows = net.flows;
-    int64_t number = 0, pair = 0;
-    if (columns->offset) columns->offset[0] = 0;
-    for (int64_t slot = 0; slot < flows.slots(); slot++) {
-        if (!flows.draining[slot]) continue;
-        const Batch &batch = net.batch(flows.batch[slot]);
-        if (columns->link)
-            for (int32_t one = 0; one < flows.length[slot]; one++, pair++) {
-                const int64_t from = flows.start[slot] + one;
-                columns->link[pair] = flows.link[from];
-                if (columns->coefficient) columns->coefficient[pair] = flows.coefficient[from];
-            }
-        if (columns->offset) columns->offset[number + 1] = pair;
-        if (columns->cap) columns->cap[number] = flows.cap[slot];
-        if (columns->priority) columns->priority[number] = flows.priority[slot];
-        if (columns->label) columns->label[number] = batch.cargo.label;
-        if (columns->name) columns->name[number] = flows.name[slot];
-        if (columns->birth) columns->birth[number] = flows.birth[slot];
-        if (columns->size) columns->size[number] = flows.bytes[slot];
-        if (columns->left) columns->left[number] = flows.left(slot, net.now);
-        if (columns->latency) columns->latency[number] = batch.routes().latency[batch.route(flows.member[slot])];
-        number++;
-    }
+int64_t fredfw_list_flows(const fredfw_network *network, const fredfw_columns *columns) {
+    return with(network, [&] {
+        check_array("columns", columns, 1);
+        const Network &net = network->network;
+        const Flows &flows = net.flows;
+        int64_t number = 0, pair = 0;
+        if (columns->offset) columns->offset[0] = 0;
+        flows.each_live([&](int32_t slot) {
+            const Batch &batch = net.batch(flows.batch[slot]);
+            if (columns->link)
+                for (int32_t one = 0; one < flows.length[slot]; one++, pair++) {
+                    const int64_t from = flows.start[slot] + one;
+                    columns->link[pair] = flows.link[from];
+                    if (columns->coefficient)
+                        columns->coefficient[pair] = flows.coefficient.empty() ? 1.0 : flows.coefficient[from];
+                }
+            if (columns->offset) columns->offset[number + 1] = pair;
+            if (columns->cap) columns->cap[number] = flows.cap[slot];
+            if (columns->priority) columns->priority[number] = flows.priority[slot];
+            if (columns->label) columns->label[number] = batch.cargo.label;
+            if (columns->name && net.foreign) columns->name[number] = flows.name[slot];
+            if (columns->birth && net.foreign) columns->birth[number] = flows.birth[slot];
+            if (columns->size) columns->size[number] = flows.bytes[slot];
+            if (columns->left) columns->left[number] = flows.left(slot, net.now);
+            if (columns->latency) columns->latency[number] = batch.routes().latency[batch.route(flows.member[slot])];
+            number++;
+        });
+    });
 }
 
 int64_t fredfw_assign(fredfw_network *network, int64_t count, const double *rates, double until) {
-    return guard([&]() -> int64_t {
+    return with(network, [&] {
         Network &net = network->network;
-        require(count == net.flows.active, "rates: not one for each flow that drains");
-        for (int64_t one = 0; one < count; one++) require(rates[one] >= 0, at("rates", one) + " is no rate");
+        require(net.foreign, "rates: the engine knows them itself");
+        check_count("count", count, net.flows.active, net.flows.active);
+        check_amounts("rates", rates, count);
+        require(until >= net.now, "until is " + number(until) + ", which is past");
         net.flows.assign(net.now, rates);
         net.held_until = until;
-        return 0;
     });
 }
 
@@ -694,10 +981,13 @@ int64_t fredfw_assign(fredfw_network *network, int64_t count, const double *rate
 
 int64_t fredfw_run_new(fredfw_network *network, const fredfw_lowered *lowered, int64_t label, int64_t priority, int64_t way,
                        int64_t times, int64_t tells_through) {
-    return guard([&]() -> int64_t {
-        require(label >= 0 && label <= MOST && priority >= 0 && priority <= MOST && times >= 1,
-                "label, priority, times: accepted are numbers of 0 or more");
-        require(way >= FREDFW_COMPRESSED && way <= FREDFW_RENDEZVOUS, "way: no such way to run a schedule");
+    return with(network, [&]() -> int64_t {
+        require(lowered != nullptr, "lowered: there is none");
+        require(lowered->lowered->links == network->links, "lowered: it is for another fabric");
+        check_count("label", label, 0, MOST_LABELS - 1), check_count("priority", priority), check_count("times", times, 1);
+        check_count("way", way, FREDFW_COMPRESSED, FREDFW_RENDEZVOUS);
+        const double ranks = (double)lowered->lowered->schedule->ranks;
+        if (way >= FREDFW_BY_RANK) check_room("ranks", ranks * (double)lowered->lowered->groups, 60);
         Network &net = network->network;
         if (way >= FREDFW_BY_RANK)
             return net.add(rank_run(net, lowered->lowered, {}, (int32_t)label, (int32_t)priority,
@@ -708,26 +998,38 @@ int64_t fredfw_run_new(fredfw_network *network, const fredfw_lowered *lowered, i
 }
 
 int64_t fredfw_run_start(fredfw_network *network, int64_t run) {
-    return guard([&]() -> int64_t {
-        running(network, run).start();
-        return 0;
+    return with(network, [&] {
+        Run &mine = running(network, run, true);
+        require(mine.entered.empty(), "run " + std::to_string(run) + " has started already");
+        mine.entered.assign(mine.lowered().groups * mine.lowered().schedule->ranks, 1);
+        mine.start();
     });
 }
 
 int64_t fredfw_run_enter(fredfw_network *network, int64_t run, int64_t count, const int64_t *nodes, const int64_t *marks) {
-    return guard([&]() -> int64_t {
-        Run &mine = running(network, run);
+    return with(network, [&] {
+        Run &mine = running(network, run, true);
+        require(mine.is_by_rank(), "run " + std::to_string(run) + " goes phase by phase: it is started");
         const int64_t limit = mine.lowered().groups * mine.lowered().schedule->ranks;
-        std::vector<int32_t> theirs = narrow("marks", marks, count, MOST);
-        mine.enter(narrow("nodes", nodes, count, limit), std::move(theirs));
-        return 0;
+        std::vector<int32_t> theirs = narrow("marks", marks, count, MOST), entering = narrow("nodes", nodes, count, limit);
+        std::vector<uint8_t> entered = mine.entered;
+        entered.resize(limit, 0);
+        for (size_t one = 0; one < entering.size(); one++) {
+            require(!entered[entering[one]],
+                    at("nodes", (int64_t)one) + " is " + std::to_string(entering[one]) + ", which has entered already");
+            entered[entering[one]] = 1;
+        }
+        mine.entered.swap(entered);
+        if (!entering.empty()) mine.enter(std::move(entering), std::move(theirs));
     });
 }
 
-void fredfw_run_cancel(fredfw_network *network, int64_t run) {
-    Run *mine = network->network.find_run(run);
-    if (!mine) return;
-    const int64_t number = mine->number;
-    mine->cancel();
-    network->network.forget_if_over(number);
+int64_t fredfw_run_cancel(fredfw_network *network, int64_t run) {
+    return with(network, [&] {
+        if (!network->network.find_run(run)) return;
+        Run &mine = running(network, run, true);
+        const int64_t number = mine.number;
+        mine.cancel();
+        network->network.forget_if_over(number);
+    });
 }

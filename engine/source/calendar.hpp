@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -45,6 +44,8 @@ struct Event {
     int64_t serial;  // of that; the event is void if it has another one by then
     int64_t detail;  // a list, or a channel
 
+    bool is_of_tasks() const { return what >= What::COMPUTED; }
+
     bool after(const Event &other) const {
         if (time != other.time) return time > other.time;
         if (priority != other.priority) return priority > other.priority;
@@ -77,7 +78,9 @@ class Calendar {
         withdrawn_.insert(number);
         if (withdrawn_.size() <= std::max<size_t>(64, events_.size() / 2)) return;
         events_.erase(std::remove_if(events_.begin(), events_.end(),
-                                     [this](const Event &one) { return withdrawn_.count(one.sequence) > 0; }),
+                                     [this](const Event &one) {
+                                         return one.what == What::TIMER && withdrawn_.count(one.sequence) > 0;
+                                     }),
                       events_.end());
         std::make_heap(events_.begin(), events_.end(), later);
         withdrawn_.clear();
@@ -88,7 +91,7 @@ class Calendar {
     void io(Archive &archive) { archive(sequence, events_, withdrawn_); }
 
   private:
-    static bool later(const Event &one, const Event &other) { return one.after(other); }
+    static constexpr auto later = [](const Event &one, const Event &other) { return one.after(other); };
 
     std::vector<Event> events_;
     std::unordered_set<int64_t> withdrawn_;

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "schedule.hpp"
@@ -50,6 +51,7 @@ class Fold {
     Schedule *schedule_;
     bool rendezvous_;
     std::vector<Steps> steps_;
+    std::mutex mutex_;
     std::vector<double> together_;  // ends, where all enter at once
 
     int64_t first_flow(int64_t index, int64_t group) const {

@@ -4,10 +4,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "channels.hpp"
 #include "network.hpp"
 #include "schedule.hpp"
 
@@ -20,7 +20,11 @@ struct Carry {
     std::vector<int32_t> repetitions;  // of flows
     int64_t left = 0;                  // activities that have not ended
     bool is_last = true;               // repetition of the phase
-    void io(Archive &archive) { archive(phase, repetition, items, repetitions, left, is_last); }
+    // What somebody is asked about, who lets it in or tells what became of it: then of each item whether it has drained (1)
+    // and ended (2).
+    enum class Asked : int32_t { NOT, WAITS, LET_IN, TOLD } asked = Asked::NOT;
+    std::vector<uint8_t> told;
+    void io(Archive &archive) { archive(phase, repetition, items, repetitions, left, is_last, asked, told); }
 };
 
 // The task that a run is for, -1 for none, its share, and which groups of the task it runs in; see tasks.hpp.
@@ -35,6 +39,7 @@ class Run {
     int64_t number = -1, serial = 0;  // in the network
     int32_t label, priority;
     bool is_over = false;
+    std::vector<uint8_t> entered;  // nodes that have, of a run that somebody started from outside
     Errand errand;  // what it is for
 
     Run(Network &network, std::shared_ptr<Lowered> lowered, std::vector<int32_t> which, int32_t label, int32_t priority)
@@ -53,7 +58,9 @@ class Run {
     virtual void give_up() {}
     // Give routes, flow and bytes of what has left its source until now and is not on the network.
     virtual bool is_by_rank() const = 0;
-    virtual void io(Archive &archive) { archive(number, serial, label, priority, is_over, carries_, free_); }
+    virtual void io(Archive &archive) {
+        archive(number, serial, label, priority, is_over, entered, carries_);
+    }
     virtual void moved(const std::function<void(const Routes &, int64_t, double)> &) {}
 
     const std::shared_ptr<Lowered> &shared() const { return lowered_; }
@@ -61,6 +68,7 @@ class Run {
     const std::vector<int32_t> &which() const { return which_; }
     int64_t groups() const { return groups_; }
     Carry &carry(int64_t number) { return carries_[number]; }
+    bool knows_carry(int64_t number) const { return number >= 0 && number < carries_.size(); }
     // Let the flows of a carry in as they are, or ask somebody.
     void let_in(int64_t carry, bool asks, bool hears_drain);
 
@@ -70,13 +78,17 @@ class Run {
     std::vector<int32_t> which_;  // of the groups that were lowered; all where it is empty
     Schedule &schedule_;
     int64_t groups_;
-    std::deque<Carry> carries_;
-    std::vector<int64_t> free_;
+    Pool<Carry> carries_;
+    std::vector<int32_t> channel_of_;  // of phases, -1 for none
+    std::deque<Channel> channels_;
 
-    int64_t new_carry();
     void drop_carry(int64_t number);
-    virtual Cargo cargo(const Carry &carry) = 0;
+    virtual Cargo cargo(const Carry &carry) = 0;  // but for what is the same of all carries
     void notify_ended(const std::vector<int32_t> &groups);
+    void make_channels(const std::map<int32_t, std::vector<int32_t>> &phases, bool whole, bool rendezvous);
+    void choose_later(int32_t channel, const std::vector<int32_t> &nodes);
+    // Whether others have the channel of the phase during its latency.
+    bool lets_go_early(int64_t phase) const { return channel_of_[phase] >= 0 && !schedule_.keeps; }
     // Whether a flow starts at once, whatever runs.
     bool is_open(int64_t phase, int64_t flow) const {
         const uint8_t *open = lowered_->phases[phase].open;

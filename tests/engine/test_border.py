@@ -59,8 +59,8 @@ def test_indices_that_are_not_there_are_refused(offsets: list[int], links: list[
         ({"volumes": np.array([np.nan])}, r"volumes\[0\] is"),
         ({"latencies": np.array([np.inf])}, r"latency\[0\] is inf"),
         ({"activity": np.array([1])}, r"activity\[0\] is 1, accepted are 0 to 0"),
-        ({"caps": np.array([np.nan])}, r"caps\[0\] is no rate"),
-        ({"repeat": 0}, "repeat: a wrong count"),
+        ({"caps": np.array([np.nan])}, r"caps\[0\] is nan, which is no rate"),
+        ({"repeat": 0}, "repeat is 0, accepted are 1 to"),
     ],
 )
 def test_amounts_that_are_not_possible_are_refused(fields: dict[str, Any], message: str) -> None:

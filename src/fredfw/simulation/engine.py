@@ -16,7 +16,7 @@ from fredfw.errors import SimulationError
 from fredfw.fabric import FlowSet, Routes
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
-ABI = 5
+ABI = 7
 _REFUSED, _NO_MEMORY = -100, -101
 # What a step says that there is to do.
 OVER, TIMER, ENDED, DRAINED, CLOSED, ASK, RUN_ENDED, RUN_THROUGH, ROUTE, STREAM, RATES, MORE = range(12)
@@ -35,18 +35,22 @@ def _of(kind: type, names: str) -> list[tuple[str, type]]:
 class RoutesView(Structure):
     """Routes as the engine reads them."""
 
-    _fields_ = [*_of(c_int64, "count"), *_of(c_void_p, "offset link latency coefficient")]
+    _fields_ = [*_of(c_int64, "count pairs"), *_of(c_void_p, "offset link latency coefficient")]
 
 
-class _Flows(Structure):
+class FlowsView(Structure):
+    """Flows of a phase in all groups as the engine reads them."""
+
     _fields_ = [("routes", RoutesView), *_of(c_void_p, "caps open")]
 
 
-class _Phase(Structure):
+class PhaseView(Structure):
+    """A phase as the engine reads it."""
+
     _fields_ = [
         *_of(c_int64, "repeat channel turn after_count behind_count room_count"),
         *_of(c_void_p, "after behind room"),
-        *_of(c_int64, "unicasts streams"),
+        *_of(c_int64, "unicasts streams stream_sources stream_destinations"),
         *_of(c_void_p, "source destination"),
         *_of(c_void_p, "stream_source_offset stream_source stream_destination_offset stream_destination"),
         *_of(c_int64, "volume_count"),
@@ -71,15 +75,17 @@ class Graph(Structure):
     """A task graph."""
 
     _fields_ = [
-        *_of(c_int64, "ranks way tables"),
+        *_of(c_int64, "ranks way tables participants slots"),
         *_of(c_void_p, "participant_offset participant groups group_size slot"),
-        *_of(c_int64, "tasks"),
-        *_of(c_void_p, "kind members label priority partner whole alone times seconds"),
+        *_of(c_int64, "tasks edges"),
+        *_of(c_void_p, "kind members label priority partner whole times seconds"),
         *_of(c_void_p, "edge_offset edge_task edge_map edge_count"),
-        *_of(c_int64, "maps"),
+        *_of(c_int64, "maps map_slots"),
         *_of(c_void_p, "map_offset map"),
-        *_of(c_int64, "shares"),
-        *_of(c_void_p, "share_lowered share_group_offset share_group share_offset share factor_offset factors"),
+        *_of(c_int64, "shares share_groups task_shares"),
+        *_of(c_void_p, "share_lowered share_group_offset share_group share_offset share"),
+        *_of(c_int64, "factor_count"),
+        *_of(c_void_p, "factor_offset factors"),
     ]
 
 
@@ -147,13 +153,13 @@ class Columns(Structure):
     _fields_ = _of(c_void_p, "offset link coefficient cap priority label name birth size left latency")
 
 
-_FUNCTIONS: dict[str, tuple[Any, ...]] = {  # what each returns, and takes
+FUNCTIONS: dict[str, tuple[Any, ...]] = {  # what each returns, and takes
     "abi": (c_int64,),
     "error": (c_char_p,),
     "max_min": (c_int64, c_int64, c_int64, *[c_void_p] * 5),
     "schedule_new": (c_void_p, c_int64, c_int64, c_void_p, c_int64),
     "schedule_free": (None, c_void_p),
-    "lowered_new": (c_void_p, c_void_p, c_int64, c_double, c_int64, c_void_p),
+    "lowered_new": (c_void_p, c_void_p, c_int64, c_double, c_int64, c_int64, c_void_p),
     "lowered_free": (None, c_void_p),
     "network_new": (c_void_p, c_void_p),
     "network_free": (None, c_void_p),
@@ -163,40 +169,37 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # what each returns, and takes
     "hear": (c_int64, c_void_p, c_int64, c_void_p),
     "next": (c_double, c_void_p),
     "now": (_reals, c_void_p),
-    "pass": (None, c_void_p, c_double),
-    "begin": (None, c_void_p),
+    "pass": (c_int64, c_void_p, c_double),
+    "begin": (c_int64, c_void_p),
     "is_idle": (c_int64, c_void_p),
     "timer": (c_int64, c_void_p, c_double, c_int64),
-    "withdraw": (None, c_void_p, c_int64),
+    "withdraw": (c_int64, c_void_p, c_int64),
     "admit": (c_int64, c_void_p, c_void_p),
-    "carry_drained": (c_int64, c_void_p, c_int64, c_int64, c_int64, c_void_p),
-    "carry_ended": (c_int64, c_void_p, c_int64, c_int64, c_int64, c_void_p),
-    "cancel": (None, c_void_p, c_int64),
+    "tell": (c_int64, c_void_p, *[c_int64] * 4, c_void_p),
+    "cancel": (c_int64, c_void_p, c_int64),
     "stalled": (c_int64, c_void_p, c_int64, c_void_p),
     "link_bytes": (c_int64, c_void_p, c_int64, c_void_p, c_void_p),
-    "statistics": (None, c_void_p, c_void_p),
+    "statistics": (c_int64, c_void_p, c_void_p),
     "weigh": (c_int64, c_void_p, c_int64, c_double),
     "set_bandwidths": (c_int64, c_void_p, c_void_p),
     "batches": (c_int64, c_void_p, c_int64, c_void_p),
     "describe": (c_int64, c_void_p, c_int64, c_void_p),
     "reroute": (c_int64, c_void_p, c_int64, c_void_p, _numbers),
-    "route_repetitions": (None, c_void_p),
+    "route_repetitions": (c_int64, c_void_p),
     "go_on": (c_int64, c_void_p, c_int64, c_int64, c_void_p, c_void_p),
     "held": (c_int64, c_void_p, c_int64, c_void_p, c_void_p, c_void_p),
-    "count_flows": (None, c_void_p, c_void_p),
-    "list_flows": (None, c_void_p, c_void_p),
+    "count_flows": (c_int64, c_void_p, c_void_p),
+    "list_flows": (c_int64, c_void_p, c_void_p),
     "assign": (c_int64, c_void_p, c_int64, c_void_p, c_double),
-    "tasks_new": (c_int64, c_void_p, c_void_p),
-    "tasks_start": (c_int64, c_void_p),
+    "tasks_start": (c_int64, c_void_p, c_void_p),
     "streamed": (c_int64, c_void_p, c_int64, c_int64, c_void_p),
-    "tasks_count": (None, c_void_p, c_void_p),
-    "tasks_record": (None, c_void_p, c_void_p),
-    "tasks_waiting": (c_int64, c_void_p, c_int64, c_void_p),
+    "tasks_count": (c_int64, c_void_p, c_void_p),
+    "tasks_record": (c_int64, c_void_p, c_void_p),
     "errand": (c_int64, c_void_p, c_int64, _numbers, _numbers, c_int64, c_void_p),
     "run_new": (c_int64, c_void_p, c_void_p, *[c_int64] * 5),
     "run_start": (c_int64, c_void_p, c_int64),
     "run_enter": (c_int64, c_void_p, c_int64, c_int64, c_void_p, c_void_p),
-    "run_cancel": (None, c_void_p, c_int64),
+    "run_cancel": (c_int64, c_void_p, c_int64),
 }
 
 
@@ -211,10 +214,10 @@ class Library:
         import fredfw_engine
 
         code = ctypes.CDLL(str(fredfw_engine.library()))
-        for name, (result, *arguments) in _FUNCTIONS.items():
+        for name, (result, *arguments) in FUNCTIONS.items():
             function = getattr(code, f"fredfw_{name}")
             function.restype, function.argtypes = result, arguments
-            if result is c_int64 and name != "abi":
+            if result in (c_int64, c_double) and name != "abi":
                 function.errcheck = self._checked
             setattr(self, name, function)
         if self.abi() != ABI:
@@ -223,17 +226,17 @@ class Library:
     def __getattr__(self, name: str) -> Any:  # what __init__ sets
         raise AttributeError(name)
 
-    def _checked(self, result: int, _function: object, _arguments: object) -> int:
+    def _checked(self, result: float, _function: object, _arguments: object) -> float:
         if result == _NO_MEMORY:
             raise MemoryError("the engine got no memory")
         if result == _REFUSED:
-            raise SimulationError(f"the engine refuses {self.error().decode()}")
+            raise SimulationError(f"the engine refuses it: {self.error().decode()}")
         return result
 
     def made(self, address: int | None) -> int:
         """Return the address of what was made; raises where nothing was."""
         if address is None:
-            raise SimulationError(f"the engine refuses {self.error().decode()}")
+            raise SimulationError(f"the engine refuses it: {self.error().decode()}")
         return address
 
 
@@ -259,7 +262,8 @@ class View:
     def __init__(self, routes: Routes) -> None:
         coefficients = None if routes.coefficients is None else reals(routes.coefficients)
         self.arrays = numbers(routes.offsets), numbers(routes.links), reals(routes.latencies), coefficients
-        self.struct = RoutesView(len(routes), *(None if one is None else one.ctypes.data for one in self.arrays))
+        addresses = (None if one is None else one.ctypes.data for one in self.arrays)
+        self.struct = RoutesView(len(routes), len(self.arrays[1]), *addresses)
 
 
 class Load:
@@ -328,7 +332,7 @@ class NativeSchedule:
     ) -> None:
         self._arrays: list[object] = []
         chunks = np.broadcast_to(reals(schedule.chunk_bytes), schedule.chunks)
-        phases = (_Phase * max(len(schedule.phases), 1))()
+        phases = (PhaseView * max(len(schedule.phases), 1))()
         for struct, phase, rows, sizes, turn in zip(phases, schedule.phases, ends, volumes, turns, strict=False):
             struct.repeat, struct.channel, struct.turn = phase.repeat, phase.channel, turn
             for name in ("after", "behind", "room"):
@@ -345,20 +349,24 @@ class NativeSchedule:
                 offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
                 setattr(struct, f"stream_{name}_offset", self._keep(numbers(offsets)))
                 setattr(struct, f"stream_{name}", self._keep(numbers(np.concatenate(parts))))
-            if phase.channel >= 0 and schedule.policy == "smallest-first":
-                struct.turn_bytes = float(schedule.row_bytes(phase).sum()) * phase.repeat
+                setattr(struct, f"stream_{name}s", int(offsets[-1]))
+            if turn >= 0 and schedule.policy == "smallest-first":
+                phases[turn].turn_bytes += float(schedule.row_bytes(phase).sum()) * phase.repeat
             if sizes is not None:
                 alike = len(sizes) > 0 and sizes.min() == sizes.max()
                 few = reals(sizes[:1] if alike else sizes)
                 struct.volumes, struct.volume_count = self._keep(few), len(few)
             else:
                 self._add_rows(struct, phase, rows.flow, chunks)
+        for struct in phases:
+            if struct.turn >= 0:
+                struct.turn_bytes = phases[struct.turn].turn_bytes
         flags = (schedule.policy == "smallest-first") + 2 * (schedule.release == "drained")
         code = library()
         self.address = code.made(code.schedule_new(schedule.ranks, len(schedule.phases), phases, flags))
         weakref.finalize(self, code.schedule_free, self.address)
 
-    def _add_rows(self, struct: _Phase, phase: Phase, flow: IntArray | None, chunks: FloatArray) -> None:
+    def _add_rows(self, struct: PhaseView, phase: Phase, flow: IntArray | None, chunks: FloatArray) -> None:
         struct.rows, struct.chunk_count = len(phase), len(chunks)
         names = "base", "offset", "stride", "modulus"
         columns = {"chunks": phase.count} | {name: getattr(phase, name) for name in names}
@@ -392,7 +400,7 @@ class NativeLowered:
         links: int,
         phases: Sequence[tuple[Routes, FloatArray | None, BoolArray | None]],
     ) -> None:
-        structs = (_Flows * max(len(phases), 1))()
+        structs = (FlowsView * max(len(phases), 1))()
         self._kept: list[object] = [schedule]
         for struct, (routes, caps, starts) in zip(structs, phases, strict=False):
             view, limits = View(routes), None if caps is None else reals(caps)
@@ -401,5 +409,5 @@ class NativeLowered:
             struct.caps, struct.open = (None if one is None else one.ctypes.data for one in (limits, open_))
             self._kept += [view, limits, open_]
         code = library()
-        self.address = code.made(code.lowered_new(schedule.address, groups, launch, links, structs))
+        self.address = code.made(code.lowered_new(schedule.address, groups, launch, links, len(phases), structs))
         weakref.finalize(self, code.lowered_free, self.address)

@@ -61,7 +61,6 @@ class Program:
             priority=[tasks.priority[name] for name in tasks.labels],
             partner=tasks.partners,
             whole=[self._begins_whole(task, by_rank=by_rank) for task in range(count)],
-            alone=np.diff(graph.dependency_offsets) == 1,
             times=tasks.repeats,
         )
         struct.seconds = self._keep(engine.reals(self._seconds(compute_seconds)))
@@ -71,6 +70,7 @@ class Program:
             counts = [len(self._tables[task].everybody) if tasks.kinds[task] == COMPUTE else 0 for task in range(count)]
             self._set(factor_offset=np.concatenate([[0], np.cumsum(counts)]))
             parts = [factors(task, self._tables[task].everybody) for task in np.flatnonzero(counts).tolist()]
+            struct.factor_count = sum(counts)
             struct.factors = self._keep(engine.reals(np.concatenate([np.zeros(0), *parts])))
 
     def _set(self, **columns: object) -> None:
@@ -98,12 +98,14 @@ class Program:
         self.struct.tables = len(tables)
         nobody = np.zeros(0, dtype=np.intp)
         parts = [nobody if table is None else table.participants for table in tables]
+        slots = _joined([nobody if table is None else table.slots.ravel() for table in tables])
+        self.struct.participants, self.struct.slots = sum(map(len, parts)), len(slots)
         self._set(
             participant_offset=_offsets(parts),
             participant=_joined(parts),
             groups=[0 if table is None else len(table.groups) for table in tables],
             group_size=[1 if table is None else table.groups.shape[1] for table in tables],
-            slot=_joined([nobody if table is None else table.slots.ravel() for table in tables]),
+            slot=slots,
         )
 
     def _seconds(self, compute_seconds: Callable[[float, float, Kernels | None], float]) -> list[float]:
@@ -149,7 +151,7 @@ class Program:
         count = counts[which]
         kept = np.flatnonzero(count)
         order = kept[np.argsort(before[kept], kind="stable")]
-        self.struct.maps = len(maps)
+        self.struct.maps, self.struct.map_slots, self.struct.edges = len(maps), sum(map(len, maps)), len(order)
         self._set(
             edge_offset=np.concatenate([[0], np.cumsum(np.bincount(before[kept], minlength=len(graph)))]),
             edge_task=after[order],
@@ -183,6 +185,7 @@ class Program:
         addresses = (ctypes.c_void_p * max(len(lowered), 1))(*(one.address for one in lowered))
         self._kept.append(addresses)
         self.struct.shares, self.struct.share_lowered = len(lowered), ctypes.addressof(addresses)
+        self.struct.share_groups, self.struct.task_shares = sum(map(len, served)), sum(map(len, of_tasks))
         self._set(
             share_group_offset=_offsets(served),
             share_group=_joined(served),

@@ -1,0 +1,593 @@
+"""Fuzzes the C border of the engine with programs that are damaged: each call is refused with one sentence, or runs.
+
+    python tests/fuzz/border.py --count 100000 --seed 1
+
+A call that is refused names a field and changes nothing. A case that crashes or takes too long ends the process; the
+test that runs this says which one it was. ``--case`` repeats one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import math
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import fredfw_engine
+from fredfw.simulation import engine
+
+SECONDS = 20.0  # of processor time, which a case may use
+REFUSED = -100
+# Of counts, those that no array has. Whether an array is as long as a possible count says, no border can see.
+COUNTS = (-1, -(2**63), 2**31, 2**40, 2**62, 2**63 - 1)
+INTS = (*COUNTS, 0, 1, 2, 3, 7, 2**31 - 1)
+REALS = (math.nan, math.inf, -math.inf, -1.0, -5e-324, 0.0, 5e-324, 1e-300, 1e-9, 1.0, 1e9, 1e149, 1e200, 1.7e308)
+WRONG: dict[type, Sequence[float]] = {np.int64: INTS, np.float64: REALS, np.uint8: (0, 1, 2, 255)}
+COMPUTE, COLLECTIVE, TRANSFER, LOAD, STORE, SEND, RECEIVE, WAIT = range(8)
+
+
+@cache
+def code() -> Any:
+    """Return the functions of the engine, which answer in numbers here."""
+    library = ctypes.CDLL(str(fredfw_engine.library()))
+    for name, (result, *arguments) in engine.FUNCTIONS.items():
+        function = getattr(library, f"fredfw_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+@cache
+def words() -> frozenset[str]:
+    """Return what the header names."""
+    header = Path(__file__).parents[2] / "engine" / "include" / "fredfw.h"
+    return frozenset(re.findall(r"[a-z_]+", header.read_text(encoding="utf-8")))
+
+
+class Case:
+    """One program, what is wrong with it, and what is done with it; the same for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.rate = self.random.choice((0.0, 0.004, 0.02, 0.1))  # of what is damaged
+        self.kept: list[object] = []
+        self.refused: list[str] = []
+        self.networks: list[int] = []
+        self.lowered: dict[tuple[int, int], int] = {}  # by ranks and groups
+        self.schedules: list[int] = []
+        self.flows: dict[int, int] = {}  # of each ticket
+        self.runs: list[int] = []
+        self.has_graph = False
+        self.links, self.nodes = self.random.randint(1, 6), 4
+
+    # --- damage
+
+    def hit(self) -> bool:
+        return self.random.random() < self.rate
+
+    def count(self, value: int, wrong: Sequence[int] = COUNTS) -> int:
+        return self.random.choice(wrong) if self.hit() else value
+
+    def real(self, value: float) -> float:
+        return self.random.choice(REALS) if self.hit() else value
+
+    def array(self, values: Sequence[float], kind: type, *, own: bool = False) -> tuple[int | None, int]:
+        """Return an array, and its length; it may be cut where a count of its ``own`` says how long it is."""
+        array: NDArray[Any] = np.array(values, dtype=kind)
+        if self.hit():
+            what = self.random.random()
+            if what < 0.1:
+                return None, len(array)
+            if what < 0.3 and own:
+                array = array[: self.random.randint(0, len(array))].copy()
+            elif len(array):
+                array[self.random.randrange(len(array))] = self.random.choice(WRONG[kind])
+        self.kept.append(array)
+        return array.ctypes.data, len(array)
+
+    def ints(self, values: Sequence[int]) -> int | None:
+        return self.array(values, np.int64)[0]
+
+    def reals(self, values: Sequence[float]) -> int | None:
+        return self.array(values, np.float64)[0]
+
+    def some(self, most: int, limit: int) -> list[int]:
+        return [self.random.randrange(limit) for _ in range(self.random.randint(0, most))] if limit else []
+
+    # --- programs
+
+    def routes(self, count: int) -> engine.RoutesView:
+        rows = [self.some(3, self.links) for _ in range(count)]
+        offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+        link, pairs = self.array([link for row in rows for link in row], np.int64, own=True)
+        view = engine.RoutesView(self.count(count), self.count(pairs), self.ints(offsets.tolist()), link)
+        view.latency = self.reals([self.random.choice((0.0, 0.5)) for _ in rows])
+        if self.random.random() < 0.2:
+            view.coefficient = self.reals([self.random.choice((0.5, 1.0, 2.0)) for _ in range(len(joined(rows)))])
+        return view
+
+    def network(self) -> int | None:
+        random = self.random
+        setting = engine.Setting(
+            self.count(self.links, (*COUNTS, 2**31 - 1)),
+            self.count(self.nodes),
+            self.reals([random.choice((0.0, 50.0, 100.0, 100.0)) for _ in range(self.links)]),
+            self.ints([random.randrange(self.nodes) for _ in range(self.links)]),
+            self.ints([random.randrange(self.nodes) for _ in range(self.links)]),
+            self.array([random.randrange(2) for _ in range(self.nodes)], np.uint8)[0]
+            if random.random() < 0.9
+            else None,
+        )
+        setting.sharing = self.count(random.randrange(4), INTS)
+        setting.local, setting.open, setting.starts_streams = (random.random() < 0.7 for _ in range(3))
+        return self.made(code().fredfw_network_new(ctypes.byref(setting)), self.networks)
+
+    def schedule(self, ranks: int) -> int | None:
+        random, views = self.random, []
+        counts: list[int] = []
+        first: dict[tuple[int, int], int] = {}
+        for index in range(random.randint(0, 4)):
+            view = engine.PhaseView(repeat=self.count(random.choice((1, 1, 2, 3, 50, 2**31 - 1)), INTS))
+            channel = random.choice((-1, -1, 0, 1))
+            turn = first.setdefault((channel, random.randrange(2)), index) if channel >= 0 else -1
+            view.channel, view.turn = self.count(channel, INTS), self.count(turn, INTS)
+            for name in ("after", "behind", "room"):
+                waits = self.some(2, index) if random.random() < 0.6 else []
+                address, length = self.array(waits, np.int64, own=True)
+                setattr(view, name, address)
+                setattr(view, f"{name}_count", self.count(length))
+            unicasts, streams = random.randint(0, 3), random.choice((0, 0, 1, 2))
+            view.unicasts, view.streams = self.count(unicasts), self.count(streams)
+            view.source = self.ints([random.randrange(ranks) for _ in range(unicasts)])
+            view.destination = self.ints([random.randrange(ranks) for _ in range(unicasts)])
+            for side in ("source", "destination") if streams else ():
+                rows = [sorted(random.sample(range(ranks), random.randint(1, ranks))) for _ in range(streams)]
+                offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).tolist()
+                address, length = self.array([rank for row in rows for rank in row], np.int64, own=True)
+                setattr(view, f"stream_{side}", address)
+                setattr(view, f"stream_{side}_offset", self.ints(offsets))
+                setattr(view, f"stream_{side}s", self.count(length))
+            self.volumes(view, unicasts + streams)
+            view.turn_bytes = self.real(float(random.randint(0, 3)))
+            views.append(view)
+            counts.append(unicasts + streams)
+        phases = (engine.PhaseView * max(len(views), 1))(*views)
+        flags, wrong = random.randrange(4), (*COUNTS, 2**31 - 1)
+        address = code().fredfw_schedule_new(self.count(ranks), self.count(len(views), wrong), phases, flags)
+        self.kept.append(counts)
+        made = self.made(address, self.schedules)
+        self.counts = counts
+        return made
+
+    def volumes(self, view: engine.PhaseView, flows: int) -> None:
+        random = self.random
+        if random.random() < 0.7:
+            sizes = [random.choice((0.0, 1.0, 100.0, 100.0)) for _ in range(random.choice((1, flows)))]
+            address, length = self.array(sizes, np.float64, own=True)
+            view.volumes, view.volume_count = address, self.count(length)
+            return
+        chunks = random.randint(1, 4)
+        named = random.random() < 0.5
+        rows = random.randint(1, 5) if named and flows else flows
+        view.rows, view.chunk_count = self.count(rows), self.count(chunks)
+        view.chunk_bytes = self.reals([random.choice((0.0, 10.0, 30.0)) for _ in range(chunks)])
+        view.base, view.modulus = self.ints([0] * rows), self.ints([chunks] * rows)
+        view.offset, view.stride = (self.ints([random.randint(-3, 3) for _ in range(rows)]) for _ in range(2))
+        view.chunks = self.ints([random.randint(1, chunks) for _ in range(rows)])
+        if named and flows:
+            view.row_flow = self.ints([random.randrange(flows) for _ in range(rows)])
+
+    def lower(self, ranks: int, groups: int) -> int | None:
+        schedule = self.schedule(ranks)
+        if schedule is None:
+            return None
+        views = []
+        for flows in self.counts:
+            count = flows * groups
+            view = engine.FlowsView(self.routes(count))
+            if self.random.random() < 0.2:
+                view.caps = self.reals([self.random.choice((30.0, math.inf)) for _ in range(count)])
+            if self.random.random() < 0.2:
+                view.open = self.array([self.random.randrange(2) for _ in range(count)], np.uint8)[0]
+            views.append(view)
+        structs = (engine.FlowsView * max(len(views), 1))(*views)
+        made = code().fredfw_lowered_new(
+            schedule,
+            self.count(groups, INTS),
+            self.real(self.random.choice((0.0, 0.25))),
+            self.count(self.links, INTS),
+            self.count(len(views), INTS),
+            structs,
+        )
+        return self.made(made, None, (ranks, groups))
+
+    def made(self, address: int | None, where: list[int] | None, key: tuple[int, int] = (0, 0)) -> int | None:
+        if address is None:
+            self.note()
+        elif where is None:
+            self.kept.append(("lowered", address))
+            self.lowered[key] = address
+        else:
+            where.append(address)
+        return address
+
+    def cargo(self, ticket: int, count: int, run: tuple[int, int, int] | None = None) -> engine.Cargo:
+        random = self.random
+        cargo = engine.Cargo(routes=self.routes(count), flow=-1)
+        if ticket and count and random.random() < 0.3:
+            cargo.flow = self.count(random.randrange(count), INTS)
+        cargo.volumes = self.reals([random.choice((0.0, 1.0, 100.0)) for _ in range(max(count, 1))])
+        if random.random() < 0.2:
+            cargo.caps = self.reals([random.choice((10.0, math.inf)) for _ in range(max(count, 1))])
+        activities = random.randint(1, 3) if run is None else run[2]
+        if cargo.flow < 0 and activities:
+            cargo.activity = self.ints([random.randrange(activities) for _ in range(count)])
+        cargo.activities, cargo.repeat = self.count(activities, (*COUNTS, 0, 1, 7)), random.choice((1, 1, 2, 10, 1000))
+        cargo.repeat = self.count(1 if run else cargo.repeat, INTS)
+        cargo.first_setup, cargo.setup = (self.real(random.choice((0.0, 0.0, 0.1))) for _ in range(2))
+        cargo.priority, cargo.label = self.count(random.randrange(3), INTS), self.count(random.randrange(3), COUNTS)
+        cargo.takes_turns, cargo.hears_drain = random.random() < 0.1, random.random() < 0.5
+        cargo.ticket, cargo.token = ticket, random.choice((0, 5))
+        cargo.run, cargo.carry = run[:2] if run else (self.count(1, INTS), self.count(0, INTS))
+        return cargo
+
+    def graph(self) -> engine.Graph:
+        random, ranks = self.random, 4
+        way = random.randrange(4)
+        graph = engine.Graph(ranks=self.count(ranks, (*COUNTS, 2**31 - 1)), way=self.count(way, INTS))
+        participants = [sorted(random.sample(range(ranks), random.randint(1, ranks))) for _ in range(2)]
+        shapes = [(random.randint(1, 2), random.randint(1, len(one))) for one in participants]
+        slots = [
+            [slot for _ in range(groups) for slot in random.sample(range(len(one)), size)]
+            for one, (groups, size) in zip(participants, shapes, strict=True)
+        ]
+        graph.tables = self.count(2, (*COUNTS, 2**31 - 1))
+        graph.participant_offset = self.offsets(participants)
+        graph.participant, length = self.array(joined(participants), np.int64, own=True)
+        graph.participants = self.count(length)
+        graph.groups = self.ints([groups for groups, _ in shapes])
+        graph.group_size = self.ints([size for _, size in shapes])
+        graph.slot, length = self.array(joined(slots), np.int64, own=True)
+        graph.slots = self.count(length)
+        kinds = [random.randrange(SEND) for _ in range(random.randint(1, 5))]
+        if random.random() < 0.5:
+            kinds += [SEND, RECEIVE]
+        kinds += [WAIT] * random.randint(0, 1)
+        tasks = len(kinds)
+        members = [random.randrange(2) for _ in kinds]
+        served: list[list[int]] = []
+        of_tasks: list[list[int]] = []
+        addresses: list[int | None] = []
+        for kind, table in zip(kinds, members, strict=True):
+            of_tasks.append([])
+            if kind in (COLLECTIVE, TRANSFER, SEND):
+                groups, size = (1, 2) if kind == SEND else shapes[table]
+                if (size, groups) not in self.lowered:
+                    self.lower(size, groups)
+                addresses.append(None if self.hit() else self.lowered.get((size, groups)))
+                of_tasks[-1].append(len(served))
+                served.append(list(range(groups)))
+        whole = [
+            kind in (SEND, RECEIVE, WAIT) or (kind != TRANSFER and (kind in (LOAD, STORE, COMPUTE) or way < 2))
+            for kind in kinds
+        ]
+        partner = [-1] * tasks
+        for task, kind in enumerate(kinds):
+            if kind == SEND:
+                partner[task], partner[task + 1] = task + 1, task
+        edges: list[list[tuple[int, int, int]]] = [[] for _ in kinds]
+        maps: list[list[int]] = []
+        before = [0] * tasks
+        for _ in range(random.randint(0, 2 * tasks)):
+            one, other = random.randrange(tasks), random.randrange(tasks)
+            if one >= other and random.random() < 0.9:
+                continue
+            mine, theirs = participants[members[one]], participants[members[other]]
+            shared = [theirs.index(rank) if rank in theirs else -1 for rank in mine]
+            if members[one] == members[other]:
+                edges[one].append((other, -1, len(mine)))
+            else:
+                edges[one].append((other, len(maps), sum(slot >= 0 for slot in shared)))
+                maps.append(shared)
+            before[other] += 1
+        graph.tasks, graph.edges = self.count(tasks, (*COUNTS, 2**31 - 1)), self.count(sum(map(len, edges)))
+        graph.kind, graph.members = self.ints(kinds), self.ints(members)
+        graph.label, graph.priority = self.ints([0] * tasks), self.ints([0] * tasks)
+        graph.partner, graph.whole = self.ints(partner), self.ints(whole)
+        graph.times = self.ints([random.choice((1, 1, 3)) for _ in kinds])
+        graph.seconds = self.reals([random.choice((0.0, 1.0)) for _ in kinds])
+        graph.edge_offset = self.offsets(edges)
+        rows = [edge for mine in edges for edge in mine]
+        graph.edge_task, graph.edge_map, graph.edge_count = (
+            self.ints([row[place] for row in rows]) for place in range(3)
+        )
+        graph.maps, graph.map_offset = self.count(len(maps)), self.offsets(maps)
+        graph.map, length = self.array(joined(maps), np.int64, own=True)
+        graph.map_slots = self.count(length)
+        lowered = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
+        self.kept.append(lowered)
+        graph.shares, graph.share_lowered = self.count(len(served)), ctypes.addressof(lowered)
+        graph.share_group_offset = self.offsets(served)
+        graph.share_group, length = self.array(joined(served), np.int64, own=True)
+        graph.share_groups = self.count(length)
+        graph.share_offset = self.offsets(of_tasks)
+        graph.share, length = self.array(joined(of_tasks), np.int64, own=True)
+        graph.task_shares = self.count(length)
+        if random.random() < 0.3:
+            factors = [
+                [1.5] * len(participants[table]) if kind == COMPUTE else []
+                for kind, table in zip(kinds, members, strict=True)
+            ]
+            graph.factor_offset = self.offsets(factors)
+            graph.factors, length = self.array(joined(factors), np.float64, own=True)
+            graph.factor_count = self.count(length)
+        self.tasks = tasks
+        return graph
+
+    def offsets(self, rows: Sequence[Sequence[object]]) -> int | None:
+        return self.ints(np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64).tolist())
+
+    # --- what is done
+
+    def note(self) -> None:
+        """Check what a call says that was refused."""
+        said = code().fredfw_error().decode()
+        self.refused.append(said)
+        named = re.match(r"[a-z_]+", said)
+        assert named is not None, f"no field: {said!r}"
+        assert named[0] in words(), f"no field: {said!r}"
+        assert "\n" not in said, f"no sentence: {said!r}"
+        assert 8 < len(said) < 200, f"no sentence: {said!r}"
+
+    def state(self, address: int) -> object:
+        """Return all that a network is, or what it says of itself where a task graph runs."""
+        size = code().fredfw_save(address, 0, None)
+        if size > 0:
+            saved = ctypes.create_string_buffer(size)
+            code().fredfw_save(address, size, ctypes.addressof(saved))
+            return saved.raw
+        counts = (ctypes.c_int64 * 9)()
+        tasks = (ctypes.c_int64 * 4)()
+        code().fredfw_statistics(address, counts), code().fredfw_tasks_count(address, tasks)
+        return list(counts), list(tasks), code().fredfw_now(address).contents.value
+
+    def call(self, name: str, address: int, *arguments: object) -> int:
+        """Call a function of a network; one that is refused has changed nothing."""
+        before = self.state(address)
+        result: int = getattr(code(), f"fredfw_{name}")(address, *arguments)
+        if result == REFUSED:
+            self.note()
+            assert self.state(address) == before, f"{name} was refused, and has changed something"
+        return result
+
+    def step(self, address: int) -> None:
+        notice, now = engine.Notice(), code().fredfw_now(address).contents.value
+        until = self.real(self.random.choice((math.inf, now + 0.3, now + 5.0)))
+        for _ in range(self.random.randint(1, 25)):
+            what = self.call("step", address, until, self.random.choice((0, 1, 5, 200)), ctypes.byref(notice))
+            if what == engine.OVER:
+                break
+            self.answer(address, what, notice)
+        if until < math.inf and self.random.random() < 0.3:
+            self.call("pass", address, until)
+
+    def answer(self, address: int, what: int, notice: engine.Notice) -> None:
+        random, whose, detail = self.random, notice.whose, notice.detail
+        items = np.array(notice.list[: notice.count], dtype=np.int64)
+        if what == engine.ASK:
+            carry = self.count(whose, INTS), self.count(detail, INTS)
+            if random.random() < 0.6:
+                cargo = self.cargo(0, random.randint(0, 3), (*carry, len(items)))
+                self.call("admit", address, ctypes.byref(cargo))
+            else:
+                for name in random.choice((("drained", "ended"), ("ended",), ("drained", "drained", "ended", "ended"))):
+                    chosen = list(range(len(items))) if random.random() < 0.7 else self.some(2, len(items) + 1)
+                    given, length = self.array(chosen, np.int64, own=True)
+                    self.call("tell", address, *carry, name == "ended", self.count(length), given)
+        elif what == engine.ROUTE:
+            batch = engine.Batch()
+            if self.call("describe", address, self.count(whose, INTS), ctypes.byref(batch)) == 0:
+                routes = self.routes(self.flows.get(batch.ticket, 1))
+                given, length = self.array(items.tolist() * random.choice((1, 1, 2)), np.int64, own=True)
+                self.call("go_on", address, whose, self.count(length), given, ctypes.byref(routes))
+        elif what == engine.STREAM:
+            given, length = self.array(list(range(len(items))) * random.choice((1, 1, 2)), np.int64, own=True)
+            self.call("streamed", address, self.count(whose, INTS), self.count(length), given)
+        elif what == engine.RATES:
+            counts = (ctypes.c_int64 * 4)()
+            self.call("count_flows", address, counts)
+            now = code().fredfw_now(address).contents.value
+            rates = self.reals([random.choice((0.0, 10.0, 50.0)) for _ in range(counts[0])])
+            until = self.real(random.choice((math.inf, now + 1.0)))
+            self.call("assign", address, self.count(counts[0]), rates, until)
+
+    def anything(self, address: int) -> None:
+        """Call something else, with names that there are or not."""
+        random = self.random
+        name = random.choice((*self.runs, *INTS)) if self.runs else random.choice(INTS)
+        number, real = random.choice(INTS), random.choice((*REALS, 0.5, 0.5))
+        reals, ints = (ctypes.c_double * 64)(), (ctypes.c_int64 * 64)()
+        kind = random.randrange(22)
+        if kind == 0:
+            self.call("cancel", address, random.choice((*self.flows, number)))
+        elif kind == 1:
+            timer = self.call("timer", address, real, self.count(random.randrange(3), INTS))
+            if random.random() < 0.5:
+                self.call("withdraw", address, random.choice((timer, number)))
+        elif kind == 2:
+            self.call("weigh", address, random.choice((0, 1, *COUNTS)), real)
+        elif kind == 3:
+            values = self.reals([random.choice((0.0, 50.0, 100.0)) for _ in range(self.links)])
+            self.call("set_bandwidths", address, values)
+        elif kind == 4:
+            self.call("route_repetitions", address)
+        elif kind in (5, 6):
+            moved, batch, routes = ctypes.c_int64(), engine.Batch(), self.routes(random.randint(0, 3))
+            count = max(self.call("batches", address, 64, ints), 0)
+            number = random.choice((*ints[:count], number))
+            if self.call("describe", address, number, ctypes.byref(batch)) == 0 and batch.ticket in self.flows:
+                routes = self.routes(self.flows[batch.ticket])
+            self.call("reroute", address, number, ctypes.byref(routes), ctypes.byref(moved))
+            self.call("go_on", address, number, 1, ints, ctypes.byref(routes))
+        elif kind == 7:
+            self.call("link_bytes", address, 3, reals, ints)
+        elif kind == 8:
+            self.call("stalled", address, 64, ints)
+            self.call("held", address, random.choice((0, 20)), ints, reals, (ctypes.c_int64 * 64)())
+        elif kind == 9:
+            self.call("hear", address, number, ctypes.byref(engine.Notice()))
+        elif kind == 10:
+            self.call("next", address)
+            self.call("is_idle", address)
+            self.call("begin", address)
+        elif kind == 11:
+            self.call("pass", address, real)
+        elif kind == 12:
+            self.call("assign", address, random.choice((0, 1, *COUNTS)), reals, real)
+        elif kind == 13:
+            self.call("tell", address, name, number, random.randrange(2), 1, ints)
+        elif kind == 14:
+            self.call("run_cancel", address, name)
+        elif kind == 15:
+            self.call("run_start", address, name)
+        elif kind == 16:
+            nodes, marks = self.ints([random.randrange(4) for _ in range(2)]), self.ints([0, 0])
+            self.call("run_enter", address, name, self.count(random.randint(0, 2)), nodes, marks)
+        elif kind == 17:
+            self.call("streamed", address, number, 1, ints)
+        elif kind == 18:
+            self.call("errand", address, name, ints, ints, 8, ints)
+        elif kind == 19:
+            columns = engine.Columns(left=ctypes.addressof(reals)) if random.random() < 0.5 else engine.Columns()
+            self.call("list_flows", address, ctypes.byref(columns))
+        elif kind == 20:
+            self.call("run_cancel", address, random.randint(1, 9))
+        else:
+            self.reload(address)
+
+    def reload(self, address: int) -> None:
+        """Save a network, damage what was saved or not, and go on with a copy."""
+        saved = self.state(address)
+        other = self.network()
+        if not isinstance(saved, bytes) or other is None:
+            return
+        if self.random.random() < 0.5:
+            damaged = bytearray(saved)
+            if self.random.random() < 0.5:
+                del damaged[self.random.randrange(len(damaged)) :]
+            else:
+                damaged[self.random.randrange(len(damaged))] ^= self.random.randint(1, 255)
+            assert self.load(other, bytes(damaged)) == REFUSED, "what was damaged is read"
+        self.load(other, saved)
+
+    def load(self, address: int, saved: bytes) -> int:
+        self.kept.append(saved)
+        return self.call("load", address, len(saved), ctypes.cast(ctypes.c_char_p(saved), ctypes.c_void_p))
+
+    def run(self) -> list[str]:
+        """Do it; return what was refused."""
+        random = self.random
+        try:
+            if self.network() is None:
+                return self.refused
+            for _ in range(random.randint(4, 12)):
+                address = random.choice(self.networks)
+                what = random.random()
+                if what < 0.25:
+                    ticket, count = len(self.flows) + 1, random.randint(0, 3)
+                    cargo = self.cargo(ticket, count)
+                    if self.call("admit", address, ctypes.byref(cargo)) >= 0:
+                        self.flows[ticket] = count if cargo.flow < 0 else 1
+                elif what < 0.4:
+                    self.begin_run(address)
+                elif what < 0.45:
+                    graph = self.graph()
+                    self.call("tasks_start", address, ctypes.byref(graph))
+                elif what < 0.7:
+                    self.step(address)
+                else:
+                    self.anything(address)
+            self.step(random.choice(self.networks))
+        finally:
+            self.free()
+        return self.refused
+
+    def begin_run(self, address: int) -> None:
+        random = self.random
+        key = random.randint(1, 4), random.randint(1, 2)
+        lowered = self.lowered.get(key) or self.lower(*key)
+        way, times = random.randrange(4), random.choice((1, 1, 3))
+        run = self.call(
+            "run_new",
+            address,
+            None if self.hit() else lowered,
+            self.count(random.randrange(3), COUNTS),
+            self.count(random.randrange(3), COUNTS),
+            self.count(way, INTS),
+            self.count(times, COUNTS),
+            random.randrange(2),
+        )
+        if run <= 0:
+            return
+        self.runs.append(run)
+        if random.random() < 0.7:
+            self.call("run_start", address, run)
+        else:
+            nodes, length = self.array(list(range(key[0] * key[1])), np.int64, own=True)
+            marks = self.ints([0] * length)
+            if marks is not None and nodes is not None:
+                self.call("run_enter", address, run, length, nodes, marks)
+
+    def free(self) -> None:
+        for address in self.networks:
+            code().fredfw_network_free(address)
+        for one in self.kept:
+            if isinstance(one, tuple):
+                code().fredfw_lowered_free(one[1])
+        for address in self.schedules:
+            code().fredfw_schedule_free(address)
+
+
+def joined(rows: Sequence[Sequence[Any]]) -> list[Any]:
+    return [one for row in rows for one in row]
+
+
+def main() -> None:
+    """Run cases; the name of each is in the file ``--progress`` before it runs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--case", type=int)
+    parser.add_argument("--progress", type=Path)
+    chosen = parser.parse_args()
+    first = chosen.seed * 10**6
+    cases = range(first, first + chosen.count) if chosen.case is None else [chosen.case]
+    progress = chosen.progress and chosen.progress.open("wb", buffering=0)
+    refused, ran = 0, 0
+    for case in cases:
+        if progress:
+            progress.seek(0)
+            progress.write(f"{case:20}".encode())
+        if hasattr(signal, "setitimer"):  # Python does not hear it in a call, so that it ends the process
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        try:
+            said = Case(case).run()
+        except AssertionError as error:
+            sys.exit(f"case {case}: {error}")
+        refused, ran = refused + bool(said), ran + (not said)
+        if chosen.case is not None:
+            print(*said, sep="\n")
+    print(f"{refused} programs refused somewhere, {ran} ran")
+
+
+if __name__ == "__main__":
+    main()
