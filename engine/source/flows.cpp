@@ -581,9 +581,23 @@ struct Flows::Piece {
         std::push_heap(due.begin(), due.end(), later);
     }
 
+    void replace_first(Due one) {  // which the standard library does in two steps
+        size_t where = 0;
+        for (;;) {
+            size_t child = 2 * where + 1;
+            if (child >= due.size()) break;
+            if (child + 1 < due.size()) child += due[child + 1].before(due[child]);
+            if (!due[child].before(one)) break;
+            due[where] = due[child];
+            where = child;
+        }
+        due[where] = one;
+    }
+
     void drop_first() {
-        std::pop_heap(due.begin(), due.end(), later);
+        const Due last = due.back();
         due.pop_back();
+        if (!due.empty()) replace_first(last);
     }
 
     // Whether none but the first comes before an entry.
@@ -792,6 +806,10 @@ struct Flows::Piece {
             const Due again = {found, first.what};
             const bool comes_later = found < INF && !is_next(again);
             crossed[where].key = comes_later ? found : -1.0;
+            if (comes_later && found <= horizon) {
+                replace_first(again);
+                continue;
+            }
             drop_first();
             if (comes_later) {
                 await(found, first.what);

@@ -721,7 +721,7 @@ bool Network::meets_inside(const Batch &batch, double slack) const {
     bool meets = false;
     batch.cargo.each_link([&](int64_t link, int64_t flow) {
         const double end = batch.end[batch.cargo.activity_of(flow)];
-        meets |= std::abs(end_on.emplace(link, end).first->second - end) > slack;
+        meets = meets || std::abs(end_on.emplace(link, end).first->second - end) > slack;
     });
     return meets;
 }
