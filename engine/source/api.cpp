@@ -200,6 +200,7 @@ Routes checked(const fredfw_routes &routes, int64_t links, int64_t flow = -1) {
         if (routes.coefficient) check_factors("coefficient", routes.coefficient, routes.pairs);
     } else {
         check_count("flow", flow, 0, routes.count - 1);
+        check_number(at("offset", routes.count), routes.offset[routes.count], routes.pairs, routes.pairs);
         const int64_t first = routes.offset[flow], last = routes.offset[flow + 1];
         require(first >= 0 && last >= first && last <= routes.pairs, at("offset", flow) + ": offsets do not fall");
         check_array("link", routes.link, last - first);
