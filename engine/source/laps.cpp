@@ -79,7 +79,7 @@ void Network::position(const Batch &batch, const std::vector<double> &sent, Posi
         const double elapsed = now - since;
         std::vector<double> transfer, left, alone(which.size(), elapsed / (double)laps);
         replay(batch, which, flows.capacity, transfer, &alone, left);
-        bool was_alone = !foreign;
+        bool was_alone = true;
         for (size_t one = 0; one < which.size() && was_alone; one++) {
             const double volume = cargo.volume(which[one]);
             was_alone = std::abs(sent[which[one]] / (double)laps - (volume - left[one])) <= ALONE * volume;

@@ -105,7 +105,7 @@ from fredfw.simulation import (
     lower_bound,
     max_min,
 )
-from fredfw.simulation.events import LinkEvent
+from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Jitter, Stragglers, Variation
 from fredfw.studies.results import Objective, RungCount, RungError, StudyPoint, StudyResult
 from fredfw.workloads import (

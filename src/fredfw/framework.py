@@ -32,8 +32,8 @@ from fredfw.fabric import Fabric, Topology
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, given_or_installed
 from fredfw.simulation.checks import check_fabric
-from fredfw.simulation.events import LinkEvent
 from fredfw.simulation.fidelity import FIDELITIES
+from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
 from fredfw.terminal import quoted
 from fredfw.typing import IntArray

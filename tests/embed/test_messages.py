@@ -18,8 +18,8 @@ from fredfw.embed.paths import Paths
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Operation, answers
 from fredfw.simulation import FlowNetwork
-from fredfw.simulation.requests import Completion
-from fredfw.simulation.ways import Way, flows_of
+from fredfw.simulation.admission import Completion
+from fredfw.simulation.messages import Way, flows_of
 from fredfw.typing import FloatArray, IntArray
 
 FRAMEWORK = Framework()

@@ -12,7 +12,7 @@ import pytest
 import fredfw
 from fredfw.collectives import CollectiveRequest, Pattern, answers
 from fredfw.simulation import FlowNetwork, LowerBounds, Lowering, MaxMin, Planner, ScheduleRun
-from fredfw.simulation.floors import Floors, Sketch
+from fredfw.simulation.bounds.schedules import Floors, Sketch
 
 FRAMEWORK = fredfw.Framework()
 FABRICS: dict[str, dict[str, Any]] = {

@@ -27,7 +27,7 @@ from fredfw.experiment.results import (
 from fredfw.fabric import Fabric, NodeKind
 from fredfw.report import layout
 from fredfw.simulation import Bound
-from fredfw.simulation.timeline import Timeline
+from fredfw.simulation.record import Timeline
 from fredfw.workloads import GraphBuilder
 
 

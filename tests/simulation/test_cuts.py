@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fredfw.fabric import Fabric, NodeKind
-from fredfw.simulation.cuts import Cuts, across
+from fredfw.simulation.bounds.cuts import Cuts, across
 
 Items = list[tuple[int, int, float]]
 

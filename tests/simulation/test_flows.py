@@ -27,7 +27,7 @@ from fredfw.simulation import (
     engine,
 )
 from fredfw.simulation.engine import max_min
-from fredfw.simulation.ways import Way, Ways
+from fredfw.simulation.messages import Way, Ways
 from fredfw.typing import FloatArray, IntArray
 
 LINKS = 8

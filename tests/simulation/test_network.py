@@ -15,7 +15,7 @@ from fredfw.collectives.schedule import POLICIES
 from fredfw.errors import InputError, SimulationError
 from fredfw.fabric import Admission, Decision, Fabric, FlowSet, Refuse, Routes, Start, Wait
 from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
-from fredfw.simulation.ways import Ways
+from fredfw.simulation.messages import Ways
 from fredfw.testing.fabrics import Admitting
 from fredfw.typing import IntArray
 

@@ -31,7 +31,7 @@ from fredfw.collectives.direct import DirectAlgorithm
 from fredfw.errors import PluginError, RefusedError, ScheduleError, UnsupportedError
 from fredfw.fabric import Defaults, OpenAdmission
 from fredfw.simulation import Lowering, Planner, ScheduleRun
-from fredfw.simulation.planner import too_fast
+from fredfw.simulation.choice import too_fast
 from fredfw.simulation.sharing import MaxMin
 from fredfw.testing.fabrics import Admitting
 

@@ -304,6 +304,15 @@ def carried(phase: Phase, repetition: int) -> tuple[IntArray, IntArray]:
     return row, chunk
 
 
+def turns(schedule: Schedule) -> list[int]:
+    """Return for each phase the first that has part in its turn; -1 for those without a channel."""
+    first: dict[tuple[int, int], int] = {}
+    return [
+        -1 if phase.channel < 0 else index if phase.turn < 0 else first.setdefault((phase.channel, phase.turn), index)
+        for index, phase in enumerate(schedule.phases)
+    ]
+
+
 def sequence(first: Schedule, second: Schedule, pattern: Pattern) -> Schedule:
     """Return a schedule of ``pattern`` that does ``first`` and then ``second`` with the same chunks.
 

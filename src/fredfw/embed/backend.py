@@ -25,8 +25,8 @@ from fredfw.simulation.answers import notes as admission_notes
 from fredfw.simulation.checks import check_fabric
 from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES, STEPWISE
 from fredfw.simulation.fidelity import notes as fidelity_notes
-from fredfw.simulation.live import LiveLinks
-from fredfw.simulation.ways import flows_of
+from fredfw.simulation.links import LiveLinks
+from fredfw.simulation.messages import flows_of
 from fredfw.typing import FloatArray, IntArray
 from fredfw.units import Unit, counted, parse
 

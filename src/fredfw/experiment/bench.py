@@ -20,12 +20,12 @@ from fredfw.simulation import (
     answers,
 )
 from fredfw.simulation.assignment import Assignment
+from fredfw.simulation.choice import too_fast
 from fredfw.simulation.demands import Demands
 from fredfw.simulation.estimate import Estimate, Estimator
-from fredfw.simulation.events import LinkEvent, LinkEvents
 from fredfw.simulation.fidelity import COMPRESSED, block_notes, possible
 from fredfw.simulation.fidelity import notes as fidelity_notes
-from fredfw.simulation.planner import too_fast
+from fredfw.simulation.links import LinkEvent, LinkEvents
 from fredfw.simulation.variation import Pace, Variation
 from fredfw.simulation.variation import notes as variation_notes
 from fredfw.typing import FloatArray, IntArray

@@ -20,7 +20,7 @@ from fredfw.experiment import memories
 from fredfw.experiment.repeated import spread
 from fredfw.experiment.results import GraphResult, JobResult, Throughput
 from fredfw.fabric import Fabric, MemoryTier
-from fredfw.simulation.timeline import Timeline
+from fredfw.simulation.record import Timeline
 from fredfw.terminal import has_controls, quoted
 from fredfw.typing import IntArray
 from fredfw.units import counted

@@ -37,8 +37,8 @@ from fredfw.files import read_bounded
 from fredfw.paths import resolved
 from fredfw.plugin import configure, schema
 from fredfw.plugin.manager import PluginManager, Registry
-from fredfw.simulation.events import LinkEvent
 from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES
+from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
 from fredfw.tables import as_choice, as_table, check_keys, parse_toml
 from fredfw.terminal import has_controls, printable, quoted

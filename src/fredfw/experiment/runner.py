@@ -27,8 +27,8 @@ from fredfw.plugin.contract import billed, built
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import Statistics
 from fredfw.simulation.assignment import Assignment
-from fredfw.simulation.events import check
 from fredfw.simulation.fidelity import ESTIMATE
+from fredfw.simulation.links import check
 from fredfw.typing import IntArray
 from fredfw.workloads import Kernels, Label, MemoryUse, Npu, Placement, System, TaskGraph, Work
 from fredfw.workloads import answers as workload_answers

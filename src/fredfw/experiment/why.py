@@ -19,7 +19,7 @@ from fredfw.experiment.variation import ALPHAS, COMPUTE, LATENCY, bandwidths_of
 from fredfw.fabric import Fabric
 from fredfw.fabric.tiers import tiers_of
 from fredfw.simulation.demands import Demand
-from fredfw.simulation.timeline import Timeline
+from fredfw.simulation.record import Timeline
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskKind
 from fredfw.workloads.labels import WAITING

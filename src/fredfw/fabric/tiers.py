@@ -17,24 +17,33 @@ _NO_DIMENSION = -1
 
 def tiers_of(fabric: Fabric) -> list[tuple[str, IntArray]]:
     """Return the name and the ``(k,)`` links of each tier, such as ``npu -> switch``; each link is in one of them."""
-    stems = _stems(fabric)
-    names = list(dict.fromkeys(stems))
-    number = np.array([names.index(stem) for stem in stems])
-    dimensions = _dimensions(fabric)
-    keys = np.stack([number[fabric.sources], number[fabric.destinations], dimensions, fabric.bandwidths], axis=1)
-    kinds, which = np.unique(keys, axis=0, return_inverse=True)
+    return fabric.derived(_tiers)
+
+
+def _tiers(fabric: Fabric) -> list[tuple[str, IntArray]]:
+    names, number = _stems(fabric)
+    keys = number[fabric.sources], number[fabric.destinations], _dimensions(fabric), fabric.bandwidths
+    order = np.lexsort(keys[::-1])
+    differs = np.zeros(max(len(order) - 1, 0), dtype=bool)
+    for key in keys:
+        differs |= key[order[1:]] != key[order[:-1]]
     found = []
-    for index, (source, destination, dimension, _) in enumerate(kinds):
-        where = f", dimension {int(dimension)}" if dimension != _NO_DIMENSION else ""
-        found.append((f"{names[int(source)]} -> {names[int(destination)]}{where}", np.flatnonzero(which == index)))
+    for links in np.split(order, np.flatnonzero(differs) + 1) if len(order) else ():
+        source, destination, dimension = (int(key[links[0]]) for key in keys[:3])
+        where = f", dimension {dimension}" if dimension != _NO_DIMENSION else ""
+        found.append((f"{names[source]} -> {names[destination]}{where}", links))
     return found
 
 
-def _stems(fabric: Fabric) -> list[str]:
-    """Return the name of each node without its number."""
+def _stems(fabric: Fabric) -> tuple[list[str], IntArray]:
+    """Return names of nodes without their numbers, and which of them each node has."""
     if fabric.node_names is None:
-        return [NodeKind(kind).name.lower() for kind in fabric.kinds]
-    return [_NUMBER.sub("", fabric.node_name(node)) for node in range(len(fabric.kinds))]
+        kinds, first, which = np.unique(fabric.kinds, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return [NodeKind(kind).name.lower() for kind in kinds[order]], np.argsort(order)[which]
+    stems = [_NUMBER.sub("", fabric.node_name(node)) for node in range(len(fabric.kinds))]
+    known = {stem: number for number, stem in enumerate(dict.fromkeys(stems))}
+    return list(known), np.array([known[stem] for stem in stems], dtype=np.intp)
 
 
 def _dimensions(fabric: Fabric) -> IntArray:

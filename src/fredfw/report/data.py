@@ -23,7 +23,7 @@ from fredfw.experiment.why import link_loads, tier_shares
 from fredfw.fabric import Fabric
 from fredfw.report.cells import Item, fields_of, items, settings
 from fredfw.report.jobs import csv_columns, csv_value
-from fredfw.simulation.bounds import PARTS
+from fredfw.simulation.bounds.collectives import PARTS
 from fredfw.typing import FloatArray
 from fredfw.workloads import Work
 from fredfw.workloads.labels import BUBBLE, COMPUTE

@@ -1,25 +1,28 @@
 """The flow-level simulation: bandwidth sharing, the event engine, and the execution of task graphs on it."""
 
 from fredfw.simulation.bounds import Bound, LowerBounds, lower_bound
-from fredfw.simulation.detours import Rerouting
-from fredfw.simulation.dynamics import ActiveFlows, Dynamics, HeldRates, Samples, StatefulSharing
-from fredfw.simulation.executor import Executor
+from fredfw.simulation.choice import Plan, Planner
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
-from fredfw.simulation.planner import Plan, Planner
+from fredfw.simulation.record import Statistics, Timeline
+from fredfw.simulation.rerouting import Rerouting
+from fredfw.simulation.run import Executor
 from fredfw.simulation.schedules import ScheduleRun
 from fredfw.simulation.sharing import (
+    ActiveFlows,
     CircuitPreempt,
+    Dynamics,
+    HeldRates,
     Incidence,
     MaxMin,
+    Samples,
     SharingPolicy,
+    StatefulSharing,
     StrictLinks,
     WeightedMaxMin,
     max_min,
 )
 from fredfw.simulation.simulator import Simulator
-from fredfw.simulation.statistics import Statistics
-from fredfw.simulation.timeline import Timeline
 
 __all__ = [
     "ActiveFlows",

@@ -25,8 +25,15 @@ from fredfw.fabric import (
     Transport,
     Wait,
 )
-from fredfw.simulation.dynamics import ActiveFlows, Dynamics, HeldRates, Samples, StatefulSharing
-from fredfw.simulation.sharing import Incidence, SharingPolicy
+from fredfw.simulation.sharing import (
+    ActiveFlows,
+    Dynamics,
+    HeldRates,
+    Incidence,
+    Samples,
+    SharingPolicy,
+    StatefulSharing,
+)
 from fredfw.typing import BoolArray, FloatArray
 from fredfw.units import Unit, render
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import frozen
 
 from fredfw.collectives import CollectiveRequest
 from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.fabric import Fabric, FlowSet, MemoryTier, Operation
 from fredfw.simulation.bounds import LowerBounds
+from fredfw.simulation.choice import Plan, Planner, too_fast
 from fredfw.simulation.lowering import Lowering
-from fredfw.simulation.planner import Plan, Planner, too_fast
 from fredfw.typing import BoolArray, IntArray
 from fredfw.workloads import TaskGraph, TaskKind
 from fredfw.workloads.merging import buffer
@@ -24,8 +24,6 @@ SEND, RECEIVE = int(TaskKind.SEND), int(TaskKind.RECEIVE)
 TRANSFER, LOAD = int(TaskKind.TRANSFER), int(TaskKind.LOAD)
 WAIT = int(TaskKind.WAIT)
 STREAMS = (LOAD, int(TaskKind.STORE))
-# How many members the parts that a table keeps may have together.
-_KEPT = 1 << 20
 
 
 @frozen(eq=False)
@@ -34,18 +32,21 @@ class Part:
 
     Args:
         groups: ``(k,)`` which ones.
+        members: ``(k, n)`` rank of each member.
         nodes: ``(k, n)`` node of each member.
-        slots: Distinct slots of their members, sorted.
-        ranks: Distinct ranks of their members, sorted.
     """
 
     groups: IntArray
+    members: IntArray
     nodes: IntArray
-    slots: IntArray
-    ranks: IntArray
+
+    @property
+    def ranks(self) -> IntArray:
+        """Distinct ranks of the members, sorted."""
+        return np.unique(self.members)
 
 
-@define(eq=False)
+@frozen(eq=False)
 class Table:
     """A member table of the graph, seen from its participants.
 
@@ -54,47 +55,31 @@ class Table:
         nodes: ``(G, n)`` node of each.
         participants: ``(slots,)`` distinct ranks, sorted; a slot is a position in it.
         slots: ``(G, n)`` slot of each member.
-        memberships: ``(slots,)`` groups that each participant belongs to, or ``None`` if it is one for all.
-        everybody: All slots; whoever gets this very array need not look which they are.
-        whole: All groups, whose slots are ``everybody``.
+        whole: All groups.
     """
 
     groups: IntArray
     nodes: IntArray
     participants: IntArray
     slots: IntArray
-    memberships: IntArray | None
-    everybody: IntArray
     whole: Part
-    _parts: dict[bytes, Part] = field(factory=dict)
-    _kept: int = 0
 
     @classmethod
     def of(cls, members: IntArray, nodes: IntArray) -> Table:
         """Return the table of ``(G, n)`` or ``(ranks,)`` ``members``, of which rank ``r`` is on node ``nodes[r]``."""
         groups = members if members.ndim == 2 else members[:, None]
         participants, slots = np.unique(groups, return_inverse=True)
-        slots = slots.reshape(groups.shape)
-        everybody = np.arange(len(participants))
-        memberships = None if len(participants) == groups.size else np.bincount(slots.ravel())
-        whole = Part(np.arange(len(groups)), nodes[groups], everybody, participants)
-        return cls(groups, whole.nodes, participants, slots, memberships, everybody, whole)
+        whole = Part(np.arange(len(groups)), groups, nodes[groups])
+        return cls(groups, whole.nodes, participants, slots.reshape(groups.shape), whole)
+
+    @property
+    def everybody(self) -> IntArray:
+        """All slots."""
+        return np.arange(len(self.participants))
 
     def part(self, groups: IntArray) -> Part:
         """Return ``(k,)`` distinct ``groups``."""
-        if len(groups) == len(self.groups):
-            return self.whole
-        key = groups.tobytes()
-        known = self._parts.get(key)
-        if known is None:
-            slots = np.unique(self.slots[groups])
-            known = Part(groups, self.nodes[groups], slots, self.participants[slots])
-            if self._kept > _KEPT:
-                self._parts.clear()
-                self._kept = 0
-            self._parts[key] = known
-            self._kept += known.nodes.size
-        return known
+        return self.whole if len(groups) == len(self.groups) else Part(groups, self.groups[groups], self.nodes[groups])
 
 
 @frozen(eq=False)

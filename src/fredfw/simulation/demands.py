@@ -13,14 +13,14 @@ import numpy as np
 from attrs import evolve, frozen
 
 from fredfw.collectives import Schedule
+from fredfw.collectives.schedule import turns
 from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Split, Start
 from fredfw.fabric.tiers import tiers_of
 from fredfw.simulation import answers
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, WAIT, Assignment, Part, Share, Table
 from fredfw.simulation.bounds import LowerBounds
+from fredfw.simulation.choice import Planner
 from fredfw.simulation.lowering import Lowering
-from fredfw.simulation.order import turns
-from fredfw.simulation.planner import Planner
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import TaskGraph
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fredfw.collectives import Phase, Schedule
 from fredfw.errors import SimulationError
-from fredfw.fabric import Routes
+from fredfw.fabric import FlowSet, Routes
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 ABI = 6
@@ -266,6 +266,23 @@ class View:
         coefficients = None if routes.coefficients is None else reals(routes.coefficients)
         self.arrays = numbers(routes.offsets), numbers(routes.links), reals(routes.latencies), coefficients
         self.struct = RoutesView(len(routes), len(self.arrays[1]), *(None if one is None else one.ctypes.data for one in self.arrays))
+
+
+class Load:
+    """A flow set for the engine, and the arrays that it reads.
+
+    Args:
+        flows: What to carry.
+        caps: ``(F,)`` bytes per second that each flow does not exceed, if any.
+    """
+
+    def __init__(self, flows: FlowSet, caps: FloatArray | None) -> None:
+        self.arrays = View(flows.routes), reals(flows.volumes), numbers(flows.activity), caps
+        view, volumes, activity, _ = self.arrays
+        self.cargo = Cargo(routes=view.struct, flow=-1, volumes=volumes.ctypes.data, activity=activity.ctypes.data)
+        self.cargo.caps = None if caps is None else caps.ctypes.data
+        self.cargo.activities, self.cargo.repeat = flows.activities, flows.repeat
+        self.cargo.priority, self.cargo.takes_turns = flows.priority, flows.takes_turns
 
 
 def max_min(

@@ -18,9 +18,9 @@ from fredfw.fabric import Fabric
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, STREAMS, TRANSFER, Assignment, Table
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
+from fredfw.simulation.record import Statistics
+from fredfw.simulation.run import Transactions
 from fredfw.simulation.schedules import ScheduleRun
-from fredfw.simulation.statistics import Statistics
-from fredfw.simulation.transactions import Transactions
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import Kernels, TaskGraph
 from fredfw.workloads.labels import COMPUTE as COMPUTED

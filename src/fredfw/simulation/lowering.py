@@ -13,10 +13,10 @@ from attrs import evolve, frozen
 
 from fredfw import limits
 from fredfw.collectives import Phase, Schedule
+from fredfw.collectives.schedule import turns
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Fabric, FlowSet, OpenAdmission, Operation, Router, Routes, answers
 from fredfw.simulation import answers as asked
-from fredfw.simulation import order
 from fredfw.simulation.engine import NativeLowered, NativeSchedule
 from fredfw.simulation.pricing import Load, Price, Pricing
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -245,7 +245,7 @@ class Lowering:
             rows.volumes(schedule.row_bytes(phase)) if schedule.uniform(phase) else None
             for rows, phase in zip(ends, schedule.phases, strict=True)
         )
-        return NativeSchedule(schedule, ends, volumes, order.turns(schedule))
+        return NativeSchedule(schedule, ends, volumes, turns(schedule))
 
     def stream(
         self,

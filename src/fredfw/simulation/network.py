@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from attrs import define, evolve
@@ -23,23 +24,24 @@ from fredfw.arrays import is_real
 from fredfw.errors import InputError, PluginError
 from fredfw.fabric import AlwaysStart, Fabric, FlowSet, NodeKind, Router, Start
 from fredfw.simulation import answers, engine
+from fredfw.simulation.admission import Completion, Desk, Request, Unicasts
 from fredfw.simulation.checks import check_bandwidths, check_callback, check_fabric, check_flows, check_sharing
-from fredfw.simulation.desk import Desk
-from fredfw.simulation.detours import Detours, Rerouting
-from fredfw.simulation.dynamics import ActiveFlows, Dynamics, StatefulSharing
 from fredfw.simulation.engine import View, library
-from fredfw.simulation.requests import Completion, Request, Unicasts
+from fredfw.simulation.messages import Way, flows_of
+from fredfw.simulation.record import Statistics
+from fredfw.simulation.rerouting import Detours, Rerouting
 from fredfw.simulation.sharing import (
+    ActiveFlows,
     CircuitPreempt,
+    Dynamics,
     Incidence,
     MaxMin,
     SharingPolicy,
+    StatefulSharing,
     StrictLinks,
     WeightedMaxMin,
     sharing_of,
 )
-from fredfw.simulation.statistics import Statistics
-from fredfw.simulation.ways import Way, flows_of
 from fredfw.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -124,6 +126,7 @@ class FlowNetwork:
         self._sent: dict[int, tuple[Way, float, Completion, int, str]] = {}  # messages, likewise
         self._active: dict[int, FlowSet] = {}  # as they were let in, of which the engine says when they are over
         self._arrays: dict[int, object] = {}  # that it reads until then
+        self._loads: WeakKeyDictionary[FlowSet, engine.Load] = WeakKeyDictionary()  # since equal ones are one object
         self._runs: dict[int, ScheduleRun] = {}
         # Of a task graph that runs: what is asked for flow sets and streams, and told of progress.
         self._graph_flows: Callable[[int, int, IntArray], ScheduleFlows] | None = None
@@ -608,26 +611,23 @@ class FlowNetwork:
                 again += seconds
             elif not flows.continues:
                 once += seconds
-        caps = flows.caps if start.caps is None else start.caps
-        if flows.caps is not None and start.caps is not None:
-            caps = np.minimum(flows.caps, start.caps)
+        load = self._loads.get(flows) if start.caps is None else None
+        if load is None:
+            limits = [caps for caps in (flows.caps, start.caps) if caps is not None]
+            load = engine.Load(flows, engine.reals(np.minimum.reduce(limits)) if limits else None)
+            if start.caps is None:
+                self._loads[flows] = load
         self._tickets = number = self._tickets + 1
-        view, volumes, activity = View(flows.routes), engine.reals(flows.volumes), engine.numbers(flows.activity)
-        limits = None if caps is None else engine.reals(caps)
-        cargo = engine.Cargo(routes=view.struct, flow=-1, volumes=volumes.ctypes.data, activity=activity.ctypes.data)
-        cargo.caps = None if limits is None else limits.ctypes.data
-        cargo.activities, cargo.repeat = flows.activities, flows.repeat
+        cargo = load.cargo
         cargo.first_setup, cargo.setup = once + again, again
-        cargo.priority, cargo.label, cargo.takes_turns = flows.priority, self._label(flows.label), flows.takes_turns
-        cargo.hears_drain = request.on_drained is not None
+        cargo.label, cargo.token, cargo.hears_drain = self._label(flows.label), number, request.on_drained is not None
         if request.carry is None:
             self._requests[number] = request
-            cargo.ticket = number
+            cargo.ticket, cargo.run, cargo.carry = number, 0, 0
         else:
-            cargo.run, cargo.carry = request.carry
+            cargo.ticket, (cargo.run, cargo.carry) = 0, request.carry
         self._active[number] = flows
-        self._arrays[number] = view, volumes, activity, limits
-        cargo.token = number
+        self._arrays[number] = load
         self._code.admit(self._address, ctypes.byref(cargo))
 
     def _label(self, label: str) -> int:
@@ -653,6 +653,7 @@ class FlowNetwork:
             "_notice_address",
             "_known",
             "_arrays",
+            "_loads",
         )
         state = {name: value for name, value in self.__dict__.items() if name not in native}
         saved = np.empty(self._code.save(self._address, 0, None), dtype=np.uint8)
@@ -661,7 +662,7 @@ class FlowNetwork:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         saved = np.frombuffer(state.pop("saved"), dtype=np.uint8)
-        self.__dict__.update(state, _known=None, _arrays={})
+        self.__dict__.update(state, _known=None, _arrays={}, _loads=WeakKeyDictionary())
         self._begin()
         for label, number in self._labels.items():
             self._weigh(label, number)

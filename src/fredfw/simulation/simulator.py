@@ -9,9 +9,9 @@ from fredfw.collectives.answers import text, variants
 from fredfw.fabric import Fabric
 from fredfw.simulation import answers
 from fredfw.simulation.bounds import LowerBounds
+from fredfw.simulation.choice import Planner
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
-from fredfw.simulation.planner import Planner
 from fredfw.simulation.sharing import sharing_of
 
 

@@ -14,8 +14,8 @@ from fredfw.experiment.results.spread import Spread
 from fredfw.fabric import Bill, Fabric
 from fredfw.simulation.bounds import Bound
 from fredfw.simulation.demands import Demands
-from fredfw.simulation.dynamics import Samples
-from fredfw.simulation.timeline import Timeline
+from fredfw.simulation.record import Timeline
+from fredfw.simulation.sharing import Samples
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import Work
 

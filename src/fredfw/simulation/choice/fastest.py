@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from attrs import frozen
 
 from fredfw.errors import UnsupportedError
-from fredfw.simulation.floors import Floor
+from fredfw.simulation.bounds.schedules import Floor
 
 # A candidate that can be faster than the best so far by no more than this share is not simulated.
 _CLOSE = 1e-3

@@ -8,7 +8,7 @@ import pytest
 from fredfw import Framework
 from fredfw.fabric import LiveRouter
 from fredfw.simulation import FlowNetwork
-from fredfw.simulation.live import LiveLinks
+from fredfw.simulation.links import LiveLinks
 from fredfw.simulation.sharing import MaxMin
 from fredfw.typing import FloatArray, IntArray
 

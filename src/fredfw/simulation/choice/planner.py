@@ -14,9 +14,9 @@ from fredfw.errors import LimitError, RefusedError, ScheduleError, UnsupportedEr
 from fredfw.fabric import Fabric, GroupView
 from fredfw.simulation import answers as asked
 from fredfw.simulation.bounds import LowerBounds
-from fredfw.simulation.contest import Entrant, contest
+from fredfw.simulation.bounds.schedules import Draft, Floor, Floors, Place, Sketch
+from fredfw.simulation.choice.fastest import Entrant, contest
 from fredfw.simulation.fidelity import COMPRESSED, STEPWISE
-from fredfw.simulation.floors import Draft, Floor, Floors, Place, Sketch
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.schedules import ScheduleRun

@@ -7,7 +7,7 @@ from functools import partial
 
 from attrs import frozen
 
-from fredfw.simulation.contest import Entrant, contest
+from fredfw.simulation.choice.fastest import Entrant, contest
 
 
 @frozen(eq=False)

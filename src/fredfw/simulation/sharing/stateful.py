@@ -15,7 +15,7 @@ from typing import ClassVar
 from attrs import field, frozen
 
 from fredfw.fabric import Fabric
-from fredfw.simulation.sharing import Incidence, SharingPolicy, max_min
+from fredfw.simulation.sharing.policies import Incidence, SharingPolicy, max_min
 from fredfw.typing import FloatArray, IntArray
 
 

@@ -48,8 +48,8 @@ from attrs import frozen
 from fredfw.collectives import CollectiveRequest, Pattern
 from fredfw.fabric import Fabric
 from fredfw.fabric.routing import ranges
-from fredfw.simulation.cuts import Cuts, Halves, Parts, across
-from fredfw.simulation.thinnest import thinnest, weakest
+from fredfw.simulation.bounds.cuts import Cuts, Halves, Parts, across
+from fredfw.simulation.bounds.exact_cuts import thinnest, weakest
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 PARTS = ("injection", "ejection", "cut", "latency")

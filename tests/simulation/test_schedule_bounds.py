@@ -6,7 +6,7 @@ from attrs import evolve
 
 from fredfw import Fabric, NodeKind, Pattern, Phase, Schedule, ring_schedule
 from fredfw.simulation.bounds import LowerBounds
-from fredfw.simulation.floors import Draft, Floor, Floors, Place, Sketch
+from fredfw.simulation.bounds.schedules import Draft, Floor, Floors, Place, Sketch
 
 RING = Fabric(
     name="ring",

@@ -20,10 +20,10 @@ from attrs import frozen
 
 from fredfw import limits
 from fredfw.collectives import Schedule
+from fredfw.collectives.schedule import turns
 from fredfw.fabric import Fabric, Router, Routes, answers
-from fredfw.simulation.bounds import LowerBounds
+from fredfw.simulation.bounds.collectives import LowerBounds
 from fredfw.simulation.lowering import digest
-from fredfw.simulation.order import turns
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
 # Phases times links that are looked at one by one; beyond that only their sums are.

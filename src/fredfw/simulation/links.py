@@ -12,10 +12,10 @@ import numpy as np
 from attrs import frozen
 
 from fredfw.errors import InputError, nearest
-from fredfw.fabric import Fabric
-from fredfw.simulation.live import LiveLinks
+from fredfw.fabric import Fabric, LiveRouter, Router
 from fredfw.simulation.network import FlowNetwork
-from fredfw.typing import IntArray
+from fredfw.simulation.rerouting import Rerouting
+from fredfw.typing import BoolArray, FloatArray, IntArray
 from fredfw.units import Unit, at_least, counted, one_of, option, quantity, render, whole
 
 FAIL, RESTORE, DEGRADE = ACTIONS = "fail", "restore", "degrade"
@@ -192,3 +192,39 @@ class LinkEvents:
             self._told.append(f"{render(now, Unit.SECONDS, 4)}: {due.action} {what}{moved}{stranded}")
         else:
             self._draw(now, due.event, links, RESTORE if due.action == FAIL else FAIL)
+
+
+class LiveLinks:
+    """Which links of a fabric may be used, and how wide they are.
+
+    Args:
+        fabric: The network, all of whose links are up.
+
+    Attributes:
+        up: ``(links,)`` whether each may be used.
+        bandwidths: ``(links,)`` bytes per second; of those that are down what they have when they are back.
+        router: Routes over the links that were up at the last ``reroute``.
+    """
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.up: BoolArray = np.ones(len(fabric.bandwidths), dtype=bool)
+        self.bandwidths: FloatArray = fabric.bandwidths.copy()
+        self.router: Router = fabric.defaults.router
+        self._rule: Router = fabric.defaults.router
+        self._left = 0
+
+    @property
+    def left(self) -> int:
+        """How many routes did not follow the fabric's rule."""
+        return self._left + (self.router.left if isinstance(self.router, LiveRouter) else 0)
+
+    def widen(self, network: FlowNetwork, links: IntArray) -> None:
+        """Have ``links`` of ``network`` as wide as they are."""
+        network.set_bandwidths(links, np.where(self.up[links], self.bandwidths[links], 0.0))
+
+    def reroute(self, network: FlowNetwork, links: IntArray) -> Rerouting:
+        """Do the same for ``links`` that failed or are back, and have flows avoid what is down, now and later."""
+        self._left = self.left
+        self.router = self._rule if self.up.all() else LiveRouter(self._rule, self.up.copy())
+        self.widen(network, links)
+        return network.reroute(self.router)

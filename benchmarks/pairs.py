@@ -1,0 +1,88 @@
+"""Whole processes, from start to exit: this release and another one on the same cases, in turn.
+
+    python -m benchmarks.pairs PYTHON CHECKOUT [--rounds N] [NAME...]
+
+``PYTHON`` has the other release and its plugins, ``CHECKOUT`` its sources. Times are CPU seconds, the least of all
+rounds, for other work on the machine makes them longer; ratios of the two are what to quote.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMAND = ["-c", "from fredfw_command import main; main()"]
+
+
+def _command(*words: str) -> list[str]:
+    return [*COMMAND, *words]
+
+
+def _compare(name: str, *words: str) -> list[str]:
+    return _command("compare", f"experiments/{name}.toml", "--no-store", *words)
+
+
+def _speed(name: str) -> list[str]:
+    return ["-m", "benchmarks.crosscheck.speed", "--run", name]
+
+
+RING = ("collective", "all-reduce", "--topology", "fat-tree", "--set", "npus=4096", "--size", "100MB")
+LLAMA = ("run", str(ROOT / "benchmarks" / "llama-405b.toml"), "--workload", "llama", "--fabric", "dgx")
+CASES = {
+    "help": _command("--help"),
+    "25 cells": _compare("fred-isca25"),
+    "25 cells, compressed and rank by rank": _compare("fred-isca25", "--fidelity", "per-rank"),
+    "wrht": _compare("wrht"),
+    "ring of 4,096, rank by rank": _command(*RING, "--algorithm", "ring", "--fidelity", "per-rank"),
+    "messages": _speed("messages-102400"),
+    "arrivals, 30 %": _speed("arrivals-30%"),
+    "arrivals, 80 %": _speed("arrivals-80%"),
+    "experts": _speed("experts"),
+    "experts, shuffled": _speed("experts-shuffled"),
+    "all-to-all-v of 128": _speed("all-to-all-v-128"),
+    "4,096 groups, shuffled": ["benchmarks/scale.py", "groups of 4, shuffled", "4096"],
+    "1,048,576 NPUs": ["benchmarks/scale.py", "hierarchical on a 3D torus", "1048576"],
+    "Llama 405B": _command(*LLAMA),
+    "Llama 405B, rank by rank": _command(*LLAMA, "--fidelity", "per-rank"),
+    "roce": _compare("roce"),
+}
+
+
+def _cost(python: str, folder: Path, words: list[str]) -> tuple[float, float]:
+    """Return the CPU seconds of a process, and its most memory in GB."""
+    # Compiled modules are kept, as those of an installed package are.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    process = subprocess.Popen(
+        [python, *words], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None  # it is a pipe
+    errors = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 3):  # 3: some cells have no result, as in wrht
+        raise SystemExit(errors.decode())
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e9
+
+
+def main() -> None:
+    """Print a row for each case."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pairs")
+    parser.add_argument("python")
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(CASES)}; all by default")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    sides = (options.python, options.checkout), (sys.executable, ROOT)
+    print("| case | other (s) | this (s) | ratio | other (GB) | this (GB) |\n|---|---|---|---|---|---|")
+    for name in options.names or CASES:
+        costs = [[_cost(python, folder, CASES[name]) for python, folder in sides] for _ in range(options.rounds)]
+        (other, more), (mine, memory) = (min(one[side] for one in costs) for side in range(2))
+        print(f"| {name} | {other:.2f} | {mine:.2f} | {mine / other:.2f} | {more:.2f} | {memory:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

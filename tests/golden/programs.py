@@ -1,0 +1,735 @@
+"""Random programs that are plain data: a fabric, rules, a task graph and what happens meanwhile.
+
+``program(7)`` is the same in every release. It names only what the release before the engine in C++ had, too, so that
+both can be asked what it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import cache
+from random import Random
+from typing import Any, ClassVar
+
+import numpy as np
+from attrs import evolve, frozen
+
+from fredfw import (
+    Admission,
+    AdmissionPolicy,
+    Decision,
+    Decompose,
+    Fabric,
+    FlowSet,
+    GraphBuilder,
+    GraphResult,
+    LinkEvent,
+    MaxMin,
+    MemoryTier,
+    Routes,
+    SharingPolicy,
+    Split,
+    Start,
+    TaskGraph,
+    Wait,
+    with_memories,
+)
+from fredfw.framework import Framework
+from fredfw.workloads.composition import JobGraph, composed
+
+FIDELITIES = "compressed", "stepwise", "per-rank", "per-rank-rendezvous"
+LABELS = "dp", "mp", "pp", "background"
+# What a program takes is a small multiple of this, whatever its fabric.
+SCALE = 1e-4
+
+
+@frozen
+class Named:
+    """A plugin with its fields, such as ``torus`` with ``dimensions``."""
+
+    name: str
+    fields: Mapping[str, Any] = {}
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """What an experiment says of it."""
+        return {"name": self.name, **self.fields}
+
+
+@frozen
+class Task:
+    """A task: what a method of ``GraphBuilder`` takes.
+
+    Args:
+        kind: Name of the method.
+        ranks: Of a computation or a wait; source and destination of a send.
+        groups: Ranks of each group of the other kinds.
+        size: Bytes, as the method means them.
+        seconds: Of a computation or a wait.
+        label: What its time is charged to.
+        after: Earlier tasks of the job.
+        pattern: Of a collective.
+        root: Of a rooted collective.
+        sizes: Bytes from each member to each, for each group of an all-to-all-v.
+        ends: Controllers of a load or store, or the name of a memory tier.
+        send: Task that a receive belongs to.
+        block: Number of the repeated block that it is in, or -1.
+    """
+
+    kind: str
+    ranks: tuple[int, ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
+    size: float = 0.0
+    seconds: float = 0.0
+    label: str = "mp"
+    after: tuple[int, ...] = ()
+    pattern: str = ""
+    root: int = 0
+    sizes: tuple[Any, ...] = ()
+    ends: tuple[int, ...] | str = ()
+    send: int = -1
+    block: int = -1
+
+
+@frozen
+class Job:
+    """A task graph with ranks of its own.
+
+    Args:
+        ranks: How many.
+        tasks: What they do, in order.
+        repeats: How often each block runs.
+        start: Seconds before which nothing begins.
+        iterations: How often all of it is done.
+    """
+
+    ranks: int
+    tasks: tuple[Task, ...]
+    repeats: tuple[int, ...] = ()
+    start: float = 0.0
+    iterations: int = 1
+
+    def graph(self) -> TaskGraph:
+        """Return one iteration."""
+        builder = GraphBuilder(self.ranks)
+        at = 0
+        while at < len(self.tasks):
+            stop, block = at + 1, self.tasks[at].block
+            while block >= 0 and stop < len(self.tasks) and self.tasks[stop].block == block:
+                stop += 1
+            with builder.repeated(self.repeats[block]) if block >= 0 else nullcontext():
+                for number in range(at, stop):
+                    _add(builder, f"task {number}", self.tasks[number])
+            at = stop
+        return builder.build()
+
+
+@frozen
+class Program:
+    """All that is simulated.
+
+    Args:
+        seed: What it was drawn with.
+        topology: What the links are.
+        uneven: Seed of factors of bandwidths and latencies, one of each for each link, or -1 for none; see ``fabric``.
+        memories: Fields of memory tiers.
+        sharing: The sharing policy, or ``None`` for the fabric's own; ``asked-max-min`` is the policy ``Asked``.
+        admission: Name of one of ``ADMISSIONS``, or empty for the fabric's own.
+        transport: The transport, or ``None`` for the fabric's own.
+        collectives: Algorithms by pattern, the first that can serve a request is taken.
+        placement: NPU of each rank of all jobs.
+        jobs: What is done.
+        priorities: Labels, the highest class first.
+        events: Fields of link events.
+        fidelity: One of ``FIDELITIES``.
+    """
+
+    seed: int
+    topology: Named
+    uneven: int
+    memories: tuple[Mapping[str, Any], ...]
+    sharing: Named | None
+    admission: str
+    transport: Named | None
+    collectives: Mapping[str, tuple[Named, ...]]
+    placement: tuple[int, ...]
+    jobs: tuple[Job, ...]
+    priorities: tuple[str, ...]
+    events: tuple[Mapping[str, Any], ...]
+    fidelity: str
+
+    def fabric(self) -> Fabric:
+        """Build the fabric, with its policies."""
+        fabric = links(self.topology, self.uneven)
+        if self.memories:
+            fabric = with_memories(fabric, [MemoryTier(**fields) for fields in self.memories])
+        plugins = _framework().plugins
+        sharing: SharingPolicy | None = None
+        if self.sharing is not None:
+            sharing = (
+                Asked() if self.sharing.name == Asked.name else _configured(plugins.sharing_policies, self.sharing)
+            )
+        chosen: dict[str, Any] = {
+            "sharing": sharing,
+            "transport": self.transport and _configured(plugins.transports, self.transport),
+            "admission": Controlled(self.admission) if self.admission else None,
+        }
+        return fabric.with_defaults(**chosen)
+
+    def graph(self) -> TaskGraph:
+        """Build the task graph of all jobs."""
+        if len(self.jobs) == 1 and not self.jobs[0].start and self.jobs[0].iterations == 1:
+            return self.jobs[0].graph()
+        return composed(
+            [
+                JobGraph(f"job{number}", number, job.graph(), job.start, job.iterations)
+                for number, job in enumerate(self.jobs)
+            ]
+        )
+
+    def perturbed(self, seed: int, by: float) -> Program:
+        """Return the same with every volume changed by a random share of at most ``by``."""
+        random = Random(seed)
+
+        def changed(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(map(changed, value))
+            return value * (1 + by * random.uniform(-1, 1))
+
+        return evolve(
+            self,
+            jobs=tuple(
+                evolve(
+                    job,
+                    tasks=tuple(evolve(task, size=changed(task.size), sizes=changed(task.sizes)) for task in job.tasks),
+                )
+                for job in self.jobs
+            ),
+        )
+
+    def run(self, fabric: Fabric | None = None) -> GraphResult:
+        """Simulate it; raises what the framework raises."""
+        return _framework().simulate_graph(
+            self.graph(),
+            self.fabric() if fabric is None else fabric,
+            placement=self.placement,
+            collectives={name: [one.table for one in listed] for name, listed in self.collectives.items()},
+            priorities=self.priorities,
+            fidelity=self.fidelity,
+            events=[LinkEvent(**fields) for fields in self.events],
+        )
+
+
+def links(topology: Named, uneven: int = -1) -> Fabric:
+    """Return a fabric with its own policies; ``uneven`` is a seed, or -1."""
+    fabric = _framework().topology(topology.name, **topology.fields).build()
+    if uneven < 0:
+        return fabric
+    random, count = Random(uneven), len(fabric.bandwidths)
+    factors = np.array(
+        [[random.choice([0.25, 0.5, 1.0, 1.0, 1.7]), random.choice([0.0, 0.3, 1.0, 2.9])] for _ in range(count)]
+    )
+    return evolve(fabric, bandwidths=fabric.bandwidths * factors[:, 0], latencies=fabric.latencies * factors[:, 1])
+
+
+@frozen
+class Asked(MaxMin):
+    """Max-min fair, and of a plugin: the engine asks it for the rates of all flows."""
+
+    name: ClassVar[str] = "asked-max-min"
+    local: ClassVar[bool] = False
+
+
+# --- admissions that wait, split, decompose and cost
+
+
+class OneAtATime(Admission):
+    """Flow sets wait for each other."""
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        """See ``Admission.admit``."""
+        return Wait("busy") if active else Start()
+
+
+class FewAtATime(OneAtATime):
+    """At most three flow sets run beside each other; each pays something, and asks by itself."""
+
+    flow_by_flow: ClassVar[bool] = True
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        """See ``Admission.admit``."""
+        return Wait("busy") if len(active) > 2 else Start(setup=1e-7 * len(active))
+
+
+class Halves(Admission):
+    """Sets of more than three flows run in halves."""
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        """See ``Admission.admit``."""
+        count = len(flows.volumes)
+        return Start() if count < 4 else Split((np.arange(count // 2), np.arange(count // 2, count)), "too many")
+
+
+class Circuits(Admission):
+    """Sets whose routes are not those that came last pay a set-up, once."""
+
+    def __init__(self) -> None:
+        self.last: Routes | None = None
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        """See ``Admission.admit``."""
+        changed, self.last = self.last is not flows.routes, flows.routes
+        return Start(setup=SCALE / 20 if changed else 0.0, setup_once=True)
+
+
+class Capped(Admission):
+    """Flows of sets that start beside others have a cap; the third and later ones wait."""
+
+    flow_by_flow: ClassVar[bool] = True
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        """See ``Admission.admit``."""
+        if not active:
+            return Start()
+        caps = np.full(len(flows.volumes), 2e10 / len(active))
+        return Start(caps=caps if flows.caps is None else np.minimum(caps, flows.caps))
+
+
+class NoTrees(Admission):
+    """Flows of more than two ends are done by unicasts where others run; for switches, whose paths have two links."""
+
+    flow_by_flow: ClassVar[bool] = True
+
+    def admit(self, flows: FlowSet, active: Sequence[FlowSet]) -> Decision:
+        """See ``Admission.admit``."""
+        many = (np.diff(flows.routes.offsets) > 2).any()
+        return Decompose("a tree") if many and active else Start()
+
+
+ADMISSIONS: Mapping[str, Callable[[], Admission]] = {
+    one.__name__: one for one in (OneAtATime, FewAtATime, Halves, Circuits, Capped, NoTrees)
+}
+
+
+@frozen
+class Controlled(AdmissionPolicy):
+    """Makes one of ``ADMISSIONS``."""
+
+    name: ClassVar[str] = "controlled"
+
+    rule: str
+
+    def begin(self, fabric: Fabric) -> Admission:
+        """See ``AdmissionPolicy.begin``."""
+        return ADMISSIONS[self.rule]()
+
+
+# --- drawing
+
+
+def program(seed: int) -> Program:
+    """Return the program that ``seed`` draws."""
+    random = Random(seed)
+    topology = random.choice(TOPOLOGIES)(random)
+    uneven = random.randrange(10**6) if random.random() < 0.4 and topology.name != "optical-ring" else -1
+    fabric = links(topology, uneven)
+    npus = len(fabric.npus)
+    memories = _memories(random, npus) if random.random() < 0.2 else ()
+    if npus < 4 or random.random() < 0.8:
+        parts = [random.randint(2, npus)] if random.random() < 0.3 else [npus]
+    else:
+        first = random.randint(2, npus - 2)
+        parts = [first, npus - first]
+    dense = fabric.offers.reduces and random.random() < 0.7
+    jobs = tuple(
+        _job(random, ranks, fabric, [one["name"] for one in memories], number, dense=dense)
+        for number, ranks in enumerate(parts)
+    )
+    placement = list(range(sum(parts))) if random.random() < 0.5 else random.sample(range(npus), sum(parts))
+    labels = sorted({task.label for job in jobs for task in job.tasks if task.kind not in _UNLABELLED})
+    if len(jobs) > 1 or jobs[0].start or jobs[0].iterations > 1:
+        labels = [
+            f"job{number}/{label}"
+            for number, job in enumerate(jobs)
+            for label in sorted({task.label for task in job.tasks if task.kind not in _UNLABELLED})
+        ]
+    priorities = random.sample(labels, random.randint(0, min(3, len(labels)))) if random.random() < 0.5 else []
+    return Program(
+        seed=seed,
+        topology=topology,
+        uneven=uneven,
+        memories=memories,
+        sharing=_sharing(random, labels),
+        admission=_admission(random, topology, fabric),
+        transport=_transport(random) if random.random() < 0.2 else None,
+        collectives=_collectives(random, trees=dense),
+        placement=tuple(placement),
+        jobs=jobs,
+        priorities=tuple(priorities),
+        events=tuple(_events(random, fabric)) if random.random() < 0.25 else (),
+        fidelity=random.choice(FIDELITIES),
+    )
+
+
+def _mesh(random: Random) -> Named:
+    rows, columns = random.choice([(2, 2), (2, 3), (2, 4), (3, 3), (4, 4), (1, 5)])
+    return Named(
+        "mesh2d", {"rows": rows, "columns": columns, "io_controllers": random.random() < 0.6, **_links(random)}
+    )
+
+
+def _torus(random: Random) -> Named:
+    dimensions = random.choice([(4,), (5,), (8,), (3, 2), (4, 2), (4, 4), (2, 2, 2)])
+    return Named("torus", {"dimensions": dimensions, "bidirectional": random.random() < 0.8, **_links(random)})
+
+
+def _fat_tree(random: Random) -> Named:
+    fields = {"npus": random.choice([4, 8]), "levels": 2, "radix": 4, "routing": random.choice(["spray", "ecmp"])}
+    return Named("fat-tree", {**fields, "oversubscription": random.choice([1.0, 3.0]), **_links(random)})
+
+
+def _switch(random: Random) -> Named:
+    return Named(
+        "switch", {"npus": random.choice([3, 4, 8, 12]), "in_network": random.random() < 0.4, **_links(random)}
+    )
+
+
+def _fully_connected(random: Random) -> Named:
+    return Named("fully-connected", {"npus": random.choice([2, 3, 5, 8]), **_links(random)})
+
+
+def _multi_dimensional(random: Random) -> Named:
+    kinds = random.choice(
+        [("ring 4", "switch 2"), ("FC 3", "ring 4"), ("switch 4", "FC 2", "ring 2"), ("ring 3", "ring 3")]
+    )
+    bandwidths = tuple(random.choice(["100 GB/s", "50 GB/s", "20 GB/s"]) for _ in kinds)
+    latencies = tuple(random.choice(["0 s", "500 ns", "2 us"]) for _ in kinds)
+    return Named("multi-dimensional", {"dimensions": kinds, "bandwidths": bandwidths, "latencies": latencies})
+
+
+def _cluster(random: Random) -> Named:
+    return Named("cluster", {"preset": random.choice(["dgx-h100", "dgx-a100"]), "nodes": random.choice([1, 2])})
+
+
+def _hyperx(random: Random) -> Named:
+    return Named("hyperx", {"dimensions": random.choice([(3, 3), (2, 4)]), **_links(random)})
+
+
+def _fred(random: Random) -> Named:
+    fields: dict[str, Any] = {
+        "arity": random.choice([(4, 2), (2, 2), (3, 3), (4, 4), (2, 5), (2, 6), (8,), (8,)]),
+        "io_controllers": random.choice([0, 3, 6]),
+        "middle_switches": random.choice([2, 2, 2, 3]),
+        "on_conflict": random.choice(["block", "decompose"]),
+        "link_latency": random.choice(["0 s", "20 ns", "1 us"]),
+    }
+    if len(fields["arity"]) == 1:
+        return Named("fred", {**fields, "bandwidths": ("100 GB/s",), "in_network": random.random() < 0.8})
+    return Named("fred", {**fields, "variant": random.choice("ABBBCDDD")})
+
+
+def _optical(random: Random) -> Named:
+    fields = {
+        "npus": random.choice([4, 6, 8, 12]),
+        "wavelengths": random.choice([1, 2, 4, 64]),
+        "pay": random.choice(["every-step", "on-change"]),
+        "stripe": random.random() < 0.4,
+        "shortage": random.choice(["split", "split", "refuse"]),
+        "hop_latency": random.choice(["0 s", "10 ns"]),
+        "line_rate": random.choice(["40 Gbps", "400 Gbps"]),
+        "reconfiguration": random.choice(["25 us", "2 us"]),
+    }
+    return Named("optical-ring", fields)
+
+
+def _links(random: Random) -> dict[str, Any]:
+    return {
+        "link_bandwidth": random.choice(["100 GB/s", "100 GB/s", "25 GB/s", "750 GB/s"]),
+        "link_latency": random.choice(["0 s", "20 ns", "1 us", "1 us", "5 us"]),
+    }
+
+
+TOPOLOGIES = (
+    *(_mesh, _torus, _fat_tree, _switch, _fully_connected, _multi_dimensional, _cluster, _hyperx),
+    *(_fred, _fred, _fred, _optical, _optical),
+)
+
+
+def _memories(random: Random, npus: int) -> tuple[Mapping[str, Any], ...]:
+    def tier(name: str) -> Mapping[str, Any]:
+        fields: dict[str, Any] = {"name": name, "scope": random.choice(["npu", "node", "fabric"])}
+        fields["bandwidth"] = random.choice(["10 GB/s", "40 GB/s"])
+        fields["latency"] = random.choice(["0 s", "1 us"])
+        fields["discipline"] = random.choice(["shared", "one-at-a-time"])
+        if fields["scope"] == "node":
+            fields["npus"] = random.choice([one for one in (1, 2, 3, 4) if npus % one == 0])
+        if fields["scope"] != "npu":
+            fields["in_network"] = random.random() < 0.4
+        if fields["scope"] == "fabric":
+            fields["memories"] = random.choice([1, 2])
+        return fields
+
+    return tuple(tier(f"tier{number}") for number in range(random.choice([1, 1, 2])))
+
+
+def _sharing(random: Random, labels: Sequence[str]) -> Named | None:
+    kind = random.choice(
+        ["", "", "", "max-min", "asked-max-min", "weighted-max-min", "strict-links", "circuit-preempt"]
+    )
+    if kind == "weighted-max-min":
+        return Named(kind, {"weights": {label: random.choice([0.5, 2.0, 3.0]) for label in labels}})
+    return Named(kind) if kind else None
+
+
+def _transport(random: Random) -> Named:
+    fields: dict[str, Any] = {
+        "launch": random.choice([0.0, 1e-6, 7e-6]),
+        "step": random.choice([0.0, 3e-7]),
+        "message": random.choice([0.0, 2e-7]),
+        "efficiency": random.choice([1.0, 0.9]),
+    }
+    if random.random() < 0.3:
+        fields["cap"] = 1e10
+    if random.random() < 0.3:
+        fields["reduction"] = 5e10
+    return Named("alpha-beta", fields)
+
+
+def _admission(random: Random, topology: Named, fabric: Fabric) -> str:
+    if fabric.defaults.admission.name != "open":
+        return ""
+    if topology.name == "switch" and fabric.offers.reduces:
+        return random.choice(["", NoTrees.__name__, NoTrees.__name__])
+    return random.choice([*[""] * 12, *sorted(ADMISSIONS.keys() - {NoTrees.__name__})])
+
+
+def _collectives(random: Random, *, trees: bool) -> dict[str, tuple[Named, ...]]:
+    chunks = {"chunks": random.choice([1, 2, 4, 16])}
+    reducing = (
+        *(Named("ring", chunks), Named("ring", {**chunks, "rotated": True}), Named("recursive-halving-doubling")),
+        *(Named("hierarchical", {"chunks": chunks["chunks"]}), Named("hierarchical", {"chunks": 3, "orders": "all"})),
+        *(Named("direct"), Named("torus-ring"), Named("swing"), Named("themis", {"chunks": 8}), Named("h-ring")),
+        *(Named("in-network"), Named("in-network"), Named("forest")),
+    )
+    last = Named("ring", {"chunks": 1})
+    others = {
+        "all-to-all": (Named("direct"), Named("ring", chunks), Named("bruck"), Named("in-network")),
+        "broadcast": (Named("tree", chunks), Named("direct"), Named("ring", chunks), Named("in-network")),
+        "reduce": (Named("tree", {"chunks": 1}), Named("direct"), Named("ring", chunks), Named("in-network")),
+        "gather": (Named("direct"), Named("ring", chunks)),
+        "scatter": (Named("direct"), Named("ring", chunks)),
+    }
+    own = {
+        "all-reduce": (*reducing, Named("tree", chunks), Named("wrht")),
+        "reduce-scatter": reducing,
+        "all-gather": reducing,
+    }
+    first = (Named("in-network"),) if trees else ()
+    chosen = {pattern: (*first, *random.sample(listed, 2), last) for pattern, listed in {**own, **others}.items()}
+    return {**chosen, "default": (Named("direct"),)}
+
+
+def _events(random: Random, fabric: Fabric) -> Iterator[dict[str, Any]]:
+    def some() -> str:
+        return fabric.link_name(random.randrange(len(fabric.bandwidths)))
+
+    if random.random() < 0.2:
+        yield {"links": some(), "mtbf": 10 * SCALE, "mttr": SCALE, "seed": random.randrange(100)}
+        return  # where another link stays away for ever, this one would come and go for long
+    for _ in range(random.randint(1, 3)):
+        name, at = some(), SCALE * random.choice([0.1, 0.5, random.random() * 5])
+        if random.random() < 0.4:
+            yield {"links": name, "action": "degrade", "at": at, "factor": random.choice([0.1, 0.5])}
+        else:
+            yield {"links": name, "action": "fail", "at": at}
+        if random.random() < 0.85:
+            yield {"links": name, "action": "restore", "at": at + SCALE * random.uniform(0.05, 10)}
+
+
+# --- tasks
+
+
+def _job(random: Random, ranks: int, fabric: Fabric, tiers: Sequence[str], number: int, *, dense: bool) -> Job:
+    draw = _Tasks(random, ranks, float(np.median(fabric.bandwidths)), len(fabric.controllers), tiers, dense=dense)
+    start = random.choice([0.0, 0.0, SCALE * random.uniform(0.1, 3)]) if number else 0.0
+    iterations = random.choice([1, 1, 1, 2])
+    draw.draw(random.choice([3, 6, 10, 18]) // (iterations if number == 0 else 2 * iterations) + 1)
+    return Job(ranks, tuple(draw.tasks), tuple(draw.repeats), start, iterations)
+
+
+class _Tasks:
+    """Draws the tasks of a job.
+
+    Args:
+        random: What draws.
+        ranks: How many there are.
+        bandwidth: Bytes per second that sizes are made for.
+        controllers: How many the fabric has.
+        tiers: Its memory tiers.
+        dense: Whether many small groups do the same at once, whose streams a switch may be unable to route together.
+    """
+
+    def __init__(
+        self, random: Random, ranks: int, bandwidth: float, controllers: int, tiers: Sequence[str], *, dense: bool
+    ) -> None:
+        self.tasks: list[Task] = []
+        self.repeats: list[int] = []
+        self.random, self.ranks, self.bandwidth = random, ranks, bandwidth
+        self.controllers, self.tiers, self.dense = controllers, tiers, dense
+        # Where tasks are alike, they tie.
+        self.sizes = [self.drawn_size() for _ in range(random.choice([1, 3, 20]))]
+
+    def draw(self, count: int) -> None:
+        """Add some ``count`` tasks, in blocks in part, and messages in the background."""
+        random = self.random
+        while len(self.tasks) < count:
+            block, first = -1, 0
+            if random.random() < 0.12:
+                block, first = len(self.repeats), len(self.tasks)
+                self.repeats.append(random.choice([2, 3, 5]))
+            for _ in range(1 if block < 0 else random.randint(1, 4)):
+                self.one(block, first)
+        if random.random() < 0.15:
+            self.background(random.randint(1, 5))
+
+    def background(self, messages: int) -> None:
+        """Add messages between random ranks at random times, whatever the others do."""
+        random = self.random
+        last: dict[int, int] = {}
+        for _ in range(messages):
+            ends = tuple(random.sample(range(self.ranks), 2))
+            gap = Task(
+                "wait",
+                ends[:1],
+                seconds=SCALE * random.expovariate(2),
+                after=_known(last.get(ends[0])),
+                label="waiting",
+            )
+            self.tasks.append(gap)
+            last[ends[0]] = len(self.tasks) - 1
+            self.tasks.append(Task("send", ends, size=self.size(), label="background", after=(len(self.tasks) - 1,)))
+            self.tasks.append(Task("receive", send=len(self.tasks) - 1))
+
+    def one(self, block: int, first: int) -> None:
+        """Add one task, or a send and its receive, in ``block``, whose first task is ``first``."""
+        random = self.random
+        kinds = ["compute"] * 4 + ["collective"] * 5 + ["all_to_all_v", "transfer", "message", "message", "wait"]
+        kinds += ["load", "store"] * (2 if self.controllers or self.tiers else 0)
+        kinds += ["collective"] * (8 if self.dense else 0)
+        kind = random.choice(kinds)
+        label = random.choice(LABELS[:3])
+        shared: dict[str, Any] = {"after": self.after(), "block": block}
+        if kind == "compute":
+            chosen = self.some(1) if random.random() < 0.5 else tuple(range(self.ranks))
+            seconds = random.choice([0.0, SCALE / 10, SCALE / 10, SCALE * random.random()])
+            self.tasks.append(Task(kind, chosen, seconds=seconds, label="compute", **shared))
+        elif kind == "wait":
+            seconds = random.choice([0.0, SCALE * random.random()])
+            self.tasks.append(Task(kind, self.some(1), seconds=seconds, label="waiting", **shared))
+        elif kind == "message":
+            ends = tuple(random.sample(range(self.ranks), 2))
+            self.tasks.append(Task("send", ends, size=self.size(), label=label, **shared))
+            send = len(self.tasks) - 1
+            if random.random() < 0.3:
+                seconds = SCALE * random.random()
+                self.tasks.append(Task("compute", ends[1:], seconds=seconds, label="compute", **shared))
+            self.tasks.append(Task("receive", send=send, after=self.after(without=send), block=block))
+        elif kind == "collective":
+            pattern = random.choice(
+                ["all-reduce"] * 3 + ["all-gather", "reduce-scatter", "all-to-all", "broadcast"] + _RARE
+            )
+            groups = self.groups(2)
+            rooted = pattern in ("broadcast", "reduce", "gather", "scatter")
+            root = random.randrange(len(groups[0])) if rooted else 0
+            fields: dict[str, Any] = {"pattern": pattern, "root": root, "size": self.size(), "label": label}
+            self.tasks.append(Task(kind, groups=groups, **fields, **shared))
+        elif kind == "all_to_all_v":
+            groups = self.groups(2)
+            members = range(len(groups[0]))
+            sizes = tuple(tuple(tuple(self.size() / len(members) for _ in members) for _ in members) for _ in groups)
+            self.tasks.append(Task(kind, groups=groups, sizes=sizes, label=label, **shared))
+        elif kind == "transfer":
+            self.tasks.append(Task(kind, groups=self.groups(2), size=self.size(), label=label, **shared))
+        else:
+            groups = self.groups(1)
+            places: tuple[int, ...] | str
+            if self.tiers and (not self.controllers or random.random() < 0.5):
+                places = random.choice(list(self.tiers))
+            else:
+                places = tuple(random.randrange(self.controllers) for _ in groups)
+            self.tasks.append(Task(kind, groups=groups, ends=places, size=self.size() / 2, label=label, **shared))
+
+    def after(self, without: int = -1) -> tuple[int, ...]:
+        """Return some of the latest tasks."""
+        if self.dense and self.random.random() < 0.3:
+            return ()
+        known = [one for one in range(len(self.tasks)) if one != without][-5:]
+        return tuple(sorted(self.random.sample(known, min(len(known), self.random.choice([0, 1, 1, 1, 2, 3])))))
+
+    def some(self, least: int) -> tuple[int, ...]:
+        """Return some ranks."""
+        return tuple(self.random.sample(range(self.ranks), self.random.randint(least, self.ranks)))
+
+    def groups(self, least: int) -> tuple[tuple[int, ...], ...]:
+        """Return groups of equal size that share no rank."""
+        random = self.random
+        order = list(range(self.ranks)) if random.random() < 0.6 else random.sample(range(self.ranks), self.ranks)
+        size = random.choice([self.ranks, random.randint(least, self.ranks), max(least, self.ranks // 2), 2])
+        if self.dense and random.random() < 0.6:
+            size = min(self.ranks, random.choice([2, 2, 3]))
+        count = random.choice([1, self.ranks // size, self.ranks // size])
+        if random.random() < 0.3:  # a rank of each stretch, as in a mesh of devices
+            return tuple(tuple(order[start : size * count : count]) for start in range(count))
+        return tuple(tuple(order[start : start + size]) for start in range(0, size * count, size))
+
+    def size(self) -> float:
+        """Return one of the sizes of this job."""
+        return self.random.choice(self.sizes)
+
+    def drawn_size(self) -> float:
+        """Return a size, which may be 0."""
+        random = self.random
+        if random.random() < 0.04:
+            return 0.0
+        share = random.choice([1.0, 1.0, 0.1, 0.01, random.random(), 2 * random.random()])
+        return self.bandwidth * SCALE * share
+
+
+_RARE = ["reduce", "gather", "scatter"]
+# Tasks whose time is charged to labels of their own, or of others.
+_UNLABELLED = "compute", "wait", "receive"
+
+
+def _known(one: int | None) -> tuple[int, ...]:
+    return () if one is None else (one,)
+
+
+def _add(builder: GraphBuilder, name: str, task: Task) -> None:
+    after, label = task.after, task.label
+    match task.kind:
+        case "compute" | "wait":
+            getattr(builder, task.kind)(name, task.ranks, seconds=task.seconds, after=after, label=label)
+        case "collective":
+            fields: dict[str, Any] = {"after": after, "label": label, "root": task.root}
+            builder.collective(name, task.pattern, task.groups, task.size, **fields)
+        case "all_to_all_v":
+            builder.all_to_all_v(name, task.groups, task.sizes, label=label, after=after)
+        case "transfer":
+            builder.transfer(name, task.groups, task.size, label=label, after=after)
+        case "send":
+            source, destination = task.ranks
+            builder.send(name, source, destination, task.size, label=label, after=after)
+        case "receive":
+            builder.receive(name, task.send, after=after)
+        case kind:
+            getattr(builder, kind)(name, task.ends, task.groups, task.size, label=label, after=after)
+
+
+@cache
+def _framework() -> Framework:
+    return Framework()
+
+
+def _configured(registry: Any, named: Named) -> Any:
+    return registry.get(named.name)(**named.fields)
