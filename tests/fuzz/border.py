@@ -117,7 +117,7 @@ class Case:
     def network(self) -> int | None:
         random = self.random
         setting = engine.Setting(
-            self.count(self.links, (*COUNTS, 2**31 - 1)),
+            self.count(self.links),
             self.count(self.nodes),
             self.reals([random.choice((0.0, 50.0, 100.0, 100.0)) for _ in range(self.links)]),
             self.ints([random.randrange(self.nodes) for _ in range(self.links)]),
@@ -160,8 +160,8 @@ class Case:
             views.append(view)
             counts.append(unicasts + streams)
         phases = (engine.PhaseView * max(len(views), 1))(*views)
-        flags, wrong = random.randrange(4), (*COUNTS, 2**31 - 1)
-        address = code().fredfw_schedule_new(self.count(ranks), self.count(len(views), wrong), phases, flags)
+        flags = random.randrange(4)
+        address = code().fredfw_schedule_new(self.count(ranks), self.count(len(views)), phases, flags)
         self.kept.append(counts)
         made = self.made(address, self.schedules)
         self.counts = counts
@@ -201,7 +201,7 @@ class Case:
         structs = (engine.FlowsView * max(len(views), 1))(*views)
         made = code().fredfw_lowered_new(
             schedule,
-            self.count(groups, INTS),
+            self.count(groups, (*COUNTS, 0, 1, 7)),
             self.real(self.random.choice((0.0, 0.25))),
             self.count(self.links, INTS),
             self.count(len(views), INTS),
@@ -242,14 +242,14 @@ class Case:
     def graph(self) -> engine.Graph:
         random, ranks = self.random, 4
         way = random.randrange(4)
-        graph = engine.Graph(ranks=self.count(ranks, (*COUNTS, 2**31 - 1)), way=self.count(way, INTS))
+        graph = engine.Graph(ranks=self.count(ranks), way=self.count(way, INTS))
         participants = [sorted(random.sample(range(ranks), random.randint(1, ranks))) for _ in range(2)]
         shapes = [(random.randint(1, 2), random.randint(1, len(one))) for one in participants]
         slots = [
             [slot for _ in range(groups) for slot in random.sample(range(len(one)), size)]
             for one, (groups, size) in zip(participants, shapes, strict=True)
         ]
-        graph.tables = self.count(2, (*COUNTS, 2**31 - 1))
+        graph.tables = self.count(2)
         graph.participant_offset = self.offsets(participants)
         graph.participant, length = self.array(sum(participants, []), np.int64, own=True)
         graph.participants = self.count(length)
@@ -297,7 +297,7 @@ class Case:
                 edges[one].append((other, len(maps), sum(slot >= 0 for slot in shared)))
                 maps.append(shared)
             before[other] += 1
-        graph.tasks, graph.edges = self.count(tasks, (*COUNTS, 2**31 - 1)), self.count(sum(map(len, edges)))
+        graph.tasks, graph.edges = self.count(tasks), self.count(sum(map(len, edges)))
         graph.kind, graph.members = self.ints(kinds), self.ints(members)
         graph.label, graph.priority = self.ints([0] * tasks), self.ints([0] * tasks)
         graph.partner, graph.whole = self.ints(partner), self.ints(whole)
@@ -581,7 +581,7 @@ def main() -> None:
         refused, ran = refused + bool(said), ran + (not said)
         if chosen.case is not None:
             print(*said, sep="\n")
-    print(f"{refused} programs refused somewhere, {ran} ran")
+    print(f"{refused + ran} programs: something was refused in {refused}")
 
 
 if __name__ == "__main__":
