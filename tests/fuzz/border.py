@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -55,9 +56,10 @@ def words() -> frozenset[str]:
 class Case:
     """One program, what is wrong with it, and what is done with it; the same for the same seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, damage: bool = True) -> None:
         self.random = Random(seed)
-        self.rate = self.random.choice((0.0, 0.004, 0.02, 0.1))  # of what is damaged
+        self.rate = self.random.choice((0.0, 0.004, 0.02, 0.1)) if damage else 0.0  # of what is damaged
+        self.results: list[object] = []  # of all calls
         self.kept: list[object] = []
         self.refused: list[str] = []
         self.networks: list[int] = []
@@ -65,7 +67,7 @@ class Case:
         self.schedules: list[int] = []
         self.flows: dict[int, int] = {}  # of each ticket
         self.runs: list[int] = []
-        self.has_graph = False
+        self.graphs: dict[int, int] = {}  # tasks of that of each network
         self.links, self.nodes = self.random.randint(1, 6), 4
 
     # --- damage
@@ -324,7 +326,6 @@ class Case:
             graph.factor_offset = self.offsets(factors)
             graph.factors, length = self.array(sum(factors, []), np.float64, own=True)
             graph.factor_count = self.count(length)
-        self.tasks = tasks
         return graph
 
     def offsets(self, rows: Sequence[Sequence[object]]) -> int | None:
@@ -356,6 +357,7 @@ class Case:
         """Call a function of a network; one that is refused has changed nothing."""
         before = self.state(address)
         result: int = getattr(code(), f"fredfw_{name}")(address, *arguments)
+        self.results.append((name, result, code().fredfw_now(address).contents.value.hex()))
         if result == REFUSED:
             self.note()
             assert self.state(address) == before, f"{name} was refused, and has changed something"
@@ -375,6 +377,7 @@ class Case:
     def answer(self, address: int, what: int, notice: engine.Notice) -> None:
         random, whose, detail = self.random, notice.whose, notice.detail
         items = np.array(notice.list[: notice.count], dtype=np.int64)
+        self.results.append((whose, detail, items.tolist(), notice.others[: notice.other_count]))
         if what == engine.ASK:
             carry = self.count(whose, INTS), self.count(detail, INTS)
             if random.random() < 0.6:
@@ -506,15 +509,29 @@ class Case:
                 elif what < 0.45:
                     graph = self.graph()
                     if self.call("tasks_new", address, ctypes.byref(graph)) == 0:
+                        self.graphs[address] = graph.tasks
                         self.call("tasks_start", address)
                 elif what < 0.7:
                     self.step(address)
                 else:
                     self.anything(address)
             self.step(random.choice(self.networks))
+            for address in self.networks:
+                self.look(address)
         finally:
             self.free()
         return self.refused
+
+    def look(self, address: int) -> None:
+        """Add what there is to know of a network at the end."""
+        bytes_, present, counts = np.zeros((3, self.links)), np.zeros(3, dtype=np.uint8), np.zeros(9, dtype=np.int64)
+        self.call("link_bytes", address, 3, bytes_.ctypes.data, present.ctypes.data)
+        self.call("statistics", address, counts.ctypes.data)
+        self.results += [bytes_.tobytes(), present.tobytes(), counts.tobytes()]
+        if code().fredfw_tasks_count(address, counts.ctypes.data) == 0:
+            record = engine.Record(self.graphs[address], *counts[:3].tolist())
+            self.call("tasks_record", address, ctypes.byref(record.view()))
+            self.results += [column.tobytes() for _, column in sorted(vars(record).items())]
 
     def begin_run(self, address: int) -> None:
         random = self.random
@@ -563,11 +580,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--case", type=int)
     parser.add_argument("--progress", type=Path)
+    parser.add_argument("--digest", action="store_true", help="damage nothing, and print a digest of all results")
     chosen = parser.parse_args()
     first = chosen.seed * 10**6
     cases = range(first, first + chosen.count) if chosen.case is None else [chosen.case]
     progress = chosen.progress and chosen.progress.open("wb", buffering=0)
-    refused, ran = 0, 0
+    refused, ran, digest = 0, 0, sha256()
     for case in cases:
         if progress:
             progress.seek(0)
@@ -575,12 +593,16 @@ def main() -> None:
         if hasattr(signal, "setitimer"):  # Python does not hear it in a call, so that it ends the process
             signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
-            said = Case(case).run()
+            one = Case(case, damage=not chosen.digest)
+            said = one.run()
         except AssertionError as error:
             sys.exit(f"case {case}: {error}")
         refused, ran = refused + bool(said), ran + (not said)
+        digest.update(repr(one.results).encode())
         if chosen.case is not None:
             print(*said, sep="\n")
+    if chosen.digest:
+        print(digest.hexdigest())
     print(f"{refused + ran} programs: something was refused in {refused}")
 
 
