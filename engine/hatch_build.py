@@ -45,8 +45,11 @@ def build(root: Path, folder: Path, own: list[str] | None, *more: str) -> Path:
     compiler = own or [sys.executable, "-m", "ziglang", "c++", "-mcpu=baseline"]
     sources = sorted((root / "source").glob("*.cpp"))
     library = folder / "built.so"
+    # What zig links in has everything that a debugger may ask for, which is 12 MB.
+    alone = [] if own else ["-s"]
     # The one wheel of a platform runs where another C++ library is installed, too.
-    alone = ["-static-libstdc++", "-static-libgcc"] if own and "clang" not in own[0] and sys.platform == "linux" else []
+    if own and "clang" not in own[0] and sys.platform == "linux":
+        alone = ["-static-libstdc++", "-static-libgcc"]
 
     def run(*arguments: object) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Build the engine with the machine's compiler and with that of the wheel ``ziglang``; both must give the same bytes.
+"""Build the engine with the machine's compiler and with that of the wheel ``ziglang``; they must give the same bytes.
 
     python tests/compare_compilers.py FOLDER
 
@@ -14,19 +14,26 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "engine"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
 import hatch_build
+
+ROOT = Path(__file__).parents[1]
 
 PROGRAMS = 5000
 
 
 def digest(library: Path) -> str:
     """Return what the random programs give with a library."""
-    command = [sys.executable, ROOT / "tests" / "fuzz" / "border.py", f"--count={PROGRAMS}", "--seed=1", "--digest"]
+    command = [
+        sys.executable,
+        str(ROOT / "tests" / "fuzz" / "border.py"),
+        f"--count={PROGRAMS}",
+        "--seed=1",
+        "--digest",
+    ]
     environment = os.environ | {"FREDFW_ENGINE": str(library)}
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    return done.stdout.split()[0]
+    said = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    return said.split()[0]
 
 
 def main(folder: Path) -> None:

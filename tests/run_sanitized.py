@@ -13,9 +13,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "engine"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
 import hatch_build
+
+ROOT = Path(__file__).parents[1]
 
 FLAGS = "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"
 TESTS = "tests/engine", "tests/simulation", "tests/oracle", "tests/golden"

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -159,7 +160,12 @@ def test_random_stops_and_copies_change_no_bit(seed: int) -> None:
 def test_another_process_goes_on_to_the_same_bits() -> None:
     one = client(2)
     one.network.advance(5e-3)
-    program = "import pickle, sys\none = pickle.load(sys.stdin.buffer)\none.advance(1e4)\nprint(sorted((name, load.tobytes().hex()) for name, load in one.link_bytes().items()))"
+    program = (
+        "import pickle, sys\n"
+        "one = pickle.load(sys.stdin.buffer)\n"
+        "one.advance(1e4)\n"
+        "print(sorted((name, load.tobytes().hex()) for name, load in one.link_bytes().items()))\n"
+    )
     network = one.network
     for handle in network.pending():  # whose callbacks are of this module
         network.cancel(handle)
@@ -276,7 +282,7 @@ def times_of(lowering: Lowering, schedules: list[Schedule], fidelity: str) -> li
         run = ScheduleRun(network, lowering, schedule, np.arange(8)[None, :], _nothing, fidelity=fidelity)
         run.start()
         if number % 2:
-            network.schedule(1.0, lambda network=network: network.set_bandwidths(np.array([0]), np.array([50.0])))
+            network.schedule(1.0, partial(network.set_bandwidths, np.array([0]), np.array([50.0])))
         network.advance()
         found.append((network.now, network.link_bytes()[""].tobytes()))
     return found

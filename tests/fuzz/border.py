@@ -2,8 +2,8 @@
 
     python tests/fuzz/border.py --count 100000 --seed 1
 
-A call that is refused names a field and changes nothing. A case that crashes or takes too long ends the process; the test
-that runs this says which one it was. ``--case`` repeats one.
+A call that is refused names a field and changes nothing. A case that crashes or takes too long ends the process; the
+test that runs this says which one it was. ``--case`` repeats one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import fredfw_engine
 from fredfw.simulation import engine
@@ -83,7 +84,7 @@ class Case:
 
     def array(self, values: Sequence[float], kind: type, *, own: bool = False) -> tuple[int | None, int]:
         """Return an array, and its length; it may be cut where a count of its ``own`` says how long it is."""
-        array = np.array(values, dtype=kind)
+        array: NDArray[Any] = np.array(values, dtype=kind)
         if self.hit():
             what = self.random.random()
             if what < 0.1:
@@ -109,11 +110,11 @@ class Case:
     def routes(self, count: int) -> engine.RoutesView:
         rows = [self.some(3, self.links) for _ in range(count)]
         offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-        link, pairs = self.array([link for row in rows for link in row], np.int64, own=True)
+        link, pairs = self.array(joined(rows), np.int64, own=True)
         view = engine.RoutesView(self.count(count), self.count(pairs), self.ints(offsets.tolist()), link)
         view.latency = self.reals([self.random.choice((0.0, 0.5)) for _ in rows])
         if self.random.random() < 0.2:
-            view.coefficient = self.reals([self.random.choice((0.5, 1.0, 2.0)) for _ in range(len(link_of(rows)))])
+            view.coefficient = self.reals([self.random.choice((0.5, 1.0, 2.0)) for _ in range(len(joined(rows)))])
         return view
 
     def network(self) -> int | None:
@@ -153,7 +154,7 @@ class Case:
             for side in ("source", "destination") if streams else ():
                 rows = [sorted(random.sample(range(ranks), random.randint(1, ranks))) for _ in range(streams)]
                 offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).tolist()
-                address, length = self.array([rank for row in rows for rank in row], np.int64, own=True)
+                address, length = self.array(joined(rows), np.int64, own=True)
                 setattr(view, f"stream_{side}", address)
                 setattr(view, f"stream_{side}_offset", self.ints(offsets))
                 setattr(view, f"stream_{side}s", self.count(length))
@@ -253,11 +254,11 @@ class Case:
         ]
         graph.tables = self.count(2)
         graph.participant_offset = self.offsets(participants)
-        graph.participant, length = self.array(sum(participants, []), np.int64, own=True)
+        graph.participant, length = self.array(joined(participants), np.int64, own=True)
         graph.participants = self.count(length)
         graph.groups = self.ints([groups for groups, _ in shapes])
         graph.group_size = self.ints([size for _, size in shapes])
-        graph.slot, length = self.array(sum(slots, []), np.int64, own=True)
+        graph.slot, length = self.array(joined(slots), np.int64, own=True)
         graph.slots = self.count(length)
         kinds = [random.randrange(SEND) for _ in range(random.randint(1, 5))]
         if random.random() < 0.5:
@@ -278,7 +279,8 @@ class Case:
                 of_tasks[-1].append(len(served))
                 served.append(list(range(groups)))
         whole = [
-            kind in (SEND, RECEIVE, WAIT) or (kind != TRANSFER and (kind in (LOAD, STORE, COMPUTE) or way < 2)) for kind in kinds
+            kind in (SEND, RECEIVE, WAIT) or (kind != TRANSFER and (kind in (LOAD, STORE, COMPUTE) or way < 2))
+            for kind in kinds
         ]
         partner = [-1] * tasks
         for task, kind in enumerate(kinds):
@@ -308,23 +310,28 @@ class Case:
         graph.seconds = self.reals([random.choice((0.0, 1.0)) for _ in kinds])
         graph.edge_offset = self.offsets(edges)
         rows = [edge for mine in edges for edge in mine]
-        graph.edge_task, graph.edge_map, graph.edge_count = (self.ints([row[place] for row in rows]) for place in range(3))
+        graph.edge_task, graph.edge_map, graph.edge_count = (
+            self.ints([row[place] for row in rows]) for place in range(3)
+        )
         graph.maps, graph.map_offset = self.count(len(maps)), self.offsets(maps)
-        graph.map, length = self.array(sum(maps, []), np.int64, own=True)
+        graph.map, length = self.array(joined(maps), np.int64, own=True)
         graph.map_slots = self.count(length)
         lowered = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
         self.kept.append(lowered)
         graph.shares, graph.share_lowered = self.count(len(served)), ctypes.addressof(lowered)
         graph.share_group_offset = self.offsets(served)
-        graph.share_group, length = self.array(sum(served, []), np.int64, own=True)
+        graph.share_group, length = self.array(joined(served), np.int64, own=True)
         graph.share_groups = self.count(length)
         graph.share_offset = self.offsets(of_tasks)
-        graph.share, length = self.array(sum(of_tasks, []), np.int64, own=True)
+        graph.share, length = self.array(joined(of_tasks), np.int64, own=True)
         graph.task_shares = self.count(length)
         if random.random() < 0.3:
-            factors = [[1.5] * len(participants[table]) if kind == COMPUTE else [] for kind, table in zip(kinds, members, strict=True)]
+            factors = [
+                [1.5] * len(participants[table]) if kind == COMPUTE else []
+                for kind, table in zip(kinds, members, strict=True)
+            ]
             graph.factor_offset = self.offsets(factors)
-            graph.factors, length = self.array(sum(factors, []), np.float64, own=True)
+            graph.factors, length = self.array(joined(factors), np.float64, own=True)
             graph.factor_count = self.count(length)
         return graph
 
@@ -338,8 +345,9 @@ class Case:
         said = code().fredfw_error().decode()
         self.refused.append(said)
         named = re.match(r"[a-z_]+", said)
-        assert named is not None and named[0] in words(), f"no field: {said!r}"
-        assert "\n" not in said and 8 < len(said) < 200, f"no sentence: {said!r}"
+        assert named, f"no field: {said!r}"
+        assert named[0] in words(), f"no field: {said!r}"
+        assert re.fullmatch(r"[^\n]{8,200}", said), f"no sentence: {said!r}"
 
     def state(self, address: int) -> object:
         """Return all that a network is, or what it says of itself where a task graph runs."""
@@ -488,7 +496,7 @@ class Case:
 
     def load(self, address: int, saved: bytes) -> int:
         self.kept.append(saved)
-        return self.call("load", address, len(saved), ctypes.cast(saved, ctypes.c_void_p))
+        return self.call("load", address, len(saved), ctypes.cast(ctypes.c_char_p(saved), ctypes.c_void_p))
 
     def run(self) -> list[str]:
         """Do it; return what was refused."""
@@ -569,8 +577,8 @@ class Case:
             code().fredfw_schedule_free(address)
 
 
-def link_of(rows: Sequence[Sequence[int]]) -> list[int]:
-    return [link for row in rows for link in row]
+def joined(rows: Sequence[Sequence[Any]]) -> list[Any]:
+    return [value for row in rows for value in row]
 
 
 def main() -> None:

@@ -265,7 +265,9 @@ class View:
     def __init__(self, routes: Routes) -> None:
         coefficients = None if routes.coefficients is None else reals(routes.coefficients)
         self.arrays = numbers(routes.offsets), numbers(routes.links), reals(routes.latencies), coefficients
-        self.struct = RoutesView(len(routes), len(self.arrays[1]), *(None if one is None else one.ctypes.data for one in self.arrays))
+        self.struct = RoutesView(
+            len(routes), len(self.arrays[1]), *(None if one is None else one.ctypes.data for one in self.arrays)
+        )
 
 
 class Load:

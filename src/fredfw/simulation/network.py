@@ -3,8 +3,8 @@
 Flows drain at the rates that the sharing policy gives them, and callbacks run when they are delivered.
 
 The engine steps from event to event, and returns where Python has something to say: a callback, an admission that is
-asked, a policy that the engine does not know; and now and then, so that an interrupt is heard. It keeps no global state,
-and no clock but that which says how long a step has gone on.
+asked, a policy that the engine does not know; and now and then, so that an interrupt is heard. It keeps no global
+state, and reads a clock for nothing but that.
 """
 
 from __future__ import annotations
