@@ -2,8 +2,8 @@
 
     python tests/compare_compilers.py FOLDER
 
-Random networks, schedules and task graphs run with both; times, notices, bytes on links, counters and spans are compared
-to the last bit.
+Random networks, schedules and task graphs run with both; times, notices, bytes on links, counters and spans are
+compared to the last bit.
 """
 
 from __future__ import annotations
