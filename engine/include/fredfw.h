@@ -1,8 +1,8 @@
 /* The engine of fredfw: flows on the links of a fabric, and schedules of collectives that run on them.
  *
  * Times are in seconds, sizes in bytes, rates in bytes per second. Arrays are the caller's: those of schedules, of what
- * was lowered and of flows that were let in must stay as they are until these are freed or over; others are read during
- * the call. They are as long as the counts beside them say; offsets end with the count of what they lead to. Indices and
+ * was lowered, of task graphs and of flows that were let in must stay as they are until these are freed or over; others
+ * are read during the call. They are as long as the counts beside them say; offsets end with the count of what they lead to. Indices and
  * counts are checked, and the names of tickets, runs and batches; a function that refuses its arguments changes nothing,
  * returns FREDFW_REFUSED (or NULL) and leaves one sentence in fredfw_error(), which names the field and the row. What the
  * machine has no memory for is refused with the bytes that it needs. A network in which memory ran out nevertheless refuses
@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. */
-#define FREDFW_ABI 6
+#define FREDFW_ABI 7
 FREDFW_API int64_t fredfw_abi(void);
 /* What was wrong with the last call of this thread that was refused. */
 FREDFW_API const char *fredfw_error(void);
@@ -67,7 +67,7 @@ typedef struct fredfw_phase {
     int64_t rows, chunk_count;
     const int64_t *base, *offset, *stride, *modulus, *chunks, *row_flow; /* flow of each row; NULL where each is one */
     const double *chunk_bytes;
-    double turn_bytes; /* bytes of all its rows and repetitions */
+    double turn_bytes; /* of all phases that have part in its turn, all their rows and repetitions */
 } fredfw_phase;
 
 #define FREDFW_SMALLEST_FIRST 1   /* a free channel takes the turn with the fewest bytes, else the one ready first */
@@ -177,11 +177,9 @@ typedef struct fredfw_cargo {
 
 /* Let flows in, now. */
 FREDFW_API int64_t fredfw_admit(fredfw_network *network, const fredfw_cargo *cargo);
-/* Tell a run what became of the flows of a carry that it has asked about, and that others were let in for. */
-FREDFW_API int64_t fredfw_carry_drained(fredfw_network *network, int64_t run, int64_t carry, int64_t count,
-                                        const int64_t *activities);
-FREDFW_API int64_t fredfw_carry_ended(fredfw_network *network, int64_t run, int64_t carry, int64_t count,
-                                      const int64_t *activities);
+/* Tell a run that the flows of a carry have left their sources, or ended; it has asked, and others were let in for them. */
+FREDFW_API int64_t fredfw_tell(fredfw_network *network, int64_t run, int64_t carry, int64_t has_ended, int64_t count,
+                               const int64_t *activities);
 /* Take flows off the links; what was sent stays accounted. A ticket without flows is no error. */
 FREDFW_API int64_t fredfw_cancel(fredfw_network *network, int64_t ticket);
 /* Labels of batches with flows that have no rate, as far as there is room; returns how many, FREDFW_RATES as -1. */
@@ -229,7 +227,7 @@ typedef struct fredfw_graph {
     const int64_t *participant_offset, *participant, *groups, *group_size, *slot; /* slots of members, group by group */
     int64_t tasks, edges;
     const int64_t *kind, *members, *label, *priority, *partner; /* table; the other end of a message */
-    const int64_t *whole, *alone, *times; /* whether all begin it together; whether it comes after one task; repetitions */
+    const int64_t *whole, *times; /* whether all begin it together; repetitions */
     const double *seconds;                /* of computations and waits */
     const int64_t *edge_offset, *edge_task, *edge_map, *edge_count; /* tasks after each; slots there by slots here, or -1 */
     int64_t maps, map_slots;
@@ -243,8 +241,8 @@ typedef struct fredfw_graph {
     const double *factors; /* how many times longer a computation takes at each slot; NULL where nothing varies */
 } fredfw_graph;
 
-FREDFW_API int64_t fredfw_tasks_new(fredfw_network *network, const fredfw_graph *graph);
-FREDFW_API int64_t fredfw_tasks_start(fredfw_network *network);
+/* Start a task graph, the only one of the network. */
+FREDFW_API int64_t fredfw_tasks_start(fredfw_network *network, const fredfw_graph *graph);
 /* Note that groups, by their places in the notice STREAM, have been served. */
 FREDFW_API int64_t fredfw_streamed(fredfw_network *network, int64_t stream, int64_t count, const int64_t *groups);
 /* How many spans there are so far, ranks of them together, comparisons, and participants that have ended tasks. */
@@ -259,8 +257,6 @@ typedef struct fredfw_record {
 } fredfw_record;
 
 FREDFW_API int64_t fredfw_tasks_record(const fredfw_network *network, const fredfw_record *record);
-/* Write the slots of a task that wait for tasks before it; returns how many. */
-FREDFW_API int64_t fredfw_tasks_waiting(fredfw_network *network, int64_t task, int64_t *slots);
 /* What a run is for: its task and share, and the groups of the task. Returns how many; -1 where it is for none. */
 FREDFW_API int64_t fredfw_errand(const fredfw_network *network, int64_t run, int64_t *task, int64_t *share, int64_t room,
                                  int64_t *groups);

@@ -1,8 +1,6 @@
 // The border: what comes in is checked here, and nothing is thrown across it.
 #include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <limits>
 #include <new>
 #include <string>
 
@@ -25,7 +23,8 @@ struct fredfw_lowered {
 };
 
 struct fredfw_network {
-    explicit fredfw_network(const Setting &setting) : network(setting), links(setting.links), nodes(setting.nodes) {}
+    explicit fredfw_network(const fredfw_setting &setting)
+        : network(setting), links(setting.links), nodes(setting.nodes) {}
     Network network;
     int64_t links, nodes;
     Notice notice;  // that the caller looks at
@@ -36,7 +35,6 @@ struct fredfw_network {
 namespace {
 
 thread_local std::string told;
-const double INF = std::numeric_limits<double>::infinity();
 const int64_t MOST = INT32_MAX;  // flows, groups and phases are numbered by 32 bits
 const int64_t MOST_REPEATS = (int64_t)1 << 53;  // doubles count so far
 // Amounts beyond are no bytes or seconds of anything, and products of two of them are numbers still.
@@ -61,16 +59,19 @@ std::string number(double value) {
     return text;
 }
 
-// Do something; what it throws becomes a number.
-template <class Function> auto guard(Function function, bool *is_broken = nullptr) noexcept -> decltype(function()) {
-    using Result = decltype(function());
+// Do something; what it throws becomes a number, and nothing becomes 0.
+template <class Function> auto guard(Function function, bool *is_broken = nullptr) noexcept {
+    using Given = decltype(function());
+    using Result = std::conditional_t<std::is_void_v<Given>, int64_t, Given>;
     const auto failed = [&](const char *what, int64_t result) {
         told = what;
         if (is_broken) *is_broken = true;
         return (Result)result;
     };
     try {
-        return function();
+        if constexpr (!std::is_void_v<Given>) return function();
+        else function();
+        return (Result)0;
     } catch (const Refused &refused) {
         told = refused.what;
         return (Result)FREDFW_REFUSED;
@@ -85,16 +86,13 @@ template <class Function> auto guard(Function function, bool *is_broken = nullpt
 
 template <class Function> auto guard_made(Function function) noexcept -> decltype(function()) {
     decltype(function()) made = nullptr;
-    guard([&]() -> int64_t {
-        made = function();
-        return 0;
-    });
+    guard([&] { made = function(); });
     return made;
 }
 
 // Do something with a network: one call at a time, and none after one that ended half-way.
-template <class Any, class Function> auto with(Any *network, Function function) noexcept -> decltype(function()) {
-    using Result = decltype(function());
+template <class Any, class Function> auto with(Any *network, Function function) noexcept {
+    using Result = decltype(guard(function));
     if (!network || network->is_broken || network->is_busy.exchange(true, std::memory_order_acquire)) {
         told = !network             ? "network: there is none"
                : network->is_broken ? "network: it is broken, because there was not enough memory"
@@ -311,15 +309,14 @@ fredfw_schedule *fredfw_schedule_new(int64_t ranks, int64_t count, const fredfw_
                                          : from.turn >= 0 && phases[from.turn].channel == from.channel &&
                                                phases[from.turn].turn == from.turn,
                         "turn is " + std::to_string(from.turn) + ", which is no first phase of its channel");
-                to.repeat = from.repeat, to.channel = (int32_t)from.channel, to.turn = (int32_t)from.turn;
+                static_cast<fredfw_phase &>(to) = from;
                 to.after = narrow("after", from.after, from.after_count, index);
                 to.behind = narrow("behind", from.behind, from.behind_count, index);
                 to.room = narrow("room", from.room, from.room_count, index);
                 check_numbers("source", from.source, from.unicasts, ranks);
                 check_numbers("destination", from.destination, from.unicasts, ranks);
                 check_count("streams", from.streams, 0, MOST - from.unicasts);
-                to.unicasts = from.unicasts, to.flows = from.unicasts + from.streams;
-                to.source = from.source, to.destination = from.destination;
+                to.flows = from.unicasts + from.streams;
                 if (from.streams) {
                     to.stream_sources = ends("stream_source_offset", from.stream_source_offset, "stream_source",
                                              from.stream_source, from.streams, from.stream_sources, ranks);
@@ -328,13 +325,12 @@ fredfw_schedule *fredfw_schedule_new(int64_t ranks, int64_t count, const fredfw_
                              from.stream_destination, from.streams, from.stream_destinations, ranks);
                 }
                 check_amount("turn_bytes", from.turn_bytes);
-                to.turn_total = from.turn_bytes;
                 if (from.volumes) {
                     require(from.volume_count == to.flows || from.volume_count == 1,
                             "volume_count is " + std::to_string(from.volume_count) + ", accepted are 1 and " +
                                 std::to_string(to.flows));
                     check_amounts("volumes", from.volumes, from.volume_count);
-                    to.volumes.assign(from.volumes, from.volumes + from.volume_count);
+                    to.rows = to.chunk_count = 0;
                     return;
                 }
                 check_count("rows", from.rows, to.flows ? 1 : 0), check_count("chunk_count", from.chunk_count);
@@ -353,9 +349,6 @@ fredfw_schedule *fredfw_schedule_new(int64_t ranks, int64_t count, const fredfw_
                     check_number(at("offset", row), from.offset[row], -MOST, MOST);
                     check_number(at("stride", row), from.stride[row], -MOST, MOST);
                 }
-                to.rows.count = from.rows, to.rows.base = from.base, to.rows.offset = from.offset;
-                to.rows.stride = from.stride, to.rows.modulus = from.modulus, to.rows.chunks = from.chunks;
-                to.rows.flow = from.row_flow, to.rows.bytes = from.chunk_bytes, to.rows.all = from.chunk_count;
             });
         made->finish();
         return new fredfw_schedule{made};
@@ -404,17 +397,13 @@ fredfw_network *fredfw_network_new(const fredfw_setting *given) {
             check_numbers("destination", given->destination, given->links, given->nodes);
             check_array("is_switch", given->is_switch, given->nodes);
         }
-        const Setting setting = {given->links,      given->nodes,     given->bandwidth,
-                                 given->source,     given->destination, given->is_switch,
-                                 (Sharing)given->sharing, given->local != 0, given->open != 0,
-                                 given->starts_streams != 0};
-        return new fredfw_network(setting);
+        return new fredfw_network(*given);
     });
 }
 
 namespace {
 
-const uint64_t SAVED = 0x0006776664657266;  // fredfw, and the version
+const uint64_t SAVED = 0x0007776664657266;  // fredfw, and the version
 
 // What must be the same where something is saved and where it is read.
 std::vector<int64_t> setting_of(const fredfw_network *network) {
@@ -449,7 +438,7 @@ int64_t fredfw_save(fredfw_network *network, int64_t room, uint8_t *bytes) {
 }
 
 int64_t fredfw_load(fredfw_network *network, int64_t count, const uint8_t *bytes) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         uint64_t sum = 0, mark = 0;
         Network &net = network->network;
         require(net.is_new(), "network: it has done something already");
@@ -465,7 +454,6 @@ int64_t fredfw_load(fredfw_network *network, int64_t count, const uint8_t *bytes
         require(setting == setting_of(network), "what was saved: it is of another fabric");
         net.io(archive);
         Archive::check(archive.at_end());
-        return 0;
     });
 }
 
@@ -500,18 +488,14 @@ double fredfw_next(fredfw_network *network) {
 const double *fredfw_now(const fredfw_network *network) { return &network->network.now; }
 
 int64_t fredfw_pass(fredfw_network *network, double until) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         check_time("until", until, network->network.now);
         network->network.pass(until);
-        return 0;
     });
 }
 
 int64_t fredfw_begin(fredfw_network *network) {
-    return with(network, [&]() -> int64_t {
-        network->network.begin_step();
-        return 0;
-    });
+    return with(network, [&] { network->network.begin_step(); });
 }
 
 int64_t fredfw_is_idle(fredfw_network *network) {
@@ -528,10 +512,7 @@ int64_t fredfw_timer(fredfw_network *network, double delay, int64_t priority) {
 }
 
 int64_t fredfw_withdraw(fredfw_network *network, int64_t timer) {
-    return with(network, [&]() -> int64_t {
-        network->network.withdraw(timer);
-        return 0;
-    });
+    return with(network, [&] { network->network.withdraw(timer); });
 }
 
 int64_t fredfw_admit(fredfw_network *network, const fredfw_cargo *given) {
@@ -555,10 +536,8 @@ int64_t fredfw_admit(fredfw_network *network, const fredfw_cargo *given) {
             cargo.volumes = given->volumes, cargo.caps = given->caps;
         }
         require(given->activity || given->activities > 0 || !cargo.count, "activities is 0, and there are flows");
-        if (given->activity) {
-            check_numbers("activity", given->activity, cargo.count, given->activities);
-            cargo.grouping = Grouping::NAMED, cargo.activity = given->activity;
-        }
+        if (given->activity) check_numbers("activity", given->activity, cargo.count, given->activities);
+        cargo.activity = given->activity, cargo.block = std::max<int64_t>(cargo.count, 1);
         check_room("activities", (double)given->activities, 12);
         cargo.activities = given->activities, cargo.repeat = given->repeat;
         cargo.first_setup = given->first_setup, cargo.setup = given->setup;
@@ -576,64 +555,39 @@ int64_t fredfw_admit(fredfw_network *network, const fredfw_cargo *given) {
     });
 }
 
-namespace {
-
-// Note what became of activities of a carry, each once; return those of which it is new.
-std::vector<int32_t> note(Run &run, int64_t number, int64_t count, const int64_t *activities, bool ended) {
-    Carry &carry = asked(run, number);
-    std::vector<int32_t> given = narrow("activities", activities, count, (int64_t)carry.items.size()), fresh;
-    std::vector<uint8_t> told = carry.told;
-    told.resize(carry.items.size(), 0);
-    for (size_t one = 0; one < given.size(); one++) {
-        uint8_t &mine = told[given[one]];
-        require(mine < 2, at("activities", (int64_t)one) + " is " + std::to_string(given[one]) + ", which has ended");
-        if (ended || !mine) fresh.push_back(given[one]);
-        mine = ended ? 2 : 1;
-    }
-    carry.told.swap(told);
-    carry.asked = Carry::Asked::TOLD;
-    return fresh;
-}
-
-}  // namespace
-
-int64_t fredfw_carry_drained(fredfw_network *network, int64_t run, int64_t carry, int64_t count,
-                             const int64_t *activities) {
-    return with(network, [&]() -> int64_t {
+int64_t fredfw_tell(fredfw_network *network, int64_t run, int64_t number, int64_t has_ended, int64_t count,
+                    const int64_t *activities) {
+    return with(network, [&] {
         Run &mine = running(network, run);
-        const int64_t number = mine.number;
-        mine.drained(carry, note(mine, carry, count, activities, false));
-        network->network.forget_if_over(number);
-        return 0;
-    });
-}
-
-int64_t fredfw_carry_ended(fredfw_network *network, int64_t run, int64_t carry, int64_t count,
-                           const int64_t *activities) {
-    return with(network, [&]() -> int64_t {
-        Run &mine = running(network, run);
-        const int64_t number = mine.number;
-        mine.ended(carry, note(mine, carry, count, activities, true));
-        network->network.forget_if_over(number);
-        return 0;
+        Carry &carry = asked(mine, number);
+        const std::vector<int32_t> given = narrow("activities", activities, count, (int64_t)carry.items.size());
+        std::vector<int32_t> fresh;  // of which it is new
+        std::vector<uint8_t> told = carry.told;
+        told.resize(carry.items.size(), 0);
+        for (size_t one = 0; one < given.size(); one++) {
+            uint8_t &known = told[given[one]];
+            require(known < 2,
+                    at("activities", (int64_t)one) + " is " + std::to_string(given[one]) + ", which has ended");
+            if (has_ended || !known) fresh.push_back(given[one]);
+            known = has_ended ? 2 : 1;
+        }
+        carry.told.swap(told);
+        carry.asked = Carry::Asked::TOLD;
+        const int64_t place = mine.number;
+        has_ended ? mine.ended(number, fresh) : mine.drained(number, fresh);
+        network->network.forget_if_over(place);
     });
 }
 
 int64_t fredfw_cancel(fredfw_network *network, int64_t ticket) {
-    return with(network, [&]() -> int64_t {
-        network->network.cancel_ticket(ticket);
-        return 0;
-    });
+    return with(network, [&] { network->network.cancel(ticket, -1); });
 }
 
 int64_t fredfw_stalled(fredfw_network *network, int64_t room, int64_t *labels) {
     return with(network, [&]() -> int64_t {
         check_array("labels", labels, room);
         Network &net = network->network;
-        if (std::isnan(net.flows.first_done())) {
-            Work work;
-            if (!net.flows.settle(net.now, work)) return -1;
-        }
+        if (!net.settle()) return -1;
         std::vector<int64_t> found;
         net.stalled(found);
         for (size_t one = 0; one < found.size() && (int64_t)one < room; one++)
@@ -643,49 +597,44 @@ int64_t fredfw_stalled(fredfw_network *network, int64_t room, int64_t *labels) {
 }
 
 int64_t fredfw_link_bytes(fredfw_network *network, int64_t labels, double *bytes, uint8_t *present) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         check_array("bytes", bytes, labels), check_array("present", present, labels);
-        std::vector<std::vector<double>> total;
-        network->network.link_bytes(total);
+        const Network::LinkBytes total = network->network.link_bytes();
         for (int64_t label = 0; label < labels && label < (int64_t)total.size(); label++) {
             present[label] = !total[label].empty();
             for (size_t link = 0; link < total[label].size(); link++)
                 bytes[label * network->links + (int64_t)link] = total[label][link];
         }
-        return 0;
     });
 }
 
 int64_t fredfw_statistics(const fredfw_network *network, int64_t *counts) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         check_array("counts", counts, 1);
         const Statistics &one = network->network.statistics;
         const int64_t values[] = {one.events, one.batches, one.flows,      one.solves,
                                   one.solved, one.passes,  one.most_passes, one.met,
                                   network->network.compressed()};
         std::copy(std::begin(values), std::end(values), counts);
-        return 0;
     });
 }
 
 int64_t fredfw_weigh(fredfw_network *network, int64_t label, double weight) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         check_count("label", label, 0, MOST_LABELS - 1);
         check_factors("weight", &weight, 1);
         std::vector<double> &weights = network->network.weights;
         if ((int64_t)weights.size() <= label) weights.resize(label + 1, 1.0);
         weights[label] = weight;
-        return 0;
     });
 }
 
 // --- links
 
 int64_t fredfw_set_bandwidths(fredfw_network *network, const double *values) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         check_amounts("values", values, network->links);
         network->network.set_bandwidths(values);
-        return 0;
     });
 }
 
@@ -701,17 +650,16 @@ int64_t fredfw_batches(const fredfw_network *network, int64_t room, int64_t *bat
 }
 
 int64_t fredfw_describe(fredfw_network *network, int64_t number, fredfw_batch *found) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         const Network &net = network->network;
         const Batch &batch = known_batch(network, number);
         check_array("found", found, 1);
         *found = {batch.ticket, -1, batch.carry, -1, -1, batch.cargo.label, net.crosses_closed(batch), 0, nullptr};
-        if (batch.run < 0) return 0;
+        if (batch.run < 0) return;
         Run &run = net.run_at(batch.run);
         const Carry &carry = run.carry(batch.carry);
         found->run = run.serial, found->phase = carry.phase, found->repetition = carry.repetition;
         found->count = (int64_t)carry.items.size(), found->items = carry.items.data();
-        return 0;
     });
 }
 
@@ -728,16 +676,15 @@ int64_t fredfw_reroute(fredfw_network *network, int64_t batch, const fredfw_rout
 }
 
 int64_t fredfw_route_repetitions(fredfw_network *network) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         network->network.yield_links();
         network->network.rerouted = true;
-        return 0;
     });
 }
 
 int64_t fredfw_go_on(fredfw_network *network, int64_t batch, int64_t count, const int64_t *activities,
                      const fredfw_routes *routes) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         const Batch &mine = known_batch(network, batch);
         check_array("routes", routes, 1);
         const Routes view = checked(*routes, network->links);
@@ -751,7 +698,6 @@ int64_t fredfw_go_on(fredfw_network *network, int64_t batch, int64_t count, cons
             asked[given[one]] = 0;
         }
         if (!given.empty()) network->network.go_on(batch, given, &view);
-        return 0;
     });
 }
 
@@ -792,11 +738,8 @@ void add_tables(Tasks &made, const fredfw_graph &graph) {
         members.slots.assign(graph.slot + place, graph.slot + place + count);
         place += count;
         Table slots;
-        slots.offset.resize(count + 1);
-        for (int64_t row = 0; row <= count; row++) slots.offset[row] = (int32_t)row;
-        slots.value = members.slots;
+        for (const int32_t &slot : members.slots) slots.add(&slot, &slot + 1);
         members.groups_of = Table::turned(slots, members.count());
-        members.several = count != members.count();
         made.members.push_back(std::move(members));
     }
     check_count("slots", graph.slots, place, place);
@@ -819,89 +762,77 @@ void add_shares(Tasks &made, const fredfw_graph &graph, int64_t links) {
 }
 
 // Each group of a communication has one share, whose schedule is for as many ranks as take part.
-void check_shares(const Tasks &made, const fredfw_graph &graph, const Task &task, int64_t number) {
-    const bool is_send = task.kind == Kind::SEND;
-    const bool has_shares = is_send || task.kind == Kind::COLLECTIVE || task.kind == Kind::TRANSFER;
-    require(has_shares || task.first_share == task.last_share, at("share_offset", number + 1) + ": a task that has no shares");
-    const Members &members = made.members[task.members];
+void check_shares(const Tasks &made, const fredfw_graph &graph, int64_t task) {
+    const Kind kind = (Kind)graph.kind[task];
+    const bool is_send = kind == Kind::SEND, has_shares = is_send || kind == Kind::COLLECTIVE || kind == Kind::TRANSFER;
+    const int64_t first = graph.share_offset[task], last = graph.share_offset[task + 1];
+    require(has_shares || first == last, at("share_offset", task + 1) + ": a task that has no shares");
+    const Members &members = made.members[graph.members[task]];
     const int64_t groups = is_send ? 1 : members.groups, ranks = is_send ? 2 : members.size;
     std::vector<uint8_t> seen(has_shares ? groups : 0, 0);
-    for (int64_t one = task.first_share; one < task.last_share; one++) {
-        const Share &share = made.shares[made.share_of[one]];
+    for (int64_t one = first; one < last; one++) {
+        const Share &share = made.shares[graph.share[one]];
         require(share.lowered->schedule->ranks == ranks, at("share", one) + " is for another number of ranks");
         for (size_t place = 0; place < share.served.size(); place++) {
             const int32_t group = share.served[place];
-            const std::string what = at("share_group", graph.share_group_offset[made.share_of[one]] + (int64_t)place);
+            const std::string what = at("share_group", graph.share_group_offset[graph.share[one]] + (int64_t)place);
             check_number(what, group, 0, groups - 1);
             require(!seen[group], what + " is " + std::to_string(group) + ", which has another share");
             seen[group] = 1;
         }
     }
     for (size_t group = 0; group < seen.size(); group++)
-        require(seen[group], at("share_offset", number) + ": nothing for group " + std::to_string(group) + " of the task");
+        require(seen[group],
+                at("share_offset", task) + ": nothing for group " + std::to_string(group) + " of the task");
 }
 
-void add_tasks(Tasks &made, const fredfw_graph &graph) {
+void check_tasks(const Tasks &made, const fredfw_graph &graph) {
     check_offsets("edge_offset", graph.edge_offset, graph.tasks, graph.edges);
     check_offsets("share_offset", graph.share_offset, graph.tasks, graph.task_shares);
     check_numbers("share", graph.share, graph.task_shares, graph.shares);
     if (graph.factors) {
         check_offsets("factor_offset", graph.factor_offset, graph.tasks, graph.factor_count);
         check_amounts("factors", graph.factors, graph.factor_count);
-        made.factors.assign(graph.factors, graph.factors + graph.factor_count);
     }
-    made.share_of.assign(graph.share, graph.share + graph.task_shares);
     for (const auto &[name, column] :
          {std::pair<const char *, const int64_t *>{"kind", graph.kind}, {"members", graph.members}, {"label", graph.label},
-          {"priority", graph.priority}, {"partner", graph.partner}, {"whole", graph.whole}, {"alone", graph.alone},
-          {"times", graph.times}})
+          {"priority", graph.priority}, {"partner", graph.partner}, {"whole", graph.whole}, {"times", graph.times}})
         check_array(name, column, graph.tasks);
     check_amounts("seconds", graph.seconds, graph.tasks);
     for (int64_t one = 0; one < graph.tasks; one++) {
-        Task task;
         check_number(at("kind", one), graph.kind[one], 0, (int64_t)Kind::WAIT);
         check_number(at("members", one), graph.members[one], 0, graph.tables - 1);
         check_number(at("label", one), graph.label[one], 0, MOST_LABELS - 1);
         check_number(at("priority", one), graph.priority[one], 0, MOST);
         check_number(at("times", one), graph.times[one], 1, MOST);
-        task.kind = (Kind)graph.kind[one], task.members = (int32_t)graph.members[one];
-        task.label = (int32_t)graph.label[one], task.priority = (int32_t)graph.priority[one];
-        task.partner = -1;
-        task.whole = graph.whole[one] != 0, task.alone = graph.alone[one] != 0;
-        task.seconds = graph.seconds[one], task.times = graph.times[one];
-        const bool is_message = task.kind == Kind::SEND || task.kind == Kind::RECEIVE;
+        const Kind kind = (Kind)graph.kind[one];
+        const bool is_message = kind == Kind::SEND || kind == Kind::RECEIVE;
         if (is_message) {
             const int64_t partner = graph.partner[one];
             check_number(at("partner", one), partner, 0, graph.tasks - 1);
-            const int64_t other = (int64_t)(task.kind == Kind::SEND ? Kind::RECEIVE : Kind::SEND);
+            const int64_t other = (int64_t)(kind == Kind::SEND ? Kind::RECEIVE : Kind::SEND);
             require(graph.kind[partner] == other && graph.partner[partner] == one,
                     at("partner", one) + " is " + std::to_string(partner) + ", which is not the other end of it");
-            task.partner = (int32_t)partner;
         }
-        const bool by_itself = is_message || task.kind == Kind::WAIT;
-        const bool enters = made.by_rank && (task.kind == Kind::COLLECTIVE || task.kind == Kind::TRANSFER);
-        require(by_itself ? task.whole : !(enters && task.whole),
+        const bool by_itself = is_message || kind == Kind::WAIT;
+        const bool enters = graph.way >= FREDFW_BY_RANK && (kind == Kind::COLLECTIVE || kind == Kind::TRANSFER);
+        require(by_itself ? graph.whole[one] : !(enters && graph.whole[one]),
                 at("whole", one) + " is " + std::to_string(graph.whole[one]) + ", which a task of this kind is not");
-        task.first_edge = graph.edge_offset[one], task.last_edge = graph.edge_offset[one + 1];
-        task.first_share = graph.share_offset[one], task.last_share = graph.share_offset[one + 1];
-        task.first_factor = graph.factors ? graph.factor_offset[one] : -1;
-        require(!graph.factors || task.kind != Kind::COMPUTE ||
-                    graph.factor_offset[one + 1] - task.first_factor == made.members[task.members].count(),
+        require(!graph.factors || kind != Kind::COMPUTE ||
+                    graph.factor_offset[one + 1] - graph.factor_offset[one] == made.members[graph.members[one]].count(),
                 at("factor_offset", one + 1) + ": not a factor for each participant");
-        check_shares(made, graph, task, one);
-        made.tasks.push_back(task);
+        check_shares(made, graph, one);
     }
 }
 
-void add_edges(Tasks &made, const fredfw_graph &graph) {
+void check_edges(const Tasks &made, const fredfw_graph &graph) {
     check_offsets("map_offset", graph.map_offset, graph.maps, graph.map_slots);
     check_array("map", graph.map, graph.map_slots);
     for (int64_t one = 0; one < graph.map_slots; one++) check_number(at("map", one), graph.map[one], -1, MOST);
+    std::vector<int64_t> most(graph.maps, -1), common(graph.maps, 0);
     for (int64_t one = 0; one < graph.maps; one++)
-        made.shared.emplace_back(graph.map + graph.map_offset[one], graph.map + graph.map_offset[one + 1]);
-    std::vector<int64_t> before(graph.tasks, 0), most(graph.maps, -1), common(graph.maps, 0);
-    for (int64_t one = 0; one < graph.maps; one++)
-        for (int32_t slot : made.shared[one]) most[one] = std::max<int64_t>(most[one], slot), common[one] += slot >= 0;
+        for (int64_t slot = graph.map_offset[one]; slot < graph.map_offset[one + 1]; slot++)
+            most[one] = std::max(most[one], graph.map[slot]), common[one] += graph.map[slot] >= 0;
     check_array("edge_task", graph.edge_task, graph.edges), check_array("edge_map", graph.edge_map, graph.edges);
     check_array("edge_count", graph.edge_count, graph.edges);
     for (int64_t task = 0; task < graph.tasks; task++)
@@ -910,21 +841,18 @@ void add_edges(Tasks &made, const fredfw_graph &graph) {
             check_number(at("edge_task", edge), after, 0, graph.tasks - 1);
             check_number(at("edge_map", edge), map, -1, graph.maps - 1);
             const int64_t mine = made.members[graph.members[task]].count(), theirs = made.members[graph.members[after]].count();
-            require(map < 0 ? mine == theirs : (int64_t)made.shared[map].size() == mine && most[map] < theirs,
+            const int64_t slots = map < 0 ? theirs : graph.map_offset[map + 1] - graph.map_offset[map];
+            require(slots == mine && (map < 0 || most[map] < theirs),
                     at("edge_map", edge) + " is " + std::to_string(map) + ", which is for other participants");
             const int64_t count = map < 0 ? mine : common[map];
             check_number(at("edge_count", edge), graph.edge_count[edge], count, count);
-            before[after]++;
-            made.edges.push_back({(int32_t)after, (int32_t)map, (int32_t)count});
         }
-    for (int64_t one = 0; one < graph.tasks; one++)
-        require(!graph.alone[one] || before[one] <= 1, at("alone", one) + ": it comes after " + std::to_string(before[one]) + " tasks");
 }
 
 }  // namespace
 
-int64_t fredfw_tasks_new(fredfw_network *network, const fredfw_graph *given) {
-    return with(network, [&]() -> int64_t {
+int64_t fredfw_tasks_start(fredfw_network *network, const fredfw_graph *given) {
+    return with(network, [&] {
         Network &net = network->network;
         require(!net.tasks, "tasks: there is a graph already");
         require(given != nullptr, "graph: there is none");
@@ -937,29 +865,18 @@ int64_t fredfw_tasks_new(fredfw_network *network, const fredfw_graph *given) {
         check_count("share_groups", graph.share_groups), check_count("task_shares", graph.task_shares);
         check_count("factor_count", graph.factor_count);
         check_room("tables", (double)graph.tables, sizeof(Members));
-        check_room("tasks", (double)graph.tasks, sizeof(Task) + 32), check_room("edges", (double)graph.edges, sizeof(Edge) + 12);
-        check_room("slots", (double)graph.slots, 12), check_room("maps", (double)graph.maps, sizeof(std::vector<int32_t>));
-        auto made = std::make_unique<Tasks>(net);
-        made->by_rank = graph.way >= FREDFW_BY_RANK, made->rendezvous = graph.way == FREDFW_RENDEZVOUS;
-        made->stepwise = graph.way == FREDFW_STEPWISE;
-        add_tables(*made, graph), add_shares(*made, graph, network->links), add_tasks(*made, graph), add_edges(*made, graph);
-        made->finish(graph.ranks);
+        check_room("tasks", (double)graph.tasks, 32), check_room("edges", (double)graph.edges, 8);
+        check_room("slots", (double)graph.slots, 12), check_room("maps", (double)graph.maps, 16);
+        auto made = std::make_unique<Tasks>(net, graph);
+        add_tables(*made, graph), add_shares(*made, graph, network->links);
+        check_tasks(*made, graph), check_edges(*made, graph);
         net.tasks = std::move(made);
-        return 0;
-    });
-}
-
-int64_t fredfw_tasks_start(fredfw_network *network) {
-    return with(network, [&]() -> int64_t {
-        Tasks &tasks = tasks_of(network);
-        require(!tasks.has_started, "tasks: the graph has started already");
-        tasks.start();
-        return 0;
+        net.tasks->start();
     });
 }
 
 int64_t fredfw_streamed(fredfw_network *network, int64_t stream, int64_t count, const int64_t *groups) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         Tasks &tasks = tasks_of(network);
         require(tasks.knows_stream(stream), "stream " + std::to_string(stream) + " is over, or never was");
         const std::vector<int32_t> given = narrow("groups", groups, count, MOST);
@@ -968,22 +885,20 @@ int64_t fredfw_streamed(fredfw_network *network, int64_t stream, int64_t count, 
             require(tasks.awaits(stream, given[one]) && seen.insert(given[one]).second,
                     at("groups", (int64_t)one) + " is " + std::to_string(given[one]) + ", which is none that waits");
         if (!given.empty()) tasks.streamed(stream, given);
-        return 0;
     });
 }
 
 int64_t fredfw_tasks_count(const fredfw_network *network, int64_t *counts) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         const Tasks &tasks = tasks_of(network);
         check_array("counts", counts, 1);
         counts[0] = (int64_t)tasks.spans.task.size(), counts[1] = (int64_t)tasks.spans.ranks.size();
         counts[2] = (int64_t)tasks.compared.size(), counts[3] = tasks.done;
-        return 0;
     });
 }
 
 int64_t fredfw_tasks_record(const fredfw_network *network, const fredfw_record *record) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         const Tasks &tasks = tasks_of(network);
         check_array("record", record, 1);
         const auto copy = [](const auto &from, auto *to) { std::copy(from.begin(), from.end(), to); };
@@ -994,18 +909,6 @@ int64_t fredfw_tasks_record(const fredfw_network *network, const fredfw_record *
             record->compared_task[one] = tasks.compared[one].task, record->compared_share[one] = tasks.compared[one].share;
             record->compared_began[one] = tasks.compared[one].began, record->compared_ended[one] = tasks.compared[one].ended;
         }
-        return 0;
-    });
-}
-
-int64_t fredfw_tasks_waiting(fredfw_network *network, int64_t task, int64_t *slots) {
-    return with(network, [&]() -> int64_t {
-        Tasks &tasks = tasks_of(network);
-        check_count("task", task, 0, (int64_t)tasks.tasks.size() - 1);
-        const std::vector<int32_t> found = tasks.waiting((int32_t)task);
-        check_array("slots", slots, (int64_t)found.size());
-        std::copy(found.begin(), found.end(), slots);
-        return (int64_t)found.size();
     });
 }
 
@@ -1025,25 +928,22 @@ int64_t fredfw_errand(const fredfw_network *network, int64_t name, int64_t *task
 // --- rates that the caller knows
 
 int64_t fredfw_count_flows(const fredfw_network *network, int64_t *counts) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         check_array("counts", counts, 1);
         const Flows &flows = network->network.flows;
         counts[0] = flows.active, counts[1] = 0, counts[2] = !flows.coefficient.empty(), counts[3] = flows.changes;
-        for (int64_t slot = 0; slot < flows.slots(); slot++)
-            if (flows.draining[slot]) counts[1] += flows.length[slot];
-        return 0;
+        flows.each_live([&](int32_t slot) { counts[1] += flows.length[slot]; });
     });
 }
 
 int64_t fredfw_list_flows(const fredfw_network *network, const fredfw_columns *columns) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         check_array("columns", columns, 1);
         const Network &net = network->network;
         const Flows &flows = net.flows;
         int64_t number = 0, pair = 0;
         if (columns->offset) columns->offset[0] = 0;
-        for (int64_t slot = 0; slot < flows.slots(); slot++) {
-            if (!flows.draining[slot]) continue;
+        flows.each_live([&](int32_t slot) {
             const Batch &batch = net.batch(flows.batch[slot]);
             if (columns->link)
                 for (int32_t one = 0; one < flows.length[slot]; one++, pair++) {
@@ -1062,13 +962,12 @@ int64_t fredfw_list_flows(const fredfw_network *network, const fredfw_columns *c
             if (columns->left) columns->left[number] = flows.left(slot, net.now);
             if (columns->latency) columns->latency[number] = batch.routes().latency[batch.route(flows.member[slot])];
             number++;
-        }
-        return 0;
+        });
     });
 }
 
 int64_t fredfw_assign(fredfw_network *network, int64_t count, const double *rates, double until) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         Network &net = network->network;
         require(net.foreign, "rates: the engine knows them itself");
         check_count("count", count, net.flows.active, net.flows.active);
@@ -1076,7 +975,6 @@ int64_t fredfw_assign(fredfw_network *network, int64_t count, const double *rate
         require(until >= net.now, "until is " + number(until) + ", which is past");
         net.flows.assign(net.now, rates);
         net.held_until = until;
-        return 0;
     });
 }
 
@@ -1103,17 +1001,16 @@ int64_t fredfw_run_new(fredfw_network *network, const fredfw_lowered *lowered, i
 }
 
 int64_t fredfw_run_start(fredfw_network *network, int64_t run) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         Run &mine = running(network, run, true);
         require(mine.entered.empty(), "run " + std::to_string(run) + " has started already");
         mine.entered.assign(mine.lowered().groups * mine.lowered().schedule->ranks, 1);
         mine.start();
-        return 0;
     });
 }
 
 int64_t fredfw_run_enter(fredfw_network *network, int64_t run, int64_t count, const int64_t *nodes, const int64_t *marks) {
-    return with(network, [&]() -> int64_t {
+    return with(network, [&] {
         Run &mine = running(network, run, true);
         require(mine.is_by_rank(), "run " + std::to_string(run) + " goes phase by phase: it is started");
         const int64_t limit = mine.lowered().groups * mine.lowered().schedule->ranks;
@@ -1127,17 +1024,15 @@ int64_t fredfw_run_enter(fredfw_network *network, int64_t run, int64_t count, co
         }
         mine.entered.swap(entered);
         if (!entering.empty()) mine.enter(std::move(entering), std::move(theirs));
-        return 0;
     });
 }
 
 int64_t fredfw_run_cancel(fredfw_network *network, int64_t run) {
-    return with(network, [&]() -> int64_t {
-        if (!network->network.find_run(run)) return 0;
+    return with(network, [&] {
+        if (!network->network.find_run(run)) return;
         Run &mine = running(network, run, true);
         const int64_t number = mine.number;
         mine.cancel();
         network->network.forget_if_over(number);
-        return 0;
     });
 }

@@ -67,6 +67,14 @@ class Archive {
         if (count) read_.push_back(values);
     }
 
+    // How many things there are, each of so many bytes at least.
+    int64_t size_of(size_t size, size_t least = 1) {
+        int64_t count = (int64_t)size;
+        part(count);
+        check(count >= 0 && (!reads_ || (size_t)count <= left_ / least));
+        return count;
+    }
+
     static void check(bool holds) {
         if (!holds) throw std::runtime_error("what was saved is cut off, or is something else");
     }
@@ -92,13 +100,6 @@ class Archive {
         from_ += count, left_ -= count;
     }
 
-    int64_t size_of(size_t size, size_t least) {
-        int64_t count = (int64_t)size;
-        part(count);
-        check(count >= 0 && (!reads_ || (size_t)count <= left_ / (least ? least : 1)));
-        return count;
-    }
-
     template <class T> void part(T &one) {
         if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
             reads_ ? get(&one, sizeof(T)) : put(&one, sizeof(T));
@@ -113,55 +114,29 @@ class Archive {
             if (reads_) values.resize((size_t)count);
             reads_ ? get(values.data(), (size_t)count * sizeof(T)) : put(values.data(), (size_t)count * sizeof(T));
         } else {
-            const int64_t count = size_of(values.size(), 1);
-            if (reads_) values.clear(), values.resize((size_t)count);
-            for (T &one : values) part(one);
+            each(values);
         }
     }
 
-    template <class T> void part(std::deque<T> &values) {
-        const int64_t count = size_of(values.size(), 1);
-        if (reads_) values.resize((size_t)count);
-        for (T &one : values) part(one);
+    template <class T> void part(std::deque<T> &values) { each(values); }
+
+    template <class Values> void each(Values &values) {
+        const int64_t count = size_of(values.size());
+        if (reads_) values.clear(), values.resize((size_t)count);
+        for (auto &one : values) part(one);
     }
 
     template <class A, class B> void part(std::pair<A, B> &both) { (*this)(both.first, both.second); }
 
-    template <class Key, class Value> void part(std::map<Key, Value> &map) { keyed(map); }
-    template <class Key, class Value> void part(std::unordered_map<Key, Value> &map) { keyed(map); }
+    template <class K, class V> void part(std::map<K, V> &map) { listed<std::pair<K, V>>(map); }
+    template <class K, class V> void part(std::unordered_map<K, V> &map) { listed<std::pair<K, V>>(map); }
+    template <class T> void part(std::set<T> &values) { listed<T>(values); }
+    template <class T> void part(std::unordered_set<T> &values) { listed<T>(values); }
 
-    template <class Map> void keyed(Map &map) {
-        const int64_t count = size_of(map.size(), 1);
-        if (!reads_) {
-            for (auto &[key, value] : map) {
-                auto copy = key;
-                (*this)(copy, value);
-            }
-            return;
-        }
-        map.clear();
-        for (int64_t one = 0; one < count; one++) {
-            typename Map::key_type key{};
-            part(key);
-            part(map[key]);
-        }
-    }
-
-    template <class T> void part(std::set<T> &values) { members(values); }
-    template <class T> void part(std::unordered_set<T> &values) { members(values); }
-
-    template <class Set> void members(Set &values) {
-        const int64_t count = size_of(values.size(), 1);
-        if (!reads_) {
-            for (auto one : values) part(one);
-            return;
-        }
-        values.clear();
-        for (int64_t one = 0; one < count; one++) {
-            typename Set::value_type value{};
-            part(value);
-            values.insert(value);
-        }
+    template <class Item, class Group> void listed(Group &group) {
+        std::vector<Item> items(group.begin(), group.end());
+        part(items);
+        if (reads_) group = Group(items.begin(), items.end());
     }
 
     template <class T> void part(std::unique_ptr<T> &one) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -44,6 +43,8 @@ struct Event {
     int64_t whose;   // a batch or a run
     int64_t serial;  // of that; the event is void if it has another one by then
     int64_t detail;  // a list, or a channel
+
+    bool is_of_tasks() const { return what >= What::COMPUTED; }
 
     bool after(const Event &other) const {
         if (time != other.time) return time > other.time;
@@ -90,7 +91,7 @@ class Calendar {
     void io(Archive &archive) { archive(sequence, events_, withdrawn_); }
 
   private:
-    static bool later(const Event &one, const Event &other) { return one.after(other); }
+    static constexpr auto later = [](const Event &one, const Event &other) { return one.after(other); };
 
     std::vector<Event> events_;
     std::unordered_set<int64_t> withdrawn_;

@@ -1,19 +1,11 @@
 #include "channels.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace fredfw {
-namespace {
-
-const double INF = std::numeric_limits<double>::infinity();
-
-}  // namespace
-
-Channel::Channel(Schedule &schedule, const std::vector<int32_t> &phases, bool rendezvous, int64_t groups)
-    : keeps(schedule.keeps), ranks_(schedule.ranks), groups_(groups), smallest_first_(schedule.smallest_first),
-      runs_(groups * schedule.ranks, -1), owes_(groups * schedule.ranks, 0), place_(groups * schedule.ranks, 0),
-      order_(groups) {
+Channel::Channel(Schedule &schedule, const std::vector<int32_t> &phases, int64_t groups, bool whole, bool rendezvous)
+    : ranks_(whole ? 1 : schedule.ranks), keeps_(schedule.keeps), smallest_first_(schedule.smallest_first),
+      runs_(groups * ranks_, -1), owes_(groups * ranks_, 0), place_(groups * ranks_, 0), order_(groups) {
     const int64_t nodes = groups * ranks_;
     std::map<int32_t, int32_t> turns;  // numbers, in the order of their first phases
     std::map<int32_t, size_t> by_turn;
@@ -21,22 +13,22 @@ Channel::Channel(Schedule &schedule, const std::vector<int32_t> &phases, bool re
         const int32_t turn = schedule.phases[phase].turn;
         const int32_t number = turns.emplace(turn, (int32_t)turns.size()).first->second;
         size_t entry = entries_.size();
-        if (keeps) entry = by_turn.emplace(turn, entry).first->second;
+        if (keeps_) entry = by_turn.emplace(turn, entry).first->second;
         if (entry == entries_.size()) {
             entries_.emplace_back();
             Entry &made = entries_.back();
             made.turn = number;
             made.part.assign(ranks_, 0), made.sends.assign(ranks_, 0), made.since.assign(nodes, INF);
-            if (smallest_first_) made.bytes = schedule.turn_bytes()[phase];
+            if (smallest_first_) made.bytes = schedule.phases[phase].turn_bytes;
         }
         Entry &mine = entries_[entry];
         mine.phases.push_back(phase);
         entry_of_[phase] = (int32_t)entry;
-        const auto parties = schedule.parties(phase, rendezvous);
+        const auto parties = whole ? nullptr : schedule.parties(phase, rendezvous);
         std::vector<uint8_t> &part = part_[phase];
         part.assign(ranks_, 0);
         for (int64_t rank = 0; rank < ranks_; rank++) {
-            const bool sends = parties->sends[rank].size() > 0;
+            const bool sends = whole || parties->sends[rank].size() > 0;
             part[rank] = sends || parties->receives[rank].size() > 0;
             mine.sends[rank] |= sends, mine.part[rank] |= part[rank];
         }
@@ -46,7 +38,7 @@ Channel::Channel(Schedule &schedule, const std::vector<int32_t> &phases, bool re
 }
 
 void Channel::io(Archive &archive) {
-    archive(changed, first_, ready_phase_, runs_, owes_, place_, order_);
+    archive(changed_, first_, ready_phase_, runs_, owes_, place_, order_);
     for (Entry &entry : entries_) archive(entry.since);
 }
 
@@ -59,7 +51,7 @@ Channel::Nodes Channel::ready(int32_t phase, const Nodes &nodes, double now) {
     for (int32_t node : nodes) {
         if (!part[node % ranks_]) {
             running.push_back(node);
-        } else if (keeps && runs_[node] == number) {
+        } else if (keeps_ && runs_[node] == number) {
             inside.push_back(node);
         } else {
             first[node] = std::min(first[node], now);
@@ -71,15 +63,23 @@ Channel::Nodes Channel::ready(int32_t phase, const Nodes &nodes, double now) {
     return running;
 }
 
-void Channel::release(int32_t phase, const Nodes &nodes) {
+bool Channel::release(int32_t phase, const Nodes &nodes) {
     const std::vector<uint8_t> &part = part_[phase];
+    bool any = false;
     for (int32_t node : nodes)
-        if (part[node % ranks_] && !--owes_[node]) runs_[node] = -1;
+        if (part[node % ranks_] && runs_[node] == entry_of_[phase] && !--owes_[node]) runs_[node] = -1, any = true;
+    return any;
+}
+
+bool Channel::note(const Nodes &nodes) {
+    const bool is_first = changed_.empty();
+    for (int32_t node : nodes) changed_.insert((int32_t)(node / ranks_));
+    return is_first;
 }
 
 std::vector<std::pair<int32_t, Channel::Nodes>> Channel::choose() {
     std::vector<std::pair<int32_t, Nodes>> begins;
-    for (int32_t group : changed) {
+    for (int32_t group : changed_) {
         std::vector<int32_t> &order = order_[group];
         const int32_t from = (int32_t)(group * ranks_), to = (int32_t)((group + 1) * ranks_);
         for (;;) {
@@ -118,7 +118,7 @@ std::vector<std::pair<int32_t, Channel::Nodes>> Channel::choose() {
             order.push_back(best);
         }
     }
-    changed.clear();
+    changed_.clear();
     return begins;
 }
 

@@ -1,8 +1,8 @@
-// A channel in every group, rank by rank. A group's turns have one order: next goes the turn that was ready first at a node
-// that sends in it, or the one with the fewest bytes of those that are ready, where the channel is free. A node follows
-// that order, but for turns in which it has no part; else two ranks could each wait for what the other would send in the
-// turn that it has put last. Where a turn lets go of its channel during its latencies, each repetition of its phases is an
-// entry of its own.
+// A channel in every group, rank by rank, or in whole groups, which are like one rank each. A group's turns have one
+// order: next goes the turn that was ready first at a node that sends in it, or the one with the fewest bytes of
+// those that are ready, where the channel is free. A node follows that order, but for turns in which it has no part;
+// else two ranks could each wait for what the other would send in the turn that it has put last. Where a turn lets go
+// of its channel during its latencies, each repetition of its phases is an entry of its own.
 #pragma once
 
 #include <map>
@@ -18,17 +18,17 @@ class Channel {
   public:
     using Nodes = std::vector<int32_t>;
 
-    Channel(Schedule &schedule, const std::vector<int32_t> &phases, bool rendezvous, int64_t groups);
+    Channel(Schedule &schedule, const std::vector<int32_t> &phases, int64_t groups, bool whole, bool rendezvous);
 
-    bool keeps;
-    std::set<int32_t> changed;  // groups
     void io(Archive &archive);  // of one that was made for the same schedule
 
     // Note that nodes are ready for a phase; return those that need not wait: they have no part in it, or are in its turn.
     Nodes ready(int32_t phase, const Nodes &nodes, double now);
-    // Note that nodes let go of the channel, as far as the phase is concerned.
-    void release(int32_t phase, const Nodes &nodes);
-    // The phases that begin now, each with the nodes where it does.
+    // Note that nodes let go of the channel, as far as the phase is concerned; return whether any is free now.
+    bool release(int32_t phase, const Nodes &nodes);
+    // Have the groups of nodes choose; return whether no other has been noted.
+    bool note(const Nodes &nodes);
+    // The phases that begin now in those groups, each with the nodes where it does.
     std::vector<std::pair<int32_t, Nodes>> choose();
 
   private:
@@ -39,8 +39,9 @@ class Channel {
         std::vector<uint8_t> part, sends;  // of ranks
         std::vector<double> since;         // of nodes: since when it is ready where it has not begun
     };
-    int64_t ranks_, groups_;
-    bool smallest_first_;
+    int64_t ranks_;
+    std::set<int32_t> changed_;  // groups
+    bool keeps_, smallest_first_;
     std::vector<Entry> entries_;
     std::map<int32_t, int32_t> entry_of_;                 // phases
     std::vector<std::vector<double>> first_;              // of turns and nodes: since when each is ready

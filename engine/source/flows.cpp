@@ -1,14 +1,10 @@
 #include "flows.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 namespace fredfw {
 namespace {
 
-const double INF = std::numeric_limits<double>::infinity();
-const double UNKNOWN = std::numeric_limits<double>::quiet_NaN();
 // Fair shares that differ by less, relative, are the same.
 const double SAME = 1e-12;
 // Below this share of a link's capacity, what is left of it is rounding.
@@ -22,8 +18,6 @@ const double CAUTION = 1 - 1e-9, CAREFUL = 1 - 1e-11;
 const double DRAINED = 1e-11, TICKS = 1e-15;
 // Links whose levels are higher by this factor are not sorted yet.
 const double AHEAD = 1.25;
-// What a flow has as long as it is not drained.
-const double LEAST = std::numeric_limits<double>::min();
 
 }  // namespace
 
@@ -155,19 +149,16 @@ void Flows::reserve(int64_t flows, int64_t pairs) {
         const size_t needed = values.size() + (size_t)count;
         if (values.capacity() < needed) values.reserve(std::max(needed, 2 * values.capacity()));
     };
-    for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale}) more(*one, flows);
-    for (auto *one : {&length, &priority, &member, &batch}) more(*one, flows);
-    more(start, flows), more(draining, flows), more(link, pairs);
+    each_column([&](auto &values) { more(values, flows); });
+    more(link, pairs);
 }
 
 int64_t Flows::put(const Routes &routes, int64_t flow, double volume, double limit, int32_t rank, double factor,
                    double now) {
     if (!active) {  // nobody needs what is there
-        for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale}) one->clear();
-        for (auto *one : {&length, &priority, &member, &batch}) one->clear();
-        for (auto *one : {&bottleneck, &place, &mark}) one->clear();
-        link.clear();
-        start.clear(), name.clear(), birth.clear(), draining.clear(), coefficient.clear();
+        each_column([](auto &values) { values.clear(); });
+        for (auto *one : {&bottleneck, &place, &mark, &link}) one->clear();
+        coefficient.clear();
         linked_ = fresh_ = live_from_ = 0;
     }
     const int64_t slot = slots(), first = (int64_t)link.size(), from = routes.offset[flow], to = routes.offset[flow + 1];
@@ -209,11 +200,9 @@ void Flows::compact() {
         if (slot == fresh_) fresh = to;
         if (!draining[slot]) continue;
         const int64_t from = start[slot];
-        for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale}) (*one)[to] = (*one)[slot];
-        for (auto *one : {&length, &priority, &member, &batch}) (*one)[to] = (*one)[slot];
+        each_column([&](auto &values) { values[to] = values[slot]; });
         if (slot < (int64_t)bottleneck.size()) bottleneck[to] = bottleneck[slot];
-        if (sharing_ == FOREIGN) birth[to] = birth[slot], name[to] = name[slot];
-        draining[to] = 1, start[to] = pair_to;
+        start[to] = pair_to;
         for (int32_t one = 0; one < length[to]; one++, pair_to++) {
             link[pair_to] = link[from + one];
             if (weighted) coefficient[pair_to] = coefficient[from + one];
@@ -221,21 +210,14 @@ void Flows::compact() {
         to++;
     }
     linked_ = linked_ >= count ? to : linked, fresh_ = fresh_ >= count ? to : fresh, live_from_ = 0;
-    for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale}) one->resize(to);
-    for (auto *one : {&length, &priority, &member, &batch}) one->resize(to);
+    each_column([&](auto &values) { values.resize(to); });
     for (auto *one : {&bottleneck, &place, &mark}) one->resize(linked_);
-    if (sharing_ == FOREIGN) birth.resize(to), name.resize(to);
-    start.resize(to), draining.resize(to);
     link.resize(pair_to);
     if (weighted) coefficient.resize(pair_to);
     if (!related_) return;
     std::fill(head_.begin(), head_.end(), -1), std::fill(tail_.begin(), tail_.end(), -1);
     heap_.clear();
-    for (int64_t slot = 0; slot < linked_; slot++) {
-        chain((int32_t)slot);
-        heap_.push_back((int32_t)slot), place[slot] = (int32_t)slot;
-    }
-    for (int64_t one = (int64_t)heap_.size() / 2 - 1; one >= 0; one--) sink(one, heap_[one]);
+    for (int64_t slot = 0; slot < linked_; slot++) chain((int32_t)slot);
 }
 
 void Flows::drop(const std::vector<int32_t> &gone) {
@@ -312,6 +294,7 @@ void Flows::leave_heap(int32_t slot) {
 
 // --- the flows of each link, in the order in which they came
 
+// Put a flow into the chains of its links, and into the heap.
 void Flows::chain(int32_t slot) {
     if (owner.size() < link.size()) {  // which are needed only where few flows come or go
         const size_t room = std::max(link.size(), 2 * owner.size());
@@ -323,6 +306,8 @@ void Flows::chain(int32_t slot) {
         (last < 0 ? head_[one] : next[last]) = (int32_t)pair;
         tail_[one] = (int32_t)pair;
     }
+    heap_.push_back(slot);
+    sift((int64_t)heap_.size() - 1, slot);
 }
 
 void Flows::leave_links(int32_t slot) {
@@ -343,41 +328,26 @@ void Flows::link_new() {
             for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
                 load_[link[pair]] += rate[slot] * weight(pair);
             chain((int32_t)slot);
-            heap_.push_back((int32_t)slot);
-            sift((int64_t)heap_.size() - 1, (int32_t)slot);
         }
-    linked_ = slots();
-}
-
-// Make the chains and the heap anew.
-void Flows::index() {
-    for (auto *one : {&head_, &tail_, &local_}) one->assign(links_, -1);
-    load_.assign(links_, 0.0), resting_.assign(links_, 0), is_loose_.assign(links_, 0);
-    for (auto *one : {&bottleneck, &place, &mark}) one->assign(slots(), -1);
-    heap_.clear();
-    for (int64_t slot = live_from_; slot < slots(); slot++) {
-        if (!draining[slot]) continue;
-        for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
-            load_[link[pair]] += rate[slot] * weight(pair);
-        chain((int32_t)slot);
-        place[slot] = (int32_t)heap_.size();
-        heap_.push_back((int32_t)slot);
-    }
-    for (int64_t one = (int64_t)heap_.size() / 2 - 1; one >= 0; one--) sink(one, heap_[one]);
     linked_ = slots();
 }
 
 // Find the bottleneck of each flow from the rates, with the chains and the heap.
 void Flows::relate() {
+    for (auto *one : {&head_, &tail_, &local_}) one->assign(links_, -1);
+    load_.assign(links_, 0.0), resting_.assign(links_, 0), is_loose_.assign(links_, 0);
+    for (auto *one : {&bottleneck, &place, &mark}) one->clear();
+    heap_.clear();
+    linked_ = 0;
+    link_new();
     scratch_.assign(links_, 0.0);
     std::vector<double> &fastest = scratch_;
-    index();
-    for (int64_t slot = live_from_; slot < slots(); slot++)
-        if (draining[slot])
-            for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
-                fastest[link[pair]] = std::max(fastest[link[pair]], rate[slot]);
-    for (int64_t slot = live_from_; slot < slots(); slot++) {
-        if (!draining[slot] || rate[slot] >= cap[slot]) continue;
+    each_live([&](int32_t slot) {
+        for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
+            fastest[link[pair]] = std::max(fastest[link[pair]], rate[slot]);
+    });
+    each_live([&](int32_t slot) {
+        if (rate[slot] >= cap[slot]) return;
         for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++) {
             const int32_t one = link[pair];
             if (load_[one] >= capacity[one] * NEARLY && rate[slot] >= fastest[one] * NEARLY) {
@@ -386,7 +356,7 @@ void Flows::relate() {
                 break;
             }
         }
-    }
+    });
     related_ = true;
 }
 
@@ -405,23 +375,20 @@ void Flows::set_rate(int64_t slot, double value, double now) {
     finish[slot] = value > 0 ? now + rest / value : INF;
 }
 
-void Flows::clear_changes() {
+void Flows::settled() {
     for (int32_t one : loose_) is_loose_[one] = 0;
     loose_.clear();
+    everything_ = false, gone_ = 0, fresh_ = slots();
 }
 
-void Flows::settled() { everything_ = false, gone_ = 0, fresh_ = slots(); }
-
 void Flows::assign(double now, const double *rates) {
-    advance_live();
     double first = INF;
-    for (int64_t slot = live_from_; slot < slots(); slot++) {
-        if (!draining[slot]) continue;
+    advance_live();
+    each_live([&](int32_t slot) {
         const double value = *rates++;
         if (value != rate[slot]) set_rate(slot, value, now);
         first = std::min(first, finish[slot]);
-    }
-    clear_changes();
+    });
     settled();
     related_ = false;
     first_done_ = first;
@@ -432,7 +399,6 @@ void Flows::assign(double now, const double *rates) {
 bool Flows::settle(double now, Work &work) {
     work = {};
     if (!active) {
-        clear_changes();
         settled();
         related_ = false;
         first_done_ = INF;
@@ -462,59 +428,60 @@ void Flows::fill_in(int64_t slot, const double *room) {
 int64_t Flows::solve_all() {
     advance_live();
     filling_.clear(links_, !coefficient.empty(), active, (int64_t)link.size());
-    for (int64_t slot = live_from_; slot < slots(); slot++)
-        if (draining[slot]) fill_in(slot, capacity.data());
+    each_live([&](int32_t slot) { fill_in(slot, capacity.data()); });
     return filling_.solve();
+}
+
+std::vector<int32_t> Flows::live() {
+    advance_live();
+    std::vector<int32_t> mine;
+    mine.reserve(active);
+    each_live([&](int32_t slot) { mine.push_back(slot); });
+    return mine;
+}
+
+std::vector<int32_t> Flows::classes_of(const std::vector<int32_t> &mine) const {
+    std::vector<int32_t> present;
+    for (int32_t slot : mine) present.push_back(priority[slot]);
+    std::sort(present.begin(), present.end());
+    present.erase(std::unique(present.begin(), present.end()), present.end());
+    return present;
 }
 
 // Each class shares the bandwidth that higher classes leave on every link.
 int64_t Flows::solve_strict() {
-    advance_live();
-    std::vector<double> left = capacity, rates(active, 0.0);
-    std::vector<int32_t> ranks;
-    for (int64_t slot = live_from_; slot < slots(); slot++)
-        if (draining[slot]) ranks.push_back(priority[slot]);
-    std::vector<int32_t> present = ranks;
-    std::sort(present.begin(), present.end());
-    present.erase(std::unique(present.begin(), present.end()), present.end());
+    const std::vector<int32_t> mine = live();
+    std::vector<double> left = capacity;
+    scratch_.assign(mine.size(), 0.0);
     int64_t passes = 0;
-    for (int32_t rank : present) {
+    for (int32_t rank : classes_of(mine)) {
         filling_.clear(links_, !coefficient.empty(), active, 0);
-        for (int64_t slot = live_from_; slot < slots(); slot++)
-            if (draining[slot] && priority[slot] == rank) fill_in(slot, left.data());
+        for (int32_t slot : mine)
+            if (priority[slot] == rank) fill_in(slot, left.data());
         passes += filling_.solve();
         std::vector<double> carried(links_, 0.0);
-        size_t found = 0, number = 0;
-        for (int64_t slot = live_from_; slot < slots(); slot++) {
-            if (!draining[slot]) continue;
-            if (priority[slot] == rank) {
-                const double mine = rates[number] = filling_.rates()[found++];
-                for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
-                    carried[link[pair]] += mine * weight(pair);
-            }
-            number++;
+        for (size_t number = 0, found = 0; number < mine.size(); number++) {
+            const int32_t slot = mine[number];
+            if (priority[slot] != rank) continue;
+            scratch_[number] = filling_.rates()[found++];
+            for (int64_t pair = start[slot], end = pair + length[slot]; pair < end; pair++)
+                carried[link[pair]] += scratch_[number] * weight(pair);
         }
         for (int64_t one = 0; one < links_; one++) {
             left[one] -= carried[one];
             if (left[one] < NOTHING * capacity[one]) left[one] = 0.0;
         }
     }
-    scratch_ = rates;
     return passes;
 }
 
 // A switch serves only its highest active class: a flow runs if none of its switches is used by a running flow of a higher
 // class, and none of its links is closed.
 int64_t Flows::solve_circuits() {
-    advance_live();
-    std::vector<int32_t> mine, present;
-    for (int64_t slot = live_from_; slot < slots(); slot++)
-        if (draining[slot]) mine.push_back((int32_t)slot), present.push_back(priority[slot]);
-    std::sort(present.begin(), present.end());
-    present.erase(std::unique(present.begin(), present.end()), present.end());
+    const std::vector<int32_t> mine = live();
     std::vector<uint8_t> taken(switch_.size(), 0), runs(mine.size(), 0);
     std::vector<int32_t> starts;
-    for (int32_t rank : present) {
+    for (int32_t rank : classes_of(mine)) {
         starts.clear();
         for (size_t number = 0; number < mine.size(); number++) {
             const int32_t slot = mine[number];
@@ -545,20 +512,22 @@ bool Flows::is_drained(int64_t slot, double now) const {
     return late <= TICKS * now || late * rate[slot] <= DRAINED * bytes[slot];
 }
 
-void Flows::find_drained(double now, std::vector<int32_t> &found) {
-    found.clear();
+std::vector<int32_t> Flows::find_drained(double now) {
+    std::vector<int32_t> found;
     if (!related_) {
         advance_live();
         found.reserve(active);
-        for (int64_t slot = live_from_; slot < slots(); slot++)
-            if (draining[slot] && is_drained(slot, now)) found.push_back((int32_t)slot);
-        return;
+        each_live([&](int32_t slot) {
+            if (is_drained(slot, now)) found.push_back(slot);
+        });
+        return found;
     }
     while (!heap_.empty() && is_drained(heap_[0], now)) {
         found.push_back(heap_[0]);
         leave_heap(heap_[0]);
     }
     std::sort(found.begin(), found.end());
+    return found;
 }
 
 // --- the piece that a change disturbs
@@ -576,6 +545,8 @@ struct Flows::Piece {
         int32_t what;  // a link, or ~slot of a flow
         bool before(const Due &other) const { return key < other.key || (key == other.key && what < other.what); }
     };
+    static constexpr auto later = [](const Due &one, const Due &other) { return other.before(one); };
+
     struct Member {
         int32_t slot, neck;  // OPEN while the rate is not known
         double rate;
@@ -607,15 +578,10 @@ struct Flows::Piece {
             return;
         }
         due.push_back(one);
-        size_t where = due.size() - 1;
-        while (where > 0 && one.before(due[(where - 1) / 2])) {
-            due[where] = due[(where - 1) / 2];
-            where = (where - 1) / 2;
-        }
-        due[where] = one;
+        std::push_heap(due.begin(), due.end(), later);
     }
 
-    void replace_first(Due one) {
+    void replace_first(Due one) {  // which the standard library does in two steps
         size_t where = 0;
         for (;;) {
             size_t child = 2 * where + 1;
@@ -875,7 +841,6 @@ Work Flows::repair(double now) {
             sift(place[one.slot], one.slot);
         }
     }
-    clear_changes();
     return {(int64_t)piece.members.size(), piece.saturated};
 }
 

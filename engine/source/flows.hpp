@@ -8,11 +8,16 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "archive.hpp"
 
 namespace fredfw {
+
+constexpr double INF = std::numeric_limits<double>::infinity(), UNKNOWN = std::numeric_limits<double>::quiet_NaN();
+// What a flow has as long as it is not drained, so that without a rate it never ends.
+constexpr double LEAST = std::numeric_limits<double>::min();
 
 // How links are shared. The last is a policy that somebody else applies; see Flows::assign.
 enum Sharing : int32_t { MAX_MIN = 0, STRICT_LINKS = 1, CIRCUIT_PREEMPT = 2, FOREIGN = 3 };
@@ -39,8 +44,6 @@ class Filling {
     // Rates are in the order of the flows; returns the passes.
     int64_t solve();
     const std::vector<double> &rates() const { return rate_; }
-    // What is left of a link that was crossed; of another one, all.
-    double left(int64_t link, double capacity) const { return number_[link] ? left_[number_[link] - 1] : capacity; }
 
   private:
     bool weighted_ = false;
@@ -83,9 +86,14 @@ class Flows {
     // Give the flows that drain, in order of slots, the rates of a foreign policy.
     void assign(double now, const double *rates);
     // Find the flows that are drained at `now`, when the first is, in order of slots; they are still there.
-    void find_drained(double now, std::vector<int32_t> &found);
+    std::vector<int32_t> find_drained(double now);
     void set_capacity(const double *bandwidth);
     double left(int64_t slot, double now) const;
+    // Do something with the slot of each flow that drains, in order.
+    template <class Function> void each_live(Function function) const {
+        for (int64_t slot = live_from_; slot < slots(); slot++)
+            if (draining[slot]) function((int32_t)slot);
+    }
     void forget_rates();
 
     // Of each slot.
@@ -106,6 +114,14 @@ class Flows {
 
   private:
     struct Piece;
+
+    // Do something with all that has a value for each slot, but those that are linked.
+    template <class Function> void each_column(Function function) {
+        for (auto *one : {&bytes, &remaining, &since, &rate, &finish, &cap, &scale}) function(*one);
+        for (auto *one : {&length, &priority, &member, &batch}) function(*one);
+        function(start), function(draining);
+        if (sharing_ == FOREIGN) function(birth), function(name);
+    }
 
     int64_t links_;
     Sharing sharing_;
@@ -139,12 +155,12 @@ class Flows {
     void chain(int32_t slot);
     void leave_links(int32_t slot);
     void link_new();
-    void index();
     void relate();
     void set_rate(int64_t slot, double rate, double now);
-    void clear_changes();
     void settled();
     bool is_drained(int64_t slot, double now) const;
+    std::vector<int32_t> live();  // slots
+    std::vector<int32_t> classes_of(const std::vector<int32_t> &mine) const;
     int64_t solve_all();
     int64_t solve_strict();
     int64_t solve_circuits();

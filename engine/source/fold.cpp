@@ -1,13 +1,10 @@
 #include "fold.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 namespace fredfw {
 namespace {
 
-const double INF = std::numeric_limits<double>::infinity();
 // So many steps are not folded: where no jump is found, each has to be looked at, in one event.
 const int64_t MOST_STEPS = 1 << 22;
 // A jump over steps may be off by so much, relative: less than the rounding of the steps.
@@ -21,6 +18,31 @@ bool waits_for(const Parties &before, int32_t earlier, const Parties &now, int32
             if (rank == one) return true;
     }
     return false;
+}
+
+// Follow values of nodes from phase to phase: each is ready with the highest of those before it, and has room with the
+// highest of those that make room. `through` sets what they are through with, and returns whether that is all.
+template <class Value, class Through>
+void follow(const std::vector<Phase> &phases, const std::vector<Value> &entered, Through through) {
+    std::vector<int64_t> uses(phases.size(), 0);
+    for (const Phase &phase : phases)
+        for (const auto *waits : {&phase.after, &phase.behind, &phase.room})
+            for (int32_t one : *waits) uses[one]++;
+    std::vector<std::vector<Value>> done(phases.size());
+    for (size_t index = 0; index < phases.size(); index++) {
+        const Phase &phase = phases[index];
+        std::vector<Value> ready = entered, room, mine;
+        if (!phase.room.empty()) room = entered;
+        for (const auto *waits : {&phase.after, &phase.behind, &phase.room})
+            for (int32_t one : *waits) {
+                std::vector<Value> &highest = waits == &phase.room ? room : ready;
+                for (size_t node = 0; node < highest.size(); node++)
+                    highest[node] = std::max(highest[node], done[one][node]);
+                if (!--uses[one]) done[one] = {};  // there may be thousands of phases
+            }
+        if (through((int64_t)index, ready, room, mine)) return;
+        if (uses[index]) done[index] = std::move(mine);
+    }
 }
 
 }  // namespace
@@ -206,24 +228,12 @@ std::vector<double> Fold::rotated(int64_t index, const std::vector<double> &read
 
 void Fold::phases(const std::vector<double> &entered,
                   const std::function<void(int64_t, const std::vector<double> &, const std::vector<double> &)> &tell) const {
-    const size_t count = schedule_->phases.size();
-    std::vector<int64_t> uses(count, 0);
-    for (const Phase &phase : schedule_->phases)
-        for (const auto *waits : {&phase.after, &phase.behind})
-            for (int32_t one : *waits) uses[one]++;
-    std::vector<std::vector<double>> done(count);
-    for (size_t index = 0; index < count; index++) {
-        std::vector<double> ready = entered;
-        const Phase &phase = schedule_->phases[index];
-        for (const auto *waits : {&phase.after, &phase.behind})
-            for (int32_t one : *waits) {
-                for (size_t node = 0; node < ready.size(); node++) ready[node] = std::max(ready[node], done[one][node]);
-                if (!--uses[one]) done[one] = {};  // there may be thousands of phases
-            }
-        std::vector<double> through_ = through((int64_t)index, ready);
-        tell((int64_t)index, ready, through_);
-        if (uses[index]) done[index] = std::move(through_);
-    }
+    using Times = std::vector<double>;
+    follow(schedule_->phases, entered, [&](int64_t index, const Times &ready, const Times &, Times &done) {
+        done = through(index, ready);
+        tell(index, ready, done);
+        return false;
+    });
 }
 
 std::vector<double> Fold::ends(const std::vector<double> &entered) {
@@ -312,40 +322,28 @@ std::vector<int64_t> last_awaited(Schedule &schedule, const int64_t *marks, bool
     const std::vector<int64_t> entered(marks, marks + ranks);
     const int64_t highest = *std::max_element(entered.begin(), entered.end());
     if (std::all_of(entered.begin(), entered.end(), [&](int64_t one) { return one == highest; })) return entered;
-    std::vector<std::vector<int64_t>> done(schedule.phases.size());
-    std::vector<int64_t> uses(schedule.phases.size(), 0), last = entered;
-    for (const Phase &phase : schedule.phases)
-        for (const auto *waits : {&phase.after, &phase.behind, &phase.room})
-            for (int32_t one : *waits) uses[one]++;
-    for (size_t index = 0; index < schedule.phases.size(); index++) {
+    std::vector<int64_t> last = entered;
+    using Marks = std::vector<int64_t>;
+    follow(schedule.phases, entered, [&](int64_t index, Marks &ready, const Marks &room, Marks &done) {
         const Phase &phase = schedule.phases[index];
-        std::vector<int64_t> ready = entered, room = entered;
-        for (const auto *waits : {&phase.after, &phase.behind})
-            for (int32_t one : *waits)
-                for (int64_t rank = 0; rank < ranks; rank++) ready[rank] = std::max(ready[rank], done[one][rank]);
-        for (int32_t one : phase.room)
-            for (int64_t rank = 0; rank < ranks; rank++) room[rank] = std::max(room[rank], done[one][rank]);
-        for (const auto *waits : {&phase.after, &phase.behind, &phase.room})
-            for (int32_t one : *waits)
-                if (!--uses[one]) done[one] = {};
-        const auto parties = schedule.parties((int64_t)index, rendezvous);
+        const auto parties = schedule.parties(index, rendezvous);
         for (int64_t repetition = 0; repetition < phase.repeat; repetition++) {
-            std::vector<int64_t> through = ready;
+            done = ready;
             for (int64_t flow = 0; flow < phase.flows; flow++) {
                 int64_t begin = 0;
                 for (int32_t rank : parties->starters[flow]) begin = std::max(begin, ready[rank]);
                 if (!phase.room.empty() && !repetition)
                     for (int32_t rank : parties->destinations[flow]) begin = std::max(begin, room[rank]);
-                for (int32_t rank : parties->sources[flow]) through[rank] = std::max(through[rank], begin);
-                for (int32_t rank : parties->destinations[flow]) through[rank] = std::max(through[rank], begin);
+                for (int32_t rank : parties->sources[flow]) done[rank] = std::max(done[rank], begin);
+                for (int32_t rank : parties->destinations[flow]) done[rank] = std::max(done[rank], begin);
             }
-            if (through == ready) break;
-            ready.swap(through);
+            if (done == ready) break;
+            ready.swap(done);
         }
         for (int64_t rank = 0; rank < ranks; rank++) last[rank] = std::max(last[rank], ready[rank]);
-        if (std::all_of(last.begin(), last.end(), [&](int64_t one) { return one == highest; })) break;
-        if (uses[index]) done[index] = std::move(ready);
-    }
+        done.swap(ready);
+        return std::all_of(last.begin(), last.end(), [&](int64_t one) { return one == highest; });
+    });
     return last;
 }
 

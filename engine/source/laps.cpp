@@ -5,7 +5,6 @@
 // and a set-up of s takes t + l + s.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "network.hpp"
@@ -14,8 +13,6 @@
 namespace fredfw {
 namespace {
 
-const double INF = std::numeric_limits<double>::infinity();
-const double LEAST = std::numeric_limits<double>::min();
 // Of what a flow has to send in a lap, what is less than this is rounding.
 const double ROUNDING = 1e-11;
 // Flows were alone on their links if they have sent what they would have sent alone, to this share of it.
@@ -24,7 +21,7 @@ const double ALONE = 1e-9;
 // One repetition of some flows of a batch, as they drain without other flows on their links: when each has drained, and
 // what it has left some seconds after the beginning.
 void replay(const Batch &batch, const std::vector<int32_t> &which, const std::vector<double> &capacity,
-            std::vector<double> &transfer, const std::vector<double> *within, std::vector<double> &left) {
+            const std::vector<double> &within, std::vector<double> &transfer, std::vector<double> &left) {
     Flows table((int64_t)capacity.size(), capacity.data(), MAX_MIN, 0, nullptr, nullptr, nullptr);
     const double weight = batch.weight;
     transfer.assign(which.size(), INF), left.assign(which.size(), 0.0);
@@ -40,20 +37,17 @@ void replay(const Batch &batch, const std::vector<int32_t> &which, const std::ve
                                        batch.cargo.cap(which[one]) / weight, 0, weight, 0.0);
         table.member[slot] = (int32_t)one;
     }
-    std::vector<int32_t> found;
     double time = 0.0;
-    const double last = within && !within->empty() ? *std::max_element(within->begin(), within->end()) : INF;
-    while (table.active && time <= last) {
+    while (table.active) {
         Work work;
         table.settle(time, work);
         const double until = table.first_done();
-        if (within)
-            for (int64_t slot = 0; slot < table.slots(); slot++) {
-                const double at = (*within)[table.member[slot]];
-                if (table.draining[slot] && at >= time && at < until) left[table.member[slot]] = table.left(slot, at) * weight;
-            }
+        table.each_live([&](int32_t slot) {
+            const double at = within[table.member[slot]];
+            if (at >= time && at < until) left[table.member[slot]] = table.left(slot, at) * weight;
+        });
         if (until == INF) break;
-        table.find_drained(until, found);
+        const std::vector<int32_t> found = table.find_drained(until);
         for (int32_t slot : found) transfer[table.member[slot]] = until;
         table.drop(found);
         time = until;
@@ -62,11 +56,18 @@ void replay(const Batch &batch, const std::vector<int32_t> &which, const std::ve
 
 }  // namespace
 
-// Find where the repetitions are that are on the links, of activities of which several are.
-void Network::position(const Batch &batch, const std::vector<double> &sent, Position &at) const {
+// Find how far the flows of a batch are, and where repetitions are, of activities of which several are on the links.
+Network::Position Network::position(const Batch &batch, const std::vector<int32_t> &slots) const {
     const Cargo &cargo = batch.cargo;
+    Position at;
+    at.sent.assign(cargo.count, 0.0);
+    if (std::isnan(batch.since)) return at;
+    for (int64_t flow = 0; flow < cargo.count; flow++) at.sent[flow] = batch.volume_laid(flow);
+    for (int32_t slot : slots) at.sent[flows.member[slot]] -= flows.left(slot, now) * flows.scale[slot];
+    if (cargo.repeat == 1) return at;
+    const std::vector<double> sent = at.sent;
     at.mine.assign(cargo.count, 0), at.left.assign(cargo.count, 0.0), at.delay.assign(cargo.count, 0.0);
-    at.sent = sent, at.done.assign(cargo.activities, 0);
+    at.done.assign(cargo.activities, 0);
     std::map<std::pair<double, int64_t>, std::vector<int32_t>> alike;  // flows that were put on the links together
     for (int64_t flow = 0; flow < cargo.count; flow++) {
         const int64_t activity = cargo.activity_of(flow);
@@ -78,24 +79,19 @@ void Network::position(const Batch &batch, const std::vector<double> &sent, Posi
         const auto [since, laps] = key;
         const double elapsed = now - since;
         std::vector<double> transfer, left, alone(which.size(), elapsed / (double)laps);
-        replay(batch, which, flows.capacity, transfer, &alone, left);
+        replay(batch, which, flows.capacity, alone, transfer, left);
         bool was_alone = true;
         for (size_t one = 0; one < which.size() && was_alone; one++) {
             const double volume = cargo.volume(which[one]);
             was_alone = std::abs(sent[which[one]] / (double)laps - (volume - left[one])) <= ALONE * volume;
         }
         std::vector<double> rates(which.size(), 0.0);
-        if (was_alone) {
-            std::vector<double> ignored;
-            replay(batch, which, flows.capacity, transfer, nullptr, ignored);
-        } else {  // each drains at the mean rate that it has had
-            for (size_t one = 0; one < which.size(); one++) {
-                const double seconds = std::min(batch.drained_at[which[one]], now) - since;
-                const double volume = cargo.volume(which[one]);
-                if (seconds > 0) rates[one] = sent[which[one]] / seconds;
-                const bool at_once = batch.drained_at[which[one]] <= since;
-                transfer[one] = volume > 0 && !at_once ? volume / rates[one] : 0.0;
-            }
+        for (size_t one = 0; one < which.size() && !was_alone; one++) {  // each drains at the mean rate that it has had
+            const double seconds = std::min(batch.drained_at[which[one]], now) - since;
+            const double volume = cargo.volume(which[one]);
+            if (seconds > 0) rates[one] = sent[which[one]] / seconds;
+            const bool at_once = batch.drained_at[which[one]] <= since;
+            transfer[one] = volume > 0 && !at_once ? volume / rates[one] : 0.0;
         }
         std::map<int64_t, double> seconds;  // of a repetition, which the slowest flow says; by activity
         for (size_t one = 0; one < which.size(); one++) {
@@ -113,7 +109,7 @@ void Network::position(const Batch &batch, const std::vector<double> &sent, Posi
         }
         if (was_alone) {
             std::vector<double> again;
-            replay(batch, which, flows.capacity, again, &within, left);
+            replay(batch, which, flows.capacity, within, again, left);
         }
         for (size_t one = 0; one < which.size(); one++) {
             const int32_t flow = which[one];
@@ -128,32 +124,20 @@ void Network::position(const Batch &batch, const std::vector<double> &sent, Posi
             at.sent[flow] = (double)done * volume + volume - rest;
         }
     }
-}
-
-void Network::correct(const Position &at, std::vector<double> &bytes) const {
-    for (size_t flow = 0; flow < bytes.size(); flow++)
-        if (at.mine[flow]) bytes[flow] = at.sent[flow];
+    return at;
 }
 
 void Network::make_laid(Batch &batch) {
     if (!batch.laid.empty()) return;
-    std::vector<double> laid(batch.cargo.count);
-    for (int64_t flow = 0; flow < batch.cargo.count; flow++) laid[flow] = batch.volume_laid(flow);
-    batch.laid = std::move(laid);
-}
-
-void Network::make_delays(Batch &batch) {
-    if (!batch.delay.empty()) return;
-    std::vector<double> delay(batch.cargo.count);
-    for (int64_t flow = 0; flow < batch.cargo.count; flow++) delay[flow] = batch.delay_of(flow);
-    batch.delay = std::move(delay);
+    std::vector<double> laid(batch.cargo.count), delay(batch.cargo.count);
+    for (int64_t flow = 0; flow < batch.cargo.count; flow++)
+        laid[flow] = batch.volume_laid(flow), delay[flow] = batch.delay_of(flow);
+    batch.laid = std::move(laid), batch.delay = std::move(delay);
 }
 
 // Put flows of a batch, all that there are of some activities, on the links once more.
-void Network::lay_again(int64_t number, const std::vector<int32_t> &which, const std::vector<double> &volumes,
-                        const std::vector<double> &delays) {
+void Network::lay_again(int64_t number, const std::vector<int32_t> &which) {
     Batch &batch = batches_[number];
-    make_laid(batch), make_delays(batch);
     std::vector<uint8_t> mine(batch.cargo.activities, 0);
     for (int32_t flow : which) mine[batch.cargo.activity_of(flow)] = 1;
     for (int64_t one = 0; one < batch.cargo.activities; one++)
@@ -164,17 +148,13 @@ void Network::lay_again(int64_t number, const std::vector<int32_t> &which, const
     std::vector<int32_t> over;
     for (int64_t one = 0; one < batch.cargo.activities; one++)
         if (!mine[one] && !batch.pending[one]) over.push_back((int32_t)one);
-    if (!over.empty()) deliver(number, over);
+    deliver(number, over);
     std::vector<int32_t> free;
-    for (size_t one = 0; one < which.size(); one++) {
-        const int32_t flow = which[one];
-        batch.laid[flow] = volumes[one], batch.delay[flow] = delays[one], batch.drained_at[flow] = INF;
-        const bool is_closed = closed && crosses_closed(batch.routes(), batch.route(flow));
-        const bool alone = volumes[one] <= LEAST || !batch.routes().length(batch.route(flow));
-        if (alone && !is_closed && (volumes[one] <= LEAST || std::isinf(batch.cargo.cap(flow)))) free.push_back(flow);
-        else lay(number, flow, std::max(volumes[one], LEAST));
+    for (int32_t flow : which) {
+        batch.drained_at[flow] = INF;
+        lay(number, flow, batch.laid[flow], free);
     }
-    if (!free.empty()) drained(number, free);
+    drained(number, free);
 }
 
 // Leave on the links what the current repetitions of a batch have still to send; the others come after them.
@@ -182,20 +162,17 @@ void Network::split(int64_t number, const std::vector<int32_t> &slots) {
     Batch &batch = batches_[number];
     const Cargo &cargo = batch.cargo;
     if (!batch.there || cargo.repeat == 1 || std::isnan(batch.since) || !cargo.count) return;
-    std::vector<double> sent;
-    carried(number, slots, sent);
-    Position at;
-    position(batch, sent, at);
+    const Position at = position(batch, slots);
     if (!batch.laps) {
         batch.laps = std::make_unique<Laps>();
         batch.laps->now.assign(cargo.activities, cargo.repeat), batch.laps->later.assign(cargo.activities, 0);
         batch.laps->since.assign(cargo.activities, batch.since);
     }
     std::vector<int32_t> which, gone;
-    std::vector<double> volumes, delays;
+    make_laid(batch);
     for (int64_t flow = 0; flow < cargo.count; flow++) {
         if (!at.mine[flow]) continue;
-        which.push_back((int32_t)flow), volumes.push_back(at.left[flow]), delays.push_back(at.delay[flow]);
+        which.push_back((int32_t)flow), batch.laid[flow] = at.left[flow], batch.delay[flow] = at.delay[flow];
         account(cargo.label, batch.routes(), batch.route(flow), at.sent[flow]);
         Laps &laps = *batch.laps;
         const int64_t activity = cargo.activity_of(flow);
@@ -206,7 +183,7 @@ void Network::split(int64_t number, const std::vector<int32_t> &slots) {
         if (at.mine[flows.member[slot]]) gone.push_back(slot);
     flows.drop(gone);
     batch.draining -= (int64_t)gone.size();
-    lay_again(number, which, volumes, delays);
+    lay_again(number, which);
 }
 
 // Start the repetitions that are left of activities; leave those that have none left. Returns whether there are any.
@@ -220,8 +197,7 @@ bool Network::next_laps(int64_t number, std::vector<int32_t> &activities) {
         if (rerouted) {  // a router has a say in where they go
             batch.laps->asked.resize(batch.cargo.activities, 0);
             for (int32_t one : again) batch.laps->asked[one] = 1;
-            notify(FREDFW_ROUTE, number);
-            notices.back().list.assign(again.begin(), again.end());
+            notify(FREDFW_ROUTE, number, 0, again);
         } else {
             go_on(number, again);
         }
@@ -239,7 +215,7 @@ void Network::go_on(int64_t number, const std::vector<int32_t> &again, const Rou
     std::vector<int32_t> which;
     for (int64_t flow = 0; flow < cargo.count; flow++)
         if (mine[cargo.activity_of(flow)]) which.push_back((int32_t)flow);
-    make_laid(batch), make_delays(batch);
+    make_laid(batch);
     for (int32_t flow : which) account(cargo.label, batch.routes(), batch.route(flow), batch.laid[flow]);
     if (routes) {
         auto chosen = std::make_shared<OwnRoutes>();
@@ -251,15 +227,14 @@ void Network::go_on(int64_t number, const std::vector<int32_t> &again, const Rou
         batch.detour = chosen;
         bool holds = false;
         for (int32_t flow : which) holds |= crosses_closed(batch.routes(), flow);
-        if (holds) held.emplace(cargo.label, std::make_pair(now, (int64_t)0)).first->second.second++;
+        if (holds) hold(cargo.label);
     }
-    std::vector<double> volumes, delays;
     for (int32_t flow : which) {
         const double times = (double)batch.laps->now[cargo.activity_of(flow)];
-        volumes.push_back(cargo.volume(flow) * times);
-        delays.push_back(batch.routes().latency[batch.route(flow)] * times + cargo.setup * (times - 1));
+        batch.laid[flow] = cargo.volume(flow) * times;
+        batch.delay[flow] = batch.routes().latency[batch.route(flow)] * times + cargo.setup * (times - 1);
     }
-    lay_again(number, which, volumes, delays);
+    lay_again(number, which);
 }
 
 }  // namespace fredfw

@@ -3,18 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 
 #include "run.hpp"
 #include "tasks.hpp"
 
 namespace fredfw {
 namespace {
-
-const double INF = std::numeric_limits<double>::infinity();
-const double UNKNOWN = std::numeric_limits<double>::quiet_NaN();
-// What a flow has as long as it is not drained, so that without a rate it never ends.
-const double LEAST = std::numeric_limits<double>::min();
 
 // How long a step goes on: for so many events, and for a time that nobody notices, because an interrupt waits for its end.
 class Patience {
@@ -31,15 +25,6 @@ class Patience {
 }  // namespace
 
 double Cargo::cap(int64_t flow) const { return caps ? caps[place(flow)] : INF; }
-
-int64_t Cargo::activity_of(int64_t flow) const {
-    switch (grouping) {
-    case Grouping::ONE: return 0;
-    case Grouping::EACH: return flow;
-    case Grouping::BLOCKS: return flow / block;
-    default: return activity[place(flow)];
-    }
-}
 
 const Routes &Batch::routes() const { return detour ? detour->view : cargo.routes; }
 
@@ -68,9 +53,9 @@ void OwnRoutes::bind() {
             (int64_t)latency.size()};
 }
 
-Network::Network(const Setting &setting)
-    : flows(setting.links, setting.bandwidth, setting.sharing, setting.nodes, setting.source, setting.destination,
-            setting.is_switch),
+Network::Network(const fredfw_setting &setting)
+    : flows(setting.links, setting.bandwidth, (Sharing)setting.sharing, setting.nodes, setting.source,
+            setting.destination, setting.is_switch),
       open(setting.open), local(setting.local), foreign(setting.sharing == FOREIGN),
       starts_streams(setting.starts_streams), held_until(INF), is_closed_(setting.links, 0),
       meetings_(setting.links) {
@@ -80,7 +65,7 @@ Network::Network(const Setting &setting)
 Network::~Network() = default;
 
 void Cargo::io(Archive &archive) {
-    archive(routes, members, count, period, grouping, block, activities, repeat, first_setup, setup, priority, label);
+    archive(routes, members, count, period, block, activities, repeat, first_setup, setup, priority, label);
     archive(takes_turns, in_order, own);
     const int64_t places = members.empty() ? count : routes.count;
     archive.array(volumes, own ? 0 : period ? period : places);
@@ -90,7 +75,8 @@ void Cargo::io(Archive &archive) {
 
 void Batch::io(Archive &archive) {
     archive(serial, there, before, after, ticket, run, carry, token, weight, hears_drain, entered, since);
-    archive(unfinished, draining, pending, end, laid, delay, drained_at, detour, laps, guests, bit, latest, partners);
+    archive(unfinished, draining, pending, end, laid, delay, drained_at, detour, laps);
+    archive(guests, is_listed, latest, partners);
     if (there) archive(cargo);
 }
 
@@ -101,12 +87,9 @@ void OwnRoutes::io(Archive &archive) {
 
 void Network::io(Archive &archive) {
     archive(now, calendar, flows, statistics, notices, weights, closed, held_until, held, rerouted, links_as_built);
-    archive(claims, claimed, batches_, free_, oldest_, newest_, serials_, lists_, free_lists_, is_closed_, moved_);
-    archive(stepping_, meetings_, free_runs_, run_of_);
-    int64_t count = (int64_t)runs_.size();
-    archive(count);
-    if (archive.reads()) runs_.resize(count);
-    for (auto &run : runs_) save_run(archive, *this, run);
+    archive(claims, claimed, batches_, oldest_, newest_, serials_, lists_, is_closed_, moved_, stepping_, meetings_);
+    archive(run_of_);
+    runs_.io(archive, [&](std::unique_ptr<Run> &run) { save_run(archive, *this, run); });
     if (archive.reads()) arena_ = archive.arena;
 }
 
@@ -117,21 +100,10 @@ void Network::later(const Run &run, What what, double delay, int32_t priority, i
 }
 
 bool Network::is_void(const Event &event) const {
-    switch (event.what) {
-    case What::TIMER:
-    case What::COMPUTED:
-    case What::PASSED:
-    case What::RECEIVED:
-    case What::MESSAGE_ENTERS:
-    case What::ENTERS: return false;
-    case What::BATCH_BEGINS:
-    case What::BATCH_DRAINED:
-    case What::BATCH_ENDS: return batches_[event.whose].serial != event.serial;
-    default: {
-        const Run *run = runs_[event.whose].get();
-        return !run || run->serial != event.serial || (event.what == What::FORESEEN && !run->foresees());
-    }
-    }
+    if (event.what == What::TIMER || event.is_of_tasks()) return false;
+    if (event.what <= What::BATCH_ENDS) return batches_[event.whose].serial != event.serial;
+    const Run *run = runs_[event.whose].get();
+    return !run || run->serial != event.serial || (event.what == What::FORESEEN && !run->foresees());
 }
 
 void Network::drop_void() {
@@ -143,6 +115,18 @@ void Network::drop_void() {
         if (has_list && first.detail >= 0) take_list(first.detail);
         calendar.pop();
     }
+}
+
+bool Network::settle() {
+    if (!std::isnan(flows.first_done())) return true;
+    if (flows.crowded()) flows.compact();
+    Work work;
+    if (!flows.settle(now, work)) return false;
+    if (flows.active) {
+        statistics.solves++, statistics.solved += work.flows, statistics.passes += work.passes;
+        statistics.most_passes = std::max(statistics.most_passes, work.passes);
+    }
+    return true;
 }
 
 Network::Step Network::step(double until, int64_t most) {
@@ -159,15 +143,7 @@ Network::Step Network::step(double until, int64_t most) {
         stepping_ = false;
         double moment = now;
         if (due > now) {
-            if (std::isnan(flows.first_done())) {
-                if (flows.crowded()) flows.compact();
-                Work work;
-                if (!flows.settle(now, work)) return Step::RATES;
-                if (flows.active) {
-                    statistics.solves++, statistics.solved += work.flows, statistics.passes += work.passes;
-                    statistics.most_passes = std::max(statistics.most_passes, work.passes);
-                }
-            }
+            if (!settle()) return Step::RATES;
             moment = std::min(due, flows.first_done());
             if (held_until < moment && held_until <= until) {  // nothing happens until other rates hold
                 now = held_until;
@@ -191,14 +167,7 @@ double Network::next() {
     drop_void();
     const double due = calendar.empty() ? INF : calendar.first().time;
     if (due <= now) return now;
-    if (std::isnan(flows.first_done())) {
-        Work work;
-        if (!flows.settle(now, work)) return UNKNOWN;
-        if (flows.active) {
-            statistics.solves++, statistics.solved += work.flows, statistics.passes += work.passes;
-            statistics.most_passes = std::max(statistics.most_passes, work.passes);
-        }
-    }
+    if (!settle()) return UNKNOWN;
     return std::min({due, flows.first_done(), held_until});
 }
 
@@ -209,7 +178,7 @@ bool Network::idle() {
 
 void Network::happen(const Event &event) {
     switch (event.what) {
-    case What::TIMER: return notify(FREDFW_TIMER, event.sequence);
+    case What::TIMER: notify(FREDFW_TIMER, event.sequence); return;
     case What::BATCH_BEGINS: return begin(event.whose);
     case What::BATCH_DRAINED: {
         const Batch &batch = batches_[event.whose];
@@ -219,36 +188,24 @@ void Network::happen(const Event &event) {
             runs_[run]->drained(batch.carry, activities);
             return forget_if_over(run);
         }
-        notify(FREDFW_DRAINED, batch.ticket);
-        notices.back().list.assign(activities.begin(), activities.end());
+        notify(FREDFW_DRAINED, batch.ticket, 0, activities);
         return;
     }
     case What::BATCH_ENDS: return complete(event.whose, take_list(event.detail));
-    case What::COMPUTED:
-    case What::PASSED:
-    case What::RECEIVED:
-    case What::MESSAGE_ENTERS:
-    case What::ENTERS: return tasks->happen(event);
     default:
+        if (event.is_of_tasks()) return tasks->happen(event);
         runs_[event.whose]->happen(event);
         forget_if_over(event.whose);
     }
 }
 
 std::vector<int32_t> Network::take_list(int64_t number) {
-    std::vector<int32_t> list = std::move(lists_[number]);
-    lists_[number].clear();
-    free_lists_.push_back(number);
-    return list;
+    lists_.leave(number);
+    return std::exchange(lists_[number], {});
 }
 
 int64_t Network::keep_list(std::vector<int32_t> list) {
-    if (free_lists_.empty()) {
-        lists_.push_back(std::move(list));
-        return (int64_t)lists_.size() - 1;
-    }
-    const int64_t number = free_lists_.back();
-    free_lists_.pop_back();
+    const int64_t number = lists_.take();
     lists_[number] = std::move(list);
     return number;
 }
@@ -256,14 +213,7 @@ int64_t Network::keep_list(std::vector<int32_t> list) {
 // --- batches
 
 int64_t Network::admit(Cargo cargo, int64_t ticket, int64_t run, int64_t carry, int64_t token, bool hears_drain) {
-    int64_t number;
-    if (free_.empty()) {
-        number = (int64_t)batches_.size();
-        batches_.emplace_back();
-    } else {
-        number = free_.back();
-        free_.pop_back();
-    }
+    const int64_t number = batches_.take();
     Batch &batch = batches_[number];
     batch.serial = ++serials_, batch.there = true;
     batch.before = newest_, batch.after = -1;
@@ -276,7 +226,7 @@ int64_t Network::admit(Cargo cargo, int64_t ticket, int64_t run, int64_t carry, 
     batch.weight = cargo.label < (int32_t)weights.size() ? weights[cargo.label] : 1.0;
     batch.cargo = std::move(cargo);
     batch.draining = 0;
-    batch.guests = 0, batch.bit = -1, batch.latest = 0.0;
+    batch.guests = 0, batch.is_listed = false, batch.latest = 0.0;
     statistics.batches++, statistics.flows += batch.cargo.count;
     enter(number);
     if (batch.cargo.first_setup > 0)
@@ -295,55 +245,50 @@ void Network::begin(int64_t number) {
     batch.end.assign(cargo.activities, now);
     for (int64_t flow = 0; flow < cargo.count; flow++) batch.pending[cargo.activity_of(flow)]++;
     std::vector<int32_t> empty;
-    if (cargo.count < cargo.activities || cargo.grouping == Grouping::NAMED)
+    if (cargo.count < cargo.activities || cargo.activity)
         for (int64_t one = 0; one < cargo.activities; one++)
             if (!batch.pending[one]) {
                 batch.end[one] += cargo.setup * (double)(cargo.repeat - 1);
                 empty.push_back((int32_t)one);
             }
-    if (!empty.empty()) deliver(number, empty);
+    deliver(number, empty);
     if (cargo.repeat > 1) batch.drained_at.assign(cargo.count, INF);
     std::vector<int32_t> free;
     bool holds = false;
     const Routes &routes = batch.routes();
     if (cargo.count > 64 && cargo.members.empty()) flows.reserve(cargo.count, routes.offset[routes.count]);
     for (int64_t flow = 0; flow < cargo.count; flow++) {
-        double volume = batch.volume_laid(flow);
-        const int64_t route = batch.route(flow);
-        const bool is_closed = closed && crosses_closed(routes, route);
-        if (is_closed) {  // what has no bytes waits with the others
+        if (closed && crosses_closed(routes, batch.route(flow))) {  // what has no bytes waits with the others
             holds = true;
-            if (volume < LEAST) {
-                make_laid(batch);
-                batch.laid[flow] = volume = LEAST;
-            }
+            if (batch.volume_laid(flow) < LEAST) make_laid(batch), batch.laid[flow] = LEAST;
         }
-        const bool alone = !is_closed && (volume <= 0 || !routes.length(route));
-        if (alone && (volume <= 0 || std::isinf(cargo.cap(flow)))) free.push_back((int32_t)flow);
-        else lay(number, flow, volume);
+        lay(number, flow, batch.volume_laid(flow), free);
     }
-    if (holds) {
-        auto found = held.emplace(cargo.label, std::make_pair(now, (int64_t)0)).first;
-        found->second.second++;
-    }
-    if (!free.empty()) drained(number, free);
+    if (holds) hold(cargo.label);
+    drained(number, free);
 }
 
-void Network::lay(int64_t number, int64_t flow, double volume) {
-    if (claimed) yield_links(batches_[number].routes(), batches_[number].route(flow));
+// Put a flow of a batch on the links, or among those that have nothing to wait for.
+void Network::lay(int64_t number, int64_t flow, double volume, std::vector<int32_t> &free) {
     Batch &batch = batches_[number];
-    const double weight = batch.weight;
-    const int64_t slot = flows.put(batch.routes(), batch.route(flow), volume / weight, batch.cargo.cap(flow) / weight,
-                                   batch.cargo.priority, weight, now);
+    const Routes &routes = batch.routes();
+    const int64_t route = batch.route(flow);
+    const double cap = batch.cargo.cap(flow), weight = batch.weight;
+    const bool is_free = volume <= LEAST || (!routes.length(route) && std::isinf(cap));
+    if (is_free && !(closed && crosses_closed(routes, route))) {
+        free.push_back((int32_t)flow);
+        return;
+    }
+    if (claimed) yield_links(routes, route);
+    const int64_t slot = flows.put(routes, route, std::max(volume, LEAST) / weight, cap / weight, batch.cargo.priority,
+                                   weight, now);
     flows.batch[slot] = (int32_t)number, flows.member[slot] = (int32_t)flow;
     batch.draining++;
 }
 
 void Network::take_drained() {
-    flows.find_drained(now, found_);
-    flows.drop(found_);
-    std::vector<int32_t> gone;
-    gone.swap(found_);
+    const std::vector<int32_t> gone = flows.find_drained(now);
+    flows.drop(gone);
     std::vector<std::pair<int64_t, std::vector<int32_t>>> groups;  // read before others come to their slots
     for (size_t one = 0; one < gone.size();) {
         const int32_t number = flows.batch[gone[one]];
@@ -354,8 +299,6 @@ void Network::take_drained() {
         batches_[number].draining -= (int64_t)groups.back().second.size();
     }
     for (auto &one : groups) drained(one.first, one.second);
-    gone.clear();
-    found_.swap(gone);
 }
 
 // Note when flows of a batch, which are drained now, will be delivered.
@@ -368,13 +311,14 @@ void Network::drained(int64_t number, const std::vector<int32_t> &which) {
         batch.end[activity] = std::max(batch.end[activity], now + batch.delay_of(flow));
         if (!--batch.pending[activity]) over.push_back((int32_t)activity);
     }
-    if (over.size() > 1 && !std::is_sorted(over.begin(), over.end())) std::sort(over.begin(), over.end());
-    if (!over.empty()) deliver(number, over);
+    if (!std::is_sorted(over.begin(), over.end())) std::sort(over.begin(), over.end());
+    deliver(number, over);
 }
 
 // Note the end of activities, whose flows are all drained; equal ends are one event.
 void Network::deliver(int64_t number, std::vector<int32_t> &activities) {
     Batch &batch = batches_[number];
+    if (activities.empty()) return;
     if (batch.hears_drain) {
         std::vector<int32_t> heard = activities;
         if (batch.laps)
@@ -409,8 +353,7 @@ void Network::complete(int64_t number, const std::vector<int32_t> &given) {
         runs_[run]->ended(carry, activities);
         return forget_if_over(run);
     }
-    notify(FREDFW_ENDED, ticket, is_over);
-    notices.back().list.assign(activities.begin(), activities.end());
+    notify(FREDFW_ENDED, ticket, is_over, activities);
 }
 
 void Network::withdraw(int64_t timer) {
@@ -441,111 +384,72 @@ void Network::close(int64_t number) {
     batch.cargo.members.clear(), batch.partners.clear();
     batch.laid.clear(), batch.delay.clear(), batch.drained_at.clear();
     batch.detour.reset(), batch.laps.reset();
-    free_.push_back(number);
+    batches_.leave(number);
 }
 
-void Network::ensure_label(int32_t label) {
-    if ((int32_t)moved_.size() <= label) moved_.resize(label + 1);
-    if (moved_[label].empty()) moved_[label].assign(flows.capacity.size(), 0.0);
-}
-
-void Network::account(int32_t label, const Routes &routes, int64_t flow, double bytes) {
-    ensure_label(label);
-    double *total = moved_[label].data();
+void Network::account(int32_t label, const Routes &routes, int64_t flow, double bytes, LinkBytes &moved) const {
+    if ((int32_t)moved.size() <= label) moved.resize(label + 1);
+    if (moved[label].empty()) moved[label].assign(flows.capacity.size(), 0.0);
+    double *total = moved[label].data();
     for (int64_t pair = routes.offset[flow]; pair < routes.offset[flow + 1]; pair++)
         total[routes.link[pair]] += routes.coefficient ? bytes * routes.coefficient[pair] : bytes;
 }
 
 std::vector<std::vector<int32_t>> Network::slots_by_batch() const {
     std::vector<std::vector<int32_t>> found(batches_.size());
-    for (int64_t slot = 0; slot < flows.slots(); slot++)
-        if (flows.draining[slot]) found[flows.batch[slot]].push_back((int32_t)slot);
+    flows.each_live([&](int32_t slot) { found[flows.batch[slot]].push_back(slot); });
     return found;
 }
 
 std::vector<int32_t> Network::slots_of(int64_t number) const {
     std::vector<int32_t> found;
     if (!batches_[number].draining) return found;
-    for (int64_t slot = 0; slot < flows.slots(); slot++)
-        if (flows.draining[slot] && flows.batch[slot] == number) found.push_back((int32_t)slot);
+    flows.each_live([&](int32_t slot) {
+        if (flows.batch[slot] == number) found.push_back(slot);
+    });
     return found;
 }
 
-// The bytes of what is on the links that each flow of a batch has sent by now, in repetitions that have begun.
-void Network::carried(int64_t number, const std::vector<int32_t> &slots, std::vector<double> &bytes) {
-    const Batch &batch = batches_[number];
-    bytes.assign(batch.cargo.count, 0.0);
-    if (std::isnan(batch.since)) return;
-    for (int64_t flow = 0; flow < batch.cargo.count; flow++) bytes[flow] = batch.volume_laid(flow);
-    for (int32_t slot : slots) bytes[flows.member[slot]] -= flows.left(slot, now) * flows.scale[slot];
-}
-
-void Network::cancel(int64_t number) {
-    Batch &batch = batches_[number];
-    const std::vector<int32_t> slots = slots_of(number);
-    std::vector<double> bytes;
-    carried(number, slots, bytes);
-    Position at;
-    if (batch.cargo.repeat > 1 && !std::isnan(batch.since)) {
-        position(batch, bytes, at);
-        correct(at, bytes);
-    }
-    batch.laid = bytes;
-    flows.drop(slots);
-    batch.draining = 0;
-    batch.serial = ++serials_;
-    close(number);
-}
-
-void Network::cancel_ticket(int64_t ticket) {
+void Network::cancel(int64_t ticket, int64_t run) {
     for (int64_t one = oldest_, after; one >= 0; one = after) {
-        after = batches_[one].after;
-        if (batches_[one].ticket == ticket && batches_[one].run < 0) cancel(one);
+        Batch &batch = batches_[one];
+        after = batch.after;
+        if (batch.ticket != ticket || batch.run != run) continue;
+        const std::vector<int32_t> slots = slots_of(one);
+        batch.laid = position(batch, slots).sent;
+        flows.drop(slots);
+        batch.draining = 0;
+        batch.serial = ++serials_;
+        close(one);
     }
-    if (!notices.empty()) unsay({FREDFW_ENDED, FREDFW_DRAINED}, ticket);
-}
-
-void Network::cancel_run(int64_t run) {
-    for (int64_t one = oldest_, after; one >= 0; one = after) {
-        after = batches_[one].after;
-        if (batches_[one].run == run) cancel(one);
-    }
+    if (!notices.empty() && ticket) unsay({FREDFW_ENDED, FREDFW_DRAINED}, ticket);
 }
 
 void Network::stalled(std::vector<int64_t> &found) {
     std::vector<uint8_t> seen(batches_.size(), 0);
-    for (int64_t slot = 0; slot < flows.slots(); slot++) {
-        if (!flows.draining[slot] || flows.rate[slot] > 0 || seen[flows.batch[slot]]) continue;
+    flows.each_live([&](int32_t slot) {
+        if (flows.rate[slot] > 0 || seen[flows.batch[slot]]) return;
         seen[flows.batch[slot]] = 1;
         found.push_back(flows.batch[slot]);
-    }
+    });
 }
 
-void Network::link_bytes(std::vector<std::vector<double>> &total) {
-    total = moved_;
-    const auto add = [&](int32_t label, const Routes &routes, int64_t flow, double bytes) {
-        if ((int32_t)total.size() <= label) total.resize(label + 1);
-        if (total[label].empty()) total[label].assign(flows.capacity.size(), 0.0);
-        for (int64_t pair = routes.offset[flow]; pair < routes.offset[flow + 1]; pair++)
-            total[label][routes.link[pair]] += routes.coefficient ? bytes * routes.coefficient[pair] : bytes;
-    };
+Network::LinkBytes Network::link_bytes() {
+    LinkBytes total = moved_;
     const auto slots = slots_by_batch();
-    std::vector<double> bytes;
     for (int64_t one = oldest_; one >= 0; one = batches_[one].after) {
         const Batch &batch = batches_[one];
-        carried(one, slots[one], bytes);
-        if (batch.cargo.repeat > 1 && !std::isnan(batch.since)) {
-            Position at;
-            position(batch, bytes, at);
-            correct(at, bytes);
-        }
+        const std::vector<double> bytes = position(batch, slots[one]).sent;
         for (int64_t flow = 0; flow < batch.cargo.count; flow++)
-            add(batch.cargo.label, batch.routes(), batch.route(flow), bytes[flow]);
+            account(batch.cargo.label, batch.routes(), batch.route(flow), bytes[flow], total);
     }
     if (claimed)
-        for (const auto &run : runs_)
+        for (const auto &run : runs_.all())
             if (run)
-                run->moved([&](const Routes &routes, int64_t flow, double sent) { add(run->label, routes, flow, sent); });
+                run->moved([&](const Routes &routes, int64_t flow, double sent) {
+                    account(run->label, routes, flow, sent, total);
+                });
+    return total;
 }
 
 // --- links
@@ -623,7 +527,7 @@ void Network::reroute(int64_t number, const Routes &routes, int64_t &moved, bool
                 rest.push_back(flows.left(slot, now) * flows.scale[slot]);
             }
         const bool begun = !std::isnan(batch.since);
-        if (begun) make_laid(batch), make_delays(batch);
+        if (begun) make_laid(batch);
         flows.drop(gone);
         batch.draining -= (int64_t)gone.size();
         for (size_t one = 0; one < which.size(); one++) {
@@ -647,10 +551,9 @@ void Network::reroute(int64_t number, const Routes &routes, int64_t &moved, bool
             const int64_t activity = batch.cargo.activity_of(flow);
             batch.delay[flow] = batch.routes().latency[flow];
             if (batch.laps && batch.laps->later[activity] > 0) batch.delay[flow] += batch.cargo.setup;
-            if (rest[one] <= LEAST || !batch.routes().length(flow)) at_once.push_back(flow);
-            else lay(number, flow, rest[one]);
+            lay(number, flow, rest[one], at_once);
         }
-        if (!at_once.empty()) drained(number, at_once);
+        drained(number, at_once);
     }
     for (int32_t slot : slots_of(number)) {
         const int32_t flow = flows.member[slot];
@@ -666,8 +569,8 @@ void Network::yield_links(const Routes &routes, int64_t flow) {
 }
 
 void Network::yield_links() {
-    for (size_t run = 0; run < runs_.size() && claimed; run++)
-        if (runs_[run]) runs_[run]->give_up();
+    for (const auto &run : runs_.all())
+        if (run && claimed) run->give_up();
 }
 
 bool Network::used_by_batches(const std::vector<int32_t> &group_of_link) const {
@@ -686,14 +589,7 @@ bool Network::used_by_batches(const std::vector<int32_t> &group_of_link) const {
 // --- runs
 
 int64_t Network::add(std::unique_ptr<Run> run) {
-    int64_t number;
-    if (free_runs_.empty()) {
-        number = (int64_t)runs_.size();
-        runs_.emplace_back();
-    } else {
-        number = free_runs_.back();
-        free_runs_.pop_back();
-    }
+    const int64_t number = runs_.take();
     run->number = number, run->serial = ++serials_;
     const int64_t name = run->serial;
     run_of_[name] = number;
@@ -710,7 +606,7 @@ void Network::forget_if_over(int64_t number) {
     if (!runs_[number] || !runs_[number]->is_over) return;
     run_of_.erase(runs_[number]->serial);
     runs_[number].reset();
-    free_runs_.push_back(number);
+    runs_.leave(number);
 }
 
 // --- meetings
@@ -723,40 +619,22 @@ const double SAME = 1e-9;
 }  // namespace
 
 void Network::list_user(int64_t number) {
-    Batch &batch = batches_[number];
-    Meetings &m = meetings_;
-    if (m.free_.empty()) {
-        const int64_t first = (int64_t)m.users_.size();
-        m.columns_.emplace_back(m.links_, 0);
-        m.users_.resize(first + 64, -1);
-        for (int64_t bit = first + 63; bit >= first; bit--) m.free_.push_back(bit);
-    }
-    batch.bit = m.free_.back();
-    m.free_.pop_back();
-    m.users_[batch.bit] = number;
-    std::vector<uint64_t> &column = m.columns_[batch.bit / 64];
-    const uint64_t mask = (uint64_t)1 << (batch.bit % 64);
-    const Routes &routes = batch.cargo.routes;
-    for (int64_t flow = 0; flow < batch.cargo.count; flow++) {
-        const int64_t route = batch.cargo.place(flow);
-        for (int64_t pair = routes.offset[route]; pair < routes.offset[route + 1]; pair++)
-            column[routes.link[pair]] |= mask;
-    }
+    batches_[number].is_listed = true;
+    batches_[number].cargo.each_link([&](int64_t link, int64_t) {
+        std::vector<int32_t> &users = meetings_.users_[link];
+        if (users.empty() || users.back() != number) users.push_back((int32_t)number);
+    });
 }
 
 void Network::unlist_user(int64_t number) {
-    Batch &batch = batches_[number];
-    std::vector<uint64_t> &column = meetings_.columns_[batch.bit / 64];
-    const uint64_t mask = ~((uint64_t)1 << (batch.bit % 64));
-    const Routes &routes = batch.cargo.routes;
-    for (int64_t flow = 0; flow < batch.cargo.count; flow++) {
-        const int64_t route = batch.cargo.place(flow);
-        for (int64_t pair = routes.offset[route]; pair < routes.offset[route + 1]; pair++)
-            column[routes.link[pair]] &= mask;
-    }
-    meetings_.users_[batch.bit] = -1;
-    meetings_.free_.push_back(batch.bit);
-    batch.bit = -1;
+    batches_[number].is_listed = false;
+    batches_[number].cargo.each_link([&](int64_t link, int64_t) {
+        std::vector<int32_t> &users = meetings_.users_[link];
+        const auto mine = std::find(users.begin(), users.end(), (int32_t)number);
+        if (mine == users.end()) return;
+        *mine = users.back();
+        users.pop_back();
+    });
 }
 
 void Network::enter(int64_t number) {
@@ -765,29 +643,22 @@ void Network::enter(int64_t number) {
     Meetings &m = meetings_;
     if (m.here_ && (m.compressed || cargo.repeat > 1)) {
         std::vector<int64_t> met;
-        if (cargo.takes_turns) {  // the other parts are on their way soon, and not known here
-            for (int64_t one = oldest_; one >= 0; one = batches_[one].after) met.push_back(one);
-        } else {
-            for (int64_t one : m.unlisted_)
-                if (batches_[one].there && batches_[one].bit < 0) list_user(one);
-            m.unlisted_.clear();
-            std::vector<uint64_t> bits(m.columns_.size(), 0);
-            for (int64_t flow = 0; flow < cargo.count; flow++) {
-                const int64_t route = cargo.place(flow);
-                for (int64_t pair = cargo.routes.offset[route]; pair < cargo.routes.offset[route + 1]; pair++)
-                    for (size_t column = 0; column < bits.size(); column++)
-                        bits[column] |= m.columns_[column][cargo.routes.link[pair]];
-            }
-            for (size_t column = 0; column < bits.size(); column++)
-                for (int64_t bit = 0; bit < 64; bit++)
-                    if (bits[column] >> bit & 1) met.push_back(m.users_[(int64_t)column * 64 + bit]);
-            if (m.turning_ || !local)
-                for (int64_t one = oldest_; one >= 0; one = batches_[one].after)
-                    if (batches_[one].cargo.takes_turns || (!local && batches_[one].cargo.priority != cargo.priority))
-                        met.push_back(one);
-            std::sort(met.begin(), met.end());
-            met.erase(std::unique(met.begin(), met.end()), met.end());
+        const auto meet = [&](int64_t one) {
+            if (std::exchange(batches_[one].met_by, batch.serial) != batch.serial) met.push_back(one);
+        };
+        if (!cargo.takes_turns) {
+            m.users_.resize(m.links_);
+            for (int64_t one = batch.before; one >= 0 && !batches_[one].is_listed; one = batches_[one].before)
+                list_user(one);
+            cargo.each_link([&](int64_t link, int64_t) {
+                for (int32_t one : m.users_[link]) meet(one);
+            });
         }
+        if (cargo.takes_turns || m.turning_ || !local)
+            for (int64_t one = oldest_; one >= 0; one = batches_[one].after)
+                if (cargo.takes_turns || batches_[one].cargo.takes_turns ||  // other parts are on their way soon
+                    (!local && batches_[one].cargo.priority != cargo.priority))
+                    meet(one);
         for (int64_t one : met) {
             Batch &other = batches_[one];
             if (one == number || (cargo.repeat == 1 && other.cargo.repeat == 1)) continue;
@@ -808,12 +679,6 @@ void Network::enter(int64_t number) {
     m.here_++;
     m.compressed += cargo.repeat > 1;
     m.turning_ += cargo.takes_turns;
-    m.unlisted_.push_back(number);
-    if (m.unlisted_.size() > 4096 && (int64_t)m.unlisted_.size() > 4 * m.here_) {
-        m.unlisted_.clear();
-        for (int64_t one = oldest_; one >= 0; one = batches_[one].after)
-            if (batches_[one].bit < 0) m.unlisted_.push_back(one);
-    }
 }
 
 void Network::leave(int64_t number) {
@@ -823,7 +688,7 @@ void Network::leave(int64_t number) {
     m.here_--;
     m.compressed -= cargo.repeat > 1;
     m.turning_ -= cargo.takes_turns;
-    if (batch.bit >= 0) unlist_user(number);
+    if (batch.is_listed) unlist_user(number);
     if (cargo.repeat == 1 && !batch.guests && batch.partners.empty()) return;  // it has met nothing that matters
     if (!cargo.count || batch.end.empty() || std::isnan(batch.since)) {
         for (int64_t pair : batch.partners) m.pairs_.erase(pair);
@@ -853,16 +718,12 @@ void Network::leave(int64_t number) {
 // Whether flows share a link whose activities end apart.
 bool Network::meets_inside(const Batch &batch, double slack) const {
     std::unordered_map<int64_t, double> end_on;
-    const Cargo &cargo = batch.cargo;
-    for (int64_t flow = 0; flow < cargo.count; flow++) {
-        const double end = batch.end[cargo.activity_of(flow)];
-        const int64_t route = cargo.place(flow);
-        for (int64_t pair = cargo.routes.offset[route]; pair < cargo.routes.offset[route + 1]; pair++) {
-            const auto found = end_on.emplace(cargo.routes.link[pair], end).first;
-            if (std::abs(found->second - end) > slack) return true;
-        }
-    }
-    return false;
+    bool meets = false;
+    batch.cargo.each_link([&](int64_t link, int64_t flow) {
+        const double end = batch.end[batch.cargo.activity_of(flow)];
+        meets = meets || std::abs(end_on.emplace(link, end).first->second - end) > slack;
+    });
+    return meets;
 }
 
 }  // namespace fredfw

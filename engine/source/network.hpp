@@ -11,6 +11,7 @@
 #include "calendar.hpp"
 #include "fredfw.h"
 #include "flows.hpp"
+#include "pool.hpp"
 
 namespace fredfw {
 
@@ -24,14 +25,6 @@ struct Notice {
     void io(Archive &archive) { archive(what, whose, detail, list, others); }
 };
 
-// How the flows of a batch belong to activities, which each end on their own.
-enum class Grouping : int32_t {
-    ONE,     // all of one
-    EACH,    // every flow is one
-    BLOCKS,  // so many flows after each other are one
-    NAMED,   // a table says
-};
-
 // What a batch is made of; arrays belong to somebody else and stay as long as the batch.
 struct Cargo {
     Routes routes;
@@ -42,14 +35,20 @@ struct Cargo {
     bool in_order = false;             // whether volumes are those of the members, one after the other
     int64_t period = 0;                // after so many flows volumes come again; 0 for never
     const double *caps = nullptr;      // bytes per second; null where there are none
-    Grouping grouping = Grouping::ONE;
-    int64_t block = 1;                 // flows of an activity, where those are blocks
-    const int64_t *activity = nullptr;
+    int64_t block = 1;                 // so many flows after each other are an activity, which ends on its own
+    const int64_t *activity = nullptr; // of each flow, where those are no blocks
     int64_t activities = 1;
     int64_t repeat = 1;
     double first_setup = 0.0, setup = 0.0;  // seconds before the first repetition, and before each other
     int32_t priority = 0, label = 0;
     bool takes_turns = false;
+
+    // Do something with each link of each flow.
+    template <class Function> void each_link(Function function) const {
+        for (int64_t flow = 0; flow < count; flow++)
+            for (int64_t route = place(flow), pair = routes.offset[route]; pair < routes.offset[route + 1]; pair++)
+                function(routes.link[pair], flow);
+    }
 
     int64_t place(int64_t flow) const { return members.empty() ? flow : members[flow]; }
     double volume(int64_t flow) const {
@@ -57,7 +56,9 @@ struct Cargo {
         return volumes[period ? one % period : one];
     }
     double cap(int64_t flow) const;
-    int64_t activity_of(int64_t flow) const;
+    int64_t activity_of(int64_t flow) const {
+        return activity ? activity[place(flow)] : block == 1 ? flow : flow / block;
+    }
     void io(Archive &archive);
 };
 
@@ -89,7 +90,8 @@ struct Batch {
     std::shared_ptr<struct OwnRoutes> detour;
     std::unique_ptr<Laps> laps;
     // Whom it met; see Meetings.
-    int64_t guests = 0, bit = -1;
+    bool is_listed = false;
+    int64_t guests = 0, met_by = 0;  // the last that was asked about, by its serial
     double latest = 0.0;
     std::vector<int64_t> partners;
 
@@ -124,7 +126,7 @@ class Meetings {
     int64_t compressed = 0;  // batches that are here with several repetitions
 
     void io(Archive &archive) {
-        archive(compressed, here_, turning_, unlisted_, columns_, users_, free_, pairs_, numbers_);
+        archive(compressed, here_, turning_, users_, pairs_, numbers_);
     }
 
   private:
@@ -135,27 +137,14 @@ class Meetings {
         void io(Archive &archive) { archive(first_left, low, high); }
     };
     int64_t links_, here_ = 0, turning_ = 0;
-    std::vector<int64_t> unlisted_;               // batches that came since somebody asked
-    std::vector<std::vector<uint64_t>> columns_;  // of 64 batches each: which of them use each link
-    std::vector<int64_t> users_, free_;           // batches by bit
+    std::vector<std::vector<int32_t>> users_;  // batches on each link, but for those that came since somebody asked
     std::unordered_map<int64_t, Pair> pairs_;
     int64_t numbers_ = 0;
 };
 
-struct Setting {
-    int64_t links, nodes;
-    const double *bandwidth;
-    const int64_t *source, *destination;  // nodes at the ends of links
-    const uint8_t *is_switch;             // of nodes
-    Sharing sharing;
-    bool local;  // whether flows without a common link never matter to each other
-    bool open;   // whether everything starts at once, so that no admission is asked
-    bool starts_streams;  // whether in-network streams need not be asked about one by one
-};
-
 class Network {
   public:
-    explicit Network(const Setting &setting);
+    explicit Network(const fredfw_setting &setting);
     ~Network();
 
     double now = 0.0;
@@ -175,6 +164,8 @@ class Network {
     Step step(double until, int64_t most);
     // When something happens next; NaN where rates have to be given first.
     double next();
+    // Have the rates found, but those that have to be given; returns whether they are known.
+    bool settle();
     void pass(double until) { now = until; }
     void withdraw(int64_t timer);
     int64_t serial() { return ++serials_; }
@@ -185,15 +176,17 @@ class Network {
     // --- flows
 
     int64_t admit(Cargo cargo, int64_t ticket, int64_t run, int64_t carry, int64_t token, bool hears_drain);
-    void cancel_ticket(int64_t ticket);
-    void cancel_run(int64_t run);
+    void cancel(int64_t ticket, int64_t run);  // one of them; see Batch
     bool idle();
     // Returns batches of which some flow has no rate, once for each.
     void stalled(std::vector<int64_t> &found);
-    // Add the bytes that have crossed each link until now, by label.
-    void link_bytes(std::vector<std::vector<double>> &total);
-    void account(int32_t label, const Routes &routes, int64_t flow, double bytes);
-    void ensure_label(int32_t label);
+    // The bytes that have crossed each link until now, by label.
+    using LinkBytes = std::vector<std::vector<double>>;
+    LinkBytes link_bytes();
+    void account(int32_t label, const Routes &routes, int64_t flow, double bytes, LinkBytes &moved) const;
+    void account(int32_t label, const Routes &routes, int64_t flow, double bytes) {
+        account(label, routes, flow, bytes, moved_);
+    }
 
     // --- links
 
@@ -210,7 +203,7 @@ class Network {
     int64_t first_batch() const { return oldest_; }
     const Batch &batch(int64_t number) const { return batches_[number]; }
     bool knows_batch(int64_t number) const {
-        return number >= 0 && number < (int64_t)batches_.size() && batches_[number].there;
+        return number >= 0 && number < batches_.size() && batches_[number].there;
     }
     std::map<int32_t, std::pair<double, int64_t>> held;  // when flows first began without a way, and how often; by label
 
@@ -228,9 +221,9 @@ class Network {
     void yield_links();  // all
     bool used_by_batches(const std::vector<int32_t> &group_of_link) const;
 
-    void notify(int64_t what, int64_t whose, int64_t detail = 0) {
-        notices.emplace_back();
-        notices.back().what = what, notices.back().whose = whose, notices.back().detail = detail;
+    Notice &notify(int64_t what, int64_t whose, int64_t detail = 0, const std::vector<int32_t> &list = {}) {
+        notices.push_back({what, whose, detail, {list.begin(), list.end()}, {}});
+        return notices.back();
     }
     // Take back notices about something that is gone.
     void unsay(std::initializer_list<int64_t> kinds, int64_t whose);
@@ -240,17 +233,13 @@ class Network {
     void io(Archive &archive);
 
   private:
-    std::deque<Batch> batches_;  // references stay
-    std::vector<int64_t> free_;
+    Pool<Batch> batches_;
     int64_t oldest_ = -1, newest_ = -1, serials_ = 0;
-    std::vector<std::vector<int32_t>> lists_;
-    std::vector<int64_t> free_lists_;
+    Pool<std::vector<int32_t>> lists_;
     std::vector<uint8_t> is_closed_;
-    std::vector<std::vector<double>> moved_;  // bytes by label and link
-    std::vector<std::unique_ptr<Run>> runs_;
-    std::vector<int64_t> free_runs_;
+    LinkBytes moved_;
+    Pool<std::unique_ptr<Run>> runs_;
     std::unordered_map<int64_t, int64_t> run_of_;  // number by name
-    std::vector<int32_t> found_;
     bool stepping_ = false;
     Meetings meetings_;
     std::shared_ptr<Arena> arena_;  // what it is made of, where it was read
@@ -260,7 +249,8 @@ class Network {
     void happen(const Event &event);
     void take_drained();
     void begin(int64_t number);
-    void lay(int64_t number, int64_t flow, double volume);
+    void lay(int64_t number, int64_t flow, double volume, std::vector<int32_t> &free);
+    void hold(int32_t label) { held.emplace(label, std::make_pair(now, (int64_t)0)).first->second.second++; }
     void drained(int64_t number, const std::vector<int32_t> &flows);
     void yield_links(const Routes &routes, int64_t flow);
     void deliver(int64_t number, std::vector<int32_t> &activities);
@@ -268,22 +258,18 @@ class Network {
     void close(int64_t number);
     void drain_waiting(int64_t number);
     std::vector<int32_t> slots_of(int64_t number) const;
-    void carried(int64_t number, const std::vector<int32_t> &slots, std::vector<double> &bytes);
-    void cancel(int64_t number);
     // Repetitions that are simulated as one, see laps.cpp.
     void split(int64_t number, const std::vector<int32_t> &slots);
     bool next_laps(int64_t number, std::vector<int32_t> &activities);
     struct Position {
-        std::vector<int64_t> done;              // repetitions of each activity that are over
-        std::vector<uint8_t> mine;              // flows of activities of which several repetitions are on the links
-        std::vector<double> left, delay, sent;  // of flows: bytes of the current one, seconds after those, bytes until now
+        std::vector<double> sent;         // of flows: bytes until now, of what was put on the links
+        std::vector<uint8_t> mine;        // flows of activities of which several repetitions are on the links
+        std::vector<double> left, delay;  // of those: bytes of the current one, and seconds after it
+        std::vector<int64_t> done;        // repetitions of each activity that are over
     };
-    void position(const Batch &batch, const std::vector<double> &sent, Position &at) const;
-    void correct(const Position &at, std::vector<double> &bytes) const;
+    Position position(const Batch &batch, const std::vector<int32_t> &slots) const;
     static void make_laid(Batch &batch);
-    static void make_delays(Batch &batch);
-    void lay_again(int64_t number, const std::vector<int32_t> &which, const std::vector<double> &volumes,
-                   const std::vector<double> &delays);
+    void lay_again(int64_t number, const std::vector<int32_t> &which);
     std::vector<std::vector<int32_t>> slots_by_batch() const;
     // Meetings
     void enter(int64_t number);

@@ -1,9 +1,7 @@
 // Schedules rank by rank: no rank waits for more than what it sends and receives itself.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "channels.hpp"
 #include "fold.hpp"
 #include "run.hpp"
 #include "tasks.hpp"
@@ -11,7 +9,6 @@
 namespace fredfw {
 namespace {
 
-const double INF = std::numeric_limits<double>::infinity();
 // By how many roundings of the clock a sum of times may be off.
 const double TICKS = 4;
 // So many groups of a schedule have their folds kept.
@@ -43,15 +40,12 @@ class RankRun : public Run {
           tells_through_(tells_through), ranks_(schedule_.ranks), nodes_(ranks_ * groups_),
           stages_(schedule_.phases.size()), missing_(schedule_.phases.size()), cramped_(schedule_.phases.size()),
           starting_(schedule_.phases.size()), left_(nodes_, (int32_t)schedule_.phases.size()), ended_(nodes_, 0),
-          open_(groups_, (int32_t)ranks_), entered_(nodes_, INF), marks_(nodes_, NEVER), last_(nodes_, NEVER),
-          channel_of_(schedule_.phases.size(), -1) {
-        make_channels();
+          open_(groups_, (int32_t)ranks_), entered_(nodes_, INF), marks_(nodes_, NEVER), last_(nodes_, NEVER) {
+        make_channels(schedule_.choices(), false, rendezvous_);
     }
 
     void start() override {
-        Nodes everybody(nodes_);
-        for (int64_t node = 0; node < nodes_; node++) everybody[node] = (int32_t)node;
-        enter(std::move(everybody), {});
+        enter(count_up(nodes_), {});
         start_flows();  // at once, so that who starts a collective hears what the admission refuses
     }
 
@@ -136,7 +130,7 @@ class RankRun : public Run {
             if (archive.reads() && stages_[index])
                 stages_[index]->parties = schedule_.parties((int64_t)index, rendezvous_);
         }
-        if (archive.reads()) make_channels();  // by whether it is a rendezvous
+        if (archive.reads()) make_channels(schedule_.choices(), false, rendezvous_);
         for (Channel &channel : channels_) channel.io(archive);
     }
     bool foresees() const override { return fold_ != nullptr; }
@@ -152,21 +146,17 @@ class RankRun : public Run {
   protected:
     Cargo cargo(const Carry &carry) override {
         const Phase &phase = schedule_.phases[carry.phase];
-        const Lowered::Flows &flows = lowered_->phases[carry.phase];
         Cargo made;
-        made.routes = flows.routes, made.caps = flows.caps;
-        made.label = label, made.priority = priority;
         made.count = made.activities = (int64_t)carry.items.size();
-        made.grouping = Grouping::EACH;
         if (!which_.empty() || made.count < phase.flows * groups_) {
             made.members = carry.items;
             if (!which_.empty())
                 for (int32_t &flow : made.members) flow = (int32_t)lowered_flow(flow, phase.flows);
         }
-        if (carry.phase == resumed_ && rest_) {
+        if (rest_) {
             made.own = rest_, made.volumes = rest_->data(), made.in_order = true;
         } else if (phase.uniform()) {
-            made.volumes = phase.volumes.data(), made.period = (int64_t)phase.volumes.size();
+            made.volumes = phase.volumes, made.period = phase.volume_count;
         } else {
             auto own = std::make_shared<std::vector<double>>(carry.items.size());
             for (size_t one = 0; one < own->size(); one++)
@@ -191,20 +181,9 @@ class RankRun : public Run {
     double began_ = NAN;
     std::vector<double> entered_;                // seconds since it began
     std::vector<int64_t> marks_, last_;          // of the entry of each node; of the last entry that each waits for
-    std::vector<int32_t> channel_of_;            // of phases
-    std::deque<Channel> channels_;
     std::shared_ptr<Fold> fold_;                 // as long as it says when nodes are through
     std::vector<uint8_t> released_;              // groups whose links it has let go of
-    int64_t resumed_ = -1;                       // phase that goes on with what is left of its flows
-    std::shared_ptr<std::vector<double>> rest_;
-
-    void make_channels() {
-        channels_.clear();
-        for (const auto &[number, members] : schedule_.choices()) {
-            for (int32_t one : members) channel_of_[one] = (int32_t)channels_.size();
-            channels_.emplace_back(schedule_, members, rendezvous_, groups_);
-        }
-    }
+    std::shared_ptr<std::vector<double>> rest_;  // what is left of flows that go on
 
     void launched(const Nodes &nodes, const std::vector<int32_t> &marks) {
         const bool first = std::isnan(began_);
@@ -236,12 +215,6 @@ class RankRun : public Run {
         if (number < 0 || nodes.empty()) return nodes;
         choose_later(number, nodes);
         return channels_[number].ready(index, nodes, network_.now);
-    }
-
-    void choose_later(int32_t number, const Nodes &nodes) {  // all that ends at this moment must be known before
-        std::set<int32_t> &groups = channels_[number].changed;
-        if (groups.empty()) network_.later(*this, What::CHOOSES, 0.0, CHANNELS, number);
-        for (int32_t node : nodes) groups.insert((int32_t)(node / ranks_));
     }
 
     void choose(int32_t number) {
@@ -349,9 +322,6 @@ class RankRun : public Run {
         start_later(index, starting);
     }
 
-    // Whether others have the channel of the phase during its latency.
-    bool lets_go_early(int32_t index) const { return channel_of_[index] >= 0 && !channels_[channel_of_[index]].keeps; }
-
     void let_go(int32_t index, const Nodes &nodes) {
         if (nodes.empty()) return;
         channels_[channel_of_[index]].release(index, nodes);
@@ -390,7 +360,7 @@ class RankRun : public Run {
     void end(int32_t index, const Nodes &nodes) {
         stages_[index]->unfinished -= (int64_t)nodes.size();
         if (!stages_[index]->unfinished) stages_[index].reset(), missing_[index] = {};
-        if (channel_of_[index] >= 0 && channels_[channel_of_[index]].keeps) let_go(index, nodes);
+        if (channel_of_[index] >= 0 && schedule_.keeps) let_go(index, nodes);
         Nodes through;
         for (int32_t node : nodes)
             if (!--left_[node]) through.push_back(node);
@@ -435,9 +405,7 @@ class RankRun : public Run {
                 if (!groups.empty()) notify_ended(groups);
                 return;
             }
-            network_.notify(FREDFW_RUN_THROUGH, serial);
-            Notice &notice = network_.notices.back();
-            notice.list.assign(nodes.begin(), nodes.end());
+            Notice &notice = network_.notify(FREDFW_RUN_THROUGH, serial, 0, nodes);
             for (int32_t node : nodes) notice.others.push_back(last_[node]);
         }
         if (!groups.empty()) notify_ended(groups);
@@ -456,18 +424,13 @@ class RankRun : public Run {
     bool foresee() {
         if (!network_.open || !network_.local || network_.foreign) return false;
         std::shared_ptr<Fold> found;
-        if (network_.links_as_built) {
+        {
             const std::lock_guard<std::mutex> lock(lowered_->mutex);
             auto &folds = lowered_->folds[rendezvous_];
-            const auto known = folds.find(which_);
-            if (known != folds.end()) {
-                found = known->second;
-            } else {
-                found = Fold::of(*lowered_, which_, network_.flows.capacity, rendezvous_);
-                if (folds.size() < MOST_FOLDS) folds[which_] = found;
-            }
-        } else {
-            found = Fold::of(*lowered_, which_, network_.flows.capacity, rendezvous_);
+            const auto known = network_.links_as_built ? folds.find(which_) : folds.end();
+            found = known != folds.end() ? known->second
+                                         : Fold::of(*lowered_, which_, network_.flows.capacity, rendezvous_);
+            if (network_.links_as_built && folds.size() < MOST_FOLDS) folds.emplace(which_, found);
         }
         if (!found || network_.used_by_batches(found->owners)) return false;
         std::vector<int64_t> &claims = network_.claims;
@@ -556,54 +519,34 @@ class RankRun : public Run {
             Nodes flows;
             flows.swap(starting_[index]);
             std::sort(flows.begin(), flows.end());
-            Stage &mine = *stages_[index];
-            const Phase &phase = schedule_.phases[index];
             std::map<int64_t, Nodes> parts;  // by the repetition whose bytes they have
-            for (int32_t flow : flows) parts[phase.uniform() ? 0 : mine.started[flow]].push_back(flow);
-            for (const auto &part : parts) {
-                std::vector<int32_t> repetitions;
-                for (int32_t flow : part.second) repetitions.push_back((int32_t)mine.started[flow]++);
-                send(index, part.first, part.second, repetitions);
-            }
+            for (int32_t flow : flows)
+                parts[schedule_.phases[index].uniform() ? 0 : stages_[index]->started[flow]].push_back(flow);
+            for (const auto &part : parts) send(index, part.first, part.second);
         }
     }
 
-    void send(int32_t index, int64_t repetition, const Nodes &flows, const std::vector<int32_t> &repetitions) {
-        if (!network_.open && lowered_->phases[index].open) {  // some start anyway, and nobody is asked about them
-            Nodes open, others;
-            std::vector<int32_t> theirs, rest;
-            for (size_t one = 0; one < flows.size(); one++) {
-                const bool anyway = is_open(index, flows[one]);
-                (anyway ? open : others).push_back(flows[one]);
-                (anyway ? theirs : rest).push_back(repetitions[one]);
-            }
-            if (!open.empty()) carry_off(index, repetition, open, theirs, false);
-            if (!others.empty()) ask(index, repetition, others, rest);
-            return;
-        }
-        ask(index, repetition, flows, repetitions);
-    }
-
-    void ask(int32_t index, int64_t repetition, const Nodes &flows, const std::vector<int32_t> &repetitions) {
+    // Start flows: together those that start anyway, and those that somebody is asked about, but for streams.
+    void send(int32_t index, int64_t repetition, const Nodes &flows) {
         const Phase &phase = schedule_.phases[index];
-        if (phase.flows == phase.unicasts || network_.starts_streams)
-            return carry_off(index, repetition, flows, repetitions, !network_.open);
-        Nodes alone;  // a stream is asked about by itself
-        std::vector<int32_t> theirs;
-        for (size_t one = 0; one < flows.size(); one++)
-            if (flows[one] % phase.flows < phase.unicasts) alone.push_back(flows[one]), theirs.push_back(repetitions[one]);
-        if (!alone.empty()) carry_off(index, repetition, alone, theirs, !network_.open);
-        for (size_t one = 0; one < flows.size(); one++)
-            if (flows[one] % phase.flows >= phase.unicasts)
-                carry_off(index, repetition, {flows[one]}, {repetitions[one]}, !network_.open);
+        Nodes open, asked, streams;
+        for (int32_t flow : flows) {
+            const bool is_alone = flow % phase.flows >= phase.unicasts && !network_.starts_streams;
+            (is_open(index, flow) ? open : is_alone ? streams : asked).push_back(flow);
+        }
+        carry_off(index, repetition, open, false);
+        carry_off(index, repetition, asked, true);
+        for (int32_t flow : streams) carry_off(index, repetition, {flow}, true);
     }
 
-    void carry_off(int32_t index, int64_t repetition, const Nodes &flows, const std::vector<int32_t> &repetitions,
-                   bool asks) {
-        const int64_t number = new_carry();
+    void carry_off(int32_t index, int64_t repetition, const Nodes &flows, bool asks) {
+        if (flows.empty()) return;
+        const int64_t number = carries_.take();
         Carry &one = carries_[number];
         one.phase = index, one.repetition = repetition;
-        one.items = flows, one.repetitions = repetitions, one.left = (int64_t)flows.size();
+        one.items = flows, one.left = (int64_t)flows.size();
+        one.repetitions.reserve(flows.size());
+        for (int32_t flow : flows) one.repetitions.push_back((int32_t)stages_[index]->started[flow]++);
         let_in(number, asks, true);
     }
 
@@ -690,18 +633,15 @@ void RankRun::resume(int32_t index, const Standing &at) {
     }
     Nodes running;
     auto rest = std::make_shared<std::vector<double>>();
-    std::vector<int32_t> repetitions;
     for (int64_t flow = 0; flow < (int64_t)at.started.size(); flow++)
         if (at.started[flow] > at.drained[flow]) {
             running.push_back((int32_t)flow);
             rest->push_back(at.left[flow]);
-            repetitions.push_back((int32_t)at.started[flow] - 1);
+            mine.started[flow]--;
         }
-    if (!running.empty()) {
-        resumed_ = index, rest_ = rest;
-        carry_off(index, 0, running, repetitions, false);
-        resumed_ = -1, rest_.reset();
-    }
+    rest_ = rest;
+    carry_off(index, 0, running, false);
+    rest_.reset();
     std::vector<std::pair<int32_t, double>> arrivals = at.arrivals;
     std::stable_sort(arrivals.begin(), arrivals.end(), [](auto &a, auto &b) { return a.second < b.second; });
     for (size_t one = 0; one < arrivals.size();) {

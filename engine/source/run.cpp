@@ -4,26 +4,19 @@
 
 namespace fredfw {
 
-int64_t Run::new_carry() {
-    if (free_.empty()) {
-        carries_.emplace_back();
-        return (int64_t)carries_.size() - 1;
-    }
-    const int64_t number = free_.back();
-    free_.pop_back();
-    return number;
-}
-
 void Run::drop_carry(int64_t number) {
     Carry &one = carries_[number];
     one.items.clear(), one.repetitions.clear(), one.told.clear();
     one.asked = Carry::Asked::NOT;
-    free_.push_back(number);
+    carries_.leave(number);
 }
 
 void Run::let_in(int64_t number, bool asks, bool hears_drain) {
     if (!asks) {
+        const Lowered::Flows &flows = lowered_->phases[carries_[number].phase];
         Cargo made = cargo(carries_[number]);
+        made.routes = flows.routes, made.caps = flows.caps;
+        made.label = label, made.priority = priority;
         bool meets_closed = false;
         if (network_.closed)
             for (int64_t flow = 0; flow < made.count && !meets_closed; flow++)
@@ -35,22 +28,30 @@ void Run::let_in(int64_t number, bool asks, bool hears_drain) {
     }
     Carry &one = carries_[number];
     one.asked = Carry::Asked::WAITS;
-    network_.notify(FREDFW_ASK, serial, number);
-    Notice &notice = network_.notices.back();
-    notice.list.assign(one.items.begin(), one.items.end());
-    notice.others = {one.phase, one.repetition, hears_drain};
+    network_.notify(FREDFW_ASK, serial, number, one.items).others = {one.phase, one.repetition, hears_drain};
+}
+
+void Run::make_channels(const std::map<int32_t, std::vector<int32_t>> &phases, bool whole, bool rendezvous) {
+    channels_.clear(), channel_of_.assign(schedule_.phases.size(), -1);
+    for (const auto &one : phases) {
+        for (int32_t phase : one.second) channel_of_[phase] = (int32_t)channels_.size();
+        channels_.emplace_back(schedule_, one.second, groups_, whole, rendezvous);
+    }
+}
+
+void Run::choose_later(int32_t channel, const std::vector<int32_t> &nodes) {  // all that ends now must be known before
+    if (channels_[channel].note(nodes)) network_.later(*this, What::CHOOSES, 0.0, CHANNELS, channel);
 }
 
 void Run::cancel() {
-    network_.cancel_run(number);
+    network_.cancel(0, number);
     network_.unsay({FREDFW_ASK, FREDFW_RUN_ENDED, FREDFW_RUN_THROUGH}, serial);
     is_over = true;
 }
 
 void Run::notify_ended(const std::vector<int32_t> &groups) {
     if (errand.task >= 0) return network_.tasks->run_ended(*this, groups);
-    network_.notify(FREDFW_RUN_ENDED, serial);
-    network_.notices.back().list.assign(groups.begin(), groups.end());
+    network_.notify(FREDFW_RUN_ENDED, serial, 0, groups);
 }
 
 void save_run(Archive &archive, Network &network, std::unique_ptr<Run> &run) {

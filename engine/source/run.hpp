@@ -4,10 +4,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "channels.hpp"
 #include "network.hpp"
 #include "schedule.hpp"
 
@@ -59,7 +59,7 @@ class Run {
     // Give routes, flow and bytes of what has left its source until now and is not on the network.
     virtual bool is_by_rank() const = 0;
     virtual void io(Archive &archive) {
-        archive(number, serial, label, priority, is_over, entered, carries_, free_);
+        archive(number, serial, label, priority, is_over, entered, carries_);
     }
     virtual void moved(const std::function<void(const Routes &, int64_t, double)> &) {}
 
@@ -68,7 +68,7 @@ class Run {
     const std::vector<int32_t> &which() const { return which_; }
     int64_t groups() const { return groups_; }
     Carry &carry(int64_t number) { return carries_[number]; }
-    bool knows_carry(int64_t number) const { return number >= 0 && number < (int64_t)carries_.size(); }
+    bool knows_carry(int64_t number) const { return number >= 0 && number < carries_.size(); }
     // Let the flows of a carry in as they are, or ask somebody.
     void let_in(int64_t carry, bool asks, bool hears_drain);
 
@@ -78,13 +78,17 @@ class Run {
     std::vector<int32_t> which_;  // of the groups that were lowered; all where it is empty
     Schedule &schedule_;
     int64_t groups_;
-    std::deque<Carry> carries_;
-    std::vector<int64_t> free_;
+    Pool<Carry> carries_;
+    std::vector<int32_t> channel_of_;  // of phases, -1 for none
+    std::deque<Channel> channels_;
 
-    int64_t new_carry();
     void drop_carry(int64_t number);
-    virtual Cargo cargo(const Carry &carry) = 0;
+    virtual Cargo cargo(const Carry &carry) = 0;  // but for what is the same of all carries
     void notify_ended(const std::vector<int32_t> &groups);
+    void make_channels(const std::map<int32_t, std::vector<int32_t>> &phases, bool whole, bool rendezvous);
+    void choose_later(int32_t channel, const std::vector<int32_t> &nodes);
+    // Whether others have the channel of the phase during its latency.
+    bool lets_go_early(int64_t phase) const { return channel_of_[phase] >= 0 && !schedule_.keeps; }
     // Whether a flow starts at once, whatever runs.
     bool is_open(int64_t phase, int64_t flow) const {
         const uint8_t *open = lowered_->phases[phase].open;

@@ -24,16 +24,12 @@ Table Table::turned(const Table &table, int64_t rows) {
     return other;
 }
 
-void Rows::io(Archive &archive) {
-    archive(count, all);
-    for (auto *one : {&base, &offset, &stride, &modulus, &chunks}) archive.array(*one, count);
-    archive.array(flow, flow ? count : 0), archive.array(bytes, all);
-}
-
 void Phase::io(Archive &archive) {
-    archive(repeat, after, behind, room, channel, turn, turn_total, unicasts, flows, stream_sources, stream_destinations);
-    archive(volumes, rows);
+    archive(repeat, channel, turn, turn_bytes, unicasts, volume_count, rows, chunk_count);
+    archive(after, behind, room, flows, stream_sources, stream_destinations);
     archive.array(source, unicasts), archive.array(destination, unicasts);
+    archive.array(volumes, volume_count), archive.array(chunk_bytes, chunk_count);
+    for (auto *one : {&base, &offset, &stride, &modulus, &chunks, &row_flow}) archive.array(*one, rows);
 }
 
 void Schedule::io(Archive &archive) {
@@ -53,10 +49,6 @@ void Schedule::finish() {
         for (int32_t before : phases[one].behind) followers[before].push_back((int32_t)one), goes_on[before].push_back((int32_t)one);
         for (int32_t before : phases[one].room) dependents[before].push_back((int32_t)one), admits[before].push_back((int32_t)one);
     }
-    int ends = 0;
-    for (size_t one = 0; one < count; one++)
-        if (dependents[one].empty()) ends++, last = (int64_t)one;
-    if (ends != 1) last = -1;
     parties_[0].resize(count), parties_[1].resize(count);
 }
 
@@ -70,26 +62,18 @@ std::shared_ptr<const Parties> Schedule::parties(int64_t index, bool rendezvous)
         Table &table = side ? made->destinations : made->sources;
         const Table &streams = side ? phase.stream_destinations : phase.stream_sources;
         const int64_t *alone = side ? phase.destination : phase.source;
-        table.offset.push_back(0);
-        for (int64_t flow = 0; flow < phase.unicasts; flow++) {
-            table.value.push_back((int32_t)alone[flow]);
-            table.offset.push_back((int32_t)table.value.size());
-        }
-        for (int64_t stream = 0; stream < phase.flows - phase.unicasts; stream++) {
-            for (int32_t rank : streams[stream]) table.value.push_back(rank);
-            table.offset.push_back((int32_t)table.value.size());
-        }
+        for (int64_t flow = 0; flow < phase.unicasts; flow++) table.add(alone + flow, alone + flow + 1);
+        for (int64_t stream = 0; stream < phase.flows - phase.unicasts; stream++)
+            table.add(streams[stream].begin(), streams[stream].end());
     }
     made->sends = Table::turned(made->sources, ranks), made->receives = Table::turned(made->destinations, ranks);
     if (rendezvous) {
-        made->starters.offset.push_back(0);
         for (int64_t flow = 0; flow < phase.flows; flow++) {
             std::vector<int32_t> both(made->sources[flow].begin(), made->sources[flow].end());
             both.insert(both.end(), made->destinations[flow].begin(), made->destinations[flow].end());
             std::sort(both.begin(), both.end());
             both.erase(std::unique(both.begin(), both.end()), both.end());
-            made->starters.value.insert(made->starters.value.end(), both.begin(), both.end());
-            made->starters.offset.push_back((int32_t)made->starters.value.size());
+            made->starters.add(both.data(), both.data() + both.size());
         }
         made->starts = Table::turned(made->starters, ranks);
     } else {
@@ -103,25 +87,20 @@ std::shared_ptr<const Parties> Schedule::parties(int64_t index, bool rendezvous)
 double Schedule::volume(int64_t index, int64_t repetition, int64_t flow) {
     Phase &phase = phases[index];
     if (phase.uniform()) return phase.volume(flow);
-    const Rows &rows = phase.rows;
     const auto row_bytes = [&](int64_t row) {
         double bytes = 0.0;
-        const int64_t start = rows.offset[row] + repetition * rows.stride[row], modulus = rows.modulus[row];
-        for (int64_t one = 0; one < rows.chunks[row]; one++) {
+        const int64_t start = phase.offset[row] + repetition * phase.stride[row], modulus = phase.modulus[row];
+        for (int64_t one = 0; one < phase.chunks[row]; one++) {
             const int64_t place = ((start + one) % modulus + modulus) % modulus;
-            bytes += rows.bytes[rows.base[row] + place];
+            bytes += phase.chunk_bytes[phase.base[row] + place];
         }
         return bytes;
     };
-    if (!rows.flow) return row_bytes(flow);
+    if (!phase.row_flow) return row_bytes(flow);
     const std::lock_guard<std::recursive_mutex> lock(mutex_);
-    if (phase.rows_of.offset.empty()) {
+    if (phase.rows_of.value.empty()) {
         Table flows;
-        flows.offset.push_back(0);
-        for (int64_t row = 0; row < rows.count; row++) {
-            flows.value.push_back((int32_t)rows.flow[row]);
-            flows.offset.push_back((int32_t)row + 1);
-        }
+        for (int64_t row = 0; row < phase.rows; row++) flows.add(phase.row_flow + row, phase.row_flow + row + 1);
         phase.rows_of = Table::turned(flows, phase.flows);
     }
     double bytes = 0.0;
@@ -158,20 +137,6 @@ const std::map<int32_t, std::vector<int32_t>> &Schedule::choices() {
     }
     chosen_ = true;
     return choices_;
-}
-
-const std::vector<double> &Schedule::turn_bytes() {
-    const std::lock_guard<std::recursive_mutex> lock(mutex_);
-    if (!turn_bytes_.empty() || phases.empty()) return turn_bytes_;
-    std::vector<double> total(phases.size(), 0.0);
-    for (size_t one = 0; one < phases.size(); one++) {
-        double bytes = phases[one].turn_total;
-        if (phases[one].turn >= 0) total[phases[one].turn] += bytes;
-    }
-    turn_bytes_.resize(phases.size(), 0.0);
-    for (size_t one = 0; one < phases.size(); one++)
-        turn_bytes_[one] = phases[one].turn >= 0 ? total[phases[one].turn] : 0.0;
-    return turn_bytes_;
 }
 
 }  // namespace fredfw

@@ -5,15 +5,24 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <vector>
 
 #include "flows.hpp"
+#include "fredfw.h"
 
 namespace fredfw {
 
+// The numbers from 0 on.
+inline std::vector<int32_t> count_up(int64_t count) {
+    std::vector<int32_t> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
+}
+
 // Rows of different lengths.
 struct Table {
-    std::vector<int32_t> offset, value;
+    std::vector<int32_t> offset = {0}, value;
 
     struct Row {
         const int32_t *first, *last;
@@ -22,6 +31,10 @@ struct Table {
         int64_t size() const { return last - first; }
     };
     Row operator[](int64_t row) const { return {value.data() + offset[row], value.data() + offset[row + 1]}; }
+    template <class Value> void add(const Value *begin, const Value *end) {  // a row
+        value.insert(value.end(), begin, end);
+        offset.push_back((int32_t)value.size());
+    }
     static Table turned(const Table &table, int64_t rows);  // row and value swapped
     void io(Archive &archive) { archive(offset, value); }
 };
@@ -32,30 +45,15 @@ struct Parties {
     Table sends, receives, starts;          // flows, of each rank
 };
 
-// What rows of a phase carry, where that differs from one repetition to the next; see Phase of fredfw.collectives.
-struct Rows {
-    int64_t count = 0;
-    const int64_t *base = nullptr, *offset = nullptr, *stride = nullptr, *modulus = nullptr, *chunks = nullptr;
-    const int64_t *flow = nullptr;  // that each is part of; null where each is one
-    const double *bytes = nullptr;  // of each chunk
-    int64_t all = 0;                // chunks
-    void io(Archive &archive);
-};
-
-struct Phase {
-    int64_t repeat = 1;
+// What the caller says of it, who keeps the arrays; its lists of phases and of ranks are here as others.
+struct Phase : fredfw_phase {
     std::vector<int32_t> after, behind, room;
-    int32_t channel = -1, turn = -1;  // the turn is the first phase that has part in it, -1 without a channel
-    double turn_total = 0.0;          // bytes of all its rows and repetitions
-    int64_t unicasts = 0, flows = 0;
-    const int64_t *source = nullptr, *destination = nullptr;  // of unicasts
     Table stream_sources, stream_destinations;
-    std::vector<double> volumes;  // of the flows of one group, or of each, in every repetition; empty where `rows` say
-    Rows rows;
+    int64_t flows = 0;
     Table rows_of;  // of each flow, made when it is needed
 
-    bool uniform() const { return rows.count == 0; }
-    double volume(int64_t flow) const { return volumes[volumes.size() == 1 ? 0 : flow]; }
+    bool uniform() const { return volumes || !rows; }  // whether all repetitions are alike
+    double volume(int64_t flow) const { return volumes[volume_count == 1 ? 0 : flow]; }
     size_t waits() const { return after.size() + behind.size(); }
     void io(Archive &archive);
 };
@@ -74,14 +72,11 @@ class Schedule {
     // Whether a phase is done before another begins, directly or through others; false where they are too many to know.
     bool precedes(int64_t earlier, int64_t later);
     bool knows_order();
-    // Bytes of the turn of each phase, in a group.
-    const std::vector<double> &turn_bytes();
 
     std::vector<std::vector<int32_t>> dependents, followers, goes_on, admits;
     std::map<int32_t, std::vector<int32_t>> channels;  // phases of each
     // Channels whose phases do not come one after the other anyway.
     const std::map<int32_t, std::vector<int32_t>> &choices();
-    int64_t last = -1;  // the phase that comes after all others, if there is one
 
   private:
     std::recursive_mutex mutex_;  // what is made when it is needed may be needed by networks in several threads
@@ -90,7 +85,6 @@ class Schedule {
     bool ordered_ = false, chosen_ = false;
     std::vector<std::vector<uint64_t>> before_;
     std::map<int32_t, std::vector<int32_t>> choices_;
-    std::vector<double> turn_bytes_;
 };
 
 class Fold;

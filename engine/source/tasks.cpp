@@ -4,21 +4,17 @@
 
 namespace fredfw {
 
-void Tasks::finish(int64_t ranks) {
-    busy_.assign(ranks, 0), freed_by_.assign(ranks, -1), queues_.resize(ranks);
-    ended.assign(tasks.size(), 0), missing_.assign(tasks.size(), 0);
-    owner_.resize(edges.size());
-    before_offset_.assign(tasks.size() + 1, 0);
-    for (size_t one = 0; one < tasks.size(); one++)
-        for (int64_t edge = tasks[one].first_edge; edge < tasks[one].last_edge; edge++) {
-            owner_[edge] = (int32_t)one;
-            before_offset_[edges[edge].task + 1]++;
-            missing_[edges[edge].task] += edges[edge].count;
-        }
-    for (size_t one = 0; one < tasks.size(); one++) before_offset_[one + 1] += before_offset_[one];
+void Tasks::start() {
+    const int64_t tasks = graph.tasks, edges = graph.edges;
+    busy_.assign(graph.ranks, 0), freed_by_.assign(graph.ranks, -1), queues_.resize(graph.ranks);
+    ended.assign(tasks, 0), missing_.assign(tasks, 0), before_offset_.assign(tasks + 1, 0), before_.resize(edges);
+    for (int64_t edge = 0; edge < edges; edge++) {
+        before_offset_[graph.edge_task[edge] + 1]++;
+        missing_[graph.edge_task[edge]] += graph.edge_count[edge];
+    }
+    for (int64_t one = 0; one < tasks; one++) before_offset_[one + 1] += before_offset_[one];
     std::vector<int64_t> place(before_offset_.begin(), before_offset_.end() - 1);
-    before_.resize(edges.size());
-    for (size_t edge = 0; edge < edges.size(); edge++) before_[place[edges[edge].task]++] = (int64_t)edge;
+    for (int64_t edge = 0; edge < edges; edge++) before_[place[graph.edge_task[edge]]++] = edge;
     for (Share &share : shares) {
         int32_t most = -1;
         for (int32_t group : share.served) most = std::max(most, group);
@@ -26,20 +22,26 @@ void Tasks::finish(int64_t ranks) {
         for (size_t one = 0; one < share.served.size(); one++) share.place[share.served[one]] = (int32_t)one;
     }
     spans.offset.push_back(0);
-}
-
-Tasks::Slots Tasks::everybody(int32_t task) const {
-    Slots all(of(task).count());
-    for (size_t one = 0; one < all.size(); one++) all[one] = (int32_t)one;
-    return all;
+    for (int32_t task = 0; task < (int32_t)tasks; task++) {
+        if (graph.whole[task]) {
+            if (!missing_[task]) begin(task, -1);
+            continue;
+        }
+        const Slots &missing = missing_of(task);
+        Slots free;
+        for (size_t slot = 0; slot < missing.size(); slot++)
+            if (!missing[slot]) free.push_back((int32_t)slot);
+        if (!free.empty()) ready(task, free, -1);
+    }
 }
 
 // The slots of the later task of an edge that are `slots` of the earlier one.
-Tasks::Slots Tasks::after(const Edge &edge, const Slots &slots) const {
-    if (edge.shared < 0) return slots;
+Tasks::Slots Tasks::after(int64_t edge, const Slots &slots) const {
+    if (graph.edge_map[edge] < 0) return slots;
+    const int64_t *map = graph.map + graph.map_offset[graph.edge_map[edge]];
     Slots theirs;
     for (int32_t slot : slots)
-        if (shared[edge.shared][slot] >= 0) theirs.push_back(shared[edge.shared][slot]);
+        if (map[slot] >= 0) theirs.push_back((int32_t)map[slot]);
     return theirs;
 }
 
@@ -49,12 +51,12 @@ Tasks::Slots &Tasks::missing_of(int32_t task) {
     if (!missing.empty()) return missing;
     missing.assign(of(task).count(), 0);
     for (int64_t one = before_offset_[task]; one < before_offset_[task + 1]; one++) {
-        const Edge &edge = edges[before_[one]];
-        if (edge.shared < 0) {
+        const int64_t map = graph.edge_map[before_[one]];
+        if (map < 0) {
             for (int32_t &count : missing) count++;
         } else {
-            for (int32_t slot : shared[edge.shared])
-                if (slot >= 0) missing[slot]++;
+            for (int64_t slot = graph.map_offset[map]; slot < graph.map_offset[map + 1]; slot++)
+                if (graph.map[slot] >= 0) missing[graph.map[slot]]++;
         }
     }
     return missing;
@@ -64,25 +66,6 @@ int64_t Tasks::later(What what, double delay, int32_t priority, Pending pending)
     const int64_t number = ++numbers_;
     pending_[number] = std::move(pending);
     return network_.calendar.push(network_.now + delay, priority, what, 0, 0, number);
-}
-
-void Tasks::start() {
-    has_started = true;
-    for (int32_t task = 0; task < (int32_t)tasks.size(); task++) {
-        if (tasks[task].whole) {
-            if (!missing_[task]) begin(task, -1);
-            continue;
-        }
-        if (before_offset_[task] == before_offset_[task + 1]) {
-            ready(task, everybody(task), -1);
-            continue;
-        }
-        const Slots &missing = missing_of(task);
-        Slots free;
-        for (size_t slot = 0; slot < missing.size(); slot++)
-            if (!missing[slot]) free.push_back((int32_t)slot);
-        if (!free.empty()) ready(task, free, -1);
-    }
 }
 
 void Tasks::happen(const Event &event) {
@@ -101,24 +84,20 @@ void Tasks::happen(const Event &event) {
 }
 
 void Tasks::ready(int32_t task, const Slots &slots, int64_t trigger) {
-    if (tasks[task].kind == Kind::COMPUTE) compute(task, slots, trigger);
+    if (kind(task) == Kind::COMPUTE) compute(task, slots, trigger);
     else gather(task, slots, trigger);
 }
 
 // Begin a task, all of whose participants are ready.
 void Tasks::begin(int32_t task, int64_t trigger) {
-    switch (tasks[task].kind) {
+    switch (kind(task)) {
     case Kind::COMPUTE: return compute(task, everybody(task), trigger);
     case Kind::SEND: return send(task, trigger);
     case Kind::RECEIVE: return receive(task, trigger);
     case Kind::WAIT:
-        later(What::PASSED, tasks[task].seconds, ENDS, {task, everybody(task), network_.now, trigger, 0, 0});
+        later(What::PASSED, graph.seconds[task], ENDS, {task, everybody(task), network_.now, trigger, 0, 0});
         return;
-    default: {
-        std::vector<int32_t> groups(of(task).groups);
-        for (size_t one = 0; one < groups.size(); one++) groups[one] = (int32_t)one;
-        begin_groups(task, std::move(groups), trigger);
-    }
+    default: begin_groups(task, count_up(of(task).groups), trigger);
     }
 }
 
@@ -136,17 +115,11 @@ void Tasks::end(int32_t task, const Slots &slots, double start, int64_t trigger,
 
 void Tasks::release(int32_t task, const Slots &slots, int64_t span) {
     const bool all = (int64_t)slots.size() == of(task).count();
-    for (int64_t number = tasks[task].first_edge; number < tasks[task].last_edge; number++) {
-        const Edge &edge = edges[number];
-        const int32_t dependent = edge.task;
-        if (tasks[dependent].whole) {
-            const int64_t came = all ? edge.count : (int64_t)after(edge, slots).size();
+    for (int64_t edge = graph.edge_offset[task]; edge < graph.edge_offset[task + 1]; edge++) {
+        const int32_t dependent = (int32_t)graph.edge_task[edge];
+        if (graph.whole[dependent]) {
+            const int64_t came = all ? graph.edge_count[edge] : (int64_t)after(edge, slots).size();
             if (came && !(missing_[dependent] -= came)) begin(dependent, span);
-            continue;
-        }
-        if (all && edge.shared < 0 && tasks[dependent].alone) {
-            for (int32_t &count : missing_of(dependent)) count = 0;
-            ready(dependent, everybody(dependent), span);
             continue;
         }
         const Slots theirs = after(edge, slots);
@@ -155,34 +128,6 @@ void Tasks::release(int32_t task, const Slots &slots, int64_t span) {
             if (!--missing[slot]) free.push_back(slot);
         if (!free.empty()) ready(dependent, free, span);
     }
-}
-
-std::vector<int32_t> Tasks::waiting(int32_t task) {
-    Slots found;
-    if (!tasks[task].whole) {
-        const Slots &missing = missing_of(task);
-        for (size_t slot = 0; slot < missing.size(); slot++)
-            if (missing[slot]) found.push_back((int32_t)slot);
-        return found;
-    }
-    if (!missing_[task]) return found;
-    std::vector<uint8_t> through(of(task).count(), 1);
-    for (int64_t one = before_offset_[task]; one < before_offset_[task + 1]; one++) {
-        const Edge &edge = edges[before_[one]];
-        const int32_t before = owner_[before_[one]];
-        std::vector<uint8_t> over(busy_.size(), 0);
-        for (size_t span = 0; span < spans.task.size(); span++)
-            if (spans.task[span] == before)
-                for (int64_t rank = spans.offset[span]; rank < spans.offset[span + 1]; rank++) over[spans.ranks[rank]] = 1;
-        const Members &earlier = of(before);
-        for (int64_t slot = 0; slot < earlier.count(); slot++) {
-            const int32_t mine = edge.shared < 0 ? (int32_t)slot : shared[edge.shared][slot];
-            if (mine >= 0 && !over[earlier.participants[slot]]) through[mine] = 0;
-        }
-    }
-    for (size_t slot = 0; slot < through.size(); slot++)
-        if (!through[slot]) found.push_back((int32_t)slot);
-    return found;
 }
 
 // --- computations
@@ -222,16 +167,14 @@ void Tasks::compute_next(const Slots &ranks) {
 }
 
 void Tasks::compute_now(int32_t task, const Slots &slots, int64_t trigger) {
-    const Task &what = tasks[task];
     for (int32_t slot : slots) busy_[of(task).participants[slot]] = 1;
-    if (what.first_factor < 0) {
-        later(What::COMPUTED, what.seconds, ENDS, {task, slots, network_.now, trigger, 0, 0});
-        return;
-    }
     std::map<double, Slots> by_factor;
-    for (int32_t slot : slots) by_factor[factors[what.first_factor + slot]].push_back(slot);
-    for (const auto &one : by_factor)
-        later(What::COMPUTED, what.seconds * one.first, ENDS, {task, one.second, network_.now, trigger, 0, 0});
+    const double *factors = graph.factors ? graph.factors + graph.factor_offset[task] : nullptr;
+    for (int32_t slot : slots) by_factor[factors ? factors[slot] : 1.0].push_back(slot);
+    for (const auto &one : by_factor) {
+        const double seconds = graph.seconds[task] * one.first;
+        later(What::COMPUTED, seconds, ENDS, {task, one.second, network_.now, trigger, 0, 0});
+    }
 }
 
 void Tasks::computed(const Pending &what) {
@@ -246,16 +189,16 @@ void Tasks::computed(const Pending &what) {
 
 // Note that participants of a communication are ready.
 void Tasks::gather(int32_t task, const Slots &slots, int64_t trigger) {
-    const Kind kind = tasks[task].kind;
-    const bool streams = kind == Kind::LOAD || kind == Kind::STORE;
-    if (by_rank && !streams) return enter_later(task, slots, trigger);
+    const bool is_transfer = kind(task) == Kind::TRANSFER;
+    const bool streams = kind(task) == Kind::LOAD || kind(task) == Kind::STORE;
+    if (by_rank() && !streams) return enter_later(task, slots, trigger);
     const Members &mine = of(task);
     Slots &absent = absent_[task];
-    if (absent.empty()) absent.assign(mine.groups, kind == Kind::TRANSFER ? 1 : (int32_t)mine.size);
+    if (absent.empty()) absent.assign(mine.groups, is_transfer ? 1 : (int32_t)mine.size);
     std::vector<int32_t> groups;
     for (int32_t slot : slots)
         for (int32_t place : mine.groups_of[slot]) {
-            if (kind == Kind::TRANSFER && place % mine.size) continue;  // it waits for its sender alone
+            if (is_transfer && place % mine.size) continue;  // it waits for its sender alone
             const int32_t group = (int32_t)(place / mine.size);
             if (!--absent[group]) groups.push_back(group);
         }
@@ -264,35 +207,34 @@ void Tasks::gather(int32_t task, const Slots &slots, int64_t trigger) {
 }
 
 Run &Tasks::new_run(int32_t task, int64_t share, const std::vector<int32_t> &groups, int64_t trigger) {
-    const Task &what = tasks[task];
     const Share &mine = shares[share];
+    const int32_t label = (int32_t)graph.label[task], priority = (int32_t)graph.priority[task];
     std::vector<int32_t> which;
     if (groups.size() < mine.served.size())
         for (int32_t group : groups) which.push_back(mine.place[group]);
     std::unique_ptr<Run> run =
-        by_rank ? rank_run(network_, mine.lowered, std::move(which), what.label, what.priority, rendezvous, true)
-                : phase_run(network_, mine.lowered, std::move(which), what.label, what.priority, stepwise, what.times);
+        by_rank() ? rank_run(network_, mine.lowered, std::move(which), label, priority, rendezvous(), true)
+                  : phase_run(network_, mine.lowered, std::move(which), label, priority, graph.way == FREDFW_STEPWISE,
+                              graph.times[task]);
     run->errand = {task, share, trigger, network_.now, groups};
     return *network_.find_run(network_.add(std::move(run)));
 }
 
 // Begin a communication in groups, all of whose members are ready.
 void Tasks::begin_groups(int32_t task, std::vector<int32_t> groups, int64_t trigger) {
-    const Task &what = tasks[task];
-    if (what.kind == Kind::LOAD || what.kind == Kind::STORE) {
+    if (kind(task) == Kind::LOAD || kind(task) == Kind::STORE) {
         const int64_t stream = ++numbers_;
-        network_.notify(FREDFW_STREAM, stream, task);
-        network_.notices.back().list.assign(groups.begin(), groups.end());
+        network_.notify(FREDFW_STREAM, stream, task, groups);
         const size_t count = groups.size();
         streams_[stream] = {{task, -1, trigger, network_.now, std::move(groups)}, std::vector<uint8_t>(count), (int64_t)count};
         return;
     }
-    for (int64_t one = what.first_share; one < what.last_share; one++) {
-        const Share &share = shares[share_of[one]];
+    for (int64_t one = graph.share_offset[task]; one < graph.share_offset[task + 1]; one++) {
+        const Share &share = shares[graph.share[one]];
         std::vector<int32_t> mine;
         for (int32_t group : groups)
             if (group < (int32_t)share.place.size() && share.place[group] >= 0) mine.push_back(group);
-        if (!mine.empty()) new_run(task, share_of[one], mine, trigger).start();
+        if (!mine.empty()) new_run(task, graph.share[one], mine, trigger).start();
     }
 }
 
@@ -321,29 +263,38 @@ void Tasks::end_groups(const Errand &errand, const std::vector<int32_t> &over) {
         const int64_t first = errand.groups[one] * mine.size;
         slots.insert(slots.end(), mine.slots.begin() + first, mine.slots.begin() + first + mine.size);
     }
-    Slots *running = nullptr;
-    if (mine.several) {
-        running = &running_[task];
-        if (running->empty())
-            for (int64_t slot = 0; slot < mine.count(); slot++) running->push_back((int32_t)mine.groups_of[slot].size());
-        for (int32_t slot : slots) (*running)[slot]--;
+    leave(task, std::move(slots), errand.began, errand.trigger);
+}
+
+// Note that slots are through with groups of a communication, one of each; those that are through with all have ended.
+void Tasks::leave(int32_t task, Slots slots, double start, int64_t trigger) {
+    const Members &mine = of(task);
+    Slots &running = running_[task];
+    if (running.empty()) {
+        running.resize(mine.count());
+        for (int64_t slot = 0; slot < mine.count(); slot++) running[slot] = (int32_t)mine.groups_of[slot].size();
     }
+    for (int32_t slot : slots) running[slot]--;
     std::sort(slots.begin(), slots.end());
     slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
-    Slots ranks;
-    for (int32_t slot : slots) ranks.push_back(mine.participants[slot]);
-    if (running)
-        slots.erase(std::remove_if(slots.begin(), slots.end(), [&](int32_t slot) { return (*running)[slot] > 0; }),
-                    slots.end());
-    end(task, slots, errand.began, errand.trigger, ranks);
+    Slots ranks, over;
+    for (int32_t slot : slots) {
+        ranks.push_back(mine.participants[slot]);
+        if (!running[slot]) over.push_back(slot);
+    }
+    if (ended[task] + (int64_t)over.size() == mine.count()) {
+        running_.erase(task), absent_.erase(task);
+        joined_.erase(task);
+    }
+    end(task, over, start, trigger, ranks);
 }
 
 void Tasks::run_ended(Run &run, const std::vector<int32_t> &groups) {
     const int32_t task = (int32_t)run.errand.task;
     compare(run, groups);
-    if (by_rank) return;  // ranks are through on their own
+    if (by_rank()) return;  // ranks are through on their own
     const Errand errand = run.errand;
-    if (tasks[task].kind != Kind::SEND) return end_groups(errand, groups);
+    if (kind(task) != Kind::SEND) return end_groups(errand, groups);
     const Message message = {errand.began, errand.trigger};
     end_message(task, message);
     arrived(task, message);
@@ -353,12 +304,10 @@ void Tasks::run_ended(Run &run, const std::vector<int32_t> &groups) {
 
 void Tasks::enter_later(int32_t task, const Slots &slots, int64_t trigger) {
     const Members &mine = of(task);
-    const bool sender_alone = tasks[task].kind == Kind::TRANSFER && !rendezvous;
+    const bool sender_alone = kind(task) == Kind::TRANSFER && !rendezvous();
     Joined &joined = joined_[task];
     if (joined.marks.empty()) {
         joined.marks.assign(mine.slots.size(), -1), joined.run_of.assign(mine.groups, -1);
-        for (int64_t slot = 0; slot < mine.count(); slot++) joined.running.push_back((int32_t)mine.groups_of[slot].size());
-        joined.left = (int64_t)mine.slots.size();
     }
     if (joining_.empty()) network_.calendar.push(network_.now, ENTRIES, What::ENTERS, 0, 0, -1);
     if (std::find(joining_.begin(), joining_.end(), task) == joining_.end()) joining_.push_back(task);
@@ -383,13 +332,13 @@ void Tasks::enter() {
         std::vector<uint8_t> entering(mine.groups, 0);
         for (size_t place = 0; place < joined.marks.size(); place++)
             if (joined.marks[place] >= 0) entering[place / mine.size] = 1;
-        for (int64_t one = tasks[task].first_share; one < tasks[task].last_share; one++) {
-            const Share &share = shares[share_of[one]];
+        for (int64_t one = graph.share_offset[task]; one < graph.share_offset[task + 1]; one++) {
+            const Share &share = shares[graph.share[one]];
             std::vector<int32_t> begun;
             for (int32_t group : share.served)
                 if (entering[group] && joined.run_of[group] < 0) begun.push_back(group);
             if (begun.empty()) continue;
-            const Run &run = new_run(task, share_of[one], begun, -1);
+            const Run &run = new_run(task, graph.share[one], begun, -1);
             for (int32_t group : begun) joined.run_of[group] = run.serial;
         }
         std::set<int64_t> runs;  // in the order in which they began
@@ -413,7 +362,7 @@ void Tasks::enter() {
 
 void Tasks::run_through(Run &run, const std::vector<int32_t> &nodes, const std::vector<int64_t> &marks) {
     const int32_t task = (int32_t)run.errand.task;
-    if (tasks[task].kind == Kind::SEND) {
+    if (kind(task) == Kind::SEND) {
         for (int32_t node : nodes) {  // 0 has sent it, 1 has it
             const Message entry = entries_[marks[node]];
             if (node == 0) end_message(task, entry);
@@ -426,18 +375,8 @@ void Tasks::run_through(Run &run, const std::vector<int32_t> &nodes, const std::
     for (int32_t node : nodes)
         by_mark[marks[node]].push_back(mine.slots[run.errand.groups[node / mine.size] * mine.size + node % mine.size]);
     for (auto &[mark, slots] : by_mark) {
-        Joined &joined = joined_[task];
-        for (int32_t slot : slots) joined.running[slot]--, joined.left--;
-        std::sort(slots.begin(), slots.end());
-        slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
-        Slots ranks, over;
-        for (int32_t slot : slots) {
-            ranks.push_back(mine.participants[slot]);
-            if (!joined.running[slot]) over.push_back(slot);
-        }
         const Message entry = entries_[mark];
-        if (!joined.left) joined_.erase(task);
-        end(task, over, entry.start, entry.trigger, ranks);
+        leave(task, std::move(slots), entry.start, entry.trigger);
     }
 }
 
@@ -445,13 +384,13 @@ void Tasks::run_through(Run &run, const std::vector<int32_t> &nodes, const std::
 
 // Send a message, whose sender is ready.
 void Tasks::send(int32_t task, int64_t trigger) {
-    const int32_t receive = tasks[task].partner;
-    Run &run = new_run(task, share_of[tasks[task].first_share], {0}, trigger);
-    if (!by_rank) return run.start();
+    const int32_t receive = (int32_t)graph.partner[task];
+    Run &run = new_run(task, graph.share[graph.share_offset[task]], {0}, trigger);
+    if (!by_rank()) return run.start();
     entries_.push_back({network_.now, trigger});
     const int32_t mark = (int32_t)entries_.size() - 1;
     Slots nodes = {0};
-    if (!rendezvous || posted_.count(receive)) {
+    if (!rendezvous() || posted_.count(receive)) {
         posted_.erase(receive);
         nodes.push_back(1);
     } else {
@@ -476,7 +415,7 @@ void Tasks::receive(int32_t task, int64_t trigger) {
 
 // Note that the message of a send has arrived.
 void Tasks::arrived(int32_t task, const Message &message) {
-    const int32_t receive = tasks[task].partner;
+    const int32_t receive = (int32_t)graph.partner[task];
     if (missing_[receive]) {
         arrivals_[receive] = message;
     } else {

@@ -20,7 +20,6 @@ struct Members {
     int64_t groups = 0, size = 0;
     std::vector<int32_t> slots;  // of each member of each group
     Table groups_of;             // places among the members, of each slot
-    bool several = false;        // whether a slot belongs to more than one group
 
     int64_t count() const { return (int64_t)participants.size(); }
 };
@@ -31,50 +30,24 @@ struct Share {
     std::vector<int32_t> served, place;  // and the other way round, -1 for groups that others serve
 };
 
-struct Edge {
-    int32_t task;    // that comes after
-    int32_t shared;  // slots of it by those of the one before, -1 where they are the same
-    int32_t count;   // of participants that both have
-};
-
-struct Task {
-    Kind kind;
-    int32_t members, label, priority, partner;
-    bool whole;      // whether all participants begin it together
-    bool alone;      // whether it comes after one task alone
-    double seconds;  // of a computation or a wait
-    int64_t times;   // how often all is done, where repetitions are one volume
-    int64_t first_edge, last_edge, first_share, last_share;
-    int64_t first_factor;  // of its slots, -1 where all ranks are equally fast
-};
-
 class Tasks {
   public:
+    const fredfw_graph graph;  // by the caller, who keeps its arrays
     std::vector<Members> members;
-    std::vector<Task> tasks;
-    std::vector<Edge> edges;
-    std::vector<std::vector<int32_t>> shared;
     std::vector<Share> shares;
-    std::vector<int32_t> share_of;  // of tasks, one after the other
-    std::vector<double> factors;    // how many times longer computations take, by slot
-    bool by_rank = false, rendezvous = false, stepwise = false;
 
-    explicit Tasks(Network &network) : network_(network) {}
-    void finish(int64_t ranks);
+    Tasks(Network &network, const fredfw_graph &graph) : graph(graph), network_(network) {}
     void start();
     void happen(const Event &event);
     void run_ended(Run &run, const std::vector<int32_t> &groups);
     void run_through(Run &run, const std::vector<int32_t> &nodes, const std::vector<int64_t> &marks);
     void streamed(int64_t stream, const std::vector<int32_t> &done);
-    // Participants of a task that wait for tasks before it.
-    std::vector<int32_t> waiting(int32_t task);
     bool knows_stream(int64_t stream) const { return streams_.count(stream) > 0; }
     // Whether a group of a stream, by its place in the notice, waits to be served.
     bool awaits(int64_t stream, int64_t group) const {
         const Stream &one = streams_.at(stream);
         return group >= 0 && group < (int64_t)one.served.size() && !one.served[group];
     }
-    bool has_started = false;
 
     // What has ended: ranks of one task that were in step, with when they began and the span that made them begin.
     struct Spans {
@@ -112,13 +85,10 @@ class Tasks {
     struct Joined {  // a collective that ranks enter one by one
         std::vector<int64_t> marks;   // of members that enter at this moment, -1 for others
         std::vector<int64_t> run_of;  // groups, -1 before somebody has entered
-        std::vector<int32_t> running; // groups that each slot is not through with
-        int64_t left = 0;             // the sum of those
     };
 
     Network &network_;
     std::vector<int64_t> before_offset_, before_;  // edges to each task
-    std::vector<int32_t> owner_;                   // task that each edge comes from
     std::vector<int64_t> missing_;                 // of tasks that begin as a whole
     std::unordered_map<int32_t, Slots> missing_of_;
     std::unordered_map<int64_t, Pending> pending_;
@@ -129,6 +99,7 @@ class Tasks {
     std::vector<std::deque<Waiting>> queues_;
     int64_t waited_ = 0;
     // Communication in groups.
+    // Members that each group waits for, and groups that each slot is not through with.
     std::unordered_map<int32_t, Slots> absent_, running_;
     std::unordered_map<int32_t, Joined> joined_;
     std::vector<int32_t> joining_;
@@ -144,9 +115,12 @@ class Tasks {
     std::set<int32_t> posted_;
     std::unordered_map<int32_t, int64_t> unreceived_;
 
-    const Members &of(int32_t task) const { return members[tasks[task].members]; }
-    Slots everybody(int32_t task) const;
-    Slots after(const Edge &edge, const Slots &slots) const;
+    bool by_rank() const { return graph.way >= FREDFW_BY_RANK; }
+    bool rendezvous() const { return graph.way == FREDFW_RENDEZVOUS; }
+    Kind kind(int32_t task) const { return (Kind)graph.kind[task]; }
+    const Members &of(int32_t task) const { return members[graph.members[task]]; }
+    Slots everybody(int32_t task) const { return count_up(of(task).count()); }
+    Slots after(int64_t edge, const Slots &slots) const;
     Slots &missing_of(int32_t task);
     int64_t later(What what, double delay, int32_t priority, Pending pending);
     void ready(int32_t task, const Slots &slots, int64_t trigger);
@@ -159,6 +133,7 @@ class Tasks {
     void computed(const Pending &what);
     void gather(int32_t task, const Slots &slots, int64_t trigger);
     void begin_groups(int32_t task, std::vector<int32_t> groups, int64_t trigger);
+    void leave(int32_t task, Slots slots, double start, int64_t trigger);
     void end_groups(const Errand &errand, const std::vector<int32_t> &over);
     void enter_later(int32_t task, const Slots &slots, int64_t trigger);
     void enter();

@@ -16,7 +16,7 @@ from fredfw.errors import SimulationError
 from fredfw.fabric import FlowSet, Routes
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
-ABI = 6
+ABI = 7
 _REFUSED, _NO_MEMORY = -100, -101
 # What a step says that there is to do.
 OVER, TIMER, ENDED, DRAINED, CLOSED, ASK, RUN_ENDED, RUN_THROUGH, ROUTE, STREAM, RATES, MORE = range(12)
@@ -78,7 +78,7 @@ class Graph(Structure):
         *_of(c_int64, "ranks way tables participants slots"),
         *_of(c_void_p, "participant_offset participant groups group_size slot"),
         *_of(c_int64, "tasks edges"),
-        *_of(c_void_p, "kind members label priority partner whole alone times seconds"),
+        *_of(c_void_p, "kind members label priority partner whole times seconds"),
         *_of(c_void_p, "edge_offset edge_task edge_map edge_count"),
         *_of(c_int64, "maps map_slots"),
         *_of(c_void_p, "map_offset map"),
@@ -175,8 +175,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {  # what each returns, and takes
     "timer": (c_int64, c_void_p, c_double, c_int64),
     "withdraw": (c_int64, c_void_p, c_int64),
     "admit": (c_int64, c_void_p, c_void_p),
-    "carry_drained": (c_int64, c_void_p, c_int64, c_int64, c_int64, c_void_p),
-    "carry_ended": (c_int64, c_void_p, c_int64, c_int64, c_int64, c_void_p),
+    "tell": (c_int64, c_void_p, *[c_int64] * 4, c_void_p),
     "cancel": (c_int64, c_void_p, c_int64),
     "stalled": (c_int64, c_void_p, c_int64, c_void_p),
     "link_bytes": (c_int64, c_void_p, c_int64, c_void_p, c_void_p),
@@ -192,12 +191,10 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {  # what each returns, and takes
     "count_flows": (c_int64, c_void_p, c_void_p),
     "list_flows": (c_int64, c_void_p, c_void_p),
     "assign": (c_int64, c_void_p, c_int64, c_void_p, c_double),
-    "tasks_new": (c_int64, c_void_p, c_void_p),
-    "tasks_start": (c_int64, c_void_p),
+    "tasks_start": (c_int64, c_void_p, c_void_p),
     "streamed": (c_int64, c_void_p, c_int64, c_int64, c_void_p),
     "tasks_count": (c_int64, c_void_p, c_void_p),
     "tasks_record": (c_int64, c_void_p, c_void_p),
-    "tasks_waiting": (c_int64, c_void_p, c_int64, c_void_p),
     "errand": (c_int64, c_void_p, c_int64, _numbers, _numbers, c_int64, c_void_p),
     "run_new": (c_int64, c_void_p, c_void_p, *[c_int64] * 5),
     "run_start": (c_int64, c_void_p, c_int64),
@@ -265,9 +262,8 @@ class View:
     def __init__(self, routes: Routes) -> None:
         coefficients = None if routes.coefficients is None else reals(routes.coefficients)
         self.arrays = numbers(routes.offsets), numbers(routes.links), reals(routes.latencies), coefficients
-        self.struct = RoutesView(
-            len(routes), len(self.arrays[1]), *(None if one is None else one.ctypes.data for one in self.arrays)
-        )
+        addresses = (None if one is None else one.ctypes.data for one in self.arrays)
+        self.struct = RoutesView(len(routes), len(self.arrays[1]), *addresses)
 
 
 class Load:
@@ -354,14 +350,17 @@ class NativeSchedule:
                 setattr(struct, f"stream_{name}_offset", self._keep(numbers(offsets)))
                 setattr(struct, f"stream_{name}", self._keep(numbers(np.concatenate(parts))))
                 setattr(struct, f"stream_{name}s", int(offsets[-1]))
-            if phase.channel >= 0 and schedule.policy == "smallest-first":
-                struct.turn_bytes = float(schedule.row_bytes(phase).sum()) * phase.repeat
+            if turn >= 0 and schedule.policy == "smallest-first":
+                phases[turn].turn_bytes += float(schedule.row_bytes(phase).sum()) * phase.repeat
             if sizes is not None:
                 alike = len(sizes) > 0 and sizes.min() == sizes.max()
                 few = reals(sizes[:1] if alike else sizes)
                 struct.volumes, struct.volume_count = self._keep(few), len(few)
             else:
                 self._add_rows(struct, phase, rows.flow, chunks)
+        for struct in phases:
+            if struct.turn >= 0:
+                struct.turn_bytes = phases[struct.turn].turn_bytes
         flags = (schedule.policy == "smallest-first") + 2 * (schedule.release == "drained")
         code = library()
         self.address = code.made(code.schedule_new(schedule.ranks, len(schedule.phases), phases, flags))

@@ -485,9 +485,8 @@ class FlowNetwork:
         """
         self._graph_flows, self._graph_stream, self._progress = flows, stream, progress
         self._tasks = int(graph.tasks)
-        self._code.tasks_new(self._address, ctypes.byref(graph))
         with self._heard():
-            self._code.tasks_start(self._address)
+            self._code.tasks_start(self._address, ctypes.byref(graph))
 
     def _record(self) -> engine.Record:
         """Return what has happened in the task graph."""
@@ -495,12 +494,6 @@ class FlowNetwork:
         record = engine.Record(self._tasks, spans, ranks, compared)
         self._code.tasks_record(self._address, ctypes.byref(record.view()))
         return record
-
-    def _waiting(self, task: int, participants: int) -> IntArray:
-        """Return which of the participants of a task wait for tasks before it."""
-        slots = np.empty(participants, dtype=np.int64)
-        found: IntArray = slots[: self._code.tasks_waiting(self._address, task, slots.ctypes.data)]
-        return found
 
     def _graph_counts(self) -> list[int]:
         counts = np.empty(4, dtype=np.int64)
@@ -606,9 +599,8 @@ class FlowNetwork:
         del self._runs[number]
 
     def _tell_run(self, carry: tuple[int, int], drained: bool, activities: IntArray) -> None:
-        function = self._code.carry_drained if drained else self._code.carry_ended
         activities = engine.numbers(activities)
-        function(self._address, *carry, len(activities), activities.ctypes.data)
+        self._code.tell(self._address, *carry, not drained, len(activities), activities.ctypes.data)
 
     def _route(self, batch: int) -> None:
         """Let repetitions begin, over the routes that there are now."""

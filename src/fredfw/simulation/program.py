@@ -61,7 +61,6 @@ class Program:
             priority=[tasks.priority[name] for name in tasks.labels],
             partner=tasks.partners,
             whole=[self._begins_whole(task, by_rank=by_rank) for task in range(count)],
-            alone=np.diff(graph.dependency_offsets) == 1,
             times=tasks.repeats,
         )
         struct.seconds = self._keep(engine.reals(self._seconds(compute_seconds)))

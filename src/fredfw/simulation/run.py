@@ -202,7 +202,8 @@ class Executor:
         unfinished = [task for task, count in enumerate(ended) if count < len(tasks.table(task).participants)]
         if not unfinished:
             return
-        lines = [f"{graph.names[task]} ({tasks.labels[task]}) {self._why(task)}" for task in unfinished[:_LISTED]]
+        shown = unfinished[:_LISTED]
+        lines = [f"{graph.names[task]} ({tasks.labels[task]}) {self._why(task, record)}" for task in shown]
         if len(unfinished) > _LISTED:
             lines.append(f"... and {len(unfinished) - _LISTED} more")
         held = self._network.stalled()
@@ -211,16 +212,23 @@ class Executor:
         stuck = f"{len(unfinished)} of {counted(len(graph), 'task')}"
         raise DeadlockError(f"{stuck} cannot finish:\n  " + "\n  ".join(lines))
 
-    def _why(self, task: int) -> str:
-        participants = self._tasks.table(task).participants
-        blocked = self._network._waiting(task, len(participants))
-        if len(blocked):
-            names = [self._graph.names[one] for one in self._tasks.before(task)]
-            return f"waits for {', '.join(names[:_LISTED])} on rank {participants[blocked[0]]}"
+    def _why(self, task: int, record: engine.Record) -> str:
+        before = self._tasks.before(task)
+        late = {rank for one in before for rank in self._late(one, record)}
+        blocked = late.intersection(self._tasks.table(task).participants.tolist())
+        if blocked:
+            names = [self._graph.names[one] for one in before]
+            return f"waits for {', '.join(names[:_LISTED])} on rank {min(blocked)}"
         if self._tasks.kinds[task] == RECEIVE:
             send = self._tasks.partners[task]
             return f"waits for {self._graph.names[send]}, the send of rank {self._tasks.table(send).participants[0]}"
         return "has started and does not end"
+
+    def _late(self, task: int, record: engine.Record) -> list[int]:
+        """Return the participants of ``task`` that have not come to an end of it."""
+        ended = record.rank[np.repeat(record.task, np.diff(record.rank_offset)) == task]
+        late: list[int] = np.setdiff1d(self._tasks.table(task).participants, ended).tolist()
+        return late
 
 
 @define(eq=False)
