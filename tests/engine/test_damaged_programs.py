@@ -47,7 +47,7 @@ def test_a_program_that_is_too_large_is_refused_with_the_bytes_that_it_needs() -
     network = code.made(code.network_new(ctypes.byref(engine.Setting())))
     graph = engine.Graph(tasks=2**31 - 1)
     with pytest.raises(SimulationError, match=r"tasks: 2147483647 need at least \d{12,} bytes"):
-        code.tasks_new(network, ctypes.byref(graph))
+        code.tasks_start(network, ctypes.byref(graph))
     code.network_free(network)
 
 
