@@ -38,9 +38,7 @@ def test_many_damaged_programs_are_refused_or_run(seed: int, tmp_path: Path) -> 
 
 def test_a_program_that_is_too_large_is_refused_with_the_bytes_that_it_needs() -> None:
     code = engine.library()
-    with pytest.raises(
-        SimulationError, match=r"phases: 2147483647 need at least \d{12,} bytes, and the machine has"
-    ):
+    with pytest.raises(SimulationError, match=r"phases: 2147483647 need at least \d{12,} bytes, and the machine has"):
         code.made(code.schedule_new(2, 2**31 - 1, None, 0))
 
 
