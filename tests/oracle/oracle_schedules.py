@@ -116,6 +116,20 @@ class Run:
         self.turns = Turns(schedule, self.parts)
         self.launch = 0.0 if costs is None else costs.launch
 
+    def flow(self, index: int, which: int, group: int, step: int, activity: int) -> Flow:
+        """Return a flow of a phase; its unicasts are routed together, in all groups where there are no streams."""
+        parts, found = self.parts[index], self.parts[index][which].flow(self.groups[group], step, activity)
+        if found.tree is None:
+            alone = [one for one in parts if not one.is_stream]
+            among = self.groups if len(alone) == len(parts) else [self.groups[group]]
+            pairs = [(nodes[one.sources[0]], nodes[one.destinations[0]]) for nodes in among for one in alone]
+            sources, destinations = zip(*pairs, strict=True)
+            found.beside, found.place = (
+                (sources, destinations),
+                which + (group * len(parts) if among is self.groups else 0),
+            )
+        return found
+
 
 class WholeRun(Run):
     """Phases stay whole: one starts in a group when all that it waits for is over there.
@@ -199,9 +213,9 @@ class WholeRun(Run):
         in_steps = phase.repeat > 1 and (self.stepwise or not self.schedule.uniform(phase))
         repeat = self.times * (1 if in_steps else phase.repeat)
         flows = [
-            part.flow(self.groups[group], step, place)
+            self.flow(index, which, group, step, place)
             for place, group in enumerate(groups)
-            for part in self.parts[index]
+            for which in range(len(self.parts[index]))
         ]
         is_last = not in_steps or step + 1 == phase.repeat
         # Of repetitions nobody says when they have drained.
@@ -428,10 +442,7 @@ class RankRun(Run):
 
     def send(self, index: int, which: list[tuple[int, int, int]]) -> None:
         """Start flows, each of which ends by itself."""
-        flows = [
-            self.parts[index][flow].flow(self.groups[group], step, place)
-            for place, (step, group, flow) in enumerate(which)
-        ]
+        flows = [self.flow(index, flow, group, step, place) for place, (step, group, flow) in enumerate(which)]
 
         def drained(places: list[int]) -> None:
             for place in places:

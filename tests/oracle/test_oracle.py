@@ -1,0 +1,130 @@
+"""The engine gives what an obvious simulator gives that shares no code with it.
+
+Where several things happen at one moment, a change of the volumes by 1e-12 may turn their order, and all that follows.
+Such programs are chaotic: they need only take as long as the oracle says with some such change. What the oracle does not
+do is left out (see ``oracle.py``), and so are programs
+
+- whose links fail at random: these times are drawn on the way;
+- whose admission knows routes by identity (``Circuits``): which of equal routes are one object is a matter of storage;
+- whose admission answers by how many flow sets run (``FewAtATime``, ``Capped``, ``OneAtATime``): what is one set there
+  is a matter of how flows are asked about.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "golden")]
+
+from oracle import Change, simulate
+from oracle_network import Unknown
+from programs import Program, program
+from record import close, outcome, spans
+
+from fredfw import Framework, Pattern
+from fredfw.errors import InputError, SimulationError
+
+BLOCK, QUICK, COUNT = 100, 200, 10_000
+Ends = dict[tuple[int, int], float]
+"""When ranks end tasks; empty where some never do, or are refused."""
+LEFT_OUT = "Circuits", "FewAtATime", "Capped", "OneAtATime"
+PLUGINS = Framework().plugins
+
+
+def is_left_out(one: Program) -> bool:
+    """Return whether a program is not compared, see above."""
+    return one.admission in LEFT_OUT or any("mtbf" in event for event in one.events)
+
+
+def by_oracle(one: Program, seed: int | None = None) -> Ends:
+    """Return what the oracle says of a program, or of one whose volumes are changed a little."""
+    fabric = one.fabric()
+    algorithms = {
+        None if name == "default" else Pattern(name): [
+            PLUGINS.collectives.get(each.name)(**each.fields) for each in listed
+        ]
+        for name, listed in one.collectives.items()
+    }
+    try:
+        found = simulate(
+            one.graph(),
+            fabric,
+            algorithms,
+            placement=one.placement,
+            priorities=one.priorities,
+            fidelity=one.fidelity,
+            changes=list(changes(one)),
+            seed=seed,
+        )
+    except (SimulationError, InputError):
+        return {}
+    return {(span.task, rank): span.end for span in found or () for rank in span.ranks}
+
+
+def by_engine(one: Program) -> Ends:
+    """Return what the engine says."""
+    found = outcome(one)
+    return {} if isinstance(found, str) else {place: span[1] for place, span in spans(found.timeline).items()}
+
+
+def changes(one: Program) -> Iterator[Change]:
+    """Yield what happens to links."""
+    fabric = one.fabric()
+    full = fabric.bandwidths
+    widths, up = full.copy(), np.ones(len(full), dtype=bool)
+    names = [fabric.link_name(link) for link in range(len(full))]
+    for event in sorted(one.events, key=lambda event: float(event["at"])):
+        link = names.index(event["links"])
+        if event["action"] == "degrade":
+            widths[link] = full[link] * event["factor"]
+        else:
+            up[link] = event["action"] == "restore"
+            widths[link] = full[link] if up[link] else widths[link]
+        yield float(event["at"]), {link: float(widths[link]) if up[link] else 0.0}
+
+
+def agree(one: Ends, other: Ends) -> bool:
+    """Return whether the same ends, at the same times."""
+    return one.keys() == other.keys() and close(one.values(), [other[place] for place in one])
+
+
+def in_spread(found: Ends, draws: list[Ends]) -> bool:
+    """Return whether a program takes as long as with some of ``draws``, which do not agree."""
+    times = [max(draw.values(), default=0.0) for draw in draws]
+    width = max(times) - min(times)  # of 20 draws: another one may well be as far beside them
+    return min(times) - width <= max(found.values(), default=0.0) <= max(times) + width
+
+
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param(first, marks=[pytest.mark.slow] * (first >= QUICK)) for first in range(0, COUNT, BLOCK)],
+)
+def test_engine_and_oracle_agree(first: int) -> None:
+    compared, chaotic, different = 0, [], []
+    for seed in range(first, first + BLOCK):
+        one = program(seed)
+        if is_left_out(one):
+            continue
+        try:
+            expected = by_oracle(one)
+        except Unknown:
+            continue
+        compared += 1
+        found = by_engine(one)
+        if agree(found, expected):
+            continue
+        draws = [expected, *(by_oracle(one, draw) for draw in range(20))]
+        if all(agree(expected, draw) for draw in draws) or not in_spread(found, draws):
+            different.append(seed)
+        else:
+            chaotic.append(seed)
+    print(f"{compared} programs compared, chaotic: {chaotic}")
+    assert not different
+    assert compared > BLOCK / 2
+    assert len(chaotic) <= 0.05 * BLOCK
