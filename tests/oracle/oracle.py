@@ -22,7 +22,7 @@ from typing import TypeVar
 
 import numpy as np
 from attrs import define
-from oracle_network import CHOICES, ENDS, Flow, Network, Sending, Unknown
+from oracle_network import CHOICES, ENDS, Flow, Network, Sending, UnknownError
 from oracle_schedules import RankRun, Run, WholeRun
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule
@@ -58,7 +58,9 @@ class Errand:
     trigger: int
 
 
-_Run, K, V = TypeVar("_Run", bound=Run), TypeVar("K"), TypeVar("V")
+_Run = TypeVar("_Run", bound=Run)
+K = TypeVar("K")
+V = TypeVar("V")
 Entry = tuple[float, int]  # when ranks entered, and the span that let them
 
 
@@ -450,10 +452,10 @@ def simulate(
         seed: Of the shares by which volumes are changed, at most 1e-12; ``None`` leaves them as they are.
 
     Raises:
-        Unknown: It asks for what is not part of the oracle.
+        UnknownError: It asks for what is not part of the oracle.
     """
     if changes and fidelity == "compressed":
-        raise Unknown("compressed repetitions while links change")
+        raise UnknownError("compressed repetitions while links change")
     graph = graph if fidelity == "compressed" else graph.expanded()
     classes = {label: place for place, label in enumerate(priorities)}
     classes = {label: classes.get(label, len(classes)) for label in graph.label_names}

@@ -34,7 +34,7 @@ from fredfw.simulation import CircuitPreempt, MaxMin, SharingPolicy, StrictLinks
 ENDS, CHOICES, STARTS = 0, 1, 2
 
 
-class Unknown(Exception):
+class UnknownError(Exception):
     """What is asked for is not part of the oracle."""
 
 
@@ -74,7 +74,7 @@ class Flow:
 
 
 def fair(flows: Sequence[Flow], capacity: Sequence[float]) -> list[float]:
-    """Return max-min fair rates by weights: all are raised until a link is full or a cap is reached, as textbooks do."""
+    """Return max-min fair rates by weights: all are raised until a link is full or a cap is reached."""
     rates, free, left = [0.0] * len(flows), set(range(len(flows))), list(capacity)
     while free:
         load: dict[int, float] = defaultdict(float)  # of each link, for each unit that rates are raised by
@@ -115,7 +115,7 @@ def rates_of(
             left = [0.0 if rest < 1e-12 * whole else rest for rest, whole in zip(left, capacity, strict=True)]
         return found
     if not isinstance(sharing, CircuitPreempt):
-        raise Unknown(sharing.name)
+        raise UnknownError(sharing.name)
     if len(classes) < 2:
         return dict(zip(flows, fair(flows, capacity), strict=True))
     running: list[Flow] = []
@@ -286,7 +286,7 @@ class Network:
             case Wait():
                 self.waiting.append(sending)
             case other:
-                raise Unknown(type(other).__name__)
+                raise UnknownError(type(other).__name__)
 
     def is_outside(self, sending: Sending) -> bool:
         """Return whether flows go over links of memories, which the admission does not know."""
@@ -350,7 +350,7 @@ class Network:
         self.drain(sending, free)
 
     def needs_nothing(self, flow: Flow) -> bool:
-        """Return whether a flow has nothing to send, or no link or cap that would take time; it waits for closed links."""
+        """Return whether a flow has nothing to send, or nothing that would take time; closed links do."""
         if self.is_stuck(flow.links):
             return False
         return flow.left <= 0 or (not flow.links and flow.cap == math.inf)

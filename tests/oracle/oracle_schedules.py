@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 from attrs import Factory, define
@@ -306,8 +306,8 @@ class Order:
 class RankRun(Run):
     """No rank waits for more than what it sends and receives itself.
 
-    Marks of entries travel with flows as a maximum. ``through`` gets ranks of groups that are through, each with the last
-    mark that it has waited for.
+    Marks of entries travel with flows as a maximum. ``through`` gets ranks of groups that are through, each with the
+    last mark that it has waited for.
     """
 
     rendezvous = False
@@ -342,7 +342,7 @@ class RankRun(Run):
         for index, phase in enumerate(self.phases):
             self.channels[phase.channel].append(index)
         for channel, mine in list(self.channels.items()):
-            if channel < 0 or all(one in before[other] for one, other in zip(mine, mine[1:], strict=False)):
+            if channel < 0 or all(one in before[other] for one, other in pairwise(mine)):
                 del self.channels[channel]
 
     def enter(self, places: list[tuple[int, int, int]]) -> None:
@@ -474,7 +474,7 @@ class RankRun(Run):
         return all(self.drained[group, index, flow] > step for flow in self.sends[index][rank])
 
     def look(self, group: int, rank: int, index: int) -> None:
-        """Have a rank go on that is done with a repetition; what it receives counts in the order in which it was sent."""
+        """Have a rank go on that is done with a repetition; what it receives counts in the order of sending."""
         place = group, rank, index
         if place not in self.at or place in self.over or self.is_waiting(group, rank, index):
             return

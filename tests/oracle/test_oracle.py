@@ -1,8 +1,8 @@
 """The engine gives what an obvious simulator gives that shares no code with it.
 
 Where several things happen at one moment, a change of the volumes by 1e-12 may turn their order, and all that follows.
-Such programs are chaotic: they need only take as long as the oracle says with some such change. What the oracle does not
-do is left out (see ``oracle.py``), and so are programs
+Such programs are chaotic: they need only take as long as the oracle says with some such change. What the oracle does
+not do is left out (see ``oracle.py``), and so are programs
 
 - whose links fail at random: these times are drawn on the way;
 - whose admission knows routes by identity (``Circuits``): which of equal routes are one object is a matter of storage;
@@ -19,16 +19,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "golden")]
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "golden"))
 
-from oracle import Change, simulate
-from oracle_network import Unknown
+from oracle_network import UnknownError
 from programs import Program, program
 from record import close, outcome, spans
 
 from fredfw import Framework, Pattern
 from fredfw.errors import InputError, SimulationError
+from oracle import Change, simulate
 
 BLOCK, QUICK, COUNT = 100, 200, 10_000
 Ends = dict[tuple[int, int], float]
@@ -113,7 +113,7 @@ def test_engine_and_oracle_agree(first: int) -> None:
             continue
         try:
             expected = by_oracle(one)
-        except Unknown:
+        except UnknownError:
             continue
         compared += 1
         found = by_engine(one)
