@@ -108,7 +108,7 @@ class Tasks:
         self.arrivals: dict[int, Entry] = {}
         self.posted: set[int] = set()
         self.unreceived: dict[int, RankRun] = {}
-        self.memories: dict[int, deque[tuple[Sending, Flow]]] = {}  # what waits for those that are busy
+        self.memories: dict[int, deque[Sending]] = {}  # what waits for those that are busy
         self.schedules: dict[str, Schedule] = {}
 
     def start(self) -> None:
@@ -238,7 +238,8 @@ class Tasks:
     def members_of(self, task: int) -> list[list[int]]:
         """Return the ranks of the groups that communicate in a task."""
         if self.kinds[task] is not TaskKind.SEND:
-            return self.groups[task]
+            groups: list[list[int]] = self.groups[task]
+            return groups
         return [[self.ranks[one][0] for one in (task, int(self.graph.partners[task]))]]
 
     def planned(self, task: int, groups: list[int]) -> list[tuple[Schedule, list[int]]]:
@@ -408,13 +409,17 @@ class Tasks:
                 found.append((memory, served, float(graph.bytes[task]) / serving.shape[1], number))
         flows = []
         for end, members, size, number in found:
-            sides = ((end,), tuple(members)) if load else (tuple(members), (end,))
-            whole = Flow(*sides, size, number, tree=Operation.MULTICAST if load else Operation.REDUCE)
+
+            def between(*ranks: int, tree: Operation | None, end: int = end) -> Flow:
+                sources, destinations = ((end,), ranks) if load else (ranks, (end,))
+                return Flow(sources, destinations, size, number, tree=tree)  # noqa: B023  # it is used up at once
+
+            whole = between(*members, tree=Operation.MULTICAST if load else Operation.REDUCE)
             try:
                 self.network.routed(whole, fabric.defaults.router)
                 flows.append(whole)
             except UnsupportedError:  # where switches cannot copy or reduce
-                flows += [Flow(*((end,), (one,))[:: 1 if load else -1], size, number) for one in members]
+                flows += [between(one, tree=None) for one in members]
         return flows, one_at_a_time
 
 
@@ -423,7 +428,7 @@ def _by(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
     found: dict[K, list[V]] = {}
     for one in values:
         found.setdefault(key(one), []).append(one)
-    return dict(sorted(found.items()))  # type: ignore[type-var]  # keys are numbers
+    return dict(sorted(found.items(), key=lambda one: one[0]))  # type: ignore[arg-type,return-value]  # keys are numbers
 
 
 def simulate(

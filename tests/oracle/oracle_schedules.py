@@ -40,7 +40,7 @@ class Part:
 
 def parts_of(schedule: Schedule, phase: Phase) -> list[Part]:
     """Return the flows of a phase: rows with the same ends that all reduce or all copy are one, and so is a stream."""
-    chunk = np.broadcast_to(schedule.chunk_bytes, schedule.chunks).tolist()
+    chunk: list[float] = np.broadcast_to(schedule.chunk_bytes, schedule.chunks).tolist()
     streams = [-1] * len(phase) if phase.stream is None else phase.stream.tolist()
     rows: dict[object, list[int]] = defaultdict(list)
     for row, (stream, *ends) in enumerate(zip(streams, phase.source, phase.destination, phase.reduce, strict=True)):
@@ -55,10 +55,12 @@ def parts_of(schedule: Schedule, phase: Phase) -> list[Part]:
     unicasts = [mine for key, mine in rows.items() if key[0] == 0]  # type: ignore[index]  # keys are tuples
     for mine in unicasts + [rows[key] for key in sorted(key for key in rows if key[0])]:  # type: ignore[index,type-var]
         is_stream = streams[mine[0]] >= 0
-        ends = (tuple(sorted({int(side[row]) for row in mine})) for side in (phase.source, phase.destination))
+        sources, destinations = (
+            tuple(sorted({int(side[row]) for row in mine})) for side in (phase.source, phase.destination)
+        )
         counted = mine[:1] if is_stream else mine  # the rows of a stream name the same bytes
         sizes = [sum(carried(row, step) for row in counted) for step in range(phase.repeat)]
-        found.append(Part(*ends, bool(phase.reduce[mine[0]]), is_stream, sizes))
+        found.append(Part(sources, destinations, bool(phase.reduce[mine[0]]), is_stream, sizes))
     alone = found[: len(unicasts)]
     for part in alone:
         sent = sum(part.sources == other.sources for other in alone)

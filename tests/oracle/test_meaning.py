@@ -18,7 +18,7 @@ from attrs import evolve
 sys.path.insert(0, str(Path(__file__).parent))
 
 from fredfw import Fabric, Framework, GraphBuilder, LinkEvent, MemoryTier, TaskGraph, with_memories
-from oracle import simulate
+from oracle import Algorithms, simulate
 
 FRAMEWORK = Framework()
 WHOLE, EAGER, MEETING = ("compressed", "stepwise"), "per-rank", "per-rank-rendezvous"
@@ -55,7 +55,7 @@ def by_oracle(
         (at * UNIT, {names.index(link): float(fabric.bandwidths[names.index(link)]) * (action == "restore")})
         for at, action, link in changes
     ]
-    algorithms = {None: [FRAMEWORK.plugins.collectives.get(algorithm)()]}
+    algorithms: Algorithms = {None: [FRAMEWORK.plugins.collectives.get(algorithm)()]}
     spans = simulate(graph, fabric, algorithms, fidelity=fidelity, changes=happening)
     assert spans is not None
     return {(span.task, rank): span.end / UNIT for span in spans for rank in span.ranks}
@@ -128,8 +128,8 @@ def ring(size: float, pattern: str = "all-gather") -> TaskGraph:
 
 
 # Two steps of 3 units, in which each rank sends to the next. Whole phases take 3 + 1 each, from 4 on. By rank the
-# second step begins at max(4 + 3 + 1, 3), max(3 + 1, 3) and max(3 + 1, 4 + 3). With a rendezvous the first one begins at
-# 0 from rank 0 to 1 and at 4 elsewhere, so that ranks are done with it at 8, 7 and 8, and all of the second begins at 8.
+# second step begins at max(4 + 3 + 1, 3), max(3 + 1, 3) and max(3 + 1, 4 + 3). With a rendezvous the first one begins
+# at 0 from rank 0 to 1 and at 4 elsewhere, so that ranks are done with it at 8, 7 and 8; all of the second begins at 8.
 @pytest.mark.parametrize(
     ("fidelity", "expected"),
     [*((whole, (12, 12, 12)) for whole in WHOLE), (EAGER, (11, 12, 10)), (MEETING, (12, 12, 12))],
@@ -155,7 +155,7 @@ def test_a_stream_begins_when_all_its_sources_are_ready(run: Simulator, fidelity
 @pytest.mark.parametrize("fidelity", ALL)
 @pytest.mark.parametrize("kind", ["load", "store"])
 def test_loads_and_stores_begin_when_all_ranks_are_ready(run: Simulator, fidelity: str, kind: str) -> None:
-    memory = MemoryTier(name="dram", scope="npu", bandwidth="1 GB/s", latency="1 ms")
+    memory = MemoryTier(name="dram", scope="npu", bandwidth=BYTES / UNIT, latency=UNIT)
     builder = GraphBuilder(2)
     getattr(builder, kind)("stream", "dram", [[0, 1]], 3 * BYTES, label="mp", after=ready(builder, 0, 4))
     ends = run(builder.build(), with_memories(connected(2), [memory]), fidelity)
