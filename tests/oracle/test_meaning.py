@@ -9,18 +9,64 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fredfw import Fabric, Framework, GraphBuilder, LinkEvent, MemoryTier, TaskGraph, with_memories
+from fredfw import (
+    CollectiveAlgorithm,
+    CollectiveRequest,
+    Fabric,
+    Framework,
+    GraphBuilder,
+    GroupView,
+    LinkEvent,
+    MemoryTier,
+    Pattern,
+    Phase,
+    Schedule,
+    TaskGraph,
+    hookimpl,
+    with_memories,
+)
 from oracle import Algorithms, simulate
 
+
+@frozen
+class Turns(CollectiveAlgorithm):
+    """Sends of 1, 6 and 3 units from rank 0 to 1 take turns on a channel; rank 2 is before and behind the first."""
+
+    name: ClassVar[str] = "turns"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.BROADCAST})
+
+    policy: str = "fifo"
+    release: str = "delivered"
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        phases = (
+            Phase.of([2], [0], [3]),
+            Phase.of([0], [1], [0], channel=0, after=(0,)),
+            Phase.of([0], [1], [1], channel=0),
+            Phase.of([0], [1], [2], channel=0),
+            Phase.of([1], [2], [4], after=(1,)),
+        )
+        sizes = np.array([1, 6, 3, 1, 10]) * BYTES
+        ways: dict[str, Any] = {"policy": self.policy, "release": self.release, "proof": "none"}
+        return Schedule(request.pattern, request.ranks, sizes, 5, phases, **ways)
+
+
+class Own:
+    @hookimpl
+    def fredfw_collectives(self) -> Sequence[type[CollectiveAlgorithm]]:
+        return [Turns]
+
+
 FRAMEWORK = Framework()
+FRAMEWORK.plugins.register(Own(), "own")
 WHOLE, EAGER, MEETING = ("compressed", "stepwise"), "per-rank", "per-rank-rendezvous"
 ALL = *WHOLE, EAGER, MEETING
 UNIT, BYTES = 1e-3, 1e6
@@ -33,11 +79,11 @@ Simulator = Callable[..., Ends]
 
 
 def by_engine(
-    graph: TaskGraph, fabric: Fabric, fidelity: str, algorithm: str = "direct", changes: Changes = ()
+    graph: TaskGraph, fabric: Fabric, fidelity: str, algorithm: str = "direct", changes: Changes = (), **options: str
 ) -> Ends:
     events = [LinkEvent(links=link, action=action, at=at * UNIT) for at, action, link in changes]
     result = FRAMEWORK.simulate_graph(
-        graph, fabric, collectives={"default": algorithm}, fidelity=fidelity, events=events
+        graph, fabric, collectives={"default": {"name": algorithm, **options}}, fidelity=fidelity, events=events
     )
     line = result.timeline
     return {
@@ -48,14 +94,14 @@ def by_engine(
 
 
 def by_oracle(
-    graph: TaskGraph, fabric: Fabric, fidelity: str, algorithm: str = "direct", changes: Changes = ()
+    graph: TaskGraph, fabric: Fabric, fidelity: str, algorithm: str = "direct", changes: Changes = (), **options: str
 ) -> Ends:
     names = [fabric.link_name(link) for link in range(len(fabric.bandwidths))]
     happening = [
         (at * UNIT, {names.index(link): float(fabric.bandwidths[names.index(link)]) * (action == "restore")})
         for at, action, link in changes
     ]
-    algorithms: Algorithms = {None: [FRAMEWORK.plugins.collectives.get(algorithm)()]}
+    algorithms: Algorithms = {None: [FRAMEWORK.plugins.collectives.get(algorithm)(**options)]}
     spans = simulate(graph, fabric, algorithms, fidelity=fidelity, changes=happening)
     assert spans is not None
     return {(span.task, rank): span.end / UNIT for span in spans for rank in span.ranks}
@@ -210,3 +256,23 @@ def test_messages_on_one_link_share_it(run: Simulator, fidelity: str) -> None:
         builder.receive(f"receive {size}", builder.send(f"send {size}", 0, 1, size * BYTES, label="mp"))
     ends = run(builder.build(), connected(2), fidelity)
     assert [ends[task, rank] for task, rank in ((0, 0), (1, 1), (2, 0), (3, 1))] == pytest.approx([4, 5, 2, 3])
+
+
+# At 0 the sends of 6 and 3 units are ready, and at 1 + 1 that of 1 unit. The one ready first begins, or the smallest.
+# Each takes 1 more until it is delivered, unless the channel is free once it has drained. Rank by rank that is so anyway
+# at a rank that sends, but a rendezvous waits for the channel of rank 1.
+FIFO = {"delivered": (6 + 1) + (3 + 1) + (1 + 1), "drained": 6 + 3 + 1 + 1}
+SMALLEST = {"delivered": (3 + 1) + (1 + 1), "drained": 3 + 1 + 1}
+
+
+@pytest.mark.parametrize("fidelity", ALL)
+@pytest.mark.parametrize("release", ["delivered", "drained"])
+@pytest.mark.parametrize(("policy", "arrival"), [("fifo", FIFO), ("smallest-first", SMALLEST)])
+def test_channels_take_turns(
+    run: Simulator, fidelity: str, release: str, policy: str, arrival: Mapping[str, float]
+) -> None:
+    builder = GraphBuilder(3)
+    builder.collective("turns", "broadcast", [[0, 1, 2]], 21 * BYTES, label="mp")
+    ends = run(builder.build(), connected(3), fidelity, "turns", policy=policy, release=release)
+    arrived = arrival["drained" if fidelity == EAGER else release]
+    assert ends[0, 2] == pytest.approx(arrived + 10 + 1)  # what rank 1 then sends to rank 2
