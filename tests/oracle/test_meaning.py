@@ -259,8 +259,8 @@ def test_messages_on_one_link_share_it(run: Simulator, fidelity: str) -> None:
 
 
 # At 0 the sends of 6 and 3 units are ready, and at 1 + 1 that of 1 unit. The one ready first begins, or the smallest.
-# Each takes 1 more until it is delivered, unless the channel is free once it has drained. Rank by rank that is so anyway
-# at a rank that sends, but a rendezvous waits for the channel of rank 1.
+# Each takes 1 more until it is delivered, unless the channel is free once it has drained. Rank by rank that is so
+# anyway at a rank that sends, but a rendezvous waits for the channel of rank 1.
 FIFO = {"delivered": (6 + 1) + (3 + 1) + (1 + 1), "drained": 6 + 3 + 1 + 1}
 SMALLEST = {"delivered": (3 + 1) + (1 + 1), "drained": 3 + 1 + 1}
 
