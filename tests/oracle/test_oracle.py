@@ -1,8 +1,9 @@
 """The engine gives what an obvious simulator gives that shares no code with it.
 
 Where several things happen at one moment, a change of the volumes by 1e-12 may turn their order, and all that follows.
-Such programs are chaotic: they need only take as long as the oracle says with some such change. What the oracle does
-not do is left out (see ``oracle.py``), and so are programs
+Such programs are chaotic: they need only take as long as the oracle says with some such change. Flows drain together
+whose ends are closer than that, in any order: where a change by 1e-9 tells them apart, both must agree. What the oracle
+does not do is left out (see ``oracle.py``), and so are programs
 
 - whose links fail at random: these times are drawn on the way;
 - whose admission knows routes by identity (``Circuits``): which of equal routes are one object is a matter of storage;
@@ -94,11 +95,19 @@ def agree(one: Ends, other: Ends) -> bool:
     return one.keys() == other.keys() and close(one.values(), [other[place] for place in one])
 
 
-def in_spread(found: Ends, draws: list[Ends]) -> bool:
-    """Return whether a program takes as long as with some of ``draws``, which do not agree."""
+def is_tied(one: Program) -> bool:
+    """Return whether both agree about a program as soon as flows do not drain at the same moment."""
+    return all(agree(by_engine(other), by_oracle(other)) for other in (one.perturbed(seed, 1e-9) for seed in range(5)))
+
+
+def is_chaotic(one: Program, expected: Ends, found: Ends) -> bool:
+    """Return whether little changes matter to the oracle, and ``found`` takes as long as with some of them."""
+    draws = [expected, *(by_oracle(one, seed) for seed in range(20))]
     times = [max(draw.values(), default=0.0) for draw in draws]
     width = max(times) - min(times)  # of 20 draws: another one may well be as far beside them
-    return min(times) - width <= max(found.values(), default=0.0) <= max(times) + width
+    seconds = max(found.values(), default=0.0)
+    differ = not all(agree(expected, draw) for draw in draws)
+    return differ and min(times) - width <= seconds <= max(times) + width
 
 
 @pytest.mark.parametrize(
@@ -106,7 +115,7 @@ def in_spread(found: Ends, draws: list[Ends]) -> bool:
     [pytest.param(first, marks=[pytest.mark.slow] * (first >= QUICK)) for first in range(0, COUNT, BLOCK)],
 )
 def test_engine_and_oracle_agree(first: int) -> None:
-    compared, chaotic, different = 0, [], []
+    compared, excused, different = 0, [], []
     for seed in range(first, first + BLOCK):
         one = program(seed)
         if is_left_out(one):
@@ -117,14 +126,9 @@ def test_engine_and_oracle_agree(first: int) -> None:
             continue
         compared += 1
         found = by_engine(one)
-        if agree(found, expected):
-            continue
-        draws = [expected, *(by_oracle(one, draw) for draw in range(20))]
-        if all(agree(expected, draw) for draw in draws) or not in_spread(found, draws):
-            different.append(seed)
-        else:
-            chaotic.append(seed)
-    print(f"{compared} programs compared, chaotic: {chaotic}")
+        if not agree(found, expected):
+            (excused if is_tied(one) or is_chaotic(one, expected, found) else different).append(seed)
+    print(f"{compared} programs compared, tied or chaotic: {excused}")
     assert not different
     assert compared > BLOCK / 2
-    assert len(chaotic) <= 0.05 * BLOCK
+    assert len(excused) <= 0.03 * BLOCK
