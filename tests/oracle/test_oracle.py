@@ -115,7 +115,9 @@ def is_chaotic(one: Program, expected: Ends, found: Ends) -> bool:
     [pytest.param(first, marks=[pytest.mark.slow] * (first >= QUICK)) for first in range(0, COUNT, BLOCK)],
 )
 def test_engine_and_oracle_agree(first: int) -> None:
-    compared, excused, different = 0, [], []
+    compared = 0
+    excused: list[int] = []
+    different: list[int] = []
     for seed in range(first, first + BLOCK):
         one = program(seed)
         if is_left_out(one):
