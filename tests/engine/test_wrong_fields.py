@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -55,8 +56,45 @@ ROWS = {
     "Cargo": {"volumes": "routes.count", "caps": "routes.count", "activity": "routes.count"},
     "Setting": {"bandwidth": "links", "source": "links", "destination": "links"},
 }
-REALS = "seconds factors volumes chunk_bytes latency coefficient caps bandwidth".split()
+REALS = ["seconds", "factors", "volumes", "chunk_bytes", "latency", "coefficient", "caps", "bandwidth"]
 WRONG: dict[bool, tuple[float, ...]] = {False: (2**62, -(2**63)), True: (math.nan, -1.0)}
+
+
+# Values of the task graph below that are possible, and do not fit the others.
+UNFIT = [
+    ("participant", 1, 0, r"participant\[1\]: ranks do not rise"),
+    ("members", 4, 5, r"share\[2\] is for another number of ranks"),
+    ("partner", 2, 2**62, r"partner\[2\] is 4611686018427387904, accepted are 0 to 5"),
+    ("partner", 2, 1, r"partner\[2\] is 1, which is not the other end"),
+    ("whole", 2, 0, r"whole\[2\] is 0, which a task of this kind is not"),
+    ("share_group", 0, 1, r"share_group\[1\] is 1, which has another share"),
+    ("share_group", 2, 1, r"share_group\[2\] is 1, accepted are 0 to 0"),
+    ("share_group_offset", 1, 1, r"share_group_offset\[1\]: not one for each group"),
+    ("share", 0, 1, r"share_offset\[1\]: nothing for group 1"),
+    ("share_offset", 1, 1, r"share_offset\[1\]: a task that has no shares"),
+    ("factor_offset", 1, 1, r"factor_offset\[1\]: not a factor for each participant"),
+    ("edge_map", 0, 2, r"edge_map\[0\] is 2, which is for other participants"),
+    ("edge_count", 0, 1, r"edge_count\[0\] is 1, accepted are 2 to 2"),
+]
+
+
+def column(struct: ctypes.Structure, name: str) -> Any:
+    """Return an array of a structure as it is in memory, or ``None``."""
+    kind, address = type(struct).__name__, getattr(struct, name)
+    rows: Any = struct
+    for part in ROWS[kind].get(name, "tasks").split("."):  # the others are of tasks, and any value may be right
+        rows = getattr(rows, part)
+    has_end = name.endswith("offset") and (kind, name) != ("PhaseView", "offset")
+    number: Any = ctypes.c_double if name in REALS else ctypes.c_int64
+    return (number * (rows + has_end)).from_address(address) if address and rows else None
+
+
+def refusal(call: Callable[..., Any], arguments: tuple[Any, ...]) -> str | None:
+    """Return what is said of a call; ``None`` if it is not refused."""
+    try:
+        return None if call(*arguments) is not None else engine.library().error().decode()
+    except SimulationError as error:
+        return str(error)
 
 
 @define(eq=False)
@@ -66,7 +104,6 @@ class Spy:
     Args:
         call: The function.
         place: Which of its arguments is the structure, or the array of structures.
-        refusal: Does a call, and returns what is said of it if it is refused.
     """
 
     call: Callable[..., Any]
@@ -76,45 +113,26 @@ class Spy:
     def __call__(self, *arguments: Any) -> Any:
         given = arguments[self.place]
         for root in given if isinstance(given, ctypes.Array) else [given._obj]:
-            for struct in (root, getattr(root, "routes", None)):
-                if struct is not None:
-                    self._damage(struct, arguments)
+            for struct in [root, root.routes] if hasattr(root, "routes") else [root]:
+                for name in ROWS[type(struct).__name__]:
+                    self._damage(struct, name, arguments)
         return self.call(*arguments)
 
-    def _damage(self, struct: ctypes.Structure, arguments: tuple[Any, ...]) -> None:
-        kind = type(struct).__name__
-        for name, counted in ROWS[kind].items():
-            address, rows = getattr(struct, name), struct
-            for part in counted.split("."):
-                rows = getattr(rows, part)
-            values = (ctypes.c_double if name in REALS else ctypes.c_int64) * (rows + name.endswith("offset"))
-            if name == "offset" and kind == "PhaseView":
-                values = ctypes.c_int64 * rows
-            unread = kind == "Setting" and name != "bandwidth" and struct.sharing != engine.CIRCUIT_PREEMPT
-            if not address or not rows or unread:
-                continue
-            array = values.from_address(address)
-            self.met.add(f"{kind}.{name}")
-            for row in sorted({0, len(array) // 2, len(array) - 1}):
-                right = array[row]
-                for wrong in WRONG[name in REALS]:
-                    array[row] = wrong
-                    try:
-                        said = self._said(arguments)
-                    finally:
-                        array[row] = right
-                    assert said is not None, f"{kind}.{name}[{row}] is {wrong}, and is not refused"
-                    # An offset that is too large is found where the next one falls.
-                    named = f"{name}[" if name.endswith("offset") else f"{name}[{row}]"
-                    assert named in said, f"{kind}.{name}[{row}] is {wrong}: {said}"
-
-    def _said(self, arguments: tuple[Any, ...]) -> str | None:
-        try:
-            if self.call(*arguments) is not None:
-                return None
-        except SimulationError as error:
-            return str(error)
-        return engine.library().error().decode()
+    def _damage(self, struct: ctypes.Structure, name: str, arguments: tuple[Any, ...]) -> None:
+        kind, array = type(struct).__name__, column(struct, name)
+        unread = isinstance(struct, engine.Setting) and name != "bandwidth" and struct.sharing != engine.CIRCUIT_PREEMPT
+        if array is None or unread:
+            return
+        self.met.add(f"{kind}.{name}")
+        for row in sorted({0, len(array) // 2, len(array) - 1}):
+            # An offset that is too large is found where the next one falls.
+            named = f"{name}[" if name.endswith("offset") else f"{name}[{row}]"
+            for wrong in WRONG[name in REALS]:
+                right, array[row] = array[row], wrong
+                said = refusal(self.call, arguments)
+                array[row] = right
+                assert said is not None, f"{kind}.{name}[{row}] is {wrong}, and is not refused"
+                assert named in said, f"{kind}.{name}[{row}] is {wrong}: {said}"
 
 
 def graph() -> tuple[object, ...]:
@@ -205,4 +223,24 @@ def test_a_wrong_value_is_refused_with_its_field_and_row_and_changes_nothing(mon
     for name, spy in zip(places, spies, strict=True):
         monkeypatch.setattr(code, name, spy)
     assert [program() for program in programs] == expected
-    assert set().union(*(spy.met for spy in spies)) == {f"{kind}.{name}" for kind, rows in ROWS.items() for name in rows}
+    assert set().union(*(spy.met for spy in spies)) == {
+        f"{kind}.{name}" for kind, rows in ROWS.items() for name in rows
+    }
+
+
+def test_values_that_do_not_fit_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, code = graph(), engine.library()
+    start, said = code.tasks_start, []
+
+    def unfit(address: int, given: Any) -> Any:
+        for name, row, wrong, _ in UNFIT:
+            array = column(given._obj, name)
+            right, array[row] = array[row], wrong
+            said.append(refusal(start, (address, given)) or "nothing")
+            array[row] = right
+        return start(address, given)
+
+    monkeypatch.setattr(code, "tasks_start", unfit)
+    assert graph() == expected
+    for found, (_, _, _, message) in zip(said, UNFIT, strict=True):
+        assert re.search(message, found), found
