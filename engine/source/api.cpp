@@ -805,6 +805,8 @@ void check_tasks(const Tasks &made, const fredfw_graph &graph) {
         check_number(at("label", one), graph.label[one], 0, MOST_LABELS - 1);
         check_number(at("priority", one), graph.priority[one], 0, MOST);
         check_number(at("times", one), graph.times[one], 1, MOST);
+    }
+    for (int64_t one = 0; one < graph.tasks; one++) {
         const Kind kind = (Kind)graph.kind[one];
         const bool is_message = kind == Kind::SEND || kind == Kind::RECEIVE;
         if (is_message) {
