@@ -1,0 +1,538 @@
+"""What a task graph takes, by the written meaning alone: slow, obvious, and without any code of the simulation.
+
+It follows docs/model.md and the order of a moment in engine/include/fredfw.h. It uses graphs, schedules, fabrics,
+routers, admissions and transports as data. The engine does these as well, and the oracle does not:
+
+- repetitions as one volume (``compressed``) where links change meanwhile;
+- flows that are let in part by part, and unicasts in place of streams (``Split`` and ``Decompose``);
+- routers that look at several flows at once;
+- transports whose costs depend on more of a call than its pattern, ranks and size;
+- sharing policies with a state, and those of plugins;
+- computations whose time follows from FLOPs and bytes, which the caller gives in seconds;
+- counters, bytes by link, lower bounds, cancelling, copies, and stops on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from random import Random
+from typing import TypeVar
+
+import numpy as np
+from attrs import define
+from oracle_network import CHOICES, ENDS, Flow, Network, Sending, UnknownError
+from oracle_schedules import RankRun, Run, WholeRun
+
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule
+from fredfw.errors import UnsupportedError
+from fredfw.fabric import Call, Fabric, NodeKind, Operation
+from fredfw.simulation import MaxMin
+from fredfw.workloads import TaskGraph, TaskKind
+
+STREAMS = TaskKind.LOAD, TaskKind.STORE
+# When links get other bandwidths, and which; one of 0 closes a link.
+Change = tuple[float, Mapping[int, float]]
+Algorithms = Mapping[Pattern | None, Sequence[CollectiveAlgorithm]]
+
+
+@define
+class Span:
+    """What some ranks did of a task, from when to when; ``trigger`` is the span that made it start, or -1."""
+
+    task: int
+    start: float
+    end: float
+    trigger: int
+    ranks: tuple[int, ...]
+
+
+@define
+class Errand:
+    """Groups of a communication that begin together."""
+
+    task: int
+    groups: list[int]
+    start: float
+    trigger: int
+
+
+_Run = TypeVar("_Run", bound=Run)
+_Value = TypeVar("_Value")
+Entry = tuple[float, int]  # when ranks entered, and the span that let them
+
+
+class Tasks:
+    """A task graph that runs; see ``simulate``."""
+
+    def __init__(
+        self,
+        graph: TaskGraph,
+        network: Network,
+        placement: Sequence[int],
+        algorithms: Algorithms,
+        fidelity: str,
+        factors: Callable[[int, int], float] | None,
+    ) -> None:
+        self.graph, self.network, self.algorithms, self.factors = (
+            graph,
+            network,
+            algorithms,
+            factors or (lambda *_: 1.0),
+        )
+        self.fabric = network.fabric.network
+        self.nodes = [int(network.fabric.npus[place]) for place in placement]
+        self.npus = list(placement)
+        by_rank = fidelity.startswith("per-rank")
+        self.by_rank = by_rank and network.admission.flow_by_flow
+        self.rendezvous, self.compressed = fidelity == "per-rank-rendezvous", fidelity == "compressed"
+        self.kinds = [TaskKind(kind) for kind in graph.kinds.tolist()]
+        self.groups: list[list[list[int]]] = [
+            np.atleast_2d(graph.tables[table]).tolist() for table in graph.members.tolist()
+        ]
+        self.ranks = [sorted({rank for group in groups for rank in group}) for groups in self.groups]
+        self.before = [
+            [one for one in graph.after(task).tolist() if set(self.ranks[one]) & set(self.ranks[task])]
+            for task in range(len(graph))
+        ]
+        self.spans: list[Span] = []
+        self.done: list[set[int]] = [set() for _ in self.kinds]
+        self.told: list[set[int]] = [set() for _ in self.kinds]  # ranks that are ready
+        self.begun: list[set[int]] = [set() for _ in self.kinds]  # groups
+        self.left = [
+            {rank: sum(rank in group for group in groups) for rank in ranks}
+            for groups, ranks in zip(self.groups, self.ranks, strict=True)
+        ]
+        self.busy: set[int] = set()
+        self.freed_by: dict[int, int] = {}
+        self.queues: dict[int, deque[tuple[int, float, int, int]]] = defaultdict(deque)
+        self.orders = count()
+        self.entries: list[Entry] = []
+        self.entering: dict[int, dict[tuple[int, int], int]] = {}  # by task: marks of groups and places
+        self.runs: dict[tuple[int, int], tuple[RankRun, int]] = {}  # run and its group, by task and group
+        self.arrivals: dict[int, Entry] = {}
+        self.posted: set[int] = set()
+        self.unreceived: dict[int, RankRun] = {}
+        self.memories: dict[int, deque[Sending]] = {}  # what waits for those that are busy
+        self.schedules: dict[str, Schedule] = {}
+
+    def start(self) -> None:
+        """Begin with what waits for nothing."""
+        for task in range(len(self.kinds)):
+            self.note_ready(task, -1)
+
+    def note_ready(self, task: int, trigger: int) -> None:
+        """Begin what ranks of a task can, that have ended all tasks before it."""
+        fresh = [
+            rank
+            for rank in self.ranks[task]
+            if rank not in self.told[task]
+            and all(rank in self.done[one] for one in self.before[task] if rank in self.ranks[one])
+        ]
+        if not fresh:
+            return
+        self.told[task].update(fresh)
+        kind, everybody = self.kinds[task], len(self.told[task]) == len(self.ranks[task])
+        if kind is TaskKind.COMPUTE:
+            self.compute(task, fresh, trigger)
+        elif kind is TaskKind.WAIT:
+            if everybody:
+                end = partial(self.end, task, self.ranks[task], self.ranks[task], self.network.now, trigger)
+                self.network.at(self.network.now + float(self.graph.seconds[task]), ENDS, end)
+        elif kind is TaskKind.SEND:
+            self.send(task, trigger)
+        elif kind is TaskKind.RECEIVE:
+            self.receive(task, trigger)
+        elif self.by_rank and kind not in STREAMS:
+            self.enter_soon(task, fresh, trigger)
+        else:
+            self.gather(task, trigger)
+
+    def end(self, task: int, over: Iterable[int], ranks: Iterable[int], start: float, trigger: int) -> None:
+        """Record a span of ranks, some of which are done with the task; go on with what comes after it."""
+        self.spans.append(Span(task, start, self.network.now, trigger, tuple(ranks)))
+        span = len(self.spans) - 1
+        self.done[task].update(over)
+        for other in range(task + 1, len(self.kinds)):
+            if task in self.before[other]:
+                self.note_ready(other, span)
+
+    # computations
+
+    def compute(self, task: int, ranks: list[int], trigger: int) -> None:
+        """Start a computation, or have it wait for those before it."""
+        if not any(rank in self.busy or self.queues[rank] for rank in ranks):
+            self.compute_now(task, ranks, trigger)
+            return
+        order = next(self.orders)
+        for rank in ranks:
+            self.queues[rank].append((order, self.network.now, task, trigger))
+        self.compute_next(ranks)
+
+    def compute_next(self, ranks: list[int]) -> None:
+        """Start the first that waits for each of some ranks; those that begin for the same reason begin together."""
+        starting: dict[tuple[int, int], tuple[int, list[int]]] = {}
+        for rank in ranks:
+            if rank not in self.busy and self.queues[rank]:
+                order, since, task, trigger = self.queues[rank].popleft()
+                trigger = self.freed_by[rank] if since < self.network.now else trigger
+                starting.setdefault((order, trigger), (task, []))[1].append(rank)
+        for (_, trigger), (task, mine) in sorted(starting.items()):
+            self.compute_now(task, sorted(mine), trigger)
+
+    def compute_now(self, task: int, ranks: list[int], trigger: int) -> None:
+        """Let ranks compute."""
+        self.busy.update(ranks)
+        seconds = float(self.graph.seconds[task]) * self.times(task)
+        for factor, mine in by(ranks, partial(self.factor, task)):
+            computed = partial(self.computed, task, mine, self.network.now, trigger)
+            self.network.at(self.network.now + seconds * factor, ENDS, computed)
+
+    def computed(self, task: int, ranks: list[int], start: float, trigger: int) -> None:
+        """Note the end of a computation; ranks go on with what waits for them."""
+        self.busy.difference_update(ranks)
+        self.freed_by.update(dict.fromkeys(ranks, len(self.spans)))
+        self.end(task, ranks, ranks, start, trigger)
+        self.compute_next(ranks)
+
+    def factor(self, task: int, rank: int) -> float:
+        """Return how many times longer a computation takes on a rank."""
+        return 1.0 if self.factors is None else self.factors(task, rank)
+
+    def times(self, task: int) -> int:
+        """Return how often a task is done, where repetitions are one."""
+        return int(self.graph.repeats[task])
+
+    # communication in groups
+
+    def gather(self, task: int, trigger: int) -> None:
+        """Begin a communication in groups, all of whose members are ready; a transfer in those whose sender is."""
+        fresh = []
+        for number, group in enumerate(self.groups[task]):
+            awaited = group[:1] if self.kinds[task] is TaskKind.TRANSFER else group
+            if number not in self.begun[task] and self.told[task].issuperset(awaited):
+                fresh.append(number)
+        self.begun[task].update(fresh)
+        if fresh:
+            errand = Errand(task, fresh, self.network.now, trigger)
+            if self.kinds[task] in STREAMS:
+                self.stream(errand)
+            else:
+                self.start_groups(errand)
+
+    def start_groups(self, errand: Errand) -> None:
+        """Run schedules in groups, those with the same one together."""
+        for schedule, mine in self.planned(errand.task, errand.groups):
+            run = self.make(WholeRun, errand.task, schedule, mine)
+            run.stepwise, run.ended = not self.compressed, partial(self.groups_ended, errand, mine)
+            run.start()
+
+    def groups_ended(self, errand: Errand, groups: list[int], which: list[int]) -> None:
+        """Note the end of groups, which are over for ranks that have no other group."""
+        task = errand.task
+        if self.kinds[task] is TaskKind.SEND:
+            self.sent(task, (errand.start, errand.trigger))
+            self.arrive(task, (errand.start, errand.trigger))
+            return
+        members = [rank for one in which for rank in self.groups[task][groups[one]]]
+        self.members_over(task, members, errand.start, errand.trigger)
+
+    def members_over(self, task: int, members: list[int], start: float, trigger: int) -> None:
+        """Note that members of groups are through."""
+        for rank in members:
+            self.left[task][rank] -= 1
+        ranks = sorted(set(members))
+        self.end(task, [rank for rank in ranks if not self.left[task][rank]], ranks, start, trigger)
+
+    def members_of(self, task: int) -> list[list[int]]:
+        """Return the ranks of the groups that communicate in a task."""
+        if self.kinds[task] is not TaskKind.SEND:
+            return self.groups[task]
+        return [[self.ranks[one][0] for one in (task, int(self.graph.partners[task]))]]
+
+    def planned(self, task: int, groups: list[int]) -> list[tuple[Schedule, list[int]]]:
+        """Return schedules of groups, by the first algorithm that can serve each."""
+        graph, found = self.graph, dict[Schedule, list[int]]()
+        pattern = graph.patterns[task]
+        assert pattern is not None
+        for group in groups:
+            members = [self.npus[rank] for rank in self.members_of(task)[group]]
+            split = int(graph.splits[task])
+            sizes = None if split < 0 else graph.split_tables[split][group]
+            size = float(graph.bytes[task])
+            if sizes is not None:  # the largest buffer, with what stays where it is
+                size = float(max(sizes.sum(axis=0).max(), sizes.sum(axis=1).max()))
+            root = 0 if sizes is not None else int(graph.roots[task])
+            request = CollectiveRequest(pattern, len(members), size, root, sizes=sizes)
+            view = self.fabric.view(np.array(members))
+            candidates = self.algorithms.get(pattern, self.algorithms.get(None, ()))
+            schedule = next(one for one in candidates if one.refusal(request, view) is None).plan(request, view)
+            found.setdefault(self.schedules.setdefault(schedule.key, schedule), []).append(group)
+        return list(found.items())
+
+    def make(self, kind: type[_Run], task: int, schedule: Schedule, groups: list[int]) -> _Run:
+        """Return a run of a schedule in groups of a task."""
+        members, fabric = self.members_of(task), self.network.fabric
+        nodes = [[self.nodes[rank] for rank in members[group]] for group in groups]
+        call = Call(str(schedule.pattern), "", schedule.ranks, float(self.graph.bytes[task]))
+        costs = fabric.defaults.transport.costs(call, fabric.network)
+        return kind(self.network, schedule, nodes, self.graph.label(task), costs, self.times(task))
+
+    # ranks that enter one by one
+
+    def enter_soon(self, task: int, ranks: list[int], trigger: int) -> None:
+        """Have ranks enter with all that do at this moment; the receivers of a transfer come with its sender."""
+        if not self.entering:
+            self.network.soon(CHOICES, self.enter)
+        marks, eager = self.entering.setdefault(task, {}), self.kinds[task] is TaskKind.TRANSFER and not self.rendezvous
+        self.entries.append((self.network.now, trigger))
+        for number, group in enumerate(self.groups[task]):
+            for place, rank in enumerate(group):
+                if (group[0] if eager else rank) in ranks:
+                    marks[number, place] = len(self.entries) - 1
+
+    def enter(self) -> None:
+        """Have ranks enter; groups that begin now with the same schedule are one run."""
+        entering, self.entering = self.entering, {}
+        for task, marks in entering.items():
+            fresh = sorted({group for group, _ in marks if (task, group) not in self.runs})
+            for schedule, mine in self.planned(task, fresh):
+                run = self.make_ranks(task, schedule, mine)
+                self.runs.update({(task, group): (run, place) for place, group in enumerate(mine)})
+            places: dict[RankRun, list[tuple[int, int, int]]] = {}
+            for (group, place), mark in sorted(marks.items()):
+                run, number = self.runs[task, group]
+                places.setdefault(run, []).append((number, place, mark))
+            for run in sorted(places, key=list({one: None for one, _ in self.runs.values()}).index):
+                run.enter(places[run])
+
+    def make_ranks(self, task: int, schedule: Schedule, groups: list[int]) -> RankRun:
+        """Return a run of a task that nobody has entered."""
+        run = self.make(RankRun, task, schedule, groups)
+        run.rendezvous, run.through = self.rendezvous, partial(self.through, task, groups)
+        run.begin()
+        return run
+
+    def through(self, task: int, groups: list[int], places: list[tuple[int, int, int]]) -> None:
+        """Note that ranks are through with a communication, each with the last entry that it has waited for."""
+        if self.kinds[task] is TaskKind.SEND:
+            for _, place, mark in places:
+                (self.sent, self.arrive)[place](task, self.entries[mark])
+            return
+        for last, mine in by(places, lambda one: one[2]):
+            members = [self.groups[task][groups[group]][place] for group, place, _ in mine]
+            self.members_over(task, members, *self.entries[int(last)])
+
+    # messages
+
+    def send(self, task: int, trigger: int) -> None:
+        """Send a message, whose sender is ready; a rendezvous waits for the receive."""
+        [(schedule, _)] = self.planned(task, [0])
+        if not self.by_rank:
+            self.start_groups(Errand(task, [0], self.network.now, trigger))
+            return
+        run, receive = self.make_ranks(task, schedule, [0]), int(self.graph.partners[task])
+        self.entries.append((self.network.now, trigger))
+        mark, places = len(self.entries) - 1, [0]
+        if not self.rendezvous or receive in self.posted:
+            places.append(1)
+        else:
+            self.unreceived[receive] = run
+        self.network.soon(CHOICES, lambda: run.enter([(0, place, mark) for place in places]))
+
+    def receive(self, task: int, trigger: int) -> None:
+        """Note that nothing but the message keeps a receive from its end."""
+        run = self.unreceived.get(task)
+        if task in self.arrivals:
+            self.network.soon(ENDS, partial(self.sent, task, (self.network.now, trigger)))
+        elif run is not None:
+            self.entries.append((self.network.now, trigger))
+            mark = len(self.entries) - 1
+            self.network.soon(CHOICES, lambda: run.enter([(0, 1, mark)]))
+        else:
+            self.posted.add(task)
+
+    def arrive(self, task: int, entry: Entry) -> None:
+        """Note that the message of a send has arrived."""
+        receive = int(self.graph.partners[task])
+        if self.told[receive]:
+            self.sent(receive, entry)
+        else:
+            self.arrivals[receive] = entry
+
+    def sent(self, task: int, entry: Entry) -> None:
+        """Note the end of a send or a receive."""
+        self.end(task, self.ranks[task], self.ranks[task], *entry)
+
+    # loads and stores
+
+    def stream(self, errand: Errand) -> None:
+        """Start the streams between ranks and I/O controllers or memories; some memories serve one after the other."""
+        flows, one_at_a_time = self.streams(errand)
+        label, times = self.graph.label(errand.task), self.times(errand.task)
+        ended = partial(self.groups_ended, errand, errand.groups)
+        if not one_at_a_time:
+            self.network.send(Sending(flows, len(errand.groups), ended, repeat=times, label=label))
+            return
+        left = [sum(flow.activity == one for flow in flows) for one in range(len(errand.groups))]
+        memories = np.flatnonzero(self.network.fabric.kinds == NodeKind.MEMORY).tolist()
+        for flow in flows:
+            [memory] = [node for node in (*flow.sources, *flow.destinations) if node in memories]
+            group, flow.activity = flow.activity, 0
+
+            def served(_: list[int], memory: int = memory, group: int = group) -> None:
+                if self.memories[memory]:
+                    self.network.send(self.memories[memory].popleft())
+                else:
+                    del self.memories[memory]
+                left[group] -= 1
+                if not left[group]:
+                    ended([group])
+
+            sending = Sending([flow], 1, served, repeat=times, label=label)
+            if memory in self.memories:
+                self.memories[memory].append(sending)
+            else:
+                self.memories[memory] = deque()
+                self.network.send(sending)
+
+    def streams(self, errand: Errand) -> tuple[list[Flow], bool]:
+        """Return the flows of loads and stores in groups, and whether their memories serve one after the other."""
+        graph, fabric, task = self.graph, self.network.fabric, errand.task
+        load, one_at_a_time = self.kinds[task] is TaskKind.LOAD, False
+        found: list[tuple[int, list[int], float, int]] = []  # the end, members, bytes and group of each
+        for number, group in enumerate(errand.groups):
+            nodes = [self.nodes[rank] for rank in self.groups[task][group]]
+            if graph.memories[task] < 0:
+                controller = graph.controller_tables[graph.controllers[task]][group]
+                found.append((int(fabric.controllers[controller]), nodes, float(graph.bytes[task]), number))
+                continue
+            memories = fabric.memories
+            assert memories is not None
+            name = graph.memory_names[graph.memories[task]]
+            serving, one_at_a_time = memories.serving(name), memories.tier(name).one_at_a_time
+            used = [serving[self.npus[rank]].tolist() for rank in self.groups[task][group]]
+            for memory in sorted({one for mine in used for one in mine}):
+                served = [node for node, mine in zip(nodes, used, strict=True) if memory in mine]
+                found.append((memory, served, float(graph.bytes[task]) / serving.shape[1], number))
+        flows = []
+        for end, members, size, number in found:
+            ends = [(end,), tuple(members)]
+            whole = Flow(ends[not load], ends[load], size, number)
+            whole.tree = Operation.MULTICAST if load else Operation.REDUCE
+            try:
+                self.network.routed(whole, fabric.defaults.router)
+                flows.append(whole)
+            except UnsupportedError:  # where switches cannot copy or reduce
+                alone = [((end,), (one,)) for one in members]
+                flows += [Flow(pair[not load], pair[load], size, number) for pair in alone]
+        return flows, one_at_a_time
+
+
+def by(values: Iterable[_Value], key: Callable[[_Value], float]) -> list[tuple[float, list[_Value]]]:
+    """Return keys with the values that have them, in rising order."""
+    found: dict[float, list[_Value]] = {}
+    for one in values:
+        found.setdefault(key(one), []).append(one)
+    return sorted(found.items(), key=lambda item: item[0])
+
+
+def simulate(
+    graph: TaskGraph,
+    fabric: Fabric,
+    algorithms: Algorithms,
+    *,
+    placement: Sequence[int] | None = None,
+    priorities: Sequence[str] = (),
+    fidelity: str = "stepwise",
+    changes: Sequence[Change] = (),
+    factors: Callable[[int, int], float] | None = None,
+    seed: int | None = None,
+) -> list[Span] | None:
+    """Return the spans of a task graph, in the order of their ends; ``None`` where some tasks never end.
+
+    Args:
+        graph: What to do.
+        fabric: Where, with its policies.
+        algorithms: By pattern, ``None`` for others; the first that can serve a request does.
+        placement: NPU of each rank.
+        priorities: Labels, the highest class first.
+        fidelity: One of the four.
+        changes: Links that get other bandwidths: when, and which.
+        factors: How many times longer a computation takes on a rank.
+        seed: Of the shares by which volumes are changed, at most 1e-12; ``None`` leaves them as they are.
+
+    Raises:
+        UnknownError: It asks for what is not part of the oracle.
+    """
+    if changes and fidelity == "compressed":
+        raise UnknownError("compressed repetitions while links change")
+    graph = graph if fidelity == "compressed" else graph.expanded()
+    classes = {label: place for place, label in enumerate(priorities)}
+    classes = {label: classes.get(label, len(classes)) for label in graph.label_names}
+    network = Network(fabric, fabric.defaults.sharing or MaxMin(), classes, None if seed is None else Random(seed))
+    places = range(graph.ranks) if placement is None else placement
+    tasks = Tasks(graph, network, list(places), algorithms, fidelity, factors)
+    tasks.start()
+    for time, bandwidths in sorted(changes, key=lambda change: change[0]):
+        network.advance(time)
+        network.change(bandwidths)
+    network.advance()
+    over = all(len(done) == len(ranks) for done, ranks in zip(tasks.done, tasks.ranks, strict=True))
+    return tasks.spans if over else None
+
+
+@define
+class Ends:
+    """When groups have ended; rank by rank when each rank is through, and the last that it has waited for."""
+
+    groups: list[float]
+    ranks: dict[tuple[int, int], float]
+    marks: dict[tuple[int, int], int]
+
+
+def collective(
+    fabric: Fabric,
+    schedule: Schedule,
+    groups: Sequence[Sequence[int]],
+    *,
+    fidelity: str = "per-rank",
+    delays: Sequence[float] = (),
+    seed: int | None = None,
+) -> Ends:
+    """Return when a schedule alone on a fabric ends in groups of nodes; NaN where it never does.
+
+    Rank by rank, ranks may enter after ``delays``, one for each rank of each group; the mark of one is its place in
+    their order.
+    """
+    network = Network(fabric, fabric.defaults.sharing or MaxMin(), {}, None if seed is None else Random(seed))
+    found = Ends([math.nan] * len(groups), {}, {})
+
+    def ended(which: list[int]) -> None:
+        for group in which:
+            found.groups[group] = network.now
+
+    def through(places: list[tuple[int, int, int]]) -> None:
+        for group, rank, mark in places:
+            found.ranks[group, rank], found.marks[group, rank] = network.now, mark
+            if all((group, one) in found.ranks for one in range(schedule.ranks)):
+                found.groups[group] = network.now
+
+    if fidelity.startswith("per-rank"):
+        ranks = RankRun(network, schedule, groups)
+        ranks.rendezvous, ranks.through = fidelity == "per-rank-rendezvous", through
+        ranks.begin()
+        places = [(group, rank) for group in range(len(groups)) for rank in range(schedule.ranks)]
+        if not delays:
+            ranks.enter([(*place, 0) for place in places])
+        for mark, (delay, place) in enumerate(sorted(zip(delays, places, strict=False))):
+            network.at(delay, ENDS, partial(ranks.enter, [(*place, mark)]))
+    else:
+        whole = WholeRun(network, schedule, groups)
+        whole.stepwise, whole.ended = fidelity == "stepwise", ended
+        whole.start()
+    network.advance()
+    return found

@@ -1,0 +1,593 @@
+"""The oracle's schedules in groups: phases that stay whole, and ranks that go on one by one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby, pairwise
+
+import numpy as np
+from attrs import Factory, define
+from oracle_network import CHOICES, ENDS, STARTS, Flow, Network, Sending
+
+from fredfw.collectives import Phase, Schedule
+from fredfw.fabric import AlwaysStart, Costs, Operation
+
+
+@define
+class Part:
+    """A flow of a phase in any group: its ends, whether they reduce, and its bytes at each repetition."""
+
+    sources: tuple[int, ...]
+    destinations: tuple[int, ...]
+    reduces: bool
+    is_stream: bool
+    sizes: list[float]
+    messages: int = 1
+    reductions: int = 0
+
+    def flow(self, nodes: Sequence[int], step: int, activity: int) -> Flow:
+        """Return what it sends in a group of ``nodes``."""
+        tree = None
+        if self.is_stream:
+            ends = len(self.sources), len(self.destinations)
+            tree = Operation.MULTICAST if ends[0] == 1 else Operation.REDUCE if ends[1] == 1 else Operation.ALL_REDUCE
+        one, other = (tuple(nodes[rank] for rank in ranks) for ranks in (self.sources, self.destinations))
+        return Flow(one, other, self.sizes[step], activity, self.messages, self.reductions, tree)
+
+
+def parts_of(schedule: Schedule, phase: Phase) -> list[Part]:
+    """Return the flows of a phase: rows with the same ends that all reduce or all copy are one, and so is a stream."""
+    chunk = np.broadcast_to(schedule.chunk_bytes, schedule.chunks).tolist()
+    streams = [-1] * len(phase) if phase.stream is None else phase.stream.tolist()
+    source, destination, reduces = phase.source.tolist(), phase.destination.tolist(), phase.reduce.tolist()
+    unicasts: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
+    trees: dict[int, list[int]] = defaultdict(list)
+    for row, stream in enumerate(streams):
+        if stream < 0:
+            unicasts[source[row], destination[row], reduces[row]].append(row)
+        else:
+            trees[stream].append(row)
+
+    def carried(row: int, step: int) -> float:
+        first = int(phase.offset[row]) + step * int(phase.stride[row])
+        places = (int(phase.base[row]) + (first + one) % int(phase.modulus[row]) for one in range(phase.count[row]))
+        return float(sum(chunk[place] for place in places))
+
+    found = []
+    for mine in [*unicasts.values(), *(trees[stream] for stream in sorted(trees))]:
+        ends = [tuple(sorted({side[row] for row in mine})) for side in (source, destination)]
+        is_stream = streams[mine[0]] >= 0
+        counted = mine[:1] if is_stream else mine  # the rows of a stream name the same bytes
+        sizes = [sum(carried(row, step) for row in counted) for step in range(phase.repeat)]
+        found.append(Part(ends[0], ends[1], reduces[mine[0]], is_stream, sizes))
+    alone = found[: len(unicasts)]
+    for part in alone:
+        sent = sum(part.sources == other.sources for other in alone)
+        received = [other for other in alone if part.destinations == other.destinations]
+        part.messages = max(sent, len(received))
+        part.reductions = sum(other.reduces for other in received) if part.reduces else 0
+    return found
+
+
+class Turns:
+    """Which phases of a schedule take turns together, and with how many bytes."""
+
+    def __init__(self, schedule: Schedule, parts: Sequence[Sequence[Part]]) -> None:
+        self.of: list[int] = []  # the first phase of the turn of each
+        first: dict[tuple[int, int], int] = {}
+        for index, phase in enumerate(schedule.phases):
+            key = phase.channel, phase.turn
+            self.of.append(index if phase.channel < 0 or phase.turn < 0 else first.setdefault(key, index))
+        self.bytes: dict[int, float] = defaultdict(float)
+        if schedule.policy == "smallest-first":
+            for index, phase in enumerate(schedule.phases):
+                rows = sum(float(schedule.row_bytes(phase, step).sum()) for step in range(phase.repeat))
+                self.bytes[self.of[index]] += rows
+        self.keeps = schedule.release == "delivered"
+
+    def members(self, turn: int) -> list[int]:
+        """Return the phases of a turn."""
+        return [index for index, mine in enumerate(self.of) if mine == turn]
+
+
+class Run:
+    """A schedule in groups of nodes.
+
+    Args:
+        network: Carries the flows.
+        schedule: What each group does.
+        groups: Node of each rank of each group.
+        label: What the flows are for.
+        costs: What the call costs.
+        times: How often all is done, where repetitions are one volume.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        schedule: Schedule,
+        groups: Sequence[Sequence[int]],
+        label: str = "",
+        costs: Costs | None = None,
+        times: int = 1,
+    ) -> None:
+        self.network, self.schedule, self.groups, self.label, self.costs = network, schedule, groups, label, costs
+        self.phases, self.times = schedule.phases, times
+        self.parts = [parts_of(schedule, phase) for phase in schedule.phases]
+        self.turns = Turns(schedule, self.parts)
+        self.launch = 0.0 if costs is None else costs.launch
+
+
+class WholeRun(Run):
+    """Phases stay whole: one starts in a group when all that it waits for is over there.
+
+    Repetitions follow each other (``stepwise``), or are one volume; ``ended`` gets groups.
+    """
+
+    stepwise = True
+    ended: Callable[[list[int]], None]
+
+    def start(self) -> None:
+        """Start in all groups."""
+        everybody = list(range(len(self.groups)))
+        self.left = {group: len(self.phases) for group in everybody}
+        self.awaits = {(index, one): len(phase.waits) for index, phase in enumerate(self.phases) for one in everybody}
+        self.since: dict[tuple[int, int], float] = {}  # of phases that wait for their channels, in groups
+        self.first: dict[tuple[int, int], float] = {}  # when turns were ready first
+        self.holder: dict[tuple[int, int], int] = {}  # turns that have channels
+        self.owing = set(self.awaits)  # phases that have not let go of their channels
+        self.steps: dict[tuple[int, int], int] = {}
+        self.choosing: set[int] = set()
+        if self.launch:
+            self.network.at(self.network.now + self.launch * self.times, ENDS, partial(self.launched, everybody))
+        else:
+            self.launched(everybody)
+
+    def launched(self, groups: list[int]) -> None:
+        """Begin with what waits for nothing."""
+        if not self.phases:
+            self.network.soon(ENDS, partial(self.ended, groups))
+        for index, phase in enumerate(self.phases):
+            if not phase.waits:
+                self.ready(index, groups)
+
+    def ready(self, index: int, groups: list[int], step: int = 0) -> None:
+        """Begin a phase, where it needs no channel or has one."""
+        channel, turn = self.phases[index].channel, self.turns.of[index]
+        at_once = []
+        for group in groups:
+            self.steps[index, group] = step
+            if channel < 0 or (self.turns.keeps and self.holder.get((channel, group)) == turn):
+                at_once.append(group)
+            else:
+                self.since[index, group] = self.first.setdefault((turn, group), self.network.now)
+        if at_once:
+            self.begin(index, at_once)
+        if len(at_once) < len(groups):
+            self.choose_soon(channel)
+
+    def choose_soon(self, channel: int) -> None:
+        """Choose when all that ends at this moment is known."""
+        if channel not in self.choosing:
+            self.choosing.add(channel)
+            self.network.soon(CHOICES, partial(self.choose, channel))
+
+    def choose(self, channel: int) -> None:
+        """Give a channel to the next turn, in the groups where it is free."""
+        self.choosing.remove(channel)
+        chosen: dict[int, list[int]] = defaultdict(list)
+        for group in range(len(self.groups)):
+            ready = [index for index, phase in enumerate(self.phases) if (index, group) in self.since]
+            ready = [index for index in ready if self.phases[index].channel == channel]
+            if (channel, group) not in self.holder and ready:
+                chosen[min(ready, key=lambda one: self.rank(one, self.since[one, group]))].append(group)
+        for index, groups in sorted(chosen.items()):
+            turn = self.turns.of[index]
+            for group in groups:
+                self.holder[channel, group] = turn
+            for one in self.turns.members(turn) if self.turns.keeps else [index]:
+                mine = [group for group in groups if self.since.pop((one, group), None) is not None]
+                for step in sorted({self.steps[one, group] for group in mine}):
+                    self.begin(one, [group for group in mine if self.steps[one, group] == step])
+
+    def rank(self, index: int, since: float) -> tuple[float, float, int]:
+        """Return what a free channel takes the least of."""
+        return self.turns.bytes[self.turns.of[index]], since, index
+
+    def begin(self, index: int, groups: list[int]) -> None:
+        """Start the flows of a phase, in groups that are all at the same repetition."""
+        phase, step = self.phases[index], self.steps[index, groups[0]]
+        in_steps = phase.repeat > 1 and (self.stepwise or not self.schedule.uniform(phase))
+        repeat = self.times * (1 if in_steps else phase.repeat)
+        flows = [
+            part.flow(self.groups[group], step, place)
+            for place, group in enumerate(groups)
+            for part in self.parts[index]
+        ]
+        is_last = not in_steps or step + 1 == phase.repeat
+        # Of repetitions nobody says when they have drained.
+        early = phase.repeat * self.times == 1
+
+        def drained(places: list[int]) -> None:
+            mine = [groups[place] for place in places]
+            if not self.turns.keeps:
+                self.let_go(index, mine)
+            if early:
+                self.wait_less(mine, [one for one, other in enumerate(self.phases) if index in other.behind])
+
+        def ended(places: list[int]) -> None:
+            mine = [groups[place] for place in places]
+            if is_last:
+                self.over(index, mine, early=early)
+            elif self.turns.keeps or phase.channel < 0:
+                for group in mine:
+                    self.steps[index, group] = step + 1
+                self.begin(index, mine)
+            else:
+                self.owing.update((index, group) for group in mine)
+                self.ready(index, mine, step + 1)
+
+        continues = in_steps and step > 0
+        self.network.send(
+            Sending(flows, len(groups), ended, drained, repeat, self.label, continues=continues), self.costs
+        )
+
+    def let_go(self, index: int, groups: list[int]) -> None:
+        """Free the channel of a phase where nothing of its turn keeps it."""
+        channel, turn = self.phases[index].channel, self.turns.of[index]
+        for group in groups:
+            if channel >= 0 and (index, group) in self.owing:
+                self.owing.remove((index, group))
+                if not self.turns.keeps or all((one, group) not in self.owing for one in self.turns.members(turn)):
+                    del self.holder[channel, group]
+                    self.choose_soon(channel)
+
+    def over(self, index: int, groups: list[int], *, early: bool) -> None:
+        """Note the end of a phase."""
+        self.let_go(index, groups)
+        for waits in ("after", "room"):
+            self.wait_less(groups, [one for one, other in enumerate(self.phases) if index in getattr(other, waits)])
+        if not early:
+            self.wait_less(groups, [one for one, other in enumerate(self.phases) if index in other.behind])
+        done = []
+        for group in groups:
+            self.left[group] -= 1
+            if not self.left[group]:
+                done.append(group)
+        if done:
+            self.ended(done)
+
+    def wait_less(self, groups: list[int], dependents: list[int]) -> None:
+        """Note for phases that one of those that they wait for is over."""
+        for one in dependents:
+            free = []
+            for group in groups:
+                self.awaits[one, group] -= 1
+                if not self.awaits[one, group]:
+                    free.append(group)
+            if free:
+                self.ready(one, free)
+
+
+@define(eq=False)
+class Order:
+    """The turns of a group on a channel, one order for all of its ranks.
+
+    Args:
+        turns: The turns, of those that have come up.
+        place: How many of them each rank has begun or has no part in.
+        first: When turns were ready first, by turn and rank.
+        since: The same of those that wait.
+        ready: Phases that wait, by rank.
+        holds: What each rank has the channel for, and the phases that keep it.
+    """
+
+    turns: list[int] = Factory(list)
+    place: dict[int, int] = Factory(lambda: defaultdict(int))
+    first: dict[tuple[int, int], float] = Factory(dict)
+    since: dict[tuple[int, int], float] = Factory(dict)
+    ready: dict[int, list[int]] = Factory(lambda: defaultdict(list))
+    holds: dict[int, tuple[int, set[int]]] = Factory(dict)
+
+
+class RankRun(Run):
+    """No rank waits for more than what it sends and receives itself.
+
+    Marks of entries travel with flows as a maximum. ``through`` gets ranks of groups that are through, each with the
+    last mark that it has waited for.
+    """
+
+    rendezvous = False
+    through: Callable[[list[tuple[int, int, int]]], None]
+
+    def begin(self) -> None:
+        """Have nobody in it yet."""
+        ranks = range(self.schedule.ranks)
+        self.at: dict[tuple[int, int, int], int] = {}  # repetition that a rank of a group is in, of a phase
+        self.mark: dict[tuple[int, int, int], int] = {}  # the last that it has waited for there
+        self.entered: dict[tuple[int, int], int] = {}  # marks of ranks
+        self.over: set[tuple[int, int, int]] = set()
+        self.started: dict[tuple[int, int, int], int] = defaultdict(int)  # repetitions of flows: group, phase, flow
+        self.drained: dict[tuple[int, int, int], int] = defaultdict(int)
+        self.arrived: dict[tuple[int, int, int], set[int]] = defaultdict(set)
+        self.marks: dict[tuple[int, int, int, int], int] = {}  # that repetitions of flows carry
+        self.starting: dict[int, list[tuple[int, int, int]]] = {}  # by phase: repetition, group, flow
+        self.leaving: list[tuple[int, int]] = []
+        self.choosing: dict[int, set[int]] = defaultdict(set)  # groups, by channel
+        self.orders: dict[tuple[int, int], Order] = defaultdict(Order)
+        self.sends = [
+            [[f for f, one in enumerate(mine) if rank in one.sources] for rank in ranks] for mine in self.parts
+        ]
+        self.receives = [
+            [[f for f, one in enumerate(mine) if rank in one.destinations] for rank in ranks] for mine in self.parts
+        ]
+        # A channel whose phases come one after the other anyway leaves no choice.
+        before: list[set[int]] = []
+        for phase in self.phases:
+            before.append({*phase.after, *phase.behind}.union(*(before[one] for one in phase.after + phase.behind)))
+        self.channels: dict[int, list[int]] = defaultdict(list)
+        for index, phase in enumerate(self.phases):
+            self.channels[phase.channel].append(index)
+        for channel, mine in list(self.channels.items()):
+            if channel < 0 or all(one in before[other] for one, other in pairwise(mine)):
+                del self.channels[channel]
+
+    def enter(self, places: list[tuple[int, int, int]]) -> None:
+        """Have ranks of groups enter, with their marks; launching takes its time."""
+        if self.launch:
+            self.network.at(self.network.now + self.launch, ENDS, partial(self.launched, places))
+        else:
+            self.launched(places)
+
+    def launched(self, places: list[tuple[int, int, int]]) -> None:
+        """Begin with what waits for nothing."""
+        for group, rank, mark in places:
+            self.entered[group, rank] = mark
+            if not self.phases:
+                self.leave(group, rank)
+        for index, phase in enumerate(self.phases):
+            if not phase.after and not phase.behind:
+                for group, rank, _ in places:
+                    self.ready(group, rank, index)
+
+    def has_part(self, index: int, rank: int) -> bool:
+        """Return whether a rank sends or receives in a phase."""
+        return bool(self.sends[index][rank] or self.receives[index][rank])
+
+    def ready(self, group: int, rank: int, index: int) -> None:
+        """Note that a rank is done with all that a phase comes after or is behind."""
+        waits = self.phases[index].after + self.phases[index].behind
+        marks = [self.mark[group, rank, one] for one in waits]
+        self.mark[group, rank, index] = max([self.entered[group, rank], *marks])
+        self.await_turn(group, rank, index, 0)
+
+    def await_turn(self, group: int, rank: int, index: int, step: int) -> None:
+        """Enter a repetition, or wait for the channel."""
+        channel, turn = self.phases[index].channel, self.unit(index)
+        if channel not in self.channels or not self.has_part(index, rank):
+            self.enter_step(group, rank, index, step)
+            return
+        order = self.orders[channel, group]
+        if self.turns.keeps and rank in order.holds and order.holds[rank][0] == turn:
+            self.enter_step(group, rank, index, step)
+            return
+        order.since[turn, rank] = order.first.setdefault((self.turns.of[index], rank), self.network.now)
+        order.ready[rank].append(index)
+        self.choose_soon(channel, group)
+
+    def unit(self, index: int) -> int:
+        """Return what has its place in the order: a turn; where channels are let go early, each phase by itself."""
+        return self.turns.of[index] if self.turns.keeps else index
+
+    def enter_step(self, group: int, rank: int, index: int, step: int) -> None:
+        """Enter a repetition: flows start for which all are ready that they wait for."""
+        if step == self.phases[index].repeat or not self.has_part(index, rank):
+            self.finish(group, rank, index)
+            return
+        self.at[group, rank, index] = step
+        starts = list(self.sends[index][rank])
+        if self.rendezvous:
+            starts = sorted({*starts, *self.receives[index][rank]})
+        for flow in starts:
+            self.try_flow(group, index, flow)
+        if not self.turns.keeps and not self.sends[index][rank]:
+            self.let_go(group, rank, index)
+        self.look(group, rank, index)
+
+    def try_flow(self, group: int, index: int, flow: int) -> None:
+        """Start the next repetition of a flow, if all that it waits for are ready."""
+        part, step, phase = self.parts[index][flow], self.started[group, index, flow], self.phases[index]
+        starters = {*part.sources, *(part.destinations if self.rendezvous else ())}
+        if step == phase.repeat or any(self.at.get((group, rank, index), -1) < step for rank in starters):
+            return
+        marks = [self.mark[group, rank, index] for rank in starters]
+        if phase.room and step == 0:
+            needed = [(group, rank, one) for rank in part.destinations for one in phase.room]
+            if not self.over.issuperset(needed):
+                return
+            marks += [self.mark[one] for one in needed]
+        self.started[group, index, flow] += 1
+        self.marks[group, index, flow, step] = max(marks)
+        if not self.starting:
+            self.network.soon(STARTS, self.start_flows)
+        self.starting.setdefault(index, []).append((step, group, flow))
+
+    def start_flows(self) -> None:
+        """Start flows of phases together; a stream is asked about by itself."""
+        starting, self.starting = self.starting, {}
+        for index, mine in starting.items():
+            uniform = self.schedule.uniform(self.phases[index])
+            mine.sort(key=lambda one: (0 if uniform else one[0], one[1:]))
+            parts = self.parts[index]
+            alike = [list(some) for _, some in groupby(mine, key=lambda one: 0 if uniform else one[0])]
+            for some in alike:
+                alone = isinstance(self.network.admission, AlwaysStart)
+                unicasts = [one for one in some if alone or not parts[one[2]].is_stream]
+                streams = [[one] for one in some if one not in unicasts]
+                for together in [unicasts] * bool(unicasts) + streams:
+                    self.send(index, together)
+
+    def send(self, index: int, which: list[tuple[int, int, int]]) -> None:
+        """Start flows, each of which ends by itself."""
+        flows = [
+            self.parts[index][flow].flow(self.groups[group], step, place)
+            for place, (step, group, flow) in enumerate(which)
+        ]
+
+        def drained(places: list[int]) -> None:
+            for place in places:
+                _, group, flow = which[place]
+                self.drained[group, index, flow] += 1
+            touched = sorted(
+                {(which[place][1], rank) for place in places for rank in self.parts[index][which[place][2]].sources}
+            )
+            for group, rank in touched:
+                if not self.turns.keeps and self.has_sent(group, rank, index):
+                    self.let_go(group, rank, index)
+            for group, rank in touched:
+                self.look(group, rank, index)
+
+        def ended(places: list[int]) -> None:
+            for place in places:
+                step, group, flow = which[place]
+                self.arrived[group, index, flow].add(step)
+            for place in places:
+                _, group, flow = which[place]
+                for rank in self.parts[index][flow].destinations:
+                    self.look(group, rank, index)
+
+        self.network.send(Sending(flows, len(flows), ended, drained, 1, self.label), self.costs)
+
+    def has_sent(self, group: int, rank: int, index: int) -> bool:
+        """Return whether all has drained that a rank sends in its repetition."""
+        step = self.at.get((group, rank, index), -1)
+        return all(self.drained[group, index, flow] > step for flow in self.sends[index][rank])
+
+    def look(self, group: int, rank: int, index: int) -> None:
+        """Have a rank go on that is done with a repetition; what it receives counts in the order in which it left."""
+        place = group, rank, index
+        if place not in self.at or place in self.over or self.is_waiting(group, rank, index):
+            return
+        step = self.at[place]
+        got = all(self.arrived[group, index, flow].issuperset(range(step + 1)) for flow in self.receives[index][rank])
+        if not got or not self.has_sent(group, rank, index):
+            return
+        mine = self.sends[index][rank] + self.receives[index][rank]
+        self.mark[place] = max([self.mark[place], *(self.marks[group, index, flow, step] for flow in mine)])
+        if step + 1 == self.phases[index].repeat or self.turns.keeps:
+            self.enter_step(group, rank, index, step + 1)
+        else:
+            self.await_turn(group, rank, index, step + 1)
+
+    def is_waiting(self, group: int, rank: int, index: int) -> bool:
+        """Return whether a rank waits for the channel of a phase."""
+        channel = self.phases[index].channel
+        return channel in self.channels and index in self.orders[channel, group].ready[rank]
+
+    def finish(self, group: int, rank: int, index: int) -> None:
+        """Note that a rank is done with a phase."""
+        place = group, rank, index
+        self.at[place] = self.phases[index].repeat
+        self.over.add(place)
+        if self.turns.keeps:
+            self.let_go(group, rank, index)
+        if all((group, rank, one) in self.over for one in range(len(self.phases))):
+            self.leave(group, rank)
+        for one, other in enumerate(self.phases):
+            if index in other.room:
+                for flow in self.receives[one][rank]:
+                    self.try_flow(group, one, flow)
+        for one, other in enumerate(self.phases):
+            waits = {*other.after, *other.behind}
+            if index in waits and all((group, rank, before) in self.over for before in waits):
+                self.ready(group, rank, one)
+
+    def leave(self, group: int, rank: int) -> None:
+        """Note that a rank is through, with all that are at this moment."""
+        if not self.leaving:
+            self.network.soon(ENDS, self.report)
+        self.leaving.append((group, rank))
+
+    def report(self) -> None:
+        """Tell who is through."""
+        leaving, self.leaving = sorted(self.leaving), []
+        last = {
+            (group, rank): max(
+                [self.entered[group, rank], *(self.mark[group, rank, one] for one in range(len(self.phases)))]
+            )
+            for group, rank in leaving
+        }
+        self.through([(*place, last[place]) for place in leaving])
+
+    # channels
+
+    def choose_soon(self, channel: int, group: int) -> None:
+        """Choose when all that ends at this moment is known."""
+        if not self.choosing[channel]:
+            self.network.soon(CHOICES, partial(self.choose, channel))
+        self.choosing[channel].add(group)
+
+    def let_go(self, group: int, rank: int, index: int) -> None:
+        """Free the channel of a phase at a rank, where nothing of its turn keeps it."""
+        channel = self.phases[index].channel
+        if channel not in self.channels or not self.has_part(index, rank):
+            return
+        order = self.orders[channel, group]
+        order.holds[rank][1].discard(index)
+        if not order.holds[rank][1]:
+            del order.holds[rank]
+        self.choose_soon(channel, group)
+
+    def choose(self, channel: int) -> None:
+        """Have ranks begin the turns that come next in the order of their group, and let that order go on."""
+        groups, self.choosing[channel] = sorted(self.choosing[channel]), set()
+        begins: list[tuple[int, int, int]] = []
+        for group in groups:
+            order = self.orders[channel, group]
+            while True:
+                free = [rank for rank in range(self.schedule.ranks) if rank not in order.holds]
+                for rank in range(self.schedule.ranks):
+                    while order.place[rank] < len(order.turns) and not self.takes(
+                        channel, order.turns[order.place[rank]], rank
+                    ):
+                        order.place[rank] += 1
+                last = [rank for rank in free if order.place[rank] == len(order.turns)]
+                for place in range(len(order.turns)):
+                    for rank in free:
+                        turn = order.turns[place]
+                        if order.place[rank] == place and rank not in order.holds and (turn, rank) in order.since:
+                            begins += self.take(channel, group, turn, rank)
+                best = self.next_turn(channel, order, last)
+                if best is None:
+                    break
+                order.turns.append(best)
+        for group, rank, index in begins:
+            self.enter_step(group, rank, index, self.at.get((group, rank, index), -1) + 1)
+
+    def takes(self, channel: int, turn: int, rank: int) -> bool:
+        """Return whether a rank has a part in a turn."""
+        return any(self.has_part(one, rank) for one in self.channels[channel] if self.unit(one) == turn)
+
+    def take(self, channel: int, group: int, turn: int, rank: int) -> list[tuple[int, int, int]]:
+        """Give a rank the channel for a turn; return its phases that begin."""
+        order = self.orders[channel, group]
+        order.place[rank] += 1
+        del order.since[turn, rank]
+        mine = [one for one in self.channels[channel] if self.unit(one) == turn and self.has_part(one, rank)]
+        order.holds[rank] = turn, set(mine)
+        begins = [one for one in mine if one in order.ready[rank]]
+        order.ready[rank] = [one for one in order.ready[rank] if one not in begins]
+        return [(group, rank, one) for one in begins]
+
+    def next_turn(self, channel: int, order: Order, last: list[int]) -> int | None:
+        """Return the turn that was ready first, or of those with the fewest bytes, at a rank that sends in it."""
+        since = {}
+        for turn in sorted({self.unit(one) for one in self.channels[channel]}):
+            mine = [one for one in self.channels[channel] if self.unit(one) == turn]
+            senders = [rank for rank in last if any(self.sends[one][rank] for one in mine)]
+            times = [order.since[turn, rank] for rank in senders if (turn, rank) in order.since]
+            if times:
+                since[turn] = min(times)
+        return min(since, key=lambda turn: (self.turns.bytes[self.turns.of[turn]], since[turn], turn), default=None)
