@@ -30,18 +30,26 @@ def own_compiler() -> list[str] | None:
     return None
 
 
-def build(root: Path, folder: Path) -> Path:
+def build(root: Path, folder: Path, own: list[str] | None, *more: str) -> Path:
     """Return the library, compiled from the sources below ``root`` in an empty ``folder``.
+
+    Args:
+        root: The folder of this file.
+        folder: Where it is built.
+        own: The machine's compiler; ``None`` for the one of the wheel ``ziglang``.
+        more: Flags beside those that there are.
 
     Raises:
         RuntimeError: The compiler fails; says what it says.
     """
-    own = own_compiler()
     compiler = own or [sys.executable, "-m", "ziglang", "c++", "-mcpu=baseline"]
     sources = sorted((root / "source").glob("*.cpp"))
     library = folder / "built.so"
+    # What zig links in has everything that a debugger may ask for, which is 12 MB.
+    alone = [] if own else ["-s"]
     # The one wheel of a platform runs where another C++ library is installed, too.
-    alone = ["-static-libstdc++", "-static-libgcc"] if own and "clang" not in own[0] and sys.platform == "linux" else []
+    if own and "clang" not in own[0] and sys.platform == "linux":
+        alone = ["-static-libstdc++", "-static-libgcc"]
 
     def run(*arguments: object) -> None:
         try:
@@ -53,10 +61,10 @@ def build(root: Path, folder: Path) -> Path:
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = [folder / f"{source.stem}.o" for source in sources]
-        commands = [(*FLAGS, "-I", root / "include", "-c", *pair) for pair in _compiled(sources, objects)]
+        commands = [(*FLAGS, *more, "-I", root / "include", "-c", *pair) for pair in _compiled(sources, objects)]
         for _ in pool.map(lambda command: run(*command), commands):
             pass
-    run("-shared", *alone, *objects, "-o", library)
+    run("-shared", *alone, *more, *objects, "-o", library)
     return library
 
 
@@ -82,7 +90,7 @@ class CompileHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling is
         folder = root / PACKAGE if version == "editable" else scratch
         library, checksum = folder / "engine.so", folder / "engine.crc32"
         # Built aside and moved, so that a process that runs keeps the library that it has.
-        shutil.move(build(root, scratch), library)
+        shutil.move(build(root, scratch, own_compiler()), library)
         checksum.write_text(f"{zlib.crc32(library.read_bytes()):08x}\n", encoding="ascii")
         header = root / "include" / "fredfw.h"
         build_data["pure_python"] = False

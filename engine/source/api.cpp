@@ -198,6 +198,7 @@ Routes checked(const fredfw_routes &routes, int64_t links, int64_t flow = -1) {
         if (routes.coefficient) check_factors("coefficient", routes.coefficient, routes.pairs);
     } else {
         check_count("flow", flow, 0, routes.count - 1);
+        check_number(at("offset", routes.count), routes.offset[routes.count], routes.pairs, routes.pairs);
         const int64_t first = routes.offset[flow], last = routes.offset[flow + 1];
         require(first >= 0 && last >= first && last <= routes.pairs, at("offset", flow) + ": offsets do not fall");
         check_array("link", routes.link, last - first);
@@ -986,8 +987,10 @@ int64_t fredfw_run_new(fredfw_network *network, const fredfw_lowered *lowered, i
         require(lowered->lowered->links == network->links, "lowered: it is for another fabric");
         check_count("label", label, 0, MOST_LABELS - 1), check_count("priority", priority), check_count("times", times, 1);
         check_count("way", way, FREDFW_COMPRESSED, FREDFW_RENDEZVOUS);
-        const double ranks = (double)lowered->lowered->schedule->ranks;
-        if (way >= FREDFW_BY_RANK) check_room("ranks", ranks * (double)lowered->lowered->groups, 60);
+        const Schedule &schedule = *lowered->lowered->schedule;
+        const double groups = (double)lowered->lowered->groups, phases = (double)schedule.phases.size();
+        if (way >= FREDFW_BY_RANK) check_room("ranks", groups * (double)schedule.ranks, 60);
+        else check_room("groups", groups, 16 + 13 * (schedule.channels.empty() ? 0.0 : phases));
         Network &net = network->network;
         if (way >= FREDFW_BY_RANK)
             return net.add(rank_run(net, lowered->lowered, {}, (int32_t)label, (int32_t)priority,

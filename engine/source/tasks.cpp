@@ -144,6 +144,10 @@ void Tasks::compute(int32_t task, const Slots &slots, int64_t trigger) {
         queues_[ranks.back()].push_back({waited_, network_.now, task, slot, trigger});
     }
     waited_++;
+    // All that begins for the same reason begins together.
+    ranks.insert(ranks.end(), freed_.begin(), freed_.end());
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
     compute_next(ranks);
 }
 
@@ -178,11 +182,11 @@ void Tasks::compute_now(int32_t task, const Slots &slots, int64_t trigger) {
 }
 
 void Tasks::computed(const Pending &what) {
-    Slots ranks;
-    for (int32_t slot : what.slots) ranks.push_back(of(what.task).participants[slot]);
-    for (int32_t rank : ranks) busy_[rank] = 0, freed_by_[rank] = (int64_t)spans.task.size();
-    end(what.task, what.slots, what.start, what.trigger, ranks);
-    compute_next(ranks);
+    for (int32_t slot : what.slots) freed_.push_back(of(what.task).participants[slot]);
+    for (int32_t rank : freed_) busy_[rank] = 0, freed_by_[rank] = (int64_t)spans.task.size();
+    end(what.task, what.slots, what.start, what.trigger, freed_);
+    compute_next(freed_);
+    freed_.clear();
 }
 
 // --- communication in groups

@@ -96,6 +96,7 @@ class Tasks {
     // Computations: each rank does one at a time, in the order in which they get ready.
     std::vector<uint8_t> busy_;
     std::vector<int64_t> freed_by_;
+    Slots freed_;  // ranks whose computation ends now
     std::vector<std::deque<Waiting>> queues_;
     int64_t waited_ = 0;
     // Communication in groups.

@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -56,9 +57,10 @@ def words() -> frozenset[str]:
 class Case:
     """One program, what is wrong with it, and what is done with it; the same for the same seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, damage: bool = True) -> None:
         self.random = Random(seed)
-        self.rate = self.random.choice((0.0, 0.004, 0.02, 0.1))  # of what is damaged
+        self.rate = self.random.choice((0.0, 0.004, 0.02, 0.1)) if damage else 0.0  # of what is damaged
+        self.results: list[object] = []  # of all calls
         self.kept: list[object] = []
         self.refused: list[str] = []
         self.networks: list[int] = []
@@ -66,7 +68,7 @@ class Case:
         self.schedules: list[int] = []
         self.flows: dict[int, int] = {}  # of each ticket
         self.runs: list[int] = []
-        self.has_graph = False
+        self.graphs: dict[int, int] = {}  # tasks of that of each network
         self.links, self.nodes = self.random.randint(1, 6), 4
 
     # --- damage
@@ -108,7 +110,7 @@ class Case:
     def routes(self, count: int) -> engine.RoutesView:
         rows = [self.some(3, self.links) for _ in range(count)]
         offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-        link, pairs = self.array([link for row in rows for link in row], np.int64, own=True)
+        link, pairs = self.array(joined(rows), np.int64, own=True)
         view = engine.RoutesView(self.count(count), self.count(pairs), self.ints(offsets.tolist()), link)
         view.latency = self.reals([self.random.choice((0.0, 0.5)) for _ in rows])
         if self.random.random() < 0.2:
@@ -118,7 +120,7 @@ class Case:
     def network(self) -> int | None:
         random = self.random
         setting = engine.Setting(
-            self.count(self.links, (*COUNTS, 2**31 - 1)),
+            self.count(self.links),
             self.count(self.nodes),
             self.reals([random.choice((0.0, 50.0, 100.0, 100.0)) for _ in range(self.links)]),
             self.ints([random.randrange(self.nodes) for _ in range(self.links)]),
@@ -152,7 +154,7 @@ class Case:
             for side in ("source", "destination") if streams else ():
                 rows = [sorted(random.sample(range(ranks), random.randint(1, ranks))) for _ in range(streams)]
                 offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).tolist()
-                address, length = self.array([rank for row in rows for rank in row], np.int64, own=True)
+                address, length = self.array(joined(rows), np.int64, own=True)
                 setattr(view, f"stream_{side}", address)
                 setattr(view, f"stream_{side}_offset", self.ints(offsets))
                 setattr(view, f"stream_{side}s", self.count(length))
@@ -161,8 +163,8 @@ class Case:
             views.append(view)
             counts.append(unicasts + streams)
         phases = (engine.PhaseView * max(len(views), 1))(*views)
-        flags, wrong = random.randrange(4), (*COUNTS, 2**31 - 1)
-        address = code().fredfw_schedule_new(self.count(ranks), self.count(len(views), wrong), phases, flags)
+        flags = random.randrange(4)
+        address = code().fredfw_schedule_new(self.count(ranks), self.count(len(views)), phases, flags)
         self.kept.append(counts)
         made = self.made(address, self.schedules)
         self.counts = counts
@@ -202,7 +204,7 @@ class Case:
         structs = (engine.FlowsView * max(len(views), 1))(*views)
         made = code().fredfw_lowered_new(
             schedule,
-            self.count(groups, INTS),
+            self.count(groups, (*COUNTS, 0, 1, 7)),
             self.real(self.random.choice((0.0, 0.25))),
             self.count(self.links, INTS),
             self.count(len(views), INTS),
@@ -243,14 +245,14 @@ class Case:
     def graph(self) -> engine.Graph:
         random, ranks = self.random, 4
         way = random.randrange(4)
-        graph = engine.Graph(ranks=self.count(ranks, (*COUNTS, 2**31 - 1)), way=self.count(way, INTS))
+        graph = engine.Graph(ranks=self.count(ranks), way=self.count(way, INTS))
         participants = [sorted(random.sample(range(ranks), random.randint(1, ranks))) for _ in range(2)]
         shapes = [(random.randint(1, 2), random.randint(1, len(one))) for one in participants]
         slots = [
             [slot for _ in range(groups) for slot in random.sample(range(len(one)), size)]
             for one, (groups, size) in zip(participants, shapes, strict=True)
         ]
-        graph.tables = self.count(2, (*COUNTS, 2**31 - 1))
+        graph.tables = self.count(2)
         graph.participant_offset = self.offsets(participants)
         graph.participant, length = self.array(joined(participants), np.int64, own=True)
         graph.participants = self.count(length)
@@ -286,7 +288,6 @@ class Case:
                 partner[task], partner[task + 1] = task + 1, task
         edges: list[list[tuple[int, int, int]]] = [[] for _ in kinds]
         maps: list[list[int]] = []
-        before = [0] * tasks
         for _ in range(random.randint(0, 2 * tasks)):
             one, other = random.randrange(tasks), random.randrange(tasks)
             if one >= other and random.random() < 0.9:
@@ -298,8 +299,7 @@ class Case:
             else:
                 edges[one].append((other, len(maps), sum(slot >= 0 for slot in shared)))
                 maps.append(shared)
-            before[other] += 1
-        graph.tasks, graph.edges = self.count(tasks, (*COUNTS, 2**31 - 1)), self.count(sum(map(len, edges)))
+        graph.tasks, graph.edges = self.count(tasks), self.count(sum(map(len, edges)))
         graph.kind, graph.members = self.ints(kinds), self.ints(members)
         graph.label, graph.priority = self.ints([0] * tasks), self.ints([0] * tasks)
         graph.partner, graph.whole = self.ints(partner), self.ints(whole)
@@ -330,7 +330,6 @@ class Case:
             graph.factor_offset = self.offsets(factors)
             graph.factors, length = self.array(joined(factors), np.float64, own=True)
             graph.factor_count = self.count(length)
-        self.tasks = tasks
         return graph
 
     def offsets(self, rows: Sequence[Sequence[object]]) -> int | None:
@@ -364,6 +363,7 @@ class Case:
         """Call a function of a network; one that is refused has changed nothing."""
         before = self.state(address)
         result: int = getattr(code(), f"fredfw_{name}")(address, *arguments)
+        self.results.append((name, result, code().fredfw_now(address).contents.value.hex()))
         if result == REFUSED:
             self.note()
             assert self.state(address) == before, f"{name} was refused, and has changed something"
@@ -383,6 +383,7 @@ class Case:
     def answer(self, address: int, what: int, notice: engine.Notice) -> None:
         random, whose, detail = self.random, notice.whose, notice.detail
         items = np.array(notice.list[: notice.count], dtype=np.int64)
+        self.results.append((whose, detail, items.tolist(), notice.others[: notice.other_count]))
         if what == engine.ASK:
             carry = self.count(whose, INTS), self.count(detail, INTS)
             if random.random() < 0.6:
@@ -511,15 +512,29 @@ class Case:
                     self.begin_run(address)
                 elif what < 0.45:
                     graph = self.graph()
-                    self.call("tasks_start", address, ctypes.byref(graph))
+                    if self.call("tasks_start", address, ctypes.byref(graph)) == 0:
+                        self.graphs[address] = graph.tasks
                 elif what < 0.7:
                     self.step(address)
                 else:
                     self.anything(address)
             self.step(random.choice(self.networks))
+            for address in self.networks:
+                self.look(address)
         finally:
             self.free()
         return self.refused
+
+    def look(self, address: int) -> None:
+        """Add what there is to know of a network at the end."""
+        bytes_, present, counts = np.zeros((3, self.links)), np.zeros(3, dtype=np.uint8), np.zeros(9, dtype=np.int64)
+        self.call("link_bytes", address, 3, bytes_.ctypes.data, present.ctypes.data)
+        self.call("statistics", address, counts.ctypes.data)
+        self.results += [bytes_.tobytes(), present.tobytes(), counts.tobytes()]
+        if code().fredfw_tasks_count(address, counts.ctypes.data) == 0:
+            record = engine.Record(self.graphs[address], *counts[:3].tolist())
+            self.call("tasks_record", address, ctypes.byref(record.view()))
+            self.results += [column.tobytes() for _, column in sorted(vars(record).items())]
 
     def begin_run(self, address: int) -> None:
         random = self.random
@@ -568,11 +583,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--case", type=int)
     parser.add_argument("--progress", type=Path)
+    parser.add_argument("--digest", action="store_true", help="damage nothing, and print a digest of all results")
     chosen = parser.parse_args()
     first = chosen.seed * 10**6
     cases = range(first, first + chosen.count) if chosen.case is None else [chosen.case]
     progress = chosen.progress and chosen.progress.open("wb", buffering=0)
-    refused, ran = 0, 0
+    refused, ran, digest = 0, 0, sha256()
     for case in cases:
         if progress:
             progress.seek(0)
@@ -580,13 +596,17 @@ def main() -> None:
         if hasattr(signal, "setitimer"):  # Python does not hear it in a call, so that it ends the process
             signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
-            said = Case(case).run()
+            one = Case(case, damage=not chosen.digest)
+            said = one.run()
         except AssertionError as error:
             sys.exit(f"case {case}: {error}")
         refused, ran = refused + bool(said), ran + (not said)
+        digest.update(repr(one.results).encode())
         if chosen.case is not None:
             print(*said, sep="\n")
-    print(f"{refused} programs refused somewhere, {ran} ran")
+    if chosen.digest:
+        print(digest.hexdigest())
+    print(f"{refused + ran} programs: something was refused in {refused}")
 
 
 if __name__ == "__main__":

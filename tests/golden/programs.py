@@ -28,7 +28,6 @@ from fredfw import (
     MaxMin,
     MemoryTier,
     Routes,
-    SharingPolicy,
     Split,
     Start,
     TaskGraph,
@@ -165,28 +164,21 @@ class Program:
         if self.memories:
             fabric = with_memories(fabric, [MemoryTier(**fields) for fields in self.memories])
         plugins = _framework().plugins
-        sharing: SharingPolicy | None = None
-        if self.sharing is not None:
-            sharing = (
-                Asked() if self.sharing.name == Asked.name else _configured(plugins.sharing_policies, self.sharing)
-            )
-        chosen: dict[str, Any] = {
-            "sharing": sharing,
-            "transport": self.transport and _configured(plugins.transports, self.transport),
-            "admission": Controlled(self.admission) if self.admission else None,
-        }
-        return fabric.with_defaults(**chosen)
+        is_asked = self.sharing is not None and self.sharing.name == Asked.name
+        return fabric.with_defaults(
+            sharing=Asked() if is_asked else _configured(plugins.sharing_policies, self.sharing),
+            transport=_configured(plugins.transports, self.transport),
+            admission=Controlled(self.admission) if self.admission else None,
+        )
 
     def graph(self) -> TaskGraph:
         """Build the task graph of all jobs."""
         if len(self.jobs) == 1 and not self.jobs[0].start and self.jobs[0].iterations == 1:
             return self.jobs[0].graph()
-        return composed(
-            [
-                JobGraph(f"job{number}", number, job.graph(), job.start, job.iterations)
-                for number, job in enumerate(self.jobs)
-            ]
-        )
+        graphs = [
+            (f"job{number}", number, job.graph(), job.start, job.iterations) for number, job in enumerate(self.jobs)
+        ]
+        return composed([JobGraph(*one) for one in graphs])
 
     def perturbed(self, seed: int, by: float) -> Program:
         """Return the same with every volume changed by a random share of at most ``by``."""
@@ -197,16 +189,10 @@ class Program:
                 return tuple(map(changed, value))
             return value * (1 + by * random.uniform(-1, 1))
 
-        return evolve(
-            self,
-            jobs=tuple(
-                evolve(
-                    job,
-                    tasks=tuple(evolve(task, size=changed(task.size), sizes=changed(task.sizes)) for task in job.tasks),
-                )
-                for job in self.jobs
-            ),
-        )
+        def tasks(job: Job) -> tuple[Task, ...]:
+            return tuple(evolve(one, size=changed(one.size), sizes=changed(one.sizes)) for one in job.tasks)
+
+        return evolve(self, jobs=tuple(evolve(job, tasks=tasks(job)) for job in self.jobs))
 
     def run(self, fabric: Fabric | None = None) -> GraphResult:
         """Simulate it; raises what the framework raises."""
@@ -347,13 +333,12 @@ def program(seed: int) -> Program:
         for number, ranks in enumerate(parts)
     )
     placement = list(range(sum(parts))) if random.random() < 0.5 else random.sample(range(npus), sum(parts))
-    labels = sorted({task.label for job in jobs for task in job.tasks if task.kind not in _UNLABELLED})
-    if len(jobs) > 1 or jobs[0].start or jobs[0].iterations > 1:
-        labels = [
-            f"job{number}/{label}"
-            for number, job in enumerate(jobs)
-            for label in sorted({task.label for task in job.tasks if task.kind not in _UNLABELLED})
-        ]
+    is_composed = len(jobs) > 1 or jobs[0].start or jobs[0].iterations > 1
+    labels = [
+        f"job{number}/{label}" if is_composed else label
+        for number, job in enumerate(jobs)
+        for label in sorted({task.label for task in job.tasks if task.kind not in _UNLABELLED})
+    ]
     priorities = random.sample(labels, random.randint(0, min(3, len(labels)))) if random.random() < 0.5 else []
     return Program(
         seed=seed,
@@ -596,19 +581,13 @@ class _Tasks:
     def background(self, messages: int) -> None:
         """Add messages between random ranks at random times, whatever the others do."""
         random = self.random
-        last: dict[int, int] = {}
+        last: dict[int, tuple[int, ...]] = {}
         for _ in range(messages):
             ends = tuple(random.sample(range(self.ranks), 2))
-            gap = Task(
-                "wait",
-                ends[:1],
-                seconds=SCALE * random.expovariate(2),
-                after=_known(last.get(ends[0])),
-                label="waiting",
-            )
-            self.tasks.append(gap)
-            last[ends[0]] = len(self.tasks) - 1
-            self.tasks.append(Task("send", ends, size=self.size(), label="background", after=(len(self.tasks) - 1,)))
+            gap, before = SCALE * random.expovariate(2), last.get(ends[0], ())
+            last[ends[0]] = (len(self.tasks),)
+            self.tasks.append(Task("wait", ends[:1], seconds=gap, after=before, label="waiting"))
+            self.tasks.append(Task("send", ends, size=self.size(), label="background", after=last[ends[0]]))
             self.tasks.append(Task("receive", send=len(self.tasks) - 1))
 
     def one(self, block: int, first: int) -> None:
@@ -636,9 +615,8 @@ class _Tasks:
                 self.tasks.append(Task("compute", ends[1:], seconds=seconds, label="compute", **shared))
             self.tasks.append(Task("receive", send=send, after=self.after(without=send), block=block))
         elif kind == "collective":
-            pattern = random.choice(
-                ["all-reduce"] * 3 + ["all-gather", "reduce-scatter", "all-to-all", "broadcast"] + _RARE
-            )
+            rare = "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "gather", "scatter"
+            pattern = random.choice((*["all-reduce"] * 3, *rare))
             groups = self.groups(2)
             rooted = pattern in ("broadcast", "reduce", "gather", "scatter")
             root = random.randrange(len(groups[0])) if rooted else 0
@@ -696,13 +674,8 @@ class _Tasks:
         return self.bandwidth * SCALE * share
 
 
-_RARE = ["reduce", "gather", "scatter"]
 # Tasks whose time is charged to labels of their own, or of others.
 _UNLABELLED = "compute", "wait", "receive"
-
-
-def _known(one: int | None) -> tuple[int, ...]:
-    return () if one is None else (one,)
 
 
 def _add(builder: GraphBuilder, name: str, task: Task) -> None:
@@ -731,5 +704,5 @@ def _framework() -> Framework:
     return Framework()
 
 
-def _configured(registry: Any, named: Named) -> Any:
-    return registry.get(named.name)(**named.fields)
+def _configured(registry: Any, named: Named | None) -> Any:
+    return named and registry.get(named.name)(**named.fields)

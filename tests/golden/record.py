@@ -54,10 +54,10 @@ Place = tuple[int, int]
 Span = tuple[float, float, int, float, float]
 """Start and end; task, start and end of what it waited for last, -1 for nothing."""
 
-# What takes minutes with the release in Python, or has no cells to simulate.
 LEFT_OUT: Mapping[str, Sequence[str]] = {
-    "comet": FIDELITIES,  # of a command of its own
+    "comet": FIDELITIES,  # its cells are not simulated, but read by a command of its own
     "gpt3-splits": FIDELITIES,  # a study
+    # What takes the release in Python more than two minutes.
     "roce": FIDELITIES,
     "themis": FIDELITIES[2:],
     "themis-training": FIDELITIES[1:],
@@ -80,8 +80,7 @@ class Notebook(AdmissionPolicy):
 
     Args:
         policy: The other one.
-        exempt: Whether what the admission says to start always is not asked about. It is by default, since this
-            overrides ``admit``.
+        exempt: Whether the admissions still say what always starts; else they are asked about everything.
 
     Attributes:
         calls: Those of the simulation that was asked last; what ``auto`` tries comes before it.

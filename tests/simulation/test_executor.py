@@ -182,6 +182,15 @@ def test_one_computation_at_a_time_per_rank() -> None:
     assert parts(timeline) == {"compute": [3.0, 1.0], "bubble": [0.0, 2.0]}
 
 
+def test_a_computation_begins_together_on_the_ranks_that_another_one_kept_busy() -> None:
+    builder = GraphBuilder(2)
+    first = builder.compute("first", [0, 1], seconds=1.0)
+    second = builder.compute("second", [0, 1], seconds=1.0)
+    builder.compute("third", [0], seconds=1.0, after=[first])  # gets ready when first ends, and waits for second
+    timeline = simulate(builder.build())
+    assert [timeline.ranks[span].tolist() for span in np.flatnonzero(timeline.task == second)] == [[0, 1]]
+
+
 def starts(timeline: Timeline) -> dict[str, float]:
     names = timeline.graph.names
     return {names[task]: float(start) for task, start in zip(timeline.task, timeline.start, strict=True)}

@@ -167,7 +167,6 @@ class NetworkBackend:
         self._paths = Paths(fabric, fabric.defaults.router)
         self._links = LiveLinks(fabric)
         self._notes: list[str] = []
-        self._stepping = False
 
     # --- what a program asks for
 
@@ -350,7 +349,7 @@ class NetworkBackend:
         Raises:
             InputError: ``until`` lies in the past or is not finite, or this is called in a callback.
         """
-        self._advance(_quantity(until, Unit.SECONDS, "until"))
+        self._network.advance(_quantity(until, Unit.SECONDS, "until"))
 
     def run_until_idle(self) -> None:
         """Let everything happen, and stop at the last event.
@@ -359,7 +358,7 @@ class NetworkBackend:
             DeadlockError: Something under way can never end; names it.
             InputError: This is called in a callback.
         """
-        self._advance(math.inf)
+        self._network.advance(math.inf)
         if self._operations:
             waiting = [operation.what for operation in self._operations.values()]
             lines = waiting[:_LISTED]
@@ -472,16 +471,6 @@ class NetworkBackend:
         self._handles += 1
         return Handle(self._handles)
 
-    def _advance(self, until: float) -> None:
-        if self._stepping:
-            accepted = "one step at a time: after the callback has returned, and in one thread"
-            raise InputError("the network is already in a step", key="advance", accepted=accepted)
-        self._stepping = True
-        try:
-            self._network.advance(until)
-        finally:
-            self._stepping = False
-
     def _end_point(self, end: int | str, key: str) -> int:
         npus = self.fabric.npus
         # An int is what it mostly is, and to see that is the cheapest.
@@ -566,8 +555,6 @@ class NetworkBackend:
         self._notes.append(note)
 
     def __getstate__(self) -> dict[str, Any]:
-        if self._stepping:
-            raise InputError("a network cannot be copied in the middle of a step", accepted="after it has returned")
         callbacks = {
             operation.what: operation.on_complete for operation in self._operations.values() if operation.on_complete
         }

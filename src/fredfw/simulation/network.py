@@ -3,7 +3,8 @@
 Flows drain at the rates that the sharing policy gives them, and callbacks run when they are delivered.
 
 The engine steps from event to event, and returns where Python has something to say: a callback, an admission that is
-asked, a policy that the engine does not know. It keeps no global state, and never reads a clock.
+asked, a policy that the engine does not know; and now and then, so that an interrupt is heard. It keeps no global
+state, and reads a clock for nothing but that.
 """
 
 from __future__ import annotations
@@ -135,6 +136,7 @@ class FlowNetwork:
         self._graph_runs: dict[int, ScheduleFlows] = {}
         self._until = math.inf  # rates hold, of a policy with state
         self._standing = 0
+        self._stepping = False
         self._known: tuple[int, ActiveFlows] | None = None  # how many changes there had been, and what was known
         self._begin()
 
@@ -215,11 +217,23 @@ class FlowNetwork:
 
         With an infinite ``until`` it stops at the last event.
 
+        A callback that raises ends the step at its event; the next one goes on with the rest.
+
         Raises:
-            InputError: ``until`` lies in the past or is NaN.
+            InputError: ``until`` lies in the past or is NaN, or this is called in a callback.
         """
         if not is_real(until) or not until >= self.now:
             raise InputError(f"cannot advance from {self.now!r} to {until!r}", key="until", accepted="not in the past")
+        if self._stepping:
+            accepted = "one step at a time: after the callback has returned, and in one thread"
+            raise InputError("the network is already in a step", key="advance", accepted=accepted)
+        self._stepping = True
+        try:
+            self._step(until)
+        finally:
+            self._stepping = False
+
+    def _step(self, until: float) -> None:
         step, address, notice, progress = self._code.step, self._address, self._notice, self._progress
         events, beat = _EVENTS if progress is None else _SHOWN, 0
         self._code.begin(address)
@@ -635,6 +649,11 @@ class FlowNetwork:
             self._code.weigh(self._address, number, answers.weight(self.sharing, label))
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._stepping:
+            raise InputError("a network cannot be copied in the middle of a step", accepted="after it has returned")
+        if self._graph_flows is not None:
+            message = "a network cannot be copied while a task graph runs on it, for nobody would get its record"
+            raise InputError(message, accepted="a network without a task graph")
         native = (
             "_code",
             "_address",

@@ -1,0 +1,72 @@
+"""Programs that are damaged at random, through the C border: each call is refused with one sentence, or runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fredfw.errors import SimulationError
+from fredfw.simulation import engine
+
+FUZZER = Path(__file__).parents[1] / "fuzz" / "border.py"
+
+
+def fuzz(count: int, seed: int, folder: Path) -> str:
+    """Return what a process says that runs so many cases, and that may crash."""
+    progress = folder / "progress"
+    arguments = [f"--count={count}", f"--seed={seed}", f"--progress={progress}"]
+    done = subprocess.run([sys.executable, FUZZER, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        case = progress.read_text(encoding="ascii").strip()
+        ended = f"case {case} ended the process with {done.returncode}"
+        pytest.fail(f"{ended}:\n{done.stderr[-2000:]}\nagain: python tests/fuzz/border.py --case {case}")
+    return done.stdout
+
+
+def test_damaged_programs_are_refused_or_run(tmp_path: Path) -> None:
+    assert "1000 programs: " in fuzz(1000, 1, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_many_damaged_programs_are_refused_or_run(seed: int, tmp_path: Path) -> None:
+    fuzz(10_000, seed, tmp_path)
+
+
+def test_a_program_that_is_too_large_is_refused_with_the_bytes_that_it_needs() -> None:
+    code = engine.library()
+    with pytest.raises(SimulationError, match=r"phases: 2147483647 need at least \d{12,} bytes, and the machine has"):
+        code.made(code.schedule_new(2, 2**31 - 1, None, 0))
+
+
+SHORT_OF_MEMORY = """
+import resource
+import numpy as np
+from fredfw.fabric import Fabric, FlowSet, Routes
+from fredfw.simulation import FlowNetwork
+
+fabric = Fabric("pipe", [0, 0], [0, 1], [1, 0], 100.0, 0.25, 0.0)
+network, count = FlowNetwork(fabric), 200_000
+flows = FlowSet(Routes.of([np.array([0])] * count, [0.0] * count), np.ones(count), np.arange(count), count)
+with open("/proc/self/statm") as file:
+    used = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 24_000_000, -1))
+said = []
+for _ in range(40):
+    try:
+        network.start(flows, lambda _: None)
+        network.advance(network.now + 1.0)
+    except Exception as error:
+        said.append(f"{type(error).__name__}: {error}")
+print(*sorted(set(said)), sep="\\n")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process")
+def test_a_network_without_memory_is_broken_and_says_so() -> None:
+    done = subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY], capture_output=True, text=True, check=True)
+    assert "MemoryError" in done.stdout
+    assert "the engine refuses it: network: it is broken" in done.stdout

@@ -1,0 +1,366 @@
+"""A run that is stopped, copied, interrupted or disturbed by its callbacks goes on to the same bytes."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import define, field
+
+from fredfw import CollectiveRequest, Framework, Pattern
+from fredfw.collectives import Phase, Schedule
+from fredfw.embed import Handle, NetworkBackend
+from fredfw.errors import InputError, SimulationError
+from fredfw.fabric import Fabric
+from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun, Simulator
+from fredfw.simulation.engine import max_min
+from fredfw.simulation.run import Executor
+from fredfw.workloads import GraphBuilder
+
+FRAMEWORK = Framework()
+FABRICS: tuple[dict[str, Any], ...] = (
+    {"name": "torus", "dimensions": [4], "link_bandwidth": "1 GB/s", "link_latency": "1 ms"},
+    {"name": "fred", "arity": [2, 2], "bandwidths": ["1 GB/s", "2 GB/s"], "middle_switches": 2, "on_conflict": "block"},
+)
+ENDED, HORIZON = 40, 1e4
+
+
+class BrokenError(Exception):
+    """What a callback raises."""
+
+
+@define(eq=False)
+class Client:
+    """Does something at random in each callback: sends, receives, cancels, begins a collective, changes a link."""
+
+    network: NetworkBackend
+    random: Random
+    raises: bool = False
+    ends: list[tuple[str, float]] = field(factory=list)
+    left: int = ENDED
+
+    def begin(self) -> None:
+        for tick in range(12):
+            self.network.schedule(tick * 3e-3, Noted(self, "tick"))
+
+    def act(self) -> None:
+        network, random = self.network, self.random
+        source, destination = random.sample(range(4), 2)
+        what = random.randrange(8)
+        if what < 2:
+            network.send(source, destination, random.choice((0.0, 1e6, 1e6, 5e6)), None, Noted(self, "sent"))
+        elif what == 2:
+            network.send(source, destination, 1e6, "tag", Noted(self, "tagged"))
+            network.receive(source, destination, "tag", Noted(self, "received"))
+        elif what == 3:
+            network.schedule(random.choice((0.0, 1e-3, 2e-3)), Noted(self, "timer"))
+        elif what == 4:
+            size = random.choice((1e6, 8e6))
+            network.collective(CollectiveRequest(Pattern.ALL_REDUCE, 4, size), Noted(self, "done"), algorithm="ring")
+        elif what == 5 and network.pending():
+            network.cancel(Handle(random.choice(sorted(network.pending()))))
+        elif what == 6:
+            network.set_bandwidth(random.randrange(4), random.choice(("0.5 GB/s", "1 GB/s")))
+        elif what == 7:
+            down = network.failed_links()
+            network.restore_link(down[0]) if down else network.fail_link(random.randrange(4))
+
+    def results(self) -> tuple[object, ...]:
+        """Return all that there is to know of it, to the last bit."""
+        loads = {label: load.tobytes() for label, load in self.network.link_bytes().items()}
+        return self.ends, self.network.now, loads, self.network.notes()
+
+
+@define(eq=False)
+class Noted:
+    """Notes the end of something, and does the next thing."""
+
+    client: Client
+    what: str
+
+    def __call__(self) -> None:
+        client = self.client
+        client.ends.append((self.what, client.network.now))
+        if client.left:
+            client.left -= 1
+            client.act()
+            client.act()
+        if client.raises:
+            raise BrokenError
+
+
+def client(seed: int, *, raises: bool = False) -> Client:
+    fabric = FRAMEWORK.topology(**FABRICS[seed % len(FABRICS)]).build()
+    fidelity = ("compressed", "stepwise", "per-rank", "per-rank-rendezvous")[seed % 4]
+    one = Client(NetworkBackend(fabric, plugins=FRAMEWORK.plugins, fidelity=fidelity), Random(seed), raises)
+    one.begin()
+    return one
+
+
+def finish(one: Client, advance: Callable[[float], None]) -> tuple[object, ...]:
+    """Let everything end, with all links up at last."""
+    advance(HORIZON)
+    one.left = 0
+    for link in one.network.failed_links():
+        one.network.restore_link(link)
+    advance(2 * HORIZON)
+    return one.results()
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_callback_that_raises_ends_the_step_at_its_event_alone(seed: int) -> None:
+    calm, broken = client(seed), client(seed, raises=True)
+    raised = 0
+
+    def advance(until: float) -> None:
+        nonlocal raised
+        while True:
+            before = len(broken.ends)
+            try:
+                broken.network.advance(until)
+            except BrokenError:
+                raised += 1
+                assert len(broken.ends) == before + 1
+            else:
+                assert len(broken.ends) == before
+                return
+
+    assert finish(broken, advance) == finish(calm, calm.network.advance)
+    assert raised == len(broken.ends) > ENDED / 2
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_stops_and_copies_change_no_bit(seed: int) -> None:
+    whole = client(seed)
+    expected = finish(whole, whole.network.advance)
+    times = [end for _, end in whole.ends if end < HORIZON]
+    stopped, random = client(seed), Random(seed)
+    others = []
+    for stop in sorted(random.choice((random.uniform(0, times[-1]), random.choice(times))) for _ in range(6)):
+        stopped.network.advance(stop)
+        others.append(copy.deepcopy(stopped) if random.random() < 0.5 else pickle.loads(pickle.dumps(stopped)))
+    for one in (stopped, *others):
+        assert finish(one, one.network.advance) == expected
+
+
+def test_another_process_goes_on_to_the_same_bits() -> None:
+    one = client(2)
+    one.network.advance(5e-3)
+    program = (
+        "import pickle, sys\n"
+        "one = pickle.load(sys.stdin.buffer)\n"
+        "one.advance(1e4)\n"
+        "print(sorted((name, load.tobytes().hex()) for name, load in one.link_bytes().items()))\n"
+    )
+    network = one.network
+    for handle in network.pending():  # whose callbacks are of this module
+        network.cancel(handle)
+    network.send(0, 2, 3e6), network.collective(CollectiveRequest(Pattern.ALL_REDUCE, 4, 8e6))
+    network.advance(network.now + 2e-3)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, input=pickle.dumps(network), capture_output=True, check=True)
+    network.advance(1e4)
+    moved = sorted((name, load.tobytes().hex()) for name, load in network.link_bytes().items())
+    assert done.stdout.decode().strip() == str(moved)
+
+
+def pipe() -> Fabric:
+    """Two NPUs with a link each way."""
+    return Fabric("pipe", [0, 0], [0, 1], [1, 0], 100.0, 0.25, 0.0)
+
+
+def test_time_does_not_pass_in_a_callback() -> None:
+    network = FlowNetwork(pipe())
+    network.schedule(1.0, network.advance)
+    network.schedule(1.0, lambda: copy.deepcopy(network))
+    for message in ("already in a step", "cannot be copied in the middle of a step"):
+        with pytest.raises(InputError, match=message):
+            network.advance()
+    network.advance(2.0)
+    assert network.now == 2.0
+
+
+def test_a_network_is_not_copied_in_a_task_graph() -> None:
+    simulator = Simulator(FRAMEWORK.topology("mesh2d", rows=1, columns=2).build())
+    network, builder, refused = simulator.network(), GraphBuilder(2), []
+    for number in range(600):
+        builder.compute(f"task {number}", [number % 2], seconds=1.0)
+
+    def progress(_share: float) -> None:
+        for copied in (copy.deepcopy, pickle.dumps):
+            with pytest.raises(InputError, match=r"cannot be copied (in the middle of a step|while a task graph)"):
+                copied(network)
+            refused.append(copied)
+
+    executor = Executor(
+        builder.build(),
+        fabric=simulator.fabric,
+        network=network,
+        placement=np.arange(2),
+        planner=simulator.planner({}),
+        lowering=simulator.lowering,
+        compute_seconds=lambda flops, moved, _kernels: flops + moved,
+        progress=progress,
+    )
+    assert executor.run().duration == 300.0
+    assert len(refused) > 2
+    with pytest.raises(InputError, match="while a task graph runs"):
+        pickle.dumps(network)
+
+
+DEAR = """
+import os, signal, sys, time
+import numpy as np
+from fredfw.fabric import Fabric, FlowSet, Routes
+from fredfw.simulation import FlowNetwork
+from fredfw.simulation.sharing import StrictLinks
+
+nodes, count = np.arange(64), 12_000
+fabric = Fabric("ring", np.zeros(64), nodes, (nodes + 1) % 64, 1e9, 1e-6, 0.0)
+network, random = FlowNetwork(fabric, StrictLinks()), np.random.default_rng(1)
+for priority in range(2):
+    ways = [(start + np.arange(5)) % 64 for start in random.integers(0, 64, count)]
+    volumes = random.uniform(1e6, 1e9, count)
+    alone = np.zeros(count, dtype=int)  # one activity, so that nobody is told of an end before the last
+    flows = FlowSet(Routes.of(ways, [1e-6] * count), volumes, alone, 1, priority=priority)
+    network.start(flows, lambda _: None)
+"""
+HEARS = f"""{DEAR}
+print("begun", flush=True)
+try:
+    network.advance()
+except KeyboardInterrupt:
+    print(time.time(), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no interrupt to a process alone")
+def test_an_interrupt_is_heard_while_dear_events_happen() -> None:
+    waits = []
+    for _ in range(3):  # another process may have the processor at that moment
+        with subprocess.Popen([sys.executable, "-c", HEARS], stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "begun\n"
+            time.sleep(1.0)
+            sent = time.time()
+            child.send_signal(signal.SIGINT)
+            try:
+                waits.append(float(child.communicate(timeout=20)[0]) - sent)
+            finally:
+                child.kill()
+        if waits[-1] < 0.5:
+            break
+    assert min(waits) < 0.5
+
+
+def ring_all_gather(size: float) -> Schedule:
+    rank = np.arange(8)
+    phase = Phase.of(rank, (rank + 1) % 8, rank, stride=-1, modulus=8, repeat=7)
+    return Schedule(Pattern.ALL_GATHER, 8, size, 8, (phase,))
+
+
+def ring() -> Fabric:
+    nodes = np.arange(8)
+    return Fabric("ring", np.zeros(8), nodes, (nodes + 1) % 8, 100.0, 0.25, 0.0)
+
+
+def times_of(lowering: Lowering, schedules: list[Schedule], fidelity: str) -> list[tuple[float, bytes]]:
+    """Return when schedules that meet a flow on the way are over, and the bytes on the links."""
+    found = []
+    for number, schedule in enumerate(schedules):
+        network = FlowNetwork(lowering.fabric)
+        run = ScheduleRun(network, lowering, schedule, np.arange(8)[None, :], _nothing, fidelity=fidelity)
+        run.start()
+        if number % 2:
+            network.schedule(1.0, partial(network.set_bandwidths, np.array([0]), np.array([50.0])))
+        network.advance()
+        found.append((network.now, network.link_bytes()[""].tobytes()))
+    return found
+
+
+def _nothing(_: object) -> None:
+    pass
+
+
+@pytest.mark.parametrize("fidelity", ["compressed", "per-rank"])
+def test_networks_in_threads_share_what_was_lowered(fidelity: str) -> None:
+    schedules = [ring_all_gather(100.0 * (1 + number)) for number in range(40)]
+    alone = times_of(Lowering(ring()), schedules, fidelity)
+    lowering = Lowering(ring())
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: times_of(lowering, schedules, fidelity), range(4)):
+            assert found == alone
+
+
+def test_each_thread_hears_of_its_own_mistakes() -> None:
+    both = threading.Barrier(2)
+
+    def mistakes(number: int) -> None:
+        both.wait()
+        for _ in range(300):
+            with pytest.raises(SimulationError, match=rf"link\[0\] is {number}, accepted"):
+                max_min(np.array([0, 1]), np.array([number]), None, None, np.full(2, 100.0))
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(mistakes, (7, 8)))
+
+
+def test_a_network_in_use_is_refused_to_another_thread() -> None:
+    names: dict[str, Any] = {}
+    exec(DEAR, names)
+    network: FlowNetwork = names["network"]
+    refused, over = [], threading.Event()
+
+    def meddle() -> None:
+        while not over.is_set():
+            try:
+                network.unschedule(network.schedule(1.0, _never))
+            except SimulationError as error:
+                refused.append(str(error))
+
+    thread = threading.Thread(target=meddle)
+    thread.start()
+    try:
+        while not refused and network.now < 1000:
+            network.advance(network.now + 1.0)
+    except SimulationError as error:
+        refused.append(str(error))
+    finally:
+        over.set()
+        thread.join()
+    assert any("in use" in message for message in refused)
+
+
+def _never() -> None:
+    pass
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # other tests have begun threads
+def test_a_forked_process_goes_on_by_itself() -> None:
+    one = client(2)
+    one.network.advance(5e-3)
+    receive, send = os.pipe()
+    child = os.fork()
+    digest = hashlib.sha256(repr(finish(one, one.network.advance)).encode()).digest()
+    if not child:
+        os.write(send, digest)
+        os._exit(0)
+    os.waitpid(child, 0)
+    with os.fdopen(receive, "rb") as pipe_:
+        os.close(send)
+        assert pipe_.read() == digest
