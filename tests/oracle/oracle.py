@@ -5,7 +5,7 @@ routers, admissions and transports as data. The engine does these as well, and t
 
 - repetitions as one volume (``compressed``) where links change meanwhile;
 - flows that are let in part by part, and unicasts in place of streams (``Split`` and ``Decompose``);
-- routers that look at several flows at once;
+- routers that look at several flows at once, and admissions that look at which routes are the same object;
 - transports whose costs depend on more of a call than its pattern, ranks and size;
 - sharing policies with a state, and those of plugins;
 - computations whose time follows from FLOPs and bytes, which the caller gives in seconds;
@@ -19,7 +19,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
-from random import Random
 from typing import TypeVar
 
 import numpy as np
@@ -29,7 +28,7 @@ from oracle_schedules import RankRun, Run, WholeRun
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule
 from fredfw.errors import UnsupportedError
-from fredfw.fabric import Call, Fabric, NodeKind, Operation
+from fredfw.fabric import Call, Fabric, IdealTransport, NodeKind, Operation
 from fredfw.simulation import MaxMin
 from fredfw.workloads import TaskGraph, TaskKind
 
@@ -117,7 +116,7 @@ class Tasks:
         self.posted: set[int] = set()
         self.unreceived: dict[int, RankRun] = {}
         self.memories: dict[int, deque[Sending]] = {}  # what waits for those that are busy
-        self.schedules: dict[str, Schedule] = {}
+        self.schedules: dict[tuple[str, str], Schedule] = {}
 
     def start(self) -> None:
         """Begin with what waits for nothing."""
@@ -141,7 +140,7 @@ class Tasks:
         elif kind is TaskKind.WAIT:
             if everybody:
                 end = partial(self.end, task, self.ranks[task], self.ranks[task], self.network.now, trigger)
-                self.network.at(self.network.now + float(self.graph.seconds[task]), ENDS, end)
+                self.network.at(self.network.now + self.network.blurred(float(self.graph.seconds[task])), ENDS, end)
         elif kind is TaskKind.SEND:
             self.send(task, trigger)
         elif kind is TaskKind.RECEIVE:
@@ -189,7 +188,7 @@ class Tasks:
         seconds = float(self.graph.seconds[task]) * self.times(task)
         for factor, mine in by(ranks, partial(self.factor, task)):
             computed = partial(self.computed, task, mine, self.network.now, trigger)
-            self.network.at(self.network.now + seconds * factor, ENDS, computed)
+            self.network.at(self.network.now + self.network.blurred(seconds * factor), ENDS, computed)
 
     def computed(self, task: int, ranks: list[int], start: float, trigger: int) -> None:
         """Note the end of a computation; ranks go on with what waits for them."""
@@ -269,8 +268,11 @@ class Tasks:
             request = CollectiveRequest(pattern, len(members), size, root, sizes=sizes)
             view = self.fabric.view(np.array(members))
             candidates = self.algorithms.get(pattern, self.algorithms.get(None, ()))
-            schedule = next(one for one in candidates if one.refusal(request, view) is None).plan(request, view)
-            found.setdefault(self.schedules.setdefault(schedule.key, schedule), []).append(group)
+            algorithm = next(one for one in candidates if one.refusal(request, view) is None)
+            schedule = algorithm.plan(request, view)
+            # Equal schedules go together, but where calls cost something, which depends on the algorithm.
+            name = "" if isinstance(self.network.fabric.defaults.transport, IdealTransport) else str(algorithm)
+            found.setdefault(self.schedules.setdefault((schedule.key, name), schedule), []).append(group)
         return list(found.items())
 
     def make(self, kind: type[_Run], task: int, schedule: Schedule, groups: list[int]) -> _Run:
@@ -463,7 +465,8 @@ def simulate(
         fidelity: One of the four.
         changes: Links that get other bandwidths: when, and which.
         factors: How many times longer a computation takes on a rank.
-        seed: Of the shares by which volumes are changed, at most 1e-12; ``None`` leaves them as they are.
+        seed: Of the shares by which volumes, latencies and durations are changed, at most 1e-12; those that are equal
+            alike where it is even; ``None`` changes nothing.
 
     Raises:
         UnknownError: It asks for what is not part of the oracle.
@@ -473,7 +476,7 @@ def simulate(
     graph = graph if fidelity == "compressed" else graph.expanded()
     classes = {label: place for place, label in enumerate(priorities)}
     classes = {label: classes.get(label, len(classes)) for label in graph.label_names}
-    network = Network(fabric, fabric.defaults.sharing or MaxMin(), classes, None if seed is None else Random(seed))
+    network = Network(fabric, fabric.defaults.sharing or MaxMin(), classes, seed)
     places = range(graph.ranks) if placement is None else placement
     tasks = Tasks(graph, network, list(places), algorithms, fidelity, factors)
     tasks.start()
@@ -508,7 +511,7 @@ def collective(
     Rank by rank, ranks may enter after ``delays``, one for each rank of each group; the mark of one is its place in
     their order.
     """
-    network = Network(fabric, fabric.defaults.sharing or MaxMin(), {}, None if seed is None else Random(seed))
+    network = Network(fabric, fabric.defaults.sharing or MaxMin(), {}, seed)
     found = Ends([math.nan] * len(groups), {}, {})
 
     def ended(which: list[int]) -> None:

@@ -157,10 +157,8 @@ class Sending:
 class Network:
     """A fabric that carries flows in simulated time; everything is looked at each time."""
 
-    def __init__(
-        self, fabric: Fabric, sharing: SharingPolicy, priorities: Mapping[str, int], noise: Random | None
-    ) -> None:
-        self.fabric, self.sharing, self.noise = fabric, sharing, noise
+    def __init__(self, fabric: Fabric, sharing: SharingPolicy, priorities: Mapping[str, int], seed: int | None) -> None:
+        self.fabric, self.sharing, self.seed, self.noise = fabric, sharing, seed, Random(seed)
         self.priorities = priorities
         self.now = 0.0
         self.capacity: list[float] = fabric.bandwidths.tolist()
@@ -183,6 +181,13 @@ class Network:
     def at(self, time: float, priority: int, call: Callable[[], None]) -> None:
         """Call at a moment; of equal ones the lowest priority first, then what has become known first."""
         heapq.heappush(self.calendar, (time, priority, next(self.numbers), call))
+
+    def blurred(self, value: float) -> float:
+        """Return a number of bytes or seconds, changed by at most 1e-12 of it; equal ones alike where the seed is even."""
+        if self.seed is None:
+            return value
+        noise = Random(f"{self.seed} {value}") if self.seed % 2 == 0 else self.noise
+        return value * (1 + 1e-12 * noise.uniform(-1, 1))
 
     def soon(self, priority: int, call: Callable[[], None]) -> None:
         """Call at this moment."""
@@ -257,8 +262,7 @@ class Network:
             flow.costs = costs
             flow.links, flow.latency = self.routed(flow, self.fabric.defaults.router)
             flow.priority, flow.weight = priority, weight
-            if self.noise is not None:
-                flow.size *= 1 + 1e-12 * self.noise.uniform(-1, 1)
+            flow.size = self.blurred(flow.size)
             if costs is not None and flow.links:
                 flow.cap = of_tier(costs.cap, self.tier(flow.links))
                 if flow.reductions:
@@ -365,7 +369,7 @@ class Network:
         over = []
         for flow in flows:
             flow.drained = True
-            late = flow.latency * sending.repeat + sending.pause * (sending.repeat - 1)
+            late = self.blurred(flow.latency) * sending.repeat + sending.pause * (sending.repeat - 1)
             sending.ends[flow.activity] = max(sending.ends[flow.activity], self.now + late)
             sending.pending[flow.activity] -= 1
             if not sending.pending[flow.activity]:
