@@ -76,12 +76,8 @@ class Tasks:
         fidelity: str,
         factors: Callable[[int, int], float] | None,
     ) -> None:
-        self.graph, self.network, self.algorithms, self.factors = (
-            graph,
-            network,
-            algorithms,
-            factors or (lambda *_: 1.0),
-        )
+        self.graph, self.network, self.algorithms = graph, network, algorithms
+        self.factors: Callable[[int, int], float] = factors or (lambda task, rank: 1.0)
         self.fabric = network.fabric.network
         self.nodes = [int(network.fabric.npus[place]) for place in placement]
         self.npus = list(placement)
@@ -186,7 +182,7 @@ class Tasks:
         """Let ranks compute."""
         self.busy.update(ranks)
         seconds = float(self.graph.seconds[task]) * self.times(task)
-        for factor, mine in by(ranks, partial(self.factor, task)):
+        for factor, mine in by(ranks, partial(self.factors, task)):
             computed = partial(self.computed, task, mine, self.network.now, trigger)
             self.network.at(self.network.now + self.network.blurred(seconds * factor), ENDS, computed)
 
@@ -196,10 +192,6 @@ class Tasks:
         self.freed_by.update(dict.fromkeys(ranks, len(self.spans)))
         self.end(task, ranks, ranks, start, trigger)
         self.compute_next(ranks)
-
-    def factor(self, task: int, rank: int) -> float:
-        """Return how many times longer a computation takes on a rank."""
-        return 1.0 if self.factors is None else self.factors(task, rank)
 
     def times(self, task: int) -> int:
         """Return how often a task is done, where repetitions are one."""

@@ -183,7 +183,7 @@ class Network:
         heapq.heappush(self.calendar, (time, priority, next(self.numbers), call))
 
     def blurred(self, value: float) -> float:
-        """Return a number of bytes or seconds, changed by at most 1e-12 of it; equal ones alike where the seed is even."""
+        """Return a number of bytes or seconds, changed by at most 1e-12; equal ones alike if the seed is even."""
         if self.seed is None:
             return value
         noise = Random(f"{self.seed} {value}") if self.seed % 2 == 0 else self.noise

@@ -14,24 +14,27 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "golden")]
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "golden"))
 
-from oracle import Change, Ends, collective, simulate
 from oracle_network import Flow, UnknownError, rates_of
 from programs import Program, program
 
 from fredfw.collectives import Pattern, Phase, Schedule
+from fredfw.collectives.schedule import POLICIES, RELEASES
 from fredfw.errors import DeadlockError, RefusedError, UnsupportedError
-from fredfw.fabric import Fabric, NodeKind
+from fredfw.fabric import Fabric, FlowSet, NodeKind, Routes
 from fredfw.framework import Framework
 from fredfw.simulation import CircuitPreempt, FlowNetwork, Incidence, Lowering, ScheduleRun
 from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.typing import IntArray
+from oracle import Change, collective, simulate
 
 SAME = 1e-9
 """Share by which times may differ."""
@@ -42,6 +45,16 @@ CHAOTIC = 0.03
 BLOCK = 100
 """Programs that are one test."""
 FRAMEWORK = Framework()
+FABRICS = [
+    FRAMEWORK.topology(name, link_bandwidth=100.0, link_latency=0.25, **fields).build()
+    for name, fields in (
+        ("fully-connected", {"npus": 4}),
+        ("mesh2d", {"rows": 2, "columns": 4, "io_controllers": False}),
+        ("torus", {"dimensions": [3, 2]}),
+        ("switch", {"npus": 6, "in_network": False}),
+        ("switch", {"npus": 6, "in_network": True}),
+    )
+]
 
 # Numbers that are told of each thing: times, and what has caused it.
 Told = Mapping[object, Sequence[tuple[float, ...]]]
@@ -186,3 +199,166 @@ def test_programs(block: int) -> None:
 @pytest.mark.parametrize("block", range(100))
 def test_many_programs(block: int) -> None:
     check_programs(10_000 + 1000 * block, BLOCK)
+
+
+# --- schedules
+
+
+def drawn_phase(random: Random, ranks: int, earlier: int, *, streams: bool) -> Phase:
+    """Return transfers between any ranks, after, behind or with room by any of the phases before it."""
+    root, *others = random.sample(range(ranks), ranks)
+    count, repeat = random.randint(1, 2), random.choice([1, 1, 1, 2, 3])
+    channel = random.choice([-1, -1, 0, 1])
+    turn = random.choice([-1, -1, 0, 1]) if channel >= 0 else -1
+    stride = random.randint(0, 2)
+    shared: dict[str, Any] = {"modulus": 6, "stride": stride, "repeat": repeat, "channel": channel, "turn": turn}
+    for waits in ("after", "behind", "room"):
+        shared[waits] = tuple(one for one in range(earlier) if random.random() < 0.2)
+    shared["count"] = count
+    chunk = random.randrange(6)
+    if streams and random.random() < 0.4:
+        if random.random() < 0.5:
+            return Phase.of(others, root, chunk, stream=0, reduce=True, **shared)
+        return Phase.of(root, others, chunk, stream=0, **shared)
+    pairs = [random.sample(range(ranks), 2) for _ in range(random.randint(1, 4))]
+    chunks, reduce = zip(*((random.randrange(6), random.random() < 0.5) for _ in pairs), strict=True)
+    source, destination = zip(*pairs, strict=True)
+    return Phase.of(source, destination, chunks, reduce=reduce, **shared)
+
+
+def drawn_case(random: Random) -> tuple[Fabric, Schedule, list[list[int]], list[float], str]:
+    """Return a fabric, a schedule, nodes of groups, delays of ranks that enter one by one, and a fidelity."""
+    fabric = random.choice(FABRICS)
+    if random.random() < 0.5:
+        links = len(fabric.bandwidths)
+        widths = [100.0 * random.choice([0.25, 0.5, 1.0, 1.7]) for _ in range(links)]
+        fabric = evolve(fabric, bandwidths=np.array(widths), latencies=np.array(random.choices([0, 0.1, 0.7], k=links)))
+    ranks = random.randint(2, 4)
+    streams = fabric.offers.reduces
+    phases = tuple(drawn_phase(random, ranks, index, streams=streams) for index in range(random.randint(1, 5)))
+    sizes = np.array([random.choice([0.0, 20.0, 50.0, 50.0, random.uniform(1, 90)]) for _ in range(6)])
+    ways: dict[str, Any] = {"policy": random.choice(POLICIES), "release": random.choice(RELEASES), "proof": "none"}
+    schedule = Schedule(Pattern.ALL_REDUCE, ranks, sizes if random.random() < 0.5 else 50.0, 6, phases, **ways)
+    count = random.randint(1, len(fabric.npus) // ranks)
+    nodes = random.sample(fabric.npus.tolist(), ranks * count)
+    fidelity, delays = random.choice(FIDELITIES), []
+    if fidelity.startswith("per-rank") and random.random() < 0.5:
+        delays = [random.choice([0.0, 0.5, random.uniform(0, 5)]) for _ in nodes]
+    return fabric, schedule, [nodes[at : at + ranks] for at in range(0, len(nodes), ranks)], delays, fidelity
+
+
+def schedule_by_engine(
+    fabric: Fabric, schedule: Schedule, groups: list[list[int]], delays: list[float], fidelity: str
+) -> Told:
+    """Return when groups end, and when ranks are through and what they have waited for last."""
+    network, ranks = FlowNetwork(fabric), schedule.ranks
+    told: dict[object, list[tuple[float, ...]]] = {group: [(math.nan,)] for group in range(len(groups))}
+
+    def ended(which: IntArray) -> None:
+        told.update({group: [(network.now,)] for group in which.tolist()})
+
+    def through(nodes: IntArray, marks: IntArray) -> None:
+        for node, mark in zip(nodes.tolist(), marks.tolist(), strict=True):
+            told[divmod(node, ranks)] = [(network.now, mark)]
+
+    hears = through if fidelity.startswith("per-rank") else None
+    run = ScheduleRun(network, Lowering(fabric), schedule, np.array(groups), ended, fidelity=fidelity, on_through=hears)
+    if not delays:
+        run.start()
+    for mark, (delay, node) in enumerate(sorted(zip(delays, range(len(delays)), strict=True))):
+        network.schedule(delay, partial(run.enter, np.array([node]), mark))
+    network.advance()
+    return told
+
+
+def schedule_by_oracle(
+    fabric: Fabric,
+    schedule: Schedule,
+    groups: list[list[int]],
+    delays: list[float],
+    fidelity: str,
+    seed: int | None,
+) -> Told:
+    """Return the same."""
+    found = collective(fabric, schedule, groups, fidelity=fidelity, delays=delays, seed=seed)
+    told: dict[object, list[tuple[float, ...]]] = {group: [(end,)] for group, end in enumerate(found.groups)}
+    return told | {place: [(end, found.marks[place])] for place, end in found.ranks.items()}
+
+
+def check_schedules(first: int, count: int) -> None:
+    """Compare random schedules."""
+    chaotic, wrong = [], []
+    for seed in range(first, first + count):
+        case = drawn_case(Random(seed))
+        oracle = partial(schedule_by_oracle, *case)
+        try:
+            if compare(schedule_by_engine(*case), oracle(None), oracle):
+                chaotic.append(seed)
+        except AssertionError as error:
+            wrong.append(f"schedule {seed}: {error}")
+    print(f"{count} schedules from {first} on, chaotic: {chaotic}")
+    assert not wrong
+    assert len(chaotic) <= max(CHAOTIC * count, 3)
+
+
+def test_schedules() -> None:
+    check_schedules(0, 300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(1, 11))
+def test_many_schedules(block: int) -> None:
+    check_schedules(1000 * block, 1000)
+
+
+# --- circuits
+
+
+def check_circuits(first: int, count: int) -> None:
+    """Compare the rates of flows between switches, of several classes and in part over closed links."""
+    for seed in range(first, first + count):
+        random = Random(seed)
+        nodes = random.randint(3, 8)
+        kinds = [random.choice([NodeKind.SWITCH, NodeKind.SWITCH, NodeKind.NPU]) for _ in range(nodes)]
+        pairs = [random.sample(range(nodes), 2) for _ in range(random.randint(2, 12))]
+        sources, destinations = np.array(pairs).T
+        widths = np.array([random.choice([1.0, 2.0, random.uniform(0.5, 4)]) for _ in pairs])
+        fabric = Fabric("circuits", np.array([NodeKind.NPU, *kinds]), sources + 1, destinations + 1, widths, 0.0, 0.0)
+        closed = [link for link in range(len(pairs)) if random.random() < 0.15]
+        flows = [
+            random.sample(range(len(pairs)), random.randint(1, min(4, len(pairs))))
+            for _ in range(random.randint(1, 12))
+        ]
+        classes = [random.randrange(3) for _ in flows]
+        network = FlowNetwork(fabric, CircuitPreempt())
+        network.set_bandwidths(np.array(closed, dtype=np.intp), np.zeros(len(closed)))
+        for flow, (path, priority) in enumerate(zip(flows, classes, strict=True)):
+            routes = Routes.of([np.array(path)], [0.0])
+            size, alone = np.array([1e6]), np.zeros(1, dtype=np.intp)
+            network.start(FlowSet(routes, size, alone, 1, priority=priority, label=str(flow)), lambda _: None)
+        network.advance(1.0)
+        sent = network.link_bytes()
+        found = [float(sent[str(flow)][path[0]]) if str(flow) in sent else 0.0 for flow, path in enumerate(flows)]
+        offsets = np.cumsum([0, *map(len, flows)])
+        incidence = Incidence(offsets, np.concatenate(flows), None, None, np.array(classes))
+        by_policy = CircuitPreempt().rates(incidence, network.bandwidths, fabric)
+        assert found == pytest.approx(by_policy.tolist(), rel=1e-9), seed
+        mine = [
+            Flow((0,), (0,), 1.0, 0, links=dict.fromkeys(path, 1.0), priority=priority)
+            for path, priority in zip(flows, classes, strict=True)
+        ]
+        switches = [
+            {end for end in pair if fabric.kinds[end] == NodeKind.SWITCH}
+            for pair in zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)
+        ]
+        rates = rates_of(mine, network.bandwidths.tolist(), CircuitPreempt(), switches)
+        assert found == pytest.approx([rates[flow] for flow in mine], rel=1e-9), seed
+
+
+def test_rates_of_circuits() -> None:
+    check_circuits(0, 300)
+
+
+@pytest.mark.slow
+def test_rates_of_many_circuits() -> None:
+    check_circuits(1000, 10_000)
