@@ -1,19 +1,20 @@
-"""Rank by rank, against an independent and slow implementation of the rule, and against sums by hand."""
+"""Rank by rank, against the oracle and against sums by hand."""
 
-import math
-from collections.abc import Iterator
+import sys
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
-from attrs import define, evolve, frozen
+from attrs import evolve, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
-from fredfw.collectives.schedule import carried
-from fredfw.fabric import Call, Costs, Fabric, FlowSet, Operation, Transport
+sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
+
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
+from fredfw.fabric import Call, Costs, Fabric, FlowSet, Transport
 from fredfw.framework import Framework
 from fredfw.simulation import (
     Executor,
@@ -27,149 +28,10 @@ from fredfw.simulation import (
 )
 from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.typing import FloatArray, IntArray
-from fredfw.workloads import GraphBuilder, TaskGraph, TaskKind
+from fredfw.workloads import GraphBuilder, TaskGraph
+from oracle import collective, simulate
 
 FRAMEWORK = Framework()
-
-
-@define(eq=False)
-class Sent:
-    """A flow of the oracle: who sends to whom, and what has become of it."""
-
-    phase: int
-    step: int
-    sources: frozenset[int]
-    destinations: frozenset[int]
-    links: dict[int, float]
-    latency: float
-    left: float
-    started: bool = False
-    drained: bool = False
-    arrival: float = math.inf
-    arrived: bool = False
-
-    def drain(self, now: float) -> None:
-        self.drained, self.arrival = True, now + self.latency
-
-
-def flows_of(fabric: Fabric, schedule: Schedule, nodes: IntArray) -> Iterator[Sent]:
-    """Yield all flows of a group, without fredfw's lowering."""
-    sizes = np.broadcast_to(schedule.chunk_bytes, schedule.chunks)
-    for index, phase in enumerate(schedule.phases):
-        for step in range(phase.repeat):
-            amounts: dict[tuple[frozenset[int], frozenset[int], bool], float] = {}
-            rows, chunks = carried(phase, step)
-            streams = np.full(len(phase), -1) if phase.stream is None else phase.stream
-            for number in np.unique(streams[streams >= 0]):
-                of = streams == number
-                key = frozenset(phase.source[of].tolist()), frozenset(phase.destination[of].tolist()), True
-                amounts[key] = float(sizes[np.unique(chunks[of[rows]])].sum())
-            for row in np.flatnonzero(streams < 0).tolist():
-                ends = frozenset([int(phase.source[row])]), frozenset([int(phase.destination[row])])
-                key = *ends, bool(phase.reduce[row])
-                amounts[key] = amounts.get(key, 0.0) + float(sizes[chunks[rows == row]].sum())
-            for (sources, destinations, _), amount in amounts.items():
-                one, other = (nodes[sorted(ends)] for ends in (sources, destinations))
-                if len(one) == len(other) == 1:
-                    routes = fabric.defaults.router.route(fabric, one, other)
-                else:
-                    kind = Operation.MULTICAST if len(one) == 1 else Operation.REDUCE
-                    kind = kind if 1 in (len(one), len(other)) else Operation.ALL_REDUCE
-                    routes = fabric.defaults.router.tree(fabric, one, other, kind)
-                weights = np.ones(len(routes.links)) if routes.coefficients is None else routes.coefficients
-                links: dict[int, float] = {}
-                for link, weight in zip(routes.links.tolist(), weights.tolist(), strict=True):
-                    links[link] = links.get(link, 0.0) + weight
-                yield Sent(index, step, sources, destinations, links, float(routes.latencies[0]), amount)
-
-
-def fair(fabric: Fabric, flows: list[Sent]) -> list[float]:
-    """Return max-min fair rates by raising all of them until a link is full, as textbooks do."""
-    rates, free, left = [0.0] * len(flows), set(range(len(flows))), fabric.bandwidths.tolist()
-    while free:
-        weight: dict[int, float] = {}
-        for one in free:
-            for link, share in flows[one].links.items():
-                weight[link] = weight.get(link, 0.0) + share
-        more = min(left[link] / share for link, share in weight.items())
-        full = {link for link, share in weight.items() if left[link] / share <= more * (1 + 1e-12)}
-        for link, share in weight.items():
-            left[link] -= more * share
-        for one in list(free):
-            rates[one] += more
-            if full & flows[one].links.keys():
-                free.remove(one)
-    return rates
-
-
-class Group:
-    """A group of the oracle: its flows, and which (phase, step, rank) are done."""
-
-    def __init__(self, fabric: Fabric, schedule: Schedule, nodes: IntArray) -> None:
-        self.schedule = schedule
-        self.flows = list(flows_of(fabric, schedule, nodes))
-        self.done: set[tuple[int, int, int]] = set()
-        self.entered = set(range(schedule.ranks))
-        self.end = math.inf
-
-    def through(self, rank: int) -> bool:
-        return all((phase, one.repeat - 1, rank) in self.done for phase, one in enumerate(self.schedule.phases))
-
-    def ready(self, phase: int, step: int, rank: int) -> bool:
-        if rank not in self.entered:
-            return False
-        if step:
-            return (phase, step - 1, rank) in self.done
-        phases = self.schedule.phases
-        return all((one, phases[one].repeat - 1, rank) in self.done for one in phases[phase].after)
-
-    def settle(self, now: float, *, rendezvous: bool) -> bool:
-        """Note who is done and start what can; return whether anything has changed."""
-        changed = False
-        for phase, one in enumerate(self.schedule.phases):
-            for step in range(one.repeat):
-                mine = [flow for flow in self.flows if (flow.phase, flow.step) == (phase, step)]
-                for rank in range(self.schedule.ranks):
-                    if (phase, step, rank) in self.done or not self.ready(phase, step, rank):
-                        continue
-                    sent = all(flow.drained for flow in mine if rank in flow.sources)
-                    if sent and all(flow.arrived for flow in mine if rank in flow.destinations):
-                        self.done.add((phase, step, rank))
-                        changed = True
-                for flow in mine:
-                    waits = flow.sources | flow.destinations if rendezvous else flow.sources
-                    if not flow.started and all(self.ready(phase, step, rank) for rank in waits):
-                        flow.started = changed = True
-                        if not flow.links or flow.left <= 0:
-                            flow.drain(now)
-        if len(self.done) == self.schedule.steps * self.schedule.ranks:
-            self.end = min(self.end, now)
-        return changed
-
-
-def oracle(fabric: Fabric, schedule: Schedule, groups: IntArray, *, rendezvous: bool = False) -> FloatArray:
-    """Return when each group ends: one event after the other, everything looked at each time."""
-    runs = [Group(fabric, schedule, nodes) for nodes in groups]
-    flows = [flow for run in runs for flow in run.flows]
-    now = 0.0
-    while True:
-        for flow in flows:
-            flow.arrived |= flow.arrival <= now * (1 + 1e-13)  # what is due within rounding is due together
-        while any(run.settle(now, rendezvous=rendezvous) for run in runs):
-            for flow in flows:
-                flow.arrived |= flow.arrival <= now
-        active = [flow for flow in flows if flow.started and not flow.drained]
-        rates = fair(fabric, active)
-        ends = [now + flow.left / rate for flow, rate in zip(active, rates, strict=True)]
-        arrivals = [flow.arrival for flow in flows if flow.drained and not flow.arrived]
-        if not ends and not arrivals:
-            return np.array([run.end for run in runs])
-        then = min(ends + arrivals)
-        for flow, rate, end in zip(active, rates, ends, strict=True):
-            flow.left -= rate * (then - now)
-            if end <= then * (1 + 1e-13):
-                flow.drain(then)
-        now = then
 
 
 class OneByOne(MaxMin):
@@ -242,9 +104,9 @@ def test_every_group_ends_when_the_rule_says(
         return
     schedule, groups = by(algorithm, on, members, pattern, **fields), on.npus[members]
     schedule = evolve(schedule, phases=[evolve(phase, channel=-1) for phase in schedule.phases])
-    expected = oracle(on, schedule, groups, rendezvous=rendezvous)
-    found = simulated(on, schedule, groups, "per-rank-rendezvous" if rendezvous else "per-rank")
-    assert found == pytest.approx(expected, rel=1e-9)
+    fidelity = "per-rank-rendezvous" if rendezvous else "per-rank"
+    expected = collective(on, schedule, groups.tolist(), fidelity=fidelity).groups
+    assert simulated(on, schedule, groups, fidelity) == pytest.approx(expected, rel=1e-9)
 
 
 # --- flows that meet nobody are folded
@@ -538,79 +400,21 @@ def test_the_channel_that_is_free_takes_what_was_ready_first() -> None:
 # --- ranks of a task graph
 
 
-class Job:
-    """A task of the oracle: a computation of so many seconds, or else a collective or transfer in groups."""
-
-    def __init__(self, ranks: list[int], after: list[int], seconds: float = math.nan) -> None:
-        self.ranks, self.after, self.seconds = ranks, after, seconds
-        self.groups: list[tuple[list[int], Group]] = []
-        self.eager = False  # whether the ranks of a group enter with the first
-        self.ready: dict[int, float] = {}
-        self.ends: dict[int, float] = {}  # of computations that have begun
-        self.done: dict[int, float] = {}
-
-
-def settle_jobs(jobs: list[Job], now: float) -> bool:
-    """Note what is ready, begun and done; return whether anything has changed."""
-    before = [(len(job.ready), len(job.ends), len(job.done)) for job in jobs]
-    for job in jobs:
-        for rank in job.ranks:
-            if all(rank in jobs[one].done for one in job.after if rank in jobs[one].ranks):
-                job.ready.setdefault(rank, now)
-            if job.ends.get(rank, math.inf) <= now * (1 + 1e-13):
-                job.done.setdefault(rank, now)
-        for members, group in job.groups:
-            for place, rank in enumerate(members):
-                if members[0 if job.eager else place] in job.ready:
-                    group.entered.add(place)
-                if group.through(place) and all(
-                    other.through(others.index(rank)) for others, other in job.groups if rank in others
-                ):
-                    job.done.setdefault(rank, now)
-    for rank in sorted({rank for job in jobs for rank in job.ranks}):
-        mine = [job for job in jobs if job.seconds == job.seconds and rank in job.ready and rank not in job.done]
-        if mine and not any(rank in job.ends for job in mine):
-            first = min(mine, key=lambda job: job.ready[rank])
-            first.ends[rank] = now + first.seconds
-    return before != [(len(job.ready), len(job.ends), len(job.done)) for job in jobs]
-
-
-def run_jobs(on: Fabric, jobs: list[Job], *, rendezvous: bool) -> None:
-    """Let everything happen, one event after the other; everything is looked at each time."""
-    groups = [group for job in jobs for _, group in job.groups]
-    flows, now = [flow for group in groups for flow in group.flows], 0.0
-    while True:
-        for flow in flows:
-            flow.arrived |= flow.arrival <= now * (1 + 1e-13)
-        while settle_jobs(jobs, now) | any(group.settle(now, rendezvous=rendezvous) for group in groups):
-            for flow in flows:
-                flow.arrived |= flow.arrival <= now
-        active = [flow for flow in flows if flow.started and not flow.drained]
-        rates = fair(on, active)
-        drains = [now + flow.left / rate for flow, rate in zip(active, rates, strict=True)]
-        due = [flow.arrival for flow in flows if flow.drained and not flow.arrived]
-        due += [end for job in jobs for rank, end in job.ends.items() if rank not in job.done]
-        if not drains and not due:
-            return
-        then = min(drains + due)
-        for flow, rate, end in zip(active, rates, drains, strict=True):
-            flow.left -= rate * (then - now)
-            if end <= then * (1 + 1e-13):
-                flow.drain(then)
-        now = then
+ALGORITHMS: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] = {
+    Pattern.ALL_REDUCE: (FRAMEWORK.plugins.collectives.get("ring")(**fields_of("ring")),),
+    None: (FRAMEWORK.plugins.collectives.get("direct")(),),
+}
 
 
 def executed(graph: TaskGraph, on: Fabric, fidelity: str, *, only_events: bool = False) -> Timeline:
     """Simulate with one chunk a ring, which needs no channels."""
     lowering, sharing = Lowering(on), OneByOne() if only_events else MaxMin()
-    algorithms = FRAMEWORK.plugins.collectives
-    ring, direct = algorithms.get("ring")(**fields_of("ring")), algorithms.get("direct")()
     return Executor(
         graph,
         fabric=on,
         network=FlowNetwork(on, sharing),
         placement=np.arange(graph.ranks),
-        planner=Planner(on, sharing, lowering, {Pattern.ALL_REDUCE: (ring,), None: (direct,)}),
+        planner=Planner(on, sharing, lowering, ALGORITHMS),
         lowering=lowering,
         compute_seconds=lambda flops, moved, _: flops + moved,
         fidelity=fidelity,
@@ -624,27 +428,6 @@ def ends_by_rank(timeline: Timeline) -> dict[tuple[int, int], float]:
         for rank in ranks.tolist():
             found[task, rank] = max(found.get((task, rank), 0.0), end)
     return found
-
-
-def jobs_of(graph: TaskGraph, on: Fabric, *, rendezvous: bool) -> list[Job]:
-    jobs = []
-    for task, kind in enumerate(graph.kinds.tolist()):
-        table, after = graph.tables[graph.members[task]], graph.after(task).tolist()
-        job = Job(np.unique(table).tolist(), after, float(graph.seconds[task]))
-        jobs.append(job)
-        if kind == TaskKind.COMPUTE:
-            continue
-        pattern = graph.patterns[task]
-        assert pattern is not None
-        job.seconds, job.eager = math.nan, kind == TaskKind.TRANSFER and not rendezvous
-        name = "ring" if pattern is Pattern.ALL_REDUCE else "direct"
-        for members in table:
-            request = CollectiveRequest(pattern, len(members), float(graph.bytes[task]))
-            schedule = FRAMEWORK.plugins.collectives.get(name)(**fields_of(name)).plan(request, on.view(members))
-            group = Group(on, schedule, on.npus[members])
-            group.entered.clear()
-            job.groups.append((members.tolist(), group))
-    return jobs
 
 
 @st.composite
@@ -681,13 +464,12 @@ def test_ranks_enter_and_leave_collectives_when_the_rule_says(
     graph: TaskGraph, on: Fabric, seed: int, rendezvous: bool, only_events: bool
 ) -> None:
     on = uneven(on, seed)
-    jobs = jobs_of(graph, on, rendezvous=rendezvous)
-    run_jobs(on, jobs, rendezvous=rendezvous)
     fidelity = "per-rank-rendezvous" if rendezvous else "per-rank"
+    spans = simulate(graph, on, ALGORITHMS, fidelity=fidelity)
+    assert spans is not None
     timeline = executed(graph, on, fidelity, only_events=only_events)
-    assert ends_by_rank(timeline) == pytest.approx(
-        {(task, rank): end for task, job in enumerate(jobs) for rank, end in job.done.items()}, rel=1e-9, abs=1e-9
-    )
+    expected = {(span.task, rank): span.end for span in spans for rank in span.ranks}
+    assert ends_by_rank(timeline) == pytest.approx(expected, rel=1e-9, abs=1e-9)
     check_account(timeline)
 
 
