@@ -5,7 +5,7 @@ routers, admissions and transports as data. The engine does these as well, and t
 
 - repetitions as one volume (``compressed``) where links change meanwhile;
 - flows that are let in part by part, and unicasts in place of streams (``Split`` and ``Decompose``);
-- routers that look at several flows at once, and admissions that look at which routes are the same object;
+- admissions that look at which routes are the same object;
 - transports whose costs depend on more of a call than its pattern, ranks and size;
 - sharing policies with a state, and those of plugins;
 - computations whose time follows from FLOPs and bytes, which the caller gives in seconds;

@@ -50,6 +50,7 @@ class Flow:
         messages: Those that its source sends in the step, or its destination receives, if those are more.
         reductions: Flows of the step that its destination reduces, if it reduces this one.
         tree: What happens to a stream on its way, if it is one.
+        beside: Sources and destinations of the unicasts that are routed together with it, and it at ``place`` of them.
     """
 
     sources: tuple[int, ...]
@@ -59,6 +60,8 @@ class Flow:
     messages: int = 1
     reductions: int = 0
     tree: Operation | None = None
+    beside: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    place: int = 0
     costs: Costs | None = None
     links: dict[int, float] = Factory(dict)  # share of the rate on each
     latency: float = 0.0
@@ -229,14 +232,15 @@ class Network:
 
     def routed(self, flow: Flow, router: Router) -> tuple[dict[int, float], float]:
         """Return links and latency of ``flow`` by ``router``, with what the transport adds."""
-        key = router, flow.sources, flow.destinations, flow.tree
+        sources, destinations = flow.beside or (flow.sources, flow.destinations)
+        key = router, sources, destinations, flow.tree
         if key not in self.paths:
-            ends = np.array(flow.sources), np.array(flow.destinations)
+            ends = np.array(sources), np.array(destinations)
             if flow.tree is None:
                 self.paths[key] = answers.route(router, self.fabric, *ends)
             else:
                 self.paths[key] = answers.tree(router, self.fabric, *ends, flow.tree)
-        routes, costs = self.paths[key], flow.costs
+        routes, costs = self.paths[key].select(np.array([flow.place])), flow.costs
         coefficients = np.ones(len(routes.links)) if routes.coefficients is None else routes.coefficients
         links: dict[int, float] = defaultdict(float)
         for link, share in zip(routes.links.tolist(), coefficients.tolist(), strict=True):

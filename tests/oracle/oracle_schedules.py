@@ -33,35 +33,34 @@ class Part:
         if self.is_stream:
             ends = len(self.sources), len(self.destinations)
             tree = Operation.MULTICAST if ends[0] == 1 else Operation.REDUCE if ends[1] == 1 else Operation.ALL_REDUCE
-        one, other = (tuple(nodes[rank] for rank in ranks) for ranks in (self.sources, self.destinations))
-        return Flow(one, other, self.sizes[step], activity, self.messages, self.reductions, tree)
+        sources, destinations = (tuple(nodes[rank] for rank in ends) for ends in (self.sources, self.destinations))
+        size = self.sizes[step]
+        return Flow(sources, destinations, size, activity, self.messages, self.reductions, tree)
 
 
 def parts_of(schedule: Schedule, phase: Phase) -> list[Part]:
     """Return the flows of a phase: rows with the same ends that all reduce or all copy are one, and so is a stream."""
-    chunk = np.broadcast_to(schedule.chunk_bytes, schedule.chunks).tolist()
+    chunk: list[float] = np.broadcast_to(schedule.chunk_bytes, schedule.chunks).tolist()
     streams = [-1] * len(phase) if phase.stream is None else phase.stream.tolist()
-    source, destination, reduces = phase.source.tolist(), phase.destination.tolist(), phase.reduce.tolist()
-    unicasts: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
-    trees: dict[int, list[int]] = defaultdict(list)
-    for row, stream in enumerate(streams):
-        if stream < 0:
-            unicasts[source[row], destination[row], reduces[row]].append(row)
-        else:
-            trees[stream].append(row)
+    rows: dict[object, list[int]] = defaultdict(list)
+    for row, (stream, *ends) in enumerate(zip(streams, phase.source, phase.destination, phase.reduce, strict=True)):
+        rows[(0, *map(int, ends)) if stream < 0 else (1, stream)].append(row)
 
     def carried(row: int, step: int) -> float:
         first = int(phase.offset[row]) + step * int(phase.stride[row])
         places = (int(phase.base[row]) + (first + one) % int(phase.modulus[row]) for one in range(phase.count[row]))
-        return float(sum(chunk[place] for place in places))
+        return sum(chunk[place] for place in places)
 
     found = []
-    for mine in [*unicasts.values(), *(trees[stream] for stream in sorted(trees))]:
-        ends = [tuple(sorted({side[row] for row in mine})) for side in (source, destination)]
+    unicasts = [mine for key, mine in rows.items() if key[0] == 0]  # type: ignore[index]  # keys are tuples
+    for mine in unicasts + [rows[key] for key in sorted(key for key in rows if key[0])]:  # type: ignore[index,type-var]
         is_stream = streams[mine[0]] >= 0
+        sources, destinations = (
+            tuple(sorted({int(side[row]) for row in mine})) for side in (phase.source, phase.destination)
+        )
         counted = mine[:1] if is_stream else mine  # the rows of a stream name the same bytes
         sizes = [sum(carried(row, step) for row in counted) for step in range(phase.repeat)]
-        found.append(Part(ends[0], ends[1], reduces[mine[0]], is_stream, sizes))
+        found.append(Part(sources, destinations, bool(phase.reduce[mine[0]]), is_stream, sizes))
     alone = found[: len(unicasts)]
     for part in alone:
         sent = sum(part.sources == other.sources for other in alone)
@@ -118,6 +117,20 @@ class Run:
         self.parts = [parts_of(schedule, phase) for phase in schedule.phases]
         self.turns = Turns(schedule, self.parts)
         self.launch = 0.0 if costs is None else costs.launch
+
+    def flow(self, index: int, which: int, group: int, step: int, activity: int) -> Flow:
+        """Return a flow of a phase; its unicasts are routed together, in all groups where there are no streams."""
+        parts, found = self.parts[index], self.parts[index][which].flow(self.groups[group], step, activity)
+        if found.tree is None:
+            alone = [one for one in parts if not one.is_stream]
+            among = self.groups if len(alone) == len(parts) else [self.groups[group]]
+            pairs = [(nodes[one.sources[0]], nodes[one.destinations[0]]) for nodes in among for one in alone]
+            sources, destinations = zip(*pairs, strict=True)
+            found.beside, found.place = (
+                (sources, destinations),
+                which + (group * len(parts) if among is self.groups else 0),
+            )
+        return found
 
 
 class WholeRun(Run):
@@ -202,9 +215,9 @@ class WholeRun(Run):
         in_steps = phase.repeat > 1 and (self.stepwise or not self.schedule.uniform(phase))
         repeat = self.times * (1 if in_steps else phase.repeat)
         flows = [
-            part.flow(self.groups[group], step, place)
+            self.flow(index, which, group, step, place)
             for place, group in enumerate(groups)
-            for part in self.parts[index]
+            for which in range(len(self.parts[index]))
         ]
         is_last = not in_steps or step + 1 == phase.repeat
         # Of repetitions nobody says when they have drained.
@@ -431,10 +444,7 @@ class RankRun(Run):
 
     def send(self, index: int, which: list[tuple[int, int, int]]) -> None:
         """Start flows, each of which ends by itself."""
-        flows = [
-            self.parts[index][flow].flow(self.groups[group], step, place)
-            for place, (step, group, flow) in enumerate(which)
-        ]
+        flows = [self.flow(index, flow, group, step, place) for place, (step, group, flow) in enumerate(which)]
 
         def drained(places: list[int]) -> None:
             for place in places:
@@ -466,7 +476,7 @@ class RankRun(Run):
         return all(self.drained[group, index, flow] > step for flow in self.sends[index][rank])
 
     def look(self, group: int, rank: int, index: int) -> None:
-        """Have a rank go on that is done with a repetition; what it receives counts in the order in which it left."""
+        """Have a rank go on that is done with a repetition; what it receives counts in the order of sending."""
         place = group, rank, index
         if place not in self.at or place in self.over or self.is_waiting(group, rank, index):
             return

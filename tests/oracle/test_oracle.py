@@ -118,10 +118,9 @@ def changes_of(one: Program, fabric: Fabric) -> list[Change]:
 def is_small(one: Program) -> bool:
     """Return whether a program takes little time, and has nothing that the oracle does not know beforehand."""
     at_random = any("mtbf" in event for event in one.events)
-    spread = one.topology.name == "optical-ring"  # whose router balances the ways of all flows of a phase
     small = len(one.placement) <= 9 and sum(len(job.tasks) * job.iterations for job in one.jobs) <= 12
     # These split, decompose, or look at which routes are the same object.
-    return small and not at_random and not spread and one.admission not in ("Halves", "NoTrees", "Circuits")
+    return small and not at_random and one.admission not in ("Halves", "NoTrees", "Circuits")
 
 
 def by_engine(one: Program, fabric: Fabric) -> Told:
