@@ -199,6 +199,19 @@ def test_receivers_of_a_transfer_enter_with_its_sender(run: Run, fidelity: str, 
 
 
 @pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_messages_share_their_link(run: Run, fidelity: str) -> None:
+    """300 and 100 bytes, at 50 B/s each until the small one has drained at 2 s."""
+    builder = GraphBuilder(2)
+    for size in (300.0, 100.0):
+        send = builder.send(f"send {size}", 0, 1, size, label="pp")
+        builder.receive(f"receive {size}", send)
+    found = run(builder.build(), wires(2, [(0, 1)]), fidelity)
+    sent = [4.5, 2.5] if fidelity in WHOLE else [4.0, 2.0]
+    assert ends(found, 0) + ends(found, 2) == sent
+    assert ends(found, 1) + ends(found, 3) == [4.5, 2.5]
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
 def test_what_has_no_bytes_takes_its_latencies(run: Run, fidelity: str) -> None:
     """A barrier of two steps, from the time at which its last rank is ready, at 3 s."""
     schedule = schedule_of(3, phase((0, 1, 1)), phase((1, 2, 1), after=(0,)))
@@ -297,6 +310,18 @@ def test_each_rank_that_enters_launches_by_itself(run: Run, fidelity: str) -> No
     on = wires_of(schedule).with_defaults(transport=Launching())
     found = ends(run(collective(3, {1: 3.0}), on, fidelity, schedule), 1)
     assert found == ([6.5] * 3 if fidelity in WHOLE else [3.0, 6.0, 6.5])
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_a_transport_adds_its_costs(run: Run, fidelity: str) -> None:
+    """Two steps, rank 0 sends two messages of 50 bytes in each: a quarter second for each, and twice the bytes."""
+    costs: dict[str, Any] = {"launch": 2.0, "step": 0.5, "message": 0.25, "efficiency": 0.5}
+    transport = Framework().plugins.transports.get("alpha-beta")(**costs)
+    schedule = schedule_of(3, phase((0, 1, 1), (0, 2, 1)), phase((1, 0, 1), (2, 0, 1), after=(0,)))
+    found = ends(run(collective(3), wires_of(schedule).with_defaults(transport=transport), fidelity, schedule), 0)
+    step = 0.5 + 2 * 0.25 + 0.5 + 50 / 0.5 / 100
+    # Ranks 1 and 2 are through when what they send has drained.
+    assert found == pytest.approx([2 + 2 * step] + [2 + (2 * step if fidelity in WHOLE else step + 1.0)] * 2)
 
 
 @pytest.mark.parametrize("fidelity", [STEPWISE, *RANKS])
