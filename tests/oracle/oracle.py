@@ -8,7 +8,7 @@ routers, admissions and transports as data. The engine does these as well, and t
 - admissions that look at which routes are the same object;
 - transports whose costs depend on more of a call than its pattern, ranks and size;
 - sharing policies with a state, and those of plugins;
-- computations whose time follows from FLOPs and bytes, which the caller gives in seconds;
+- computations whose time follows from FLOPs and bytes, or varies: they have their seconds;
 - counters, bytes by link, lower bounds, cancelling, copies, and stops on the way.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import TypeVar
@@ -60,7 +60,6 @@ class Errand:
 
 
 _Run = TypeVar("_Run", bound=Run)
-_Value = TypeVar("_Value")
 Entry = tuple[float, int]  # when ranks entered, and the span that let them
 
 
@@ -74,10 +73,8 @@ class Tasks:
         placement: Sequence[int],
         algorithms: Algorithms,
         fidelity: str,
-        factors: Callable[[int, int], float] | None,
     ) -> None:
         self.graph, self.network, self.algorithms = graph, network, algorithms
-        self.factors: Callable[[int, int], float] = factors or (lambda task, rank: 1.0)
         self.fabric = network.fabric.network
         self.nodes = [int(network.fabric.npus[place]) for place in placement]
         self.npus = list(placement)
@@ -182,9 +179,8 @@ class Tasks:
         """Let ranks compute."""
         self.busy.update(ranks)
         seconds = float(self.graph.seconds[task]) * self.times(task)
-        for factor, mine in by(ranks, partial(self.factors, task)):
-            computed = partial(self.computed, task, mine, self.network.now, trigger)
-            self.network.at(self.network.now + self.network.blurred(seconds * factor), ENDS, computed)
+        computed = partial(self.computed, task, ranks, self.network.now, trigger)
+        self.network.at(self.network.now + self.network.blurred(seconds), ENDS, computed)
 
     def computed(self, task: int, ranks: list[int], start: float, trigger: int) -> None:
         """Note the end of a computation; ranks go on with what waits for them."""
@@ -316,9 +312,9 @@ class Tasks:
             for _, place, mark in places:
                 (self.sent, self.arrive)[place](task, self.entries[mark])
             return
-        for last, mine in by(places, lambda one: one[2]):
-            members = [self.groups[task][groups[group]][place] for group, place, _ in mine]
-            self.members_over(task, members, *self.entries[int(last)])
+        for last in sorted({mark for _, _, mark in places}):
+            members = [self.groups[task][groups[group]][place] for group, place, mark in places if mark == last]
+            self.members_over(task, members, *self.entries[last])
 
     # messages
 
@@ -426,14 +422,6 @@ class Tasks:
         return flows, one_at_a_time
 
 
-def by(values: Iterable[_Value], key: Callable[[_Value], float]) -> list[tuple[float, list[_Value]]]:
-    """Return keys with the values that have them, in rising order."""
-    found: dict[float, list[_Value]] = {}
-    for one in values:
-        found.setdefault(key(one), []).append(one)
-    return sorted(found.items(), key=lambda item: item[0])
-
-
 def simulate(
     graph: TaskGraph,
     fabric: Fabric,
@@ -443,7 +431,6 @@ def simulate(
     priorities: Sequence[str] = (),
     fidelity: str = "stepwise",
     changes: Sequence[Change] = (),
-    factors: Callable[[int, int], float] | None = None,
     seed: int | None = None,
 ) -> list[Span] | None:
     """Return the spans of a task graph, in the order of their ends; ``None`` where some tasks never end.
@@ -456,7 +443,6 @@ def simulate(
         priorities: Labels, the highest class first.
         fidelity: One of the four.
         changes: Links that get other bandwidths: when, and which.
-        factors: How many times longer a computation takes on a rank.
         seed: Of the shares by which volumes, latencies and durations are changed, at most 1e-12; those that are equal
             alike where it is even; ``None`` changes nothing.
 
@@ -470,7 +456,7 @@ def simulate(
     classes = {label: classes.get(label, len(classes)) for label in graph.label_names}
     network = Network(fabric, fabric.defaults.sharing or MaxMin(), classes, seed)
     places = range(graph.ranks) if placement is None else placement
-    tasks = Tasks(graph, network, list(places), algorithms, fidelity, factors)
+    tasks = Tasks(graph, network, list(places), algorithms, fidelity)
     tasks.start()
     for time, bandwidths in sorted(changes, key=lambda change: change[0]):
         network.advance(time)
