@@ -1,8 +1,6 @@
-"""Rank by rank, against the oracle and against sums by hand."""
+"""Rank by rank: what is folded, and sums by hand; ``tests/oracle`` compares whole programs."""
 
-import sys
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -11,9 +9,7 @@ from attrs import evolve, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
-
-from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
+from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.fabric import Call, Costs, Fabric, FlowSet, Transport
 from fredfw.framework import Framework
 from fredfw.simulation import (
@@ -29,7 +25,6 @@ from fredfw.simulation import (
 from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import GraphBuilder, TaskGraph
-from oracle import collective, simulate
 
 FRAMEWORK = Framework()
 
@@ -81,32 +76,6 @@ def uneven(on: Fabric, seed: int) -> Fabric:
 MESH = fabric("mesh2d", rows=2, columns=4, io_controllers=False)
 TREE = fabric("fat-tree", npus=8, levels=2, radix=4)
 SWITCH = fabric("switch", npus=8)
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    st.sampled_from([MESH, TREE, SWITCH]),
-    st.sampled_from(["ring", "recursive-halving-doubling", "hierarchical", "direct", "tree"]),
-    st.permutations(range(8)),
-    st.sampled_from([(1, 8), (1, 4), (2, 4), (2, 3)]),
-    st.booleans(),
-    st.integers(0, 1000),
-)
-def test_every_group_ends_when_the_rule_says(
-    on: Fabric, algorithm: str, order: list[int], shape: tuple[int, int], rendezvous: bool, seed: int
-) -> None:
-    members = np.array(order)[: shape[0] * shape[1]].reshape(shape)
-    on = uneven(on, seed)
-    pattern = Pattern.ALL_TO_ALL if algorithm == "direct" else Pattern.ALL_REDUCE
-    fields = {"chunks": 1} if algorithm in ("ring", "tree") else {}
-    one = FRAMEWORK.plugins.collectives.get(algorithm)(**fields)
-    if one.refusal(CollectiveRequest(pattern, shape[1], 1200.0), on.view(members[0])) is not None:
-        return
-    schedule, groups = by(algorithm, on, members, pattern, **fields), on.npus[members]
-    schedule = evolve(schedule, phases=[evolve(phase, channel=-1) for phase in schedule.phases])
-    fidelity = "per-rank-rendezvous" if rendezvous else "per-rank"
-    expected = collective(on, schedule, groups.tolist(), fidelity=fidelity).groups
-    assert simulated(on, schedule, groups, fidelity) == pytest.approx(expected, rel=1e-9)
 
 
 # --- flows that meet nobody are folded
@@ -400,21 +369,17 @@ def test_the_channel_that_is_free_takes_what_was_ready_first() -> None:
 # --- ranks of a task graph
 
 
-ALGORITHMS: dict[Pattern | None, tuple[CollectiveAlgorithm, ...]] = {
-    Pattern.ALL_REDUCE: (FRAMEWORK.plugins.collectives.get("ring")(**fields_of("ring")),),
-    None: (FRAMEWORK.plugins.collectives.get("direct")(),),
-}
-
-
 def executed(graph: TaskGraph, on: Fabric, fidelity: str, *, only_events: bool = False) -> Timeline:
     """Simulate with one chunk a ring, which needs no channels."""
     lowering, sharing = Lowering(on), OneByOne() if only_events else MaxMin()
+    algorithms = FRAMEWORK.plugins.collectives
+    ring, direct = algorithms.get("ring")(**fields_of("ring")), algorithms.get("direct")()
     return Executor(
         graph,
         fabric=on,
         network=FlowNetwork(on, sharing),
         placement=np.arange(graph.ranks),
-        planner=Planner(on, sharing, lowering, ALGORITHMS),
+        planner=Planner(on, sharing, lowering, {Pattern.ALL_REDUCE: (ring,), None: (direct,)}),
         lowering=lowering,
         compute_seconds=lambda flops, moved, _: flops + moved,
         fidelity=fidelity,
@@ -428,49 +393,6 @@ def ends_by_rank(timeline: Timeline) -> dict[tuple[int, int], float]:
         for rank in ranks.tolist():
             found[task, rank] = max(found.get((task, rank), 0.0), end)
     return found
-
-
-@st.composite
-def graphs(draw: st.DrawFn, shapes: list[tuple[int, int]]) -> TaskGraph:
-    """Return computations of any duration, and collectives and transfers among ranks that get ready at any time."""
-    builder, computations = GraphBuilder(8), list[int]()
-    for number in range(draw(st.integers(2, 6))):
-        after = sorted(draw(st.sets(st.integers(0, number - 1), max_size=3))) if number else []
-        order = draw(st.permutations(range(8)))
-        what = draw(st.sampled_from(["compute", "compute", "reduce", "reduce", "exchange", "transfer"]))
-        if what == "compute":
-            seconds = draw(st.one_of(st.just(0.0), st.floats(0.1, 30.0)))
-            # A rank's computations one after the other, for rounding may decide which of two is ready first.
-            after = sorted({*after, *computations})
-            ranks = sorted(order[: draw(st.integers(1, 8))])
-            computations.append(builder.compute(str(number), ranks, seconds=seconds, after=after))
-        elif what == "transfer":
-            groups = [order[:2], order[2:4]] if draw(st.booleans()) else [order[:3]]
-            builder.transfer(str(number), groups, draw(st.floats(1.0, 2000.0)), label="pp", after=after)
-        else:
-            shape = draw(st.sampled_from(shapes))
-            table = np.array(order)[: shape[0] * shape[1]].reshape(shape)
-            pattern = Pattern.ALL_REDUCE if what == "reduce" else Pattern.ALL_TO_ALL
-            builder.collective(str(number), pattern, table, draw(st.floats(1.0, 2000.0)), label="dp", after=after)
-    return builder.build()
-
-
-SHAPES = [(1, 8), (1, 4), (2, 4), (2, 3), (3, 2)]
-
-
-@settings(max_examples=15, deadline=None)
-@given(graphs(SHAPES), st.sampled_from([MESH, TREE, SWITCH]), st.integers(0, 1000), st.booleans(), st.booleans())
-def test_ranks_enter_and_leave_collectives_when_the_rule_says(
-    graph: TaskGraph, on: Fabric, seed: int, rendezvous: bool, only_events: bool
-) -> None:
-    on = uneven(on, seed)
-    fidelity = "per-rank-rendezvous" if rendezvous else "per-rank"
-    spans = simulate(graph, on, ALGORITHMS, fidelity=fidelity)
-    assert spans is not None
-    timeline = executed(graph, on, fidelity, only_events=only_events)
-    expected = {(span.task, rank): span.end for span in spans for rank in span.ranks}
-    assert ends_by_rank(timeline) == pytest.approx(expected, rel=1e-9, abs=1e-9)
-    check_account(timeline)
 
 
 def check_account(timeline: Timeline) -> None:
