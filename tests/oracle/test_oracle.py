@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -119,27 +119,44 @@ def is_small(one: Program) -> bool:
     """Return whether a program takes little time, and has nothing that the oracle does not know beforehand."""
     at_random = any("mtbf" in event for event in one.events)
     small = len(one.placement) <= 9 and sum(len(job.tasks) * job.iterations for job in one.jobs) <= 12
-    # These split, decompose, or look at which routes are the same object.
-    return small and not at_random and one.admission not in ("Halves", "NoTrees", "Circuits")
+    # These split, decompose, or look at which routes are the same object. Those that count what runs depend on the
+    # order in which phases of ranks are asked about that start at one moment, which is not part of the meaning.
+    unknown = one.admission in ("Halves", "NoTrees", "Circuits")
+    counts = one.admission in ("Capped", "FewAtATime") and one.fidelity.startswith("per-rank")
+    return small and not at_random and not unknown and not counts
+
+
+def told_of(spans: Iterable[tuple[int, float, float, int, Iterable[int]]]) -> Told:
+    """Return what each rank does in each task: ends, starts, and the tasks that have caused them.
+
+    Of tasks that end at one moment the first stands for all: each is a cause of what begins then.
+    """
+    told, ends = defaultdict[object, list[tuple[float, ...]]](list), defaultdict[int, list[float]](list)
+    rows = list(spans)
+    for task, end, *_ in rows:
+        ends[task].append(end)
+    for task, end, start, cause, ranks in rows:
+        tied = [other for other, at in ends.items() if any(math.isclose(one, start, rel_tol=SAME) for one in at)]
+        for rank in ranks:
+            told[task, rank].append((end, start, min(tied) if cause in tied else cause))
+    return {what: sorted(mine) for what, mine in told.items()}
 
 
 def by_engine(one: Program, fabric: Fabric) -> Told:
-    """Return end and start of each rank's spans of each task, and the task that has caused each."""
+    """Return what the engine says; nothing where tasks never end."""
     try:
         timeline = one.run(fabric).timeline
     except DeadlockError:
         return {}
-    told: dict[object, list[tuple[float, ...]]] = {}
     causes = np.where(timeline.trigger < 0, -1, timeline.task[timeline.trigger]).tolist()
-    rows = timeline.task.tolist(), timeline.end.tolist(), timeline.start.tolist(), causes, timeline.ranks
-    for task, end, start, cause, ranks in zip(*rows, strict=True):
-        for rank in ranks.tolist():
-            told.setdefault((task, rank), []).append((end, start, cause))
-    return {what: sorted(spans) for what, spans in told.items()}
+    ranks = [mine.tolist() for mine in timeline.ranks]
+    return told_of(
+        zip(timeline.task.tolist(), timeline.end.tolist(), timeline.start.tolist(), causes, ranks, strict=True)
+    )
 
 
 def by_oracle(one: Program, fabric: Fabric, seed: int | None) -> Told:
-    """Return the same."""
+    """Return what the oracle says."""
     registry = FRAMEWORK.plugins.collectives
     algorithms = {
         None if pattern == "default" else Pattern(pattern): [registry.get(each.name)(**each.fields) for each in listed]
@@ -155,12 +172,16 @@ def by_oracle(one: Program, fabric: Fabric, seed: int | None) -> Told:
         changes=changes_of(one, fabric),
         seed=seed,
     )
-    told: dict[object, list[tuple[float, ...]]] = {}
-    for span in spans or []:
-        cause = spans[span.trigger].task if spans and span.trigger >= 0 else -1
-        for rank in span.ranks:
-            told.setdefault((span.task, rank), []).append((span.end, span.start, cause))
-    return {what: sorted(rows) for what, rows in told.items()}
+    causes = [-1 if span.trigger < 0 or spans is None else spans[span.trigger].task for span in spans or ()]
+    return told_of(
+        (span.task, span.end, span.start, cause, span.ranks) for span, cause in zip(spans or (), causes, strict=True)
+    )
+
+
+def agree_apart(one: Program, fabric: Fabric) -> bool:
+    """Return whether both agree whenever a change of sizes by 1e-9 tells apart what would drain at one moment."""
+    others = [one.perturbed(seed, SAME) for seed in range(5)]
+    return not any(disagrees(by_engine(other, fabric), by_oracle(other, fabric, None)) for other in others)
 
 
 def check_program(seed: int) -> str:
@@ -176,17 +197,19 @@ def check_program(seed: int) -> str:
     try:
         return "chaotic" if compare(by_engine(one, fabric), expected, partial(by_oracle, one, fabric)) else "calm"
     except AssertionError as error:
+        if agree_apart(one, fabric):
+            return "tied"
         raise AssertionError(f"program {seed}: {error}") from None
 
 
 def check_programs(first: int, count: int) -> None:
     """Compare so many programs, by the seeds from ``first`` on; some are large, or do what the oracle does not know."""
     kinds, seed = Counter[str](), first
-    while kinds["calm"] + kinds["chaotic"] < count:
+    while kinds["calm"] + kinds["chaotic"] + kinds["tied"] < count:
         kinds[check_program(seed)] += 1
         seed += 1
     print(f"{count} programs, seeds {first} to {seed - 1}: {dict(kinds)}")
-    assert kinds["chaotic"] <= max(CHAOTIC * count, 3)
+    assert kinds["chaotic"] + kinds["tied"] <= CHAOTIC * count
 
 
 @pytest.mark.parametrize("block", range(2))
