@@ -5,7 +5,7 @@ routers, admissions and transports as data. The engine does these as well, and t
 
 - repetitions as one volume (``compressed``) where links change meanwhile;
 - flows that are let in part by part, and unicasts in place of streams (``Split`` and ``Decompose``);
-- admissions that look at which routes are the same object;
+- admissions that look at which routes are the same object, or rank by rank at what has started at the same moment;
 - transports whose costs depend on more of a call than its pattern, ranks and size;
 - sharing policies with a state, and those of plugins;
 - computations whose time follows from FLOPs and bytes, or varies: they have their seconds;
@@ -241,12 +241,12 @@ class Tasks:
         return [[self.ranks[one][0] for one in (task, int(self.graph.partners[task]))]]
 
     def planned(self, task: int, groups: list[int]) -> list[tuple[Schedule, list[int]]]:
-        """Return schedules of groups, by the first algorithm that can serve each."""
+        """Return schedules of groups, by the first algorithm that can serve each; in the order of all groups."""
         graph, found = self.graph, dict[Schedule, list[int]]()
         pattern = graph.patterns[task]
         assert pattern is not None
-        for group in groups:
-            members = [self.npus[rank] for rank in self.members_of(task)[group]]
+        for group, ranks in enumerate(self.members_of(task)):
+            members = [self.npus[rank] for rank in ranks]
             split = int(graph.splits[task])
             sizes = None if split < 0 else graph.split_tables[split][group]
             size = float(graph.bytes[task])
@@ -261,7 +261,8 @@ class Tasks:
             # Equal schedules go together, but where calls cost something, which depends on the algorithm.
             name = "" if isinstance(self.network.fabric.defaults.transport, IdealTransport) else str(algorithm)
             found.setdefault(self.schedules.setdefault((schedule.key, name), schedule), []).append(group)
-        return list(found.items())
+        asked = [(schedule, [group for group in mine if group in groups]) for schedule, mine in found.items()]
+        return [(schedule, mine) for schedule, mine in asked if mine]
 
     def make(self, kind: type[_Run], task: int, schedule: Schedule, groups: list[int]) -> _Run:
         """Return a run of a schedule in groups of a task."""

@@ -131,8 +131,8 @@ def told_of(spans: Iterable[tuple[int, float, float, int, Iterable[int]]]) -> To
 
     Of tasks that end at one moment the first stands for all: each is a cause of what begins then.
     """
-    told, ends = defaultdict[object, list[tuple[float, ...]]](list), defaultdict[int, list[float]](list)
-    rows = list(spans)
+    told, rows = defaultdict[object, list[tuple[float, ...]]](list), list(spans)
+    ends = defaultdict[int, list[float]](list, {-1: [0.0]})  # nothing is what ends when all begins
     for task, end, *_ in rows:
         ends[task].append(end)
     for task, end, start, cause, ranks in rows:
