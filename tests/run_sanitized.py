@@ -18,7 +18,7 @@ import hatch_build
 
 ROOT = Path(__file__).parents[1]
 
-FLAGS = "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"
+FLAGS = "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"
 TESTS = "tests/engine", "tests/simulation", "tests/oracle", "tests/golden"
 PROGRAMS = 20_000
 

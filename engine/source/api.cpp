@@ -753,7 +753,7 @@ void add_shares(Tasks &made, const fredfw_graph &graph, int64_t links) {
         Share share;
         require(graph.share_lowered[one] != nullptr, at("share_lowered", one) + ": there is none");
         share.lowered = graph.share_lowered[one]->lowered;
-        require(share.lowered->links == links, at("share_lowered", one) + " is for another fabric");
+        require(share.lowered->links <= links, at("share_lowered", one) + " is for a fabric with more links");
         const int64_t first = graph.share_group_offset[one], last = graph.share_group_offset[one + 1];
         require(last - first == share.lowered->groups, at("share_group_offset", one + 1) + ": not one for each group");
         share.served.assign(graph.share_group + first, graph.share_group + last);
@@ -805,6 +805,8 @@ void check_tasks(const Tasks &made, const fredfw_graph &graph) {
         check_number(at("label", one), graph.label[one], 0, MOST_LABELS - 1);
         check_number(at("priority", one), graph.priority[one], 0, MOST);
         check_number(at("times", one), graph.times[one], 1, MOST);
+    }
+    for (int64_t one = 0; one < graph.tasks; one++) {
         const Kind kind = (Kind)graph.kind[one];
         const bool is_message = kind == Kind::SEND || kind == Kind::RECEIVE;
         if (is_message) {
@@ -984,7 +986,7 @@ int64_t fredfw_run_new(fredfw_network *network, const fredfw_lowered *lowered, i
                        int64_t times, int64_t tells_through) {
     return with(network, [&]() -> int64_t {
         require(lowered != nullptr, "lowered: there is none");
-        require(lowered->lowered->links == network->links, "lowered: it is for another fabric");
+        require(lowered->lowered->links <= network->links, "lowered: it is for a fabric with more links");
         check_count("label", label, 0, MOST_LABELS - 1), check_count("priority", priority), check_count("times", times, 1);
         check_count("way", way, FREDFW_COMPRESSED, FREDFW_RENDEZVOUS);
         const Schedule &schedule = *lowered->lowered->schedule;

@@ -417,7 +417,7 @@ class Case:
         name = random.choice((*self.runs, *INTS)) if self.runs else random.choice(INTS)
         number, real = random.choice(INTS), random.choice((*REALS, 0.5, 0.5))
         reals, ints = (ctypes.c_double * 64)(), (ctypes.c_int64 * 64)()
-        kind = random.randrange(22)
+        kind = random.randrange(23)
         if kind == 0:
             self.call("cancel", address, random.choice((*self.flows, number)))
         elif kind == 1:
@@ -472,8 +472,37 @@ class Case:
             self.call("list_flows", address, ctypes.byref(columns))
         elif kind == 20:
             self.call("run_cancel", address, random.randint(1, 9))
+        elif kind == 21:
+            self.share()
         else:
             self.reload(address)
+
+    def share(self) -> None:
+        """Ask for max-min fair rates, which are rates."""
+        random, rows = self.random, [self.some(3, self.links) for _ in range(self.random.randint(0, 5))]
+        rates = np.array([random.choice((math.inf, 10.0)) for _ in rows])
+        given = random.choice((*REALS, math.inf))
+        if len(rates) and self.hit():
+            rates[random.randrange(len(rates))] = given
+        address, pairs, flows = self.offsets(rows), len(joined(rows)), len(rows)
+        # How many links there are to read, only the last offset says.
+        if address is not None and (ctypes.c_int64 * (flows + 1)).from_address(address)[flows] > pairs:
+            return
+        shares = [random.choice((0.5, 1.0, 2.0)) for _ in range(pairs)]
+        passes = code().fredfw_max_min(
+            self.count(flows),
+            self.count(self.links),
+            address,
+            self.ints(joined(rows)),
+            self.reals(shares) if random.random() < 0.3 else None,
+            self.reals([random.choice((0.0, 50.0, 100.0)) for _ in range(self.links)]),
+            rates.ctypes.data,
+        )
+        self.results.append((passes, rates.tobytes()))
+        if passes < 0:
+            self.note()
+        else:
+            assert (rates >= 0).all(), f"max_min gives {rates}"
 
     def reload(self, address: int) -> None:
         """Save a network, damage what was saved or not, and go on with a copy."""
@@ -481,6 +510,13 @@ class Case:
         other = self.network()
         if not isinstance(saved, bytes) or other is None:
             return
+        self.links += 1
+        stranger = self.network()
+        self.links -= 1
+        if stranger is not None:
+            assert self.load(stranger, saved) == REFUSED, "what was saved of another fabric is read"
+            self.networks.remove(stranger)  # the others have as many links as all arrays here
+            code().fredfw_network_free(stranger)
         if self.random.random() < 0.5:
             damaged = bytearray(saved)
             if self.random.random() < 0.5:

@@ -229,7 +229,8 @@ class Lowering:
             phases.append((routes, caps, self._starting(routes)))
         price = self.price(schedule, groups)
         launch = 0.0 if price is None else price.launch
-        return NativeLowered(native, len(groups), launch, len(self.fabric.bandwidths), phases)
+        links = len(self.fabric.network.bandwidths)  # schedules do not see memories
+        return NativeLowered(native, len(groups), launch, links, phases)
 
     def _starting(self, routes: Routes) -> BoolArray | None:
         """Return which of ``(F,)`` ``routes`` start whatever runs, where an admission has a say and some do."""
