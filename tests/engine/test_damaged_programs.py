@@ -69,6 +69,7 @@ except SimulationError as error:
 """
 
 
+@pytest.mark.slow  # how little memory is too little depends on the machine
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process")
 def test_a_network_without_memory_is_broken_and_says_so() -> None:
     done = subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY], capture_output=True, text=True, check=True)

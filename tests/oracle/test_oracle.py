@@ -222,7 +222,7 @@ def test_programs(block: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(100))
 def test_many_programs(block: int) -> None:
-    check_programs(10_000 + 1000 * block, BLOCK)
+    check_programs(20_000 + 350 * block, BLOCK)
 
 
 # --- schedules
