@@ -5,19 +5,20 @@ routers, admissions and transports as data. The engine does these as well, and t
 
 - repetitions as one volume (``compressed``) where links change meanwhile;
 - flows that are let in part by part, and unicasts in place of streams (``Split`` and ``Decompose``);
+- admissions that look at which routes are the same object, or rank by rank at what has started at the same moment;
 - transports whose costs depend on more of a call than its pattern, ranks and size;
 - sharing policies with a state, and those of plugins;
-- computations whose time follows from FLOPs and bytes, which the caller gives in seconds;
+- computations whose time follows from FLOPs and bytes, or varies: they have their seconds;
 - counters, bytes by link, lower bounds, cancelling, copies, and stops on the way.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
-from random import Random
 from typing import TypeVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from oracle_schedules import RankRun, Run, WholeRun
 
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule
 from fredfw.errors import UnsupportedError
-from fredfw.fabric import Call, Fabric, NodeKind, Operation
+from fredfw.fabric import Call, Fabric, IdealTransport, NodeKind, Operation
 from fredfw.simulation import MaxMin
 from fredfw.workloads import TaskGraph, TaskKind
 
@@ -59,8 +60,6 @@ class Errand:
 
 
 _Run = TypeVar("_Run", bound=Run)
-K = TypeVar("K")
-V = TypeVar("V")
 Entry = tuple[float, int]  # when ranks entered, and the span that let them
 
 
@@ -74,9 +73,8 @@ class Tasks:
         placement: Sequence[int],
         algorithms: Algorithms,
         fidelity: str,
-        factors: Callable[[int, int], float],
     ) -> None:
-        self.graph, self.network, self.algorithms, self.factors = graph, network, algorithms, factors
+        self.graph, self.network, self.algorithms = graph, network, algorithms
         self.fabric = network.fabric.network
         self.nodes = [int(network.fabric.npus[place]) for place in placement]
         self.npus = list(placement)
@@ -84,7 +82,9 @@ class Tasks:
         self.by_rank = by_rank and network.admission.flow_by_flow
         self.rendezvous, self.compressed = fidelity == "per-rank-rendezvous", fidelity == "compressed"
         self.kinds = [TaskKind(kind) for kind in graph.kinds.tolist()]
-        self.groups = [np.atleast_2d(graph.tables[table]).tolist() for table in graph.members.tolist()]
+        self.groups: list[list[list[int]]] = [
+            np.atleast_2d(graph.tables[table]).tolist() for table in graph.members.tolist()
+        ]
         self.ranks = [sorted({rank for group in groups for rank in group}) for groups in self.groups]
         self.before = [
             [one for one in graph.after(task).tolist() if set(self.ranks[one]) & set(self.ranks[task])]
@@ -109,7 +109,7 @@ class Tasks:
         self.posted: set[int] = set()
         self.unreceived: dict[int, RankRun] = {}
         self.memories: dict[int, deque[Sending]] = {}  # what waits for those that are busy
-        self.schedules: dict[str, Schedule] = {}
+        self.schedules: dict[tuple[str, str], Schedule] = {}
 
     def start(self) -> None:
         """Begin with what waits for nothing."""
@@ -133,7 +133,7 @@ class Tasks:
         elif kind is TaskKind.WAIT:
             if everybody:
                 end = partial(self.end, task, self.ranks[task], self.ranks[task], self.network.now, trigger)
-                self.network.at(self.network.now + float(self.graph.seconds[task]), ENDS, end)
+                self.network.at(self.network.now + self.network.blurred(float(self.graph.seconds[task])), ENDS, end)
         elif kind is TaskKind.SEND:
             self.send(task, trigger)
         elif kind is TaskKind.RECEIVE:
@@ -179,9 +179,8 @@ class Tasks:
         """Let ranks compute."""
         self.busy.update(ranks)
         seconds = float(self.graph.seconds[task]) * self.times(task)
-        for factor, mine in _by(ranks, partial(self.factors, task)).items():
-            computed = partial(self.computed, task, mine, self.network.now, trigger)
-            self.network.at(self.network.now + seconds * factor, ENDS, computed)
+        computed = partial(self.computed, task, ranks, self.network.now, trigger)
+        self.network.at(self.network.now + self.network.blurred(seconds), ENDS, computed)
 
     def computed(self, task: int, ranks: list[int], start: float, trigger: int) -> None:
         """Note the end of a computation; ranks go on with what waits for them."""
@@ -238,17 +237,16 @@ class Tasks:
     def members_of(self, task: int) -> list[list[int]]:
         """Return the ranks of the groups that communicate in a task."""
         if self.kinds[task] is not TaskKind.SEND:
-            groups: list[list[int]] = self.groups[task]
-            return groups
+            return self.groups[task]
         return [[self.ranks[one][0] for one in (task, int(self.graph.partners[task]))]]
 
     def planned(self, task: int, groups: list[int]) -> list[tuple[Schedule, list[int]]]:
-        """Return schedules of groups, by the first algorithm that can serve each."""
+        """Return schedules of groups, by the first algorithm that can serve each; in the order of all groups."""
         graph, found = self.graph, dict[Schedule, list[int]]()
         pattern = graph.patterns[task]
         assert pattern is not None
-        for group in groups:
-            members = [self.npus[rank] for rank in self.members_of(task)[group]]
+        for group, ranks in enumerate(self.members_of(task)):
+            members = [self.npus[rank] for rank in ranks]
             split = int(graph.splits[task])
             sizes = None if split < 0 else graph.split_tables[split][group]
             size = float(graph.bytes[task])
@@ -258,9 +256,13 @@ class Tasks:
             request = CollectiveRequest(pattern, len(members), size, root, sizes=sizes)
             view = self.fabric.view(np.array(members))
             candidates = self.algorithms.get(pattern, self.algorithms.get(None, ()))
-            schedule = next(one for one in candidates if one.refusal(request, view) is None).plan(request, view)
-            found.setdefault(self.schedules.setdefault(schedule.key, schedule), []).append(group)
-        return list(found.items())
+            algorithm = next(one for one in candidates if one.refusal(request, view) is None)
+            schedule = algorithm.plan(request, view)
+            # Equal schedules go together, but where calls cost something, which depends on the algorithm.
+            name = "" if isinstance(self.network.fabric.defaults.transport, IdealTransport) else str(algorithm)
+            found.setdefault(self.schedules.setdefault((schedule.key, name), schedule), []).append(group)
+        asked = [(schedule, [group for group in mine if group in groups]) for schedule, mine in found.items()]
+        return [(schedule, mine) for schedule, mine in asked if mine]
 
     def make(self, kind: type[_Run], task: int, schedule: Schedule, groups: list[int]) -> _Run:
         """Return a run of a schedule in groups of a task."""
@@ -311,9 +313,9 @@ class Tasks:
             for _, place, mark in places:
                 (self.sent, self.arrive)[place](task, self.entries[mark])
             return
-        for mark, mine in sorted(_by(places, lambda one: one[2]).items()):
-            members = [self.groups[task][groups[group]][place] for group, place, _ in mine]
-            self.members_over(task, members, *self.entries[mark])
+        for last in sorted({mark for _, _, mark in places}):
+            members = [self.groups[task][groups[group]][place] for group, place, mark in places if mark == last]
+            self.members_over(task, members, *self.entries[last])
 
     # messages
 
@@ -409,26 +411,16 @@ class Tasks:
                 found.append((memory, served, float(graph.bytes[task]) / serving.shape[1], number))
         flows = []
         for end, members, size, number in found:
-
-            def between(*ranks: int, tree: Operation | None, end: int = end) -> Flow:
-                sources, destinations = ((end,), ranks) if load else (ranks, (end,))
-                return Flow(sources, destinations, size, number, tree=tree)  # noqa: B023  # it is used up at once
-
-            whole = between(*members, tree=Operation.MULTICAST if load else Operation.REDUCE)
+            ends = [(end,), tuple(members)]
+            whole = Flow(ends[not load], ends[load], size, number)
+            whole.tree = Operation.MULTICAST if load else Operation.REDUCE
             try:
                 self.network.routed(whole, fabric.defaults.router)
                 flows.append(whole)
             except UnsupportedError:  # where switches cannot copy or reduce
-                flows += [between(one, tree=None) for one in members]
+                alone = [((end,), (one,)) for one in members]
+                flows += [Flow(pair[not load], pair[load], size, number) for pair in alone]
         return flows, one_at_a_time
-
-
-def _by(values: Iterable[V], key: Callable[[V], K]) -> dict[K, list[V]]:
-    """Return values that have the same key together, in the order of the keys."""
-    found: dict[K, list[V]] = {}
-    for one in values:
-        found.setdefault(key(one), []).append(one)
-    return dict(sorted(found.items(), key=lambda one: one[0]))  # type: ignore[arg-type,return-value]  # keys are numbers
 
 
 def simulate(
@@ -440,7 +432,6 @@ def simulate(
     priorities: Sequence[str] = (),
     fidelity: str = "stepwise",
     changes: Sequence[Change] = (),
-    factors: Callable[[int, int], float] = lambda task, rank: 1.0,
     seed: int | None = None,
 ) -> list[Span] | None:
     """Return the spans of a task graph, in the order of their ends; ``None`` where some tasks never end.
@@ -453,8 +444,8 @@ def simulate(
         priorities: Labels, the highest class first.
         fidelity: One of the four.
         changes: Links that get other bandwidths: when, and which.
-        factors: How many times longer a computation takes on a rank.
-        seed: Of the shares by which volumes are changed, at most 1e-12; ``None`` leaves them as they are.
+        seed: Of the shares by which volumes, latencies and durations are changed, at most 1e-12; those that are equal
+            alike where it is even; ``None`` changes nothing.
 
     Raises:
         UnknownError: It asks for what is not part of the oracle.
@@ -464,9 +455,9 @@ def simulate(
     graph = graph if fidelity == "compressed" else graph.expanded()
     classes = {label: place for place, label in enumerate(priorities)}
     classes = {label: classes.get(label, len(classes)) for label in graph.label_names}
-    network = Network(fabric, fabric.defaults.sharing or MaxMin(), classes, None if seed is None else Random(seed))
+    network = Network(fabric, fabric.defaults.sharing or MaxMin(), classes, seed)
     places = range(graph.ranks) if placement is None else placement
-    tasks = Tasks(graph, network, list(places), algorithms, fidelity, factors)
+    tasks = Tasks(graph, network, list(places), algorithms, fidelity)
     tasks.start()
     for time, bandwidths in sorted(changes, key=lambda change: change[0]):
         network.advance(time)
@@ -474,3 +465,56 @@ def simulate(
     network.advance()
     over = all(len(done) == len(ranks) for done, ranks in zip(tasks.done, tasks.ranks, strict=True))
     return tasks.spans if over else None
+
+
+@define
+class Ends:
+    """When groups have ended; rank by rank when each rank is through, and the last that it has waited for."""
+
+    groups: list[float]
+    ranks: dict[tuple[int, int], float]
+    marks: dict[tuple[int, int], int]
+
+
+def collective(
+    fabric: Fabric,
+    schedule: Schedule,
+    groups: Sequence[Sequence[int]],
+    *,
+    fidelity: str = "per-rank",
+    delays: Sequence[float] = (),
+    seed: int | None = None,
+) -> Ends:
+    """Return when a schedule alone on a fabric ends in groups of nodes; NaN where it never does.
+
+    Rank by rank, ranks may enter after ``delays``, one for each rank of each group; the mark of one is its place in
+    their order.
+    """
+    network = Network(fabric, fabric.defaults.sharing or MaxMin(), {}, seed)
+    found = Ends([math.nan] * len(groups), {}, {})
+
+    def ended(which: list[int]) -> None:
+        for group in which:
+            found.groups[group] = network.now
+
+    def through(places: list[tuple[int, int, int]]) -> None:
+        for group, rank, mark in places:
+            found.ranks[group, rank], found.marks[group, rank] = network.now, mark
+            if all((group, one) in found.ranks for one in range(schedule.ranks)):
+                found.groups[group] = network.now
+
+    if fidelity.startswith("per-rank"):
+        ranks = RankRun(network, schedule, groups)
+        ranks.rendezvous, ranks.through = fidelity == "per-rank-rendezvous", through
+        ranks.begin()
+        places = [(group, rank) for group in range(len(groups)) for rank in range(schedule.ranks)]
+        if not delays:
+            ranks.enter([(*place, 0) for place in places])
+        for mark, (delay, place) in enumerate(sorted(zip(delays, places, strict=False))):
+            network.at(delay, ENDS, partial(ranks.enter, [(*place, mark)]))
+    else:
+        whole = WholeRun(network, schedule, groups)
+        whole.stepwise, whole.ended = fidelity == "stepwise", ended
+        whole.start()
+    network.advance()
+    return found

@@ -74,7 +74,7 @@ class Flow:
 
 
 def fair(flows: Sequence[Flow], capacity: Sequence[float]) -> list[float]:
-    """Return max-min fair rates by weights: all are raised until a link is full or a cap is reached."""
+    """Return max-min fair rates by weights: all rise until a link is full or a cap is reached, as in textbooks."""
     rates, free, left = [0.0] * len(flows), set(range(len(flows))), list(capacity)
     while free:
         load: dict[int, float] = defaultdict(float)  # of each link, for each unit that rates are raised by
@@ -160,10 +160,8 @@ class Sending:
 class Network:
     """A fabric that carries flows in simulated time; everything is looked at each time."""
 
-    def __init__(
-        self, fabric: Fabric, sharing: SharingPolicy, priorities: Mapping[str, int], noise: Random | None
-    ) -> None:
-        self.fabric, self.sharing, self.noise = fabric, sharing, noise
+    def __init__(self, fabric: Fabric, sharing: SharingPolicy, priorities: Mapping[str, int], seed: int | None) -> None:
+        self.fabric, self.sharing, self.seed, self.noise = fabric, sharing, seed, Random(seed)
         self.priorities = priorities
         self.now = 0.0
         self.capacity: list[float] = fabric.bandwidths.tolist()
@@ -186,6 +184,13 @@ class Network:
     def at(self, time: float, priority: int, call: Callable[[], None]) -> None:
         """Call at a moment; of equal ones the lowest priority first, then what has become known first."""
         heapq.heappush(self.calendar, (time, priority, next(self.numbers), call))
+
+    def blurred(self, value: float) -> float:
+        """Return a number of bytes or seconds, changed by at most 1e-12; equal ones alike if the seed is even."""
+        if self.seed is None:
+            return value
+        noise = Random(f"{self.seed} {value}") if self.seed % 2 == 0 else self.noise
+        return value * (1 + 1e-12 * noise.uniform(-1, 1))
 
     def soon(self, priority: int, call: Callable[[], None]) -> None:
         """Call at this moment."""
@@ -261,8 +266,7 @@ class Network:
             flow.costs = costs
             flow.links, flow.latency = self.routed(flow, self.fabric.defaults.router)
             flow.priority, flow.weight = priority, weight
-            if self.noise is not None:
-                flow.size *= 1 + 1e-12 * self.noise.uniform(-1, 1)
+            flow.size = self.blurred(flow.size)
             if costs is not None and flow.links:
                 flow.cap = of_tier(costs.cap, self.tier(flow.links))
                 if flow.reductions:
@@ -350,7 +354,7 @@ class Network:
         self.drain(sending, free)
 
     def needs_nothing(self, flow: Flow) -> bool:
-        """Return whether a flow has nothing to send, or nothing that would take time; closed links do."""
+        """Return whether a flow has nothing to send, or no link and no cap; but it waits for closed links."""
         if self.is_stuck(flow.links):
             return False
         return flow.left <= 0 or (not flow.links and flow.cap == math.inf)
@@ -369,7 +373,7 @@ class Network:
         over = []
         for flow in flows:
             flow.drained = True
-            late = flow.latency * sending.repeat + sending.pause * (sending.repeat - 1)
+            late = self.blurred(flow.latency) * sending.repeat + sending.pause * (sending.repeat - 1)
             sending.ends[flow.activity] = max(sending.ends[flow.activity], self.now + late)
             sending.pending[flow.activity] -= 1
             if not sending.pending[flow.activity]:

@@ -1,13 +1,12 @@
-"""What docs/model.md says of tasks and ranks, in cases small enough to be worked out by hand.
+"""What docs/model.md says of ranks, messages, channels and memories, worked out by hand, of the engine and the oracle.
 
-A link moves one unit of bytes in one unit of time, a millisecond, and has a latency of one, if nothing else is said.
-Each case runs by the engine and by the oracle.
+Links have 100 B/s and a latency of 0.5 s, so that 100 bytes have drained after 1 s and are delivered after 1.5 s.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,262 +16,418 @@ from attrs import evolve, frozen
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fredfw import (
-    CollectiveAlgorithm,
-    CollectiveRequest,
-    Fabric,
-    Framework,
-    GraphBuilder,
-    GroupView,
-    LinkEvent,
-    MemoryTier,
-    Pattern,
-    Phase,
-    Schedule,
-    TaskGraph,
-    hookimpl,
-    with_memories,
-)
-from oracle import Algorithms, simulate
+from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
+from fredfw.fabric import Call, Costs, Fabric, MemoryTier, NodeKind, Transport, with_memories
+from fredfw.fabric.view import GroupView
+from fredfw.framework import Framework
+from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner
+from fredfw.simulation.fidelity import FIDELITIES
+from fredfw.simulation.links import LinkEvent, LinkEvents
+from fredfw.workloads import GraphBuilder, TaskGraph
+from oracle import simulate
+
+COMPRESSED, STEPWISE, BY_RANK, RENDEZVOUS = FIDELITIES
+WHOLE, RANKS = (COMPRESSED, STEPWISE), (BY_RANK, RENDEZVOUS)
+DIRECT = Framework().plugins.collectives.get("direct")()
+IN_NETWORK = Framework().plugins.collectives.get("in-network")()
+
+Spans = Mapping[tuple[int, int], tuple[float, float]]
+"""Start and end, by task and rank."""
+Closed = tuple[tuple[float, int, int], ...]
+"""When which link closes (0) or opens (1), in order."""
+Run = Callable[..., Spans]
 
 
-@frozen
-class Turns(CollectiveAlgorithm):
-    """Sends of 1, 6 and 3 units from rank 0 to 1 take turns on a channel; rank 2 is before and behind the first."""
-
-    name: ClassVar[str] = "turns"
-    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.BROADCAST})
-
-    policy: str = "fifo"
-    release: str = "delivered"
-
-    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
-        phases = (
-            Phase.of([2], [0], [3]),
-            Phase.of([0], [1], [0], channel=0, after=(0,)),
-            Phase.of([0], [1], [1], channel=0),
-            Phase.of([0], [1], [2], channel=0),
-            Phase.of([1], [2], [4], after=(1,)),
-        )
-        sizes = np.array([1, 6, 3, 1, 10]) * BYTES
-        ways: dict[str, Any] = {"policy": self.policy, "release": self.release, "proof": "none"}
-        return Schedule(request.pattern, request.ranks, sizes, 5, phases, **ways)
-
-
-class Own:
-    @hookimpl
-    def fredfw_collectives(self) -> Sequence[type[CollectiveAlgorithm]]:
-        return [Turns]
-
-
-FRAMEWORK = Framework()
-FRAMEWORK.plugins.register(Own(), "own")
-WHOLE, EAGER, MEETING = ("compressed", "stepwise"), "per-rank", "per-rank-rendezvous"
-ALL = *WHOLE, EAGER, MEETING
-UNIT, BYTES = 1e-3, 1e6
-LINKS = {"link_bandwidth": "1 GB/s", "link_latency": "1 ms"}
-Ends = Mapping[tuple[int, int], float]
-"""When ranks end tasks, in units."""
-Changes = Sequence[tuple[float, str, str]]
-"""When, what happens, and to which link."""
-Simulator = Callable[..., Ends]
+def algorithms(schedule: Schedule | None) -> dict[Pattern | None, tuple[CollectiveAlgorithm, ...]]:
+    """Return those that all-reduces take, and others."""
+    one = IN_NETWORK if schedule is None else Fixed(schedule)
+    return {Pattern.ALL_REDUCE: (one,), Pattern.REDUCE: (one,), None: (DIRECT,)}
 
 
 def by_engine(
-    graph: TaskGraph, fabric: Fabric, fidelity: str, algorithm: str = "direct", changes: Changes = (), **options: str
-) -> Ends:
-    events = [LinkEvent(links=link, action=action, at=at * UNIT) for at, action, link in changes]
-    result = FRAMEWORK.simulate_graph(
-        graph, fabric, collectives={"default": {"name": algorithm, **options}}, fidelity=fidelity, events=events
-    )
-    line = result.timeline
+    graph: TaskGraph, fabric: Fabric, fidelity: str, schedule: Schedule | None = None, links: Closed = ()
+) -> Spans:
+    """Return what the engine says."""
+    events = [LinkEvent(fabric.link_name(link), "restore" if share else "fail", at=at) for at, link, share in links]
+    lowering, sharing = Lowering(fabric), MaxMin()
+    timeline = Executor(
+        graph,
+        fabric=fabric,
+        network=FlowNetwork(fabric, sharing),
+        placement=np.arange(graph.ranks),
+        planner=Planner(fabric, sharing, lowering, algorithms(schedule)),
+        lowering=lowering,
+        compute_seconds=lambda flops, moved, _: flops + moved,
+        fidelity=fidelity,
+        events=LinkEvents(events, fabric) if events else None,
+    ).run()
+    rows = timeline.task.tolist(), timeline.start.tolist(), timeline.end.tolist(), timeline.ranks
     return {
-        (task, rank): end / UNIT
-        for task, end, ranks in zip(line.task.tolist(), line.end.tolist(), line.ranks, strict=True)
-        for rank in ranks.tolist()
+        (task, rank): (start, end) for task, start, end, ranks in zip(*rows, strict=True) for rank in ranks.tolist()
     }
 
 
 def by_oracle(
-    graph: TaskGraph, fabric: Fabric, fidelity: str, algorithm: str = "direct", changes: Changes = (), **options: str
-) -> Ends:
-    names = [fabric.link_name(link) for link in range(len(fabric.bandwidths))]
-    happening = [
-        (at * UNIT, {names.index(link): float(fabric.bandwidths[names.index(link)]) * (action == "restore")})
-        for at, action, link in changes
-    ]
-    algorithms: Algorithms = {None: [FRAMEWORK.plugins.collectives.get(algorithm)(**options)]}
-    spans = simulate(graph, fabric, algorithms, fidelity=fidelity, changes=happening)
+    graph: TaskGraph, fabric: Fabric, fidelity: str, schedule: Schedule | None = None, links: Closed = ()
+) -> Spans:
+    """Return what the oracle says."""
+    changes = [(at, {link: share * float(fabric.bandwidths[link])}) for at, link, share in links]
+    spans = simulate(graph, fabric, algorithms(schedule), fidelity=fidelity, changes=changes)
     assert spans is not None
-    return {(span.task, rank): span.end / UNIT for span in spans for rank in span.ranks}
+    return {(span.task, rank): (span.start, span.end) for span in spans for rank in span.ranks}
 
 
-@pytest.fixture(params=[by_engine, by_oracle])
-def run(request: pytest.FixtureRequest) -> Simulator:
-    simulator: Simulator = request.param
-    return simulator
+@pytest.fixture(params=[by_engine, by_oracle], ids=["engine", "oracle"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Return one of the two."""
+    found: Run = request.param
+    return found
 
 
-def connected(ranks: int, **fields: Any) -> Fabric:
-    """Return a fabric with a link from each NPU to each other."""
-    return FRAMEWORK.topology("fully-connected", npus=ranks, **{**LINKS, **fields}).build()
+def ends(spans: Spans, task: int) -> list[float]:
+    """Return when ranks end a task, by rank."""
+    return [end for (one, _), (_, end) in sorted(spans.items()) if one == task]
 
 
-def ready(builder: GraphBuilder, *times: float) -> list[int]:
-    """Have each rank compute until a time; return the tasks."""
-    return [builder.compute(f"until {one}", [rank], seconds=one * UNIT) for rank, one in enumerate(times)]
+def wires(ranks: int, pairs: Iterable[tuple[int, int]], latencies: float | Sequence[float] = 0.5) -> Fabric:
+    """Return NPUs with links of one direction."""
+    sources, destinations = np.array(sorted(pairs)).T
+    kinds = np.full(ranks, NodeKind.NPU)
+    return Fabric("wires", kinds, sources, destinations, 100.0, latencies, 0.0)
 
 
-def both(sender: float, receiver: float) -> TaskGraph:
-    """Return a message of 3 units, as tasks 2 and 3, whose ends get ready at some times."""
-    builder = GraphBuilder(2)
-    first, second = ready(builder, sender, receiver)
-    send = builder.send("send", 0, 1, 3 * BYTES, label="mp", after=[first])
-    builder.receive("receive", send, after=[second])
+def phase(*rows: tuple[int, int, int], **fields: Any) -> Phase:
+    """Return transfers from one rank to another of so many chunks, which have 50 bytes."""
+    source, destination, count = zip(*rows, strict=True)
+    return Phase.of(source, destination, 0, count=count, **fields)
+
+
+def schedule_of(ranks: int, *phases: Phase, **fields: Any) -> Schedule:
+    """Return a schedule of which nothing but the phases is of interest; its last chunk is empty."""
+    sizes = np.array([50.0] * 8 + [0.0])
+    return Schedule(Pattern.ALL_REDUCE, ranks, sizes, 9, phases, proof="none", **fields)
+
+
+def wires_of(schedule: Schedule) -> Fabric:
+    """Return a link for each two ranks, so that no two flows of a phase meet."""
+    pairs = {
+        (source, destination)
+        for one in schedule.phases
+        for source, destination in zip(one.source.tolist(), one.destination.tolist(), strict=True)
+    }
+    return wires(schedule.ranks, pairs)
+
+
+@frozen
+class Fixed(CollectiveAlgorithm):
+    """Has one schedule."""
+
+    name: ClassVar[str] = "fixed"
+    patterns: ClassVar[frozenset[Pattern]] = frozenset({Pattern.ALL_REDUCE})
+
+    one: Schedule
+
+    def schedule(self, request: CollectiveRequest, view: GroupView) -> Schedule:
+        """See ``CollectiveAlgorithm.schedule``."""
+        del request, view
+        return self.one
+
+
+@frozen
+class Launching(Transport):
+    """A call takes 2 s to launch."""
+
+    name: ClassVar[str] = "launching"
+
+    def costs(self, call: Call, fabric: Fabric) -> Costs:
+        """See ``Transport.costs``."""
+        del call, fabric
+        return Costs(launch=2.0)
+
+
+def collective(ranks: int, late: Mapping[int, float] | None = None, size: float = 100.0) -> TaskGraph:
+    """Return an all-reduce, as the last task, that ranks enter late whose computations come before."""
+    builder = GraphBuilder(ranks)
+    before = [builder.compute(str(rank), [rank], seconds=seconds) for rank, seconds in (late or {}).items()]
+    builder.collective("reduce", Pattern.ALL_REDUCE, [range(ranks)], size, label="dp", after=before)
     return builder.build()
 
 
-# The message begins when, the send ends when, the receive ends when: the table of "Tasks of a rank".
-@pytest.mark.parametrize(
-    ("fidelity", "sender", "receiver", "sent", "received"),
-    [
-        *((whole, 2, 1, 2 + 3 + 1, 2 + 3 + 1) for whole in WHOLE),
-        *((whole, 2, 10, 2 + 3 + 1, 10) for whole in WHOLE),
-        (EAGER, 2, 1, 2 + 3, 2 + 3 + 1),
-        (EAGER, 2, 10, 2 + 3, 10),
-        (MEETING, 2, 1, 2 + 3, 2 + 3 + 1),
-        (MEETING, 2, 10, 10 + 3, 10 + 3 + 1),
-    ],
-)
-def test_a_message(run: Simulator, fidelity: str, sender: float, receiver: float, sent: float, received: float) -> None:
-    ends = run(both(sender, receiver), connected(2), fidelity)
-    assert (ends[2, 0], ends[3, 1]) == pytest.approx((sent, received))
+# --- computations
+
+
+def test_a_rank_does_one_computation_at_a_time_as_they_get_ready(run: Run) -> None:
+    builder = GraphBuilder(1)
+    builder.compute("first", [0], seconds=2.0)
+    late = builder.wait("late", [0], seconds=0.5)
+    early = builder.wait("early", [0], seconds=0.25)
+    third = builder.compute("third", [0], seconds=1.0, after=[late])
+    second = builder.compute("second", [0], seconds=1.0, after=[early])
+    # Those that wait for the same get ready in the order of their numbers.
+    last = builder.compute("last", [0], seconds=1.0, after=[late])
+    found = run(builder.build(), wires(2, [(0, 1)]), STEPWISE)
+    assert [found[task, 0] for task in (0, second, third, last)] == [(0, 2), (2, 3), (3, 4), (4, 5)]
+
+
+# --- messages
+
+
+@pytest.mark.parametrize(("sender", "receiver"), [(0.0, 0.0), (2.0, 0.0), (0.0, 1.25), (1.0, 7.0)])
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_a_message(run: Run, fidelity: str, sender: float, receiver: float) -> None:
+    builder = GraphBuilder(2)
+    ready = builder.compute("sender", [0], seconds=sender), builder.compute("receiver", [1], seconds=receiver)
+    send = builder.send("send", 0, 1, 100.0, label="pp", after=[ready[0]])
+    builder.receive("receive", send, after=[ready[1]])
+    begins = max(sender, receiver) if fidelity == RENDEZVOUS else sender
+    delivered = begins + 1.5
+    sent = delivered if fidelity in WHOLE else begins + 1.0
+    found = run(builder.build(), wires(2, [(0, 1)]), fidelity)
+    assert (ends(found, 2), ends(found, 3)) == ([sent], [max(delivered, receiver)])
 
 
 @pytest.mark.parametrize(
-    ("fidelity", "sender", "receiver", "sent", "received"),
-    [
-        *((whole, 2, 1, 2 + 3 + 1, 2 + 3 + 1) for whole in WHOLE),
-        (EAGER, 2, 1, 2 + 3, 2 + 3 + 1),
-        (MEETING, 2, 10, 10 + 3, 10 + 3 + 1),
-    ],
+    ("fidelity", "sent", "received"), [(STEPWISE, 1.5, 1.5), (BY_RANK, 1.0, 1.5), (RENDEZVOUS, 6.0, 6.5)]
 )
-def test_a_transfer(
-    run: Simulator, fidelity: str, sender: float, receiver: float, sent: float, received: float
+def test_receivers_of_a_transfer_enter_with_its_sender(run: Run, fidelity: str, sent: float, received: float) -> None:
+    """A rendezvous waits for the receiver, which computes for 5 s."""
+    builder = GraphBuilder(2)
+    busy = builder.compute("work", [1], seconds=5.0)
+    builder.transfer("send", [[0, 1]], 100.0, label="pp", after=[busy])
+    found = run(builder.build(), wires(2, [(0, 1)]), fidelity)
+    assert ends(found, 1) == [sent, received]
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_messages_share_their_link(run: Run, fidelity: str) -> None:
+    """300 and 100 bytes, at 50 B/s each until the small one has drained at 2 s."""
+    builder = GraphBuilder(2)
+    for size in (300.0, 100.0):
+        send = builder.send(f"send {size}", 0, 1, size, label="pp")
+        builder.receive(f"receive {size}", send)
+    found = run(builder.build(), wires(2, [(0, 1)]), fidelity)
+    sent = [4.5, 2.5] if fidelity in WHOLE else [4.0, 2.0]
+    assert ends(found, 0) + ends(found, 2) == sent
+    assert ends(found, 1) + ends(found, 3) == [4.5, 2.5]
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_what_has_no_bytes_takes_its_latencies(run: Run, fidelity: str) -> None:
+    """A barrier of two steps, from the time at which its last rank is ready, at 3 s."""
+    schedule = schedule_of(3, phase((0, 1, 1)), phase((1, 2, 1), after=(0,)))
+    found = run(collective(3, {0: 3.0}, 0.0), wires_of(schedule), fidelity, evolve(schedule, chunk_bytes=0.0))
+    assert ends(found, 1) == ([4.0] * 3 if fidelity in WHOLE else [3.0, 3.5, 4.0])
+
+
+# --- rank by rank
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_the_next_step_waits_for_what_a_rank_itself_sends_and_receives(run: Run, fidelity: str) -> None:
+    """What rank 0 sends has drained at 1 s; what rank 1 receives is delivered at 1.5 s, and so is the phase."""
+    schedule = schedule_of(4, phase((0, 1, 2)), phase((0, 3, 2), (1, 2, 2), after=(0,)))
+    found = ends(run(collective(4), wires_of(schedule), fidelity, schedule), 0)
+    # Of a rendezvous rank 2 and 3 are ready at once, for they have no part in the first phase.
+    assert found == ([3.0] * 4 if fidelity in WHOLE else [2.0, 2.5, 3.0, 2.5])
+
+
+@pytest.mark.parametrize(("fidelity", "expected"), [(COMPRESSED, 6.0), (STEPWISE, 6.0), (BY_RANK, 4.5)])
+def test_a_repetition_is_a_step(run: Run, fidelity: str, expected: float) -> None:
+    """Four times 100 bytes: the sender does not wait for the latency of 0.5 s, but the group does each time."""
+    schedule = schedule_of(2, phase((0, 1, 2), repeat=4))
+    found = ends(run(collective(2), wires_of(schedule), fidelity, schedule), 0)
+    assert found == ([expected] * 2 if fidelity in WHOLE else [4.0, expected])
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_ranks_enter_and_leave_a_collective_by_themselves(run: Run, fidelity: str) -> None:
+    """Rank 0 is 3 s late. Rank 1 does not wait for it, and computes for 1 s when its bytes have left."""
+    schedule = schedule_of(4, phase((1, 2, 2), (0, 3, 2)))
+    builder = GraphBuilder(4)
+    late = builder.compute("late", [0], seconds=3.0)
+    reduce = builder.collective("reduce", Pattern.ALL_REDUCE, [range(4)], 100.0, label="dp", after=[late])
+    builder.compute("next", range(4), seconds=1.0, after=[reduce])
+    found = run(builder.build(), wires_of(schedule), fidelity, schedule)
+    left = [4.5] * 4 if fidelity in WHOLE else [4.0, 1.0, 1.5, 4.5]
+    assert ends(found, 1) == left
+    assert ends(found, 2) == [end + 1.0 for end in left]
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_a_rank_without_a_part_in_a_phase_is_done_with_it_at_once(run: Run, fidelity: str) -> None:
+    schedule = schedule_of(4, phase((0, 1, 2)), phase((2, 3, 2), after=(0,)))
+    found = ends(run(collective(4), wires_of(schedule), fidelity, schedule), 0)
+    assert found == ([3.0] * 4 if fidelity in WHOLE else [1.0, 1.5, 1.0, 1.5])
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_a_rendezvous_waits_for_receivers(run: Run, fidelity: str) -> None:
+    """Rank 1 is ready for the second phase when what it sends in the first, which takes 2 s, has drained."""
+    schedule = schedule_of(3, phase((1, 2, 4)), phase((0, 1, 2), after=(0,)))
+    found = ends(run(collective(3), wires_of(schedule), fidelity, schedule), 0)
+    assert found == {RENDEZVOUS: [3.0, 3.5, 2.5], BY_RANK: [1.0, 2.0, 2.5]}.get(fidelity, [4.0] * 3)
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_a_phase_behind_another_waits_for_its_bytes_and_one_with_room_for_its_destination(
+    run: Run, fidelity: str
 ) -> None:
-    builder = GraphBuilder(2)
-    builder.transfer("transfer", [[0, 1]], 3 * BYTES, label="mp", after=ready(builder, sender, receiver))
-    ends = run(builder.build(), connected(2), fidelity)
-    assert (ends[2, 0], ends[2, 1]) == pytest.approx((sent, received))
+    """Rank 1 has room when it is done with the first phase, where it receives until 1.5 s."""
+    behind = schedule_of(3, phase((0, 1, 2)), phase((0, 2, 2), behind=(0,)))
+    assert ends(run(collective(3), wires_of(behind), fidelity, behind), 0)[2] == 2.5
+    room = schedule_of(3, phase((0, 1, 2)), phase((2, 1, 2), room=(0,)))
+    assert ends(run(collective(3), wires_of(room), fidelity, room), 0)[1] == 3.0
 
 
-def ring(size: float, pattern: str = "all-gather") -> TaskGraph:
-    """Return a collective of three ranks, as task 3, the last of which is ready at 4."""
-    builder = GraphBuilder(3)
-    builder.collective("ring", pattern, [[0, 1, 2]], size * BYTES, label="mp", after=ready(builder, 0, 0, 4))
-    return builder.build()
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_a_stream_waits_for_all_of_its_sources(run: Run, fidelity: str) -> None:
+    """Rank 1 is 4 s late. The sources of a reduction to rank 0 are through when their bytes have left."""
+    switch = Framework().topology("switch", npus=3, in_network=True, link_bandwidth=100.0, link_latency=0.25).build()
+    for pattern, through in ((Pattern.ALL_REDUCE, [5.5] * 3), (Pattern.REDUCE, [5.5, 5.0, 5.0])):
+        builder = GraphBuilder(3)
+        late = builder.compute("late", [1], seconds=4.0)
+        builder.collective("stream", pattern, [range(3)], 100.0, label="dp", after=[late])
+        found = ends(run(builder.build(), switch, fidelity), 1)
+        assert found == ([5.5] * 3 if fidelity in WHOLE else through)
 
 
-# Two steps of 3 units, in which each rank sends to the next. Whole phases take 3 + 1 each, from 4 on. By rank the
-# second step begins at max(4 + 3 + 1, 3), max(3 + 1, 3) and max(3 + 1, 4 + 3). With a rendezvous the first one begins
-# at 0 from rank 0 to 1 and at 4 elsewhere, so that ranks are done with it at 8, 7 and 8; all of the second begins at 8.
-@pytest.mark.parametrize(
-    ("fidelity", "expected"),
-    [*((whole, (12, 12, 12)) for whole in WHOLE), (EAGER, (11, 12, 10)), (MEETING, (12, 12, 12))],
-)
-def test_steps_of_a_ring(run: Simulator, fidelity: str, expected: tuple[float, ...]) -> None:
-    ends = run(ring(9), connected(3), fidelity, "ring")
-    assert [ends[3, rank] for rank in range(3)] == pytest.approx(expected)
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_a_span_begins_with_the_last_entry_that_its_ranks_wait_for(run: Run, fidelity: str) -> None:
+    """Rank 0, which sends to both others, enters at 1 s, and rank 1 at 3 s."""
+    schedule = schedule_of(3, phase((0, 1, 2), (0, 2, 2)))
+    found = run(collective(3, {0: 1.0, 1: 3.0}), wires_of(schedule), fidelity, schedule)
+    by_rank = [(1.0, 2.0), (3.0, 3.0), (1.0, 2.5)]
+    # A rendezvous of rank 0 with rank 1 is over at 4 s.
+    meeting = [(3.0, 4.0), (3.0, 4.5), (1.0, 2.5)]
+    expected = {BY_RANK: by_rank, RENDEZVOUS: meeting}.get(fidelity, [(3.0, 4.5)] * 3)
+    assert [found[2, rank] for rank in range(3)] == expected
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_each_rank_that_enters_launches_by_itself(run: Run, fidelity: str) -> None:
+    """Launching takes 2 s: rank 0 from the start, rank 1 from 3 s on; of a whole group from when the last is ready."""
+    schedule = schedule_of(3, phase((0, 2, 2)), phase((1, 2, 2)))
+    on = wires_of(schedule).with_defaults(transport=Launching())
+    found = ends(run(collective(3, {1: 3.0}), on, fidelity, schedule), 1)
+    assert found == ([6.5] * 3 if fidelity in WHOLE else [3.0, 6.0, 6.5])
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_a_transport_adds_its_costs(run: Run, fidelity: str) -> None:
+    """Two steps, rank 0 sends two messages of 50 bytes in each: a quarter second for each, and twice the bytes."""
+    costs: dict[str, Any] = {"launch": 2.0, "step": 0.5, "message": 0.25, "efficiency": 0.5}
+    transport = Framework().plugins.transports.get("alpha-beta")(**costs)
+    schedule = schedule_of(3, phase((0, 1, 1), (0, 2, 1)), phase((1, 0, 1), (2, 0, 1), after=(0,)))
+    found = ends(run(collective(3), wires_of(schedule).with_defaults(transport=transport), fidelity, schedule), 0)
+    step = 0.5 + 2 * 0.25 + 0.5 + 50 / 0.5 / 100
+    # Ranks 1 and 2 are through when what they send has drained.
+    assert found == pytest.approx([2 + 2 * step] + [2 + (2 * step if fidelity in WHOLE else step + 1.0)] * 2)
+
+
+@pytest.mark.parametrize("fidelity", [STEPWISE, *RANKS])
+def test_messages_that_overtake_count_in_order(run: Run, fidelity: str) -> None:
+    """The first message of rank 0 takes the way by rank 2, of 10 s, for its link is back only at 0.5 s.
+
+    The second one is there at 2 s, without latency. Rank 1 passes on to rank 3 what it got first: at each step it sends
+    once, and the second step begins when the first message is there.
+    """
+    pairs = [(0, 1), (0, 2), (1, 3), (2, 1)]
+    on, closed = wires(4, pairs, [0.0, 5.0, 0.5, 5.0]), ((0.0, 0, 0), (0.5, 0, 1))
+    schedule = schedule_of(4, phase((0, 1, 2), (1, 3, 2), repeat=2))
+    found = ends(run(collective(4), on, fidelity, schedule, closed), 0)
+    if fidelity == STEPWISE:  # the group waits for both, and the second takes 1 s and the latency to rank 3
+        assert found == [12.5] * 4
+    else:
+        # With a rendezvous the second message waits until rank 1 is at its second step, and takes 1 s.
+        assert found == [2.0 if fidelity == BY_RANK else 12.0, 12.0, 0.0, 12.5]
+
+
+# --- channels
+
+
+@pytest.mark.parametrize(("policy", "first"), [("fifo", 1), ("smallest-first", 2)])
+@pytest.mark.parametrize("fidelity", RANKS)
+def test_a_channel_takes_the_turn_that_was_ready_first_or_the_smallest(
+    run: Run, fidelity: str, policy: str, first: int
+) -> None:
+    """100 bytes to rank 1 and 50 to rank 2, from rank 0, one turn behind the other."""
+    schedule = schedule_of(3, phase((0, 1, 2), channel=0), phase((0, 2, 1), channel=0), policy=policy)
+    found = ends(run(collective(3), wires_of(schedule), fidelity, schedule), 0)
+    assert found == ([1.5, 1.5, 2.0] if first == 1 else [1.5, 2.0, 1.0])
 
 
 @pytest.mark.parametrize("fidelity", WHOLE)
-def test_a_collective_of_no_bytes_is_a_barrier(run: Simulator, fidelity: str) -> None:
-    ends = run(ring(0), connected(3), fidelity, "ring")
-    assert [ends[3, rank] for rank in range(3)] == pytest.approx([4 + 2 * 1] * 3)
-
-
-@pytest.mark.parametrize("fidelity", ALL)
-def test_a_stream_begins_when_all_its_sources_are_ready(run: Simulator, fidelity: str) -> None:
-    switch = FRAMEWORK.topology("switch", npus=3, in_network=True, **LINKS).build()
-    ends = run(ring(3, "all-reduce"), switch, fidelity, "in-network")
-    assert [ends[3, rank] for rank in range(3)] == pytest.approx([4 + 3 + 2 * 1] * 3)
-
-
-@pytest.mark.parametrize("fidelity", ALL)
-@pytest.mark.parametrize("kind", ["load", "store"])
-def test_loads_and_stores_begin_when_all_ranks_are_ready(run: Simulator, fidelity: str, kind: str) -> None:
-    memory = MemoryTier(name="dram", scope="npu", bandwidth=BYTES / UNIT, latency=UNIT)
-    builder = GraphBuilder(2)
-    getattr(builder, kind)("stream", "dram", [[0, 1]], 3 * BYTES, label="mp", after=ready(builder, 0, 4))
-    ends = run(builder.build(), with_memories(connected(2), [memory]), fidelity)
-    assert (ends[2, 0], ends[2, 1]) == pytest.approx((4 + 3 + 1, 4 + 3 + 1))
-
-
-# A ring all-reduce takes launch + 2 (n - 1) x (step + message + latency + S / n / (efficiency x B)).
-@pytest.mark.parametrize("fidelity", ALL)
-def test_a_transport_adds_its_costs(run: Simulator, fidelity: str) -> None:
-    costs = {"launch": "2 ms", "step": "500 us", "message": "250 us", "efficiency": 0.5}
-    transport = FRAMEWORK.plugins.transports.get("alpha-beta")(**costs)
-    builder = GraphBuilder(3)
-    builder.collective("ring", "all-reduce", [[0, 1, 2]], 9 * BYTES, label="mp")
-    ends = run(builder.build(), connected(3).with_defaults(transport=transport), fidelity, "ring")
-    assert [ends[0, rank] for rank in range(3)] == pytest.approx([2 + 4 * (0.5 + 0.25 + 1 + 3 / 0.5)] * 3)
-
-
-# The first message from 0 to 1 goes round by 2 and arrives at 1 + 8. The link is back when the second one is sent at 1,
-# which arrives at 1 + 1 + 1. Rank 1 goes on at 9 all the same, and sends until 10.
-@pytest.mark.parametrize("fidelity", [EAGER])
-def test_messages_do_not_overtake_each_other(run: Simulator, fidelity: str) -> None:
-    fabric = connected(3)
-    latencies = {(0, 1): 1.0, (0, 2): 4.0, (2, 1): 4.0}
-    ends = zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True)
-    fabric = evolve(fabric, latencies=np.array([latencies.get(pair, 0.0) for pair in ends]) * UNIT)
-    builder = GraphBuilder(3)
-    builder.collective("ring", "all-gather", [[0, 1, 2]], 3 * BYTES, label="mp")
-    [link] = [
-        fabric.link_name(one)
-        for one, pair in enumerate(zip(fabric.sources.tolist(), fabric.destinations.tolist(), strict=True))
-        if pair == (0, 1)
-    ]
-    found = run(builder.build(), fabric, fidelity, "ring", [(0, "fail", link), (0.5, "restore", link)])
-    assert [found[0, rank] for rank in range(3)] == pytest.approx([2, 10, 10])
-
-
-@pytest.mark.parametrize("fidelity", ALL)
-def test_computations_come_in_the_order_in_which_they_get_ready(run: Simulator, fidelity: str) -> None:
-    builder = GraphBuilder(2)
-    wait = builder.wait("wait", [0], seconds=1 * UNIT)
-    builder.compute("first", [0], seconds=3 * UNIT)
-    builder.compute("third", [0], seconds=1 * UNIT, after=[wait])
-    builder.compute("second", [0], seconds=2 * UNIT)
-    ends = run(builder.build(), connected(2), fidelity)
-    assert [ends[task, 0] for task in range(4)] == pytest.approx([1, 3, 3 + 2 + 1, 3 + 2])
-
-
-@pytest.mark.parametrize("fidelity", [EAGER])
-def test_messages_on_one_link_share_it(run: Simulator, fidelity: str) -> None:
-    builder = GraphBuilder(2)
-    for size in (3, 1):
-        builder.receive(f"receive {size}", builder.send(f"send {size}", 0, 1, size * BYTES, label="mp"))
-    ends = run(builder.build(), connected(2), fidelity)
-    assert [ends[task, rank] for task, rank in ((0, 0), (1, 1), (2, 0), (3, 1))] == pytest.approx([4, 5, 2, 3])
-
-
-# At 0 the sends of 6 and 3 units are ready, and at 1 + 1 that of 1 unit. The one ready first begins, or the smallest.
-# Each takes 1 more until it is delivered, unless the channel is free once it has drained. Rank by rank that is so
-# anyway at a rank that sends, but a rendezvous waits for the channel of rank 1.
-FIFO = {"delivered": (6 + 1) + (3 + 1) + (1 + 1), "drained": 6 + 3 + 1 + 1}
-SMALLEST = {"delivered": (3 + 1) + (1 + 1), "drained": 3 + 1 + 1}
-
-
-@pytest.mark.parametrize("fidelity", ALL)
-@pytest.mark.parametrize("release", ["delivered", "drained"])
-@pytest.mark.parametrize(("policy", "arrival"), [("fifo", FIFO), ("smallest-first", SMALLEST)])
-def test_channels_take_turns(
-    run: Simulator, fidelity: str, release: str, policy: str, arrival: Mapping[str, float]
+@pytest.mark.parametrize(("release", "expected"), [("delivered", 2.5), ("drained", 2.0)])
+def test_a_group_holds_a_channel_until_its_turn_is_delivered_or_drained(
+    run: Run, fidelity: str, release: str, expected: float
 ) -> None:
-    builder = GraphBuilder(3)
-    builder.collective("turns", "broadcast", [[0, 1, 2]], 21 * BYTES, label="mp")
-    ends = run(builder.build(), connected(3), fidelity, "turns", policy=policy, release=release)
-    arrived = arrival["drained" if fidelity == EAGER else release]
-    assert ends[0, 2] == pytest.approx(arrived + 10 + 1)  # what rank 1 then sends to rank 2
+    schedule = schedule_of(3, phase((0, 1, 2), channel=0), phase((0, 2, 1), channel=0), release=release)
+    assert ends(run(collective(3), wires_of(schedule), fidelity, schedule), 0) == [expected] * 3
+
+
+def test_turns_have_one_order_on_all_ranks_of_a_group(run: Run) -> None:
+    """Turn A (to rank 2) is ready first, at rank 1; rank 0 enters at 0.25 s, and would have begun with B (to rank 3).
+
+    Before them rank 0 sends to rank 4, which A waits for, and rank 1 to rank 5, which B waits for. So rank 0 sends A at
+    1.25 s and B at 2.25 s, and rank 1 sends A at 0 s and B at 1 s.
+    """
+    a, b = (phase((0, to, 2), (1, to, 2), channel=0, after=(to - 2,)) for to in (2, 3))
+    schedule = schedule_of(6, phase((0, 4, 2)), phase((1, 5, 2)), a, b)
+    found = ends(run(collective(6, {0: 0.25}), wires_of(schedule), BY_RANK, schedule), 1)
+    assert found == [3.25, 2.0, 2.75, 3.75, 1.75, 1.5]
+
+
+@pytest.mark.parametrize("fidelity", WHOLE)
+def test_channels_choose_when_all_that_ends_at_a_moment_has_ended(run: Run, fidelity: str) -> None:
+    """At 1.5 s the turn to rank 1 is over, and one of 50 bytes to rank 3 gets ready, behind one of 200 to rank 2.
+
+    The small one waits for what rank 0 gets from rank 4, and then for two messages without bytes and latency, the last
+    of which comes up when the channel is free already. When it is delivered, rank 3 sends 300 bytes to rank 4.
+    """
+    schedule = schedule_of(
+        5,
+        phase((0, 1, 2), channel=0),
+        phase((0, 2, 4), channel=0),
+        phase((4, 0, 2)),
+        Phase.of(1, 4, 8, after=(2,)),
+        Phase.of(1, 4, 8, after=(3,)),
+        phase((0, 3, 1), channel=0, after=(4,)),
+        phase((3, 4, 6), after=(5,)),
+        policy="smallest-first",
+    )
+    on = wires_of(schedule)
+    on = evolve(on, latencies=np.where((on.sources == 1) & (on.destinations == 4), 0.0, 0.5))
+    # The small turn takes 1 s, and the large message 3.5 s; meanwhile the turn of 200 bytes takes 2.5 s.
+    assert ends(run(collective(5), on, fidelity, schedule), 0) == [1.5 + 1.0 + 3.5] * 5
+
+
+# --- loads and stores
+
+
+def with_controller() -> Fabric:
+    """Return two NPUs, each with links to and from a controller, which is node 2."""
+    kinds = [NodeKind.NPU, NodeKind.NPU, NodeKind.CONTROLLER]
+    return Fabric("controlled", np.array(kinds), [2, 2, 0, 1], [0, 1, 2, 2], 100.0, 0.5, 0.0)
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("kind", ["load", "store"])
+def test_streams_begin_when_all_ranks_of_their_group_are_ready(run: Run, fidelity: str, kind: str) -> None:
+    """Rank 1 is 3 s late."""
+    for groups, expected in (([[0, 1]], [4.5, 4.5]), ([[0], [1]], [1.5, 4.5])):
+        builder = GraphBuilder(2)
+        late = builder.compute("late", [1], seconds=3.0)
+        getattr(builder, kind)("stream", [0] * len(groups), groups, 100.0, label="io", after=[late])
+        assert ends(run(builder.build(), with_controller(), fidelity), 1) == expected
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize(("discipline", "expected"), [("shared", [2.5, 2.5]), ("one-at-a-time", [1.5, 3.0])])
+def test_a_memory_is_shared_or_serves_one_after_the_other(
+    run: Run, fidelity: str, discipline: str, expected: list[float]
+) -> None:
+    """Two loads of 100 bytes; the next begins when that before is delivered."""
+    tier = MemoryTier(name="pool", bandwidth=100.0, latency=0.5, discipline=discipline)
+    builder = GraphBuilder(2)
+    builder.load("load", "pool", [[0], [1]], 100.0, label="io")
+    assert ends(run(builder.build(), with_memories(wires(2, [(0, 1)]), [tier]), fidelity), 0) == expected

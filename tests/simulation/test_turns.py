@@ -198,6 +198,19 @@ def test_a_channel_that_is_released_early_has_no_gaps(fidelity: str) -> None:
     assert simulated(two_turns(release="drained"), fabric, fidelity) == pytest.approx(4 * 2 + 0.5)
 
 
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_the_smallest_turn_is_that_with_the_fewest_bytes_of_all_its_repetitions(fidelity: str) -> None:
+    """16 bytes in 4 s come before 4 + 20 bytes in two repetitions, and 40 in 10 s go back when they are delivered."""
+    phases = (
+        Phase.of(0, 1, 0, channel=0),
+        Phase.of(0, 1, 1, stride=1, repeat=2, channel=0),
+        Phase.of(1, 0, 3, after=(0,)),
+    )
+    sizes = np.array([16.0, 4.0, 20.0, 40.0])
+    schedule = Schedule(Pattern.ALL_GATHER, 2, sizes, 4, phases, policy="smallest-first", proof="none")
+    assert simulated(schedule, product((2, 1)), fidelity) == pytest.approx(4.5 + 10.5)
+
+
 def test_turns_of_parts_are_different_turns() -> None:
     assert [phase.turn for phase in two_turns().phases] == [0, 0, 1, 1]
 

@@ -351,7 +351,9 @@ class NativeSchedule:
                 setattr(struct, f"stream_{name}", self._keep(numbers(np.concatenate(parts))))
                 setattr(struct, f"stream_{name}s", int(offsets[-1]))
             if turn >= 0 and schedule.policy == "smallest-first":
-                phases[turn].turn_bytes += float(schedule.row_bytes(phase).sum()) * phase.repeat
+                steps = 1 if schedule.uniform(phase) else phase.repeat  # else each repetition carries its own
+                carried = sum(float(schedule.row_bytes(phase, step).sum()) for step in range(steps))
+                phases[turn].turn_bytes += carried * (phase.repeat // steps)
             if sizes is not None:
                 alike = len(sizes) > 0 and sizes.min() == sizes.max()
                 few = reals(sizes[:1] if alike else sizes)
