@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(CASES)}; all by default")
     parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     sides = (options.python, options.checkout), (sys.executable, ROOT)
     print("| case | other (s) | this (s) | ratio | other (GB) | this (GB) |\n|---|---|---|---|---|---|")
     for name in options.names or CASES:
