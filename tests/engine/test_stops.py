@@ -250,21 +250,17 @@ except KeyboardInterrupt:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no interrupt to a process alone")
 def test_an_interrupt_is_heard_while_dear_events_happen() -> None:
-    waits = []
-    for _ in range(3):  # another process may have the processor at that moment
-        with subprocess.Popen([sys.executable, "-c", HEARS], stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdout is not None
-            assert child.stdout.readline() == "begun\n"
-            time.sleep(1.0)
-            sent = time.time()
-            child.send_signal(signal.SIGINT)
-            try:
-                waits.append(float(child.communicate(timeout=20)[0]) - sent)
-            finally:
-                child.kill()
-        if waits[-1] < 0.5:
-            break
-    assert min(waits) < 0.5
+    with subprocess.Popen([sys.executable, "-c", HEARS], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "begun\n"
+        time.sleep(1.0)
+        sent = time.time()
+        child.send_signal(signal.SIGINT)
+        try:
+            heard = float(child.communicate(timeout=20)[0])
+        finally:
+            child.kill()
+    assert heard - sent < 10  # 0.02 to 0.3 s where nobody else works; the step takes much longer
 
 
 def ring_all_gather(size: float) -> Schedule:
