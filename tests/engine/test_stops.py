@@ -240,6 +240,7 @@ for priority in range(2):
     network.start(flows, lambda _: None)
 """
 HEARS = f"""{DEAR}
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored in what runs behind
 print("begun", flush=True)
 try:
     network.advance()
