@@ -19,6 +19,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 PACKAGE = Path("src", "fredfw_engine")
 # Results are to be the same on every machine: no fused operations, no instructions of one processor alone.
 FLAGS = ["-O2", "-std=c++17", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden"]
+# What programs that link it look for, in folders of their own choice.
+NAMES = {"linux": "-Wl,-soname,engine.so", "darwin": "-Wl,-install_name,@rpath/engine.so"}
 
 
 def own_compiler() -> list[str] | None:
@@ -64,7 +66,8 @@ def build(root: Path, folder: Path, own: list[str] | None, *more: str) -> Path:
         commands = [(*FLAGS, *more, "-I", root / "include", "-c", *pair) for pair in _compiled(sources, objects)]
         for _ in pool.map(lambda command: run(*command), commands):
             pass
-    run("-shared", *alone, *more, *objects, "-o", library)
+    name = [NAMES[sys.platform]] if sys.platform in NAMES else []
+    run("-shared", *alone, *name, *more, *objects, "-o", library)
     return library
 
 

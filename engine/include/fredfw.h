@@ -33,7 +33,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. */
-#define FREDFW_ABI 7
+#define FREDFW_ABI 8
 FREDFW_API int64_t fredfw_abi(void);
 /* What was wrong with the last call of this thread that was refused. */
 FREDFW_API const char *fredfw_error(void);
@@ -260,6 +260,30 @@ FREDFW_API int64_t fredfw_tasks_record(const fredfw_network *network, const fred
 /* What a run is for: its task and share, and the groups of the task. Returns how many; -1 where it is for none. */
 FREDFW_API int64_t fredfw_errand(const fredfw_network *network, int64_t run, int64_t *task, int64_t *share, int64_t room,
                                  int64_t *groups);
+
+/* --- programs in files */
+
+/* A task graph and the network that it runs on, as `fredfw export-program` writes them. Nobody is asked while it runs: all
+ * starts at once, the engine knows the rates, and there are no loads and stores. */
+typedef struct fredfw_program {
+    fredfw_setting setting;
+    fredfw_graph graph;
+    int64_t npus;
+    fredfw_routes routes;    /* of messages from NPU s to NPU d: flow s * npus + d; of no flows where it has none */
+    int64_t labels;
+    const char *const *label; /* names of labels, and of tasks; UTF-8 */
+    const char *const *task;
+    const double *weight;     /* of labels; NULL for 1 */
+} fredfw_program;
+
+/* Write a program, as far as there is room; returns how many bytes that takes. Equal programs are equal bytes. */
+FREDFW_API int64_t fredfw_program_write(const fredfw_program *program, int64_t room, uint8_t *bytes);
+/* Read what was written, all of which is checked; NULL for what was cut off, damaged, or is something else. Its arrays stay
+ * until it is freed, which is after the networks that run it. */
+FREDFW_API const fredfw_program *fredfw_program_read(int64_t count, const uint8_t *bytes);
+FREDFW_API void fredfw_program_free(const fredfw_program *program);
+/* A network of its setting and weights, on which nothing has started yet; see fredfw_tasks_start. */
+FREDFW_API fredfw_network *fredfw_program_network(const fredfw_program *program);
 
 /* --- rates that the caller knows */
 

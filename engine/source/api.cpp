@@ -9,18 +9,11 @@
 #endif
 
 #include "fredfw.h"
+#include "program.hpp"
 #include "run.hpp"
 #include "tasks.hpp"
 
 using namespace fredfw;
-
-struct fredfw_schedule {
-    std::shared_ptr<Schedule> schedule;
-};
-
-struct fredfw_lowered {
-    std::shared_ptr<Lowered> lowered;
-};
 
 struct fredfw_network {
     explicit fredfw_network(const fredfw_setting &setting)
@@ -851,6 +844,24 @@ void check_edges(const Tasks &made, const fredfw_graph &graph) {
         }
 }
 
+// A task graph that has not started.
+std::unique_ptr<Tasks> checked(fredfw_network *network, const fredfw_graph &graph) {
+    check_count("ranks", graph.ranks), check_room("ranks", (double)graph.ranks, 700);  // an empty queue has a block
+    check_count("way", graph.way, FREDFW_COMPRESSED, FREDFW_RENDEZVOUS);
+    check_count("tables", graph.tables), check_count("participants", graph.participants), check_count("slots", graph.slots);
+    check_count("tasks", graph.tasks), check_count("edges", graph.edges);
+    check_count("maps", graph.maps), check_count("map_slots", graph.map_slots), check_count("shares", graph.shares);
+    check_count("share_groups", graph.share_groups), check_count("task_shares", graph.task_shares);
+    check_count("factor_count", graph.factor_count);
+    check_room("tables", (double)graph.tables, sizeof(Members));
+    check_room("tasks", (double)graph.tasks, 32), check_room("edges", (double)graph.edges, 8);
+    check_room("slots", (double)graph.slots, 12), check_room("maps", (double)graph.maps, 16);
+    auto made = std::make_unique<Tasks>(network->network, graph);
+    add_tables(*made, graph), add_shares(*made, graph, network->links);
+    check_tasks(*made, graph), check_edges(*made, graph);
+    return made;
+}
+
 }  // namespace
 
 int64_t fredfw_tasks_start(fredfw_network *network, const fredfw_graph *given) {
@@ -858,21 +869,7 @@ int64_t fredfw_tasks_start(fredfw_network *network, const fredfw_graph *given) {
         Network &net = network->network;
         require(!net.tasks, "tasks: there is a graph already");
         require(given != nullptr, "graph: there is none");
-        const fredfw_graph &graph = *given;
-        check_count("ranks", graph.ranks), check_room("ranks", (double)graph.ranks, sizeof(std::deque<int64_t>) + 9);
-        check_count("way", graph.way, FREDFW_COMPRESSED, FREDFW_RENDEZVOUS);
-        check_count("tables", graph.tables), check_count("participants", graph.participants), check_count("slots", graph.slots);
-        check_count("tasks", graph.tasks), check_count("edges", graph.edges);
-        check_count("maps", graph.maps), check_count("map_slots", graph.map_slots), check_count("shares", graph.shares);
-        check_count("share_groups", graph.share_groups), check_count("task_shares", graph.task_shares);
-        check_count("factor_count", graph.factor_count);
-        check_room("tables", (double)graph.tables, sizeof(Members));
-        check_room("tasks", (double)graph.tasks, 32), check_room("edges", (double)graph.edges, 8);
-        check_room("slots", (double)graph.slots, 12), check_room("maps", (double)graph.maps, 16);
-        auto made = std::make_unique<Tasks>(net, graph);
-        add_tables(*made, graph), add_shares(*made, graph, network->links);
-        check_tasks(*made, graph), check_edges(*made, graph);
-        net.tasks = std::move(made);
+        net.tasks = checked(network, *given);
         net.tasks->start();
     });
 }
@@ -924,6 +921,147 @@ int64_t fredfw_errand(const fredfw_network *network, int64_t name, int64_t *task
         for (int64_t one = 0; one < (int64_t)run->errand.groups.size() && one < room; one++)
             groups[one] = run->errand.groups[one];
         return (int64_t)run->errand.groups.size();
+    });
+}
+
+// --- programs in files
+
+namespace {
+
+const uint64_t PROGRAM = 0x7270776664657266;  // fredfwpr, the least byte first
+const int64_t PROGRAM_VERSION = 1;
+
+// How a program in a file begins.
+struct Head {
+    uint64_t mark;
+    int64_t version, bytes;  // of all that is there
+    uint64_t sum;            // of what comes after it
+};
+
+// What was read, and what was made of it.
+struct OwnProgram : StoredProgram {
+    std::vector<std::unique_ptr<fredfw_schedule>> schedules_made;
+    std::vector<std::unique_ptr<fredfw_lowered>> lowered_made;
+    std::vector<const fredfw_lowered *> shares;
+};
+
+template <class Made> std::unique_ptr<Made> kept(const char *what, size_t row, Made *made) {
+    require(made != nullptr, at(what, (int64_t)row) + ": " + told);
+    return std::unique_ptr<Made>(made);
+}
+
+// A network that starts nothing, of a program that was not checked yet.
+std::unique_ptr<fredfw_network> network_of(const fredfw_program &program) {
+    auto network = std::unique_ptr<fredfw_network>(fredfw_network_new(&program.setting));
+    require(network != nullptr, "setting: " + told);
+    for (int64_t label = 0; program.weight && label < program.labels; label++)
+        require(fredfw_weigh(network.get(), label, program.weight[label]) == 0, at("weight", label) + ": " + told);
+    return network;
+}
+
+void check_program(const fredfw_program &program) {
+    check_number("sharing", program.setting.sharing, FREDFW_MAX_MIN, FREDFW_CIRCUIT_PREEMPT);
+    require(program.setting.open, "open is 0, and a program in a file has nobody to ask");
+    check_count("labels", program.labels, 0, MOST_LABELS);
+    const auto network = network_of(program);
+    // Each rank is on an NPU, and each NPU is a node, so that none of these is more than there is in a file.
+    check_array("is_switch", program.setting.is_switch, program.setting.nodes);
+    check_count("npus", program.npus, 0, program.setting.nodes), check_count("ranks", program.graph.ranks, 0, program.npus);
+    const auto tasks = checked(network.get(), program.graph);
+    check_array("task", program.task, program.graph.tasks), check_array("label", program.label, program.labels);
+    for (int64_t task = 0; task < program.graph.tasks; task++) {
+        const Kind kind = (Kind)program.graph.kind[task];
+        require(kind != Kind::LOAD && kind != Kind::STORE,
+                at("kind", task) + " is a load or a store, which a program in a file has nobody to serve");
+        check_array(at("task", task).c_str(), program.task[task], 1);
+        check_number(at("label", task), program.graph.label[task], 0, program.labels - 1);
+    }
+    for (int64_t label = 0; label < program.labels; label++) check_array(at("label", label).c_str(), program.label[label], 1);
+    if (program.routes.count) {
+        const int64_t pairs = program.npus * program.npus;
+        check_count("routes", program.routes.count, pairs, pairs);
+        checked(program.routes, program.setting.links);
+    }
+}
+
+}  // namespace
+
+int64_t fredfw_program_write(const fredfw_program *program, int64_t room, uint8_t *bytes) {
+    return guard([&]() -> int64_t {
+        require(program != nullptr, "program: there is none");
+        check_array("bytes", bytes, room);
+        check_program(*program);
+        Archive archive;
+        Head head = {PROGRAM, PROGRAM_VERSION, 0, 0};
+        StoredProgram(*program).io(archive);
+        const std::vector<uint8_t> &rest = archive.bytes();
+        head.bytes = (int64_t)(sizeof head + rest.size()), head.sum = checksum(rest.data(), rest.size());
+        if (head.bytes <= room) {
+            std::memcpy(bytes, &head, sizeof head);
+            std::copy(rest.begin(), rest.end(), bytes + sizeof head);
+        }
+        return head.bytes;
+    });
+}
+
+const fredfw_program *fredfw_program_read(int64_t count, const uint8_t *bytes) {
+    return guard_made([&]() -> const fredfw_program * {
+        Head head;
+        check_count("count", count, 0, INT64_MAX), check_array("bytes", bytes, count);
+        const size_t common = std::min((size_t)count, sizeof head.mark);
+        require(common && !std::memcmp(&PROGRAM, bytes, common), "program: it is not one that fredfw export-program has written");
+        const auto require_whole = [&](size_t needed) {
+            require((size_t)count >= needed, "program: it is cut off, after " + std::to_string(count) + " of at least " +
+                                                 std::to_string(needed) + " bytes");
+        };
+        require_whole(sizeof head);
+        std::memcpy(&head, bytes, sizeof head);
+        require(head.version == PROGRAM_VERSION,
+                "program: it is of version " + std::to_string(head.version) + ", and this engine reads version " +
+                    std::to_string(PROGRAM_VERSION) + ": export it again");
+        require(head.bytes >= (int64_t)sizeof head && count <= head.bytes,
+                "program: more follows after the " + std::to_string(head.bytes) + " bytes that it has");
+        require_whole((size_t)head.bytes);
+        const uint8_t *const rest = bytes + sizeof head;
+        const size_t left = (size_t)count - sizeof head;
+        require(head.sum == checksum(rest, left), "program: it is damaged, as its checksum tells");
+        auto made = std::make_unique<OwnProgram>();
+        try {
+            Archive archive(rest, left);
+            made->io(archive);
+            Archive::check(archive.at_end());
+        } catch (const std::runtime_error &) {
+            throw Refused{"program: its counts are not those of what it holds"};
+        }
+        for (size_t one = 0; one < made->schedules.size(); one++) {
+            const GivenSchedule &given = made->schedules[one];
+            const int64_t phases = (int64_t)given.phases.size();
+            made->schedules_made.push_back(kept(
+                "schedules", one, fredfw_schedule_new(given.ranks, phases, given.phases.data(), given.flags)));
+        }
+        for (size_t one = 0; one < made->lowered.size(); one++) {
+            const GivenLowered &given = made->lowered[one];
+            check_number(at("lowered", (int64_t)one), given.schedule, 0, (int64_t)made->schedules.size() - 1);
+            const fredfw_schedule *schedule = made->schedules_made[(size_t)given.schedule].get();
+            made->lowered_made.push_back(
+                kept("lowered", one, fredfw_lowered_new(schedule, given.groups, given.launch, given.links,
+                                                        (int64_t)given.phases.size(), given.phases.data())));
+        }
+        check_count("shares", made->graph.shares, (int64_t)made->lowered_of.size(), (int64_t)made->lowered_of.size());
+        check_numbers("lowered", made->lowered_of.data(), made->graph.shares, (int64_t)made->lowered.size());
+        for (const int64_t one : made->lowered_of) made->shares.push_back(made->lowered_made[(size_t)one].get());
+        made->graph.share_lowered = made->shares.data();
+        check_program(*made);
+        return made.release();
+    });
+}
+
+void fredfw_program_free(const fredfw_program *program) { delete static_cast<const OwnProgram *>(program); }
+
+fredfw_network *fredfw_program_network(const fredfw_program *program) {
+    return guard_made([&]() -> fredfw_network * {
+        require(program != nullptr, "program: there is none");
+        return network_of(*program).release();
     });
 }
 

@@ -39,32 +39,36 @@ class Archive {
 
     template <class... Parts> void operator()(Parts &...parts) { (part(parts), ...); }
 
-    // An array of somebody else, or none.
-    template <class T> void array(const T *&values, int64_t count) {
+    // An array of somebody else, or none; returns how long it is.
+    template <class T> int64_t array(const T *&values, int64_t count) {
         int64_t number = values ? 0 : -1;
+        std::pair<const void *, size_t> bytes(values, (size_t)count * sizeof(T));
         if (!reads_ && values && count) {
-            const auto found = arrays_.find(values);
+            const auto found = arrays_.find(bytes);
             number = found == arrays_.end() ? (int64_t)arrays_.size() : found->second;
         }
         part(number), part(count);
         if (number < 0) {
             values = nullptr;
-            return;
+            return 0;
         }
         if (!reads_) {
-            if (!count || arrays_.emplace(values, number).second) put(values, (size_t)count * sizeof(T));
-            return;
+            if (!count || arrays_.emplace(bytes, number).second) put(values, (size_t)count * sizeof(T));
+            return count;
         }
         if (count && number < (int64_t)read_.size()) {
-            values = (const T *)read_[number];
-            return;
+            bytes = read_[number];
+            check((size_t)count == bytes.second / sizeof(T) && bytes.second % sizeof(T) == 0);
+            values = (const T *)bytes.first;
+            return count;
         }
         check((size_t)count <= left_ / sizeof(T));
         auto block = std::shared_ptr<std::vector<T>>(new std::vector<T>((size_t)count + 1));
         get(block->data(), (size_t)count * sizeof(T));
         values = block->data();
         arena->blocks.push_back(block);
-        if (count) read_.push_back(values);
+        if (count) read_.emplace_back(values, (size_t)count * sizeof(T));
+        return count;
     }
 
     // How many things there are, each of so many bytes at least.
@@ -84,8 +88,9 @@ class Archive {
     const uint8_t *from_ = nullptr;
     size_t left_ = 0;
     bool reads_ = false;
-    std::unordered_map<const void *, int64_t> arrays_, shared_;
-    std::vector<const void *> read_;
+    std::map<std::pair<const void *, size_t>, int64_t> arrays_;  // by where they are, and their bytes
+    std::unordered_map<const void *, int64_t> shared_;
+    std::vector<std::pair<const void *, size_t>> read_;
     std::vector<std::shared_ptr<void>> shared_read_;
 
     void put(const void *bytes, size_t count) {

@@ -111,3 +111,12 @@ struct Lowered {
 };
 
 }  // namespace fredfw
+
+// What the border gives out of these.
+struct fredfw_schedule {
+    std::shared_ptr<fredfw::Schedule> schedule;
+};
+
+struct fredfw_lowered {
+    std::shared_ptr<fredfw::Lowered> lowered;
+};

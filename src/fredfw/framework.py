@@ -283,8 +283,7 @@ class Framework:
         """
         _check_fidelity(fidelity)
         matrix = self._cell_of(experiment, workload, fabric)
-        row = matrix.workload(_chosen(workload, [one.name for one in matrix.workloads], "workload", matrix.file))
-        column = matrix.fabric(_chosen(fabric, [one.name for one in matrix.fabrics], "fabric", matrix.file))
+        row, column = _cell(matrix, workload, fabric)
         what = f"{row.name} on {column.name}"
         tell: Callable[[float], None] | None = None if progress is None else lambda share: progress(share, 1, what)
         with self._hooked(matrix):
@@ -292,11 +291,7 @@ class Framework:
             how = fidelity or matrix.fidelity_of(row, column)
 
             def simulate() -> RunResult:
-                causes = {(row.name, column.name): runner.check(row, column)}
-                if len(matrix.cells) == 1:
-                    labels.check_parts(matrix, causes)
-                    labels.check_priorities(matrix, causes)
-                    labels.check_sharing(matrix, causes)
+                _check_cell(runner, matrix, row, column)
                 if tell:
                     tell(0.0)
                 return runner.run(row, column, how, tell)
@@ -328,6 +323,39 @@ class Framework:
             raise
         store.put(spec, Cell.of(result))
         return result
+
+    def export_program(
+        self,
+        experiment: Experiment | str | Path,
+        *,
+        workload: str | None = None,
+        fabric: str | None = None,
+        fidelity: str | None = None,
+        routes: bool = False,
+    ) -> bytes:
+        """Return one cell of an experiment as a file that programs in C and C++ run, see ``fredfw_program_read``.
+
+        They get the times that ``run`` gets, to the last bit.
+
+        Args:
+            experiment: The matrix, or its file.
+            workload: As in ``run``.
+            fabric: As in ``run``.
+            fidelity: As in ``run``.
+            routes: Whether the file has the routes of messages between all NPUs, too.
+
+        Raises:
+            InputError: As ``run`` does; Python is asked while the cell runs, by an admission, a sharing policy, loads,
+                stores or events of links; or the transport is asked what each message costs.
+        """
+        _check_fidelity(fidelity)
+        matrix = self._cell_of(experiment, workload, fabric)
+        row, column = _cell(matrix, workload, fabric)
+        runner = Runner(matrix, self.plugins, self._log)
+        _check_cell(runner, matrix, row, column)
+        content = runner.program(row, column, fidelity or matrix.fidelity_of(row, column), routes=routes)
+        self._log("program exported", workload=row.name, fabric=column.name, bytes=len(content))
+        return content
 
     def what_if(
         self,
@@ -611,6 +639,20 @@ class Framework:
         except Exception as error:
             self.plugins.hook.fredfw_on_run_error(experiment=experiment, error=error)
             raise
+
+
+def _cell(experiment: Experiment, workload: str | None, fabric: str | None) -> tuple[WorkloadSpec, FabricSpec]:
+    rows, columns = ([one.name for one in specs] for specs in (experiment.workloads, experiment.fabrics))
+    row = experiment.workload(_chosen(workload, rows, "workload", experiment.file))
+    return row, experiment.fabric(_chosen(fabric, columns, "fabric", experiment.file))
+
+
+def _check_cell(runner: Runner, experiment: Experiment, workload: WorkloadSpec, fabric: FabricSpec) -> None:
+    causes = {(workload.name, fabric.name): runner.check(workload, fabric)}
+    if len(experiment.cells) == 1:
+        labels.check_parts(experiment, causes)
+        labels.check_priorities(experiment, causes)
+        labels.check_sharing(experiment, causes)
 
 
 def _check_events(events: object) -> None:

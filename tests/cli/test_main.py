@@ -39,6 +39,7 @@ def test_help_lists_the_commands_of_plugins_apart(
         "cells",
         "collective",
         "compare",
+        "export-program",
         "merge",
         "new",
         "plugins",

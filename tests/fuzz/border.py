@@ -13,6 +13,7 @@ import ctypes
 import math
 import re
 import signal
+import struct
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -34,6 +35,7 @@ COUNTS = (-1, -(2**63), 2**31, 2**40, 2**62, 2**63 - 1)
 INTS = (*COUNTS, 0, 1, 2, 3, 7, 2**31 - 1)
 REALS = (math.nan, math.inf, -math.inf, -1.0, -5e-324, 0.0, 5e-324, 1e-300, 1e-9, 1.0, 1e9, 1e149, 1e200, 1.7e308)
 WRONG: dict[type, Sequence[float]] = {np.int64: INTS, np.float64: REALS, np.uint8: (0, 1, 2, 255)}
+HEAD = struct.Struct("<QqqQ")  # of a program in a file: its mark, version, length and checksum
 COMPUTE, COLLECTIVE, TRANSFER, LOAD, STORE, SEND, RECEIVE, WAIT = range(8)
 
 
@@ -59,6 +61,7 @@ class Case:
 
     def __init__(self, seed: int, *, damage: bool = True) -> None:
         self.random = Random(seed)
+        self.damages = damage
         self.rate = self.random.choice((0.0, 0.004, 0.02, 0.1)) if damage else 0.0  # of what is damaged
         self.results: list[object] = []  # of all calls
         self.kept: list[object] = []
@@ -66,6 +69,7 @@ class Case:
         self.networks: list[int] = []
         self.lowered: dict[tuple[int, int], int] = {}  # by ranks and groups
         self.schedules: list[int] = []
+        self.programs: list[int] = []
         self.flows: dict[int, int] = {}  # of each ticket
         self.runs: list[int] = []
         self.graphs: dict[int, int] = {}  # tasks of that of each network
@@ -117,7 +121,7 @@ class Case:
             view.coefficient = self.reals([self.random.choice((0.5, 1.0, 2.0)) for _ in range(len(joined(rows)))])
         return view
 
-    def network(self) -> int | None:
+    def setting(self) -> engine.Setting:
         random = self.random
         setting = engine.Setting(
             self.count(self.links),
@@ -131,6 +135,10 @@ class Case:
         )
         setting.sharing = self.count(random.randrange(4), INTS)
         setting.local, setting.open, setting.starts_streams = (random.random() < 0.7 for _ in range(3))
+        return setting
+
+    def network(self) -> int | None:
+        setting = self.setting()
         return self.made(code().fredfw_network_new(ctypes.byref(setting)), self.networks)
 
     def schedule(self, ranks: int) -> int | None:
@@ -242,7 +250,8 @@ class Case:
         cargo.run, cargo.carry = run[:2] if run else (self.count(1, INTS), self.count(0, INTS))
         return cargo
 
-    def graph(self) -> engine.Graph:
+    def graph(self, *, alone: bool = False) -> engine.Graph:
+        """Return a task graph; one that runs alone has no loads and stores, which somebody serves."""
         random, ranks = self.random, 4
         way = random.randrange(4)
         graph = engine.Graph(ranks=self.count(ranks), way=self.count(way, INTS))
@@ -260,7 +269,7 @@ class Case:
         graph.group_size = self.ints([size for _, size in shapes])
         graph.slot, length = self.array(joined(slots), np.int64, own=True)
         graph.slots = self.count(length)
-        kinds = [random.randrange(SEND) for _ in range(random.randint(1, 5))]
+        kinds = [random.randrange(LOAD if alone else SEND) for _ in range(random.randint(1, 5))]
         if random.random() < 0.5:
             kinds += [SEND, RECEIVE]
         kinds += [WAIT] * random.randint(0, 1)
@@ -530,6 +539,46 @@ class Case:
         self.kept.append(saved)
         return self.call("load", address, len(saved), ctypes.cast(ctypes.c_char_p(saved), ctypes.c_void_p))
 
+    def file(self) -> None:
+        """Write a program, damage what is written or not, and run what is read."""
+        random, setting, graph = self.random, self.setting(), self.graph(alone=True)
+        setting.sharing, setting.open = self.count(random.randrange(3), INTS), not self.hit()
+        view = engine.ProgramView(setting, graph, npus=self.count(4), labels=self.count(1))
+        names = (ctypes.c_char_p * 10)(*[b"a name"] * 10)
+        self.kept.append(names)
+        view.label, view.task = names, names
+        view.weight = self.reals([2.0]) if random.random() < 0.5 else None
+        if random.random() < 0.5:
+            view.routes = self.routes(16)
+        size = code().fredfw_program_write(ctypes.byref(view), 0, None)
+        if size < 0:
+            self.note()
+            return
+        written = ctypes.create_string_buffer(size)
+        assert code().fredfw_program_write(ctypes.byref(view), size, written) == size
+        self.results.append(written.raw)
+        assert self.read(written.raw), "what was written is not read"
+        for _ in range(8 if self.damages else 0):
+            content = bytearray(written.raw)
+            for _ in range(random.choice((1, 1, 3))):
+                place = random.randrange(HEAD.size, size - 7)
+                content[place : place + 8] = random.choice(INTS).to_bytes(8, "little", signed=True)
+            self.read(signed(content))
+
+    def read(self, content: bytes) -> bool:
+        """Run a program in a file, and return whether it is one."""
+        program = code().fredfw_program_read(len(content), content)
+        if program is None:
+            self.note()
+            return False
+        self.programs.append(program)
+        address = self.made(code().fredfw_program_network(program), self.networks)
+        assert address is not None, "a program that was read has no network"
+        started = self.call("tasks_start", address, program + engine.ProgramView.graph.offset)
+        assert started == 0, "a program that was read does not start"
+        self.step(address)
+        return True
+
     def run(self) -> list[str]:
         """Do it; return what was refused."""
         random = self.random
@@ -557,6 +606,8 @@ class Case:
             self.step(random.choice(self.networks))
             for address in self.networks:
                 self.look(address)
+            if random.random() < 0.3:
+                self.file()
         finally:
             self.free()
         return self.refused
@@ -601,11 +652,22 @@ class Case:
     def free(self) -> None:
         for address in self.networks:
             code().fredfw_network_free(address)
+        for address in self.programs:
+            code().fredfw_program_free(address)
         for one in self.kept:
             if isinstance(one, tuple):
                 code().fredfw_lowered_free(one[1])
         for address in self.schedules:
             code().fredfw_schedule_free(address)
+
+
+def signed(content: bytes | bytearray) -> bytes:
+    """Return a program in a file with the length and the checksum (FNV-1a) that its content has."""
+    mark, version, _, _ = HEAD.unpack_from(content)
+    total = 0xCBF29CE484222325
+    for one in content[HEAD.size :]:
+        total = (total ^ one) * 0x100000001B3 % 2**64
+    return HEAD.pack(mark, version, len(content), total) + content[HEAD.size :]
 
 
 def joined(rows: Sequence[Sequence[Any]]) -> list[Any]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 INCLUDE = Path(__file__).with_name("include")
 """The folder of its header, ``fredfw.h``."""
+CMAKE = Path(__file__).with_name("cmake")
+"""The folder of its package for CMake, ``fredfw``."""
 _LIBRARY = Path(__file__).with_name("engine.so")
 
 

@@ -21,6 +21,7 @@ from fredfw import limits
 from fredfw.cli.calibrate import calibrate
 from fredfw.cli.collective import collective
 from fredfw.cli.compare import cells, compare, merge
+from fredfw.cli.export_program import export_program
 from fredfw.cli.new import new
 from fredfw.cli.output import Outputs, log_traceback, print_report, table
 from fredfw.cli.parsing import configured, limits_of
@@ -199,5 +200,18 @@ def main() -> None:
     """How long does a training iteration take on this fabric, with these collective algorithms, and why?"""
 
 
-for command in (compare, run, study, cells, merge, collective, calibrate, validate, trace, plugins, new):
+for command in (
+    compare,
+    run,
+    study,
+    cells,
+    merge,
+    collective,
+    calibrate,
+    validate,
+    export_program,
+    trace,
+    plugins,
+    new,
+):
     main.add_command(command)

@@ -27,6 +27,18 @@ SET = click.option(
     shell_complete=completion.paths,
     help="Replace a value of FILE, such as fabrics.mesh.topology.rows=5; may be repeated.",
 )
+WORKLOAD = click.option(
+    "--workload",
+    metavar="NAME",
+    shell_complete=completion.workloads,
+    help="Workload of the experiment; required if there are several.",
+)
+FABRIC = click.option(
+    "--fabric",
+    metavar="NAME",
+    shell_complete=completion.fabrics,
+    help="Fabric of the experiment; required if there are several.",
+)
 FIDELITY = click.option(
     "--fidelity",
     type=click.Choice(FIDELITIES),

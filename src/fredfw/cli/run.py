@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from fredfw.cli import completion, exports
+from fredfw.cli import exports
 from fredfw.cli.called import called
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import FIDELITY, FILE, JSON, PATH, PROGRESS, SET, OptionalValues
+from fredfw.cli.options import FABRIC, FIDELITY, FILE, JSON, PATH, PROGRESS, SET, WORKLOAD, OptionalValues
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
 from fredfw.cli.session import open_framework
@@ -16,18 +16,8 @@ from fredfw.errors import InputError
 
 @click.command(cls=OptionalValues, short_help="Run one workload on one fabric.")
 @FILE
-@click.option(
-    "--workload",
-    metavar="NAME",
-    shell_complete=completion.workloads,
-    help="Workload of the experiment; required if there are several.",
-)
-@click.option(
-    "--fabric",
-    metavar="NAME",
-    shell_complete=completion.fabrics,
-    help="Fabric of the experiment; required if there are several.",
-)
+@WORKLOAD
+@FABRIC
 @SET
 @FIDELITY
 @click.option("--store", "store_path", metavar="PATH", type=PATH, help="Keep the cell at PATH, for fredfw merge.")

@@ -11,7 +11,7 @@ from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern
 from fredfw.errors import SimulationError
 from fredfw.experiment.repeated import over
 from fredfw.experiment.results import CollectiveResult, GraphResult
-from fredfw.fabric import Fabric
+from fredfw.fabric import Fabric, Routes
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
     Executor,
@@ -223,6 +223,33 @@ class Bench:
                 bounds=self.simulator.bounds,
             ),
         )
+
+    def program(
+        self,
+        graph: TaskGraph,
+        places: IntArray,
+        compute_seconds: Callable[[float, float, Kernels | None], float],
+        *,
+        priorities: Mapping[str, int],
+        fidelity: str,
+        pace: Pace | None,
+        routes: Routes | None,
+    ) -> bytes:
+        """Return a task graph that is checked, as a file; see ``graph``, and ``Executor.exported``."""
+        simulator = self.simulator
+        return Executor(
+            graph,
+            fabric=self.fabric,
+            network=simulator.network(),
+            placement=places,
+            planner=self.planner,
+            lowering=simulator.lowering,
+            compute_seconds=compute_seconds,
+            priorities=priorities,
+            fidelity=fidelity,
+            bounds=simulator.bounds,
+            pace=pace,
+        ).exported(routes)
 
     def estimate(
         self,

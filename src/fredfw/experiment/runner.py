@@ -25,7 +25,7 @@ from fredfw.fabric import answers as fabric_answers
 from fredfw.plugin import configure
 from fredfw.plugin.contract import billed, built
 from fredfw.plugin.manager import PluginManager
-from fredfw.simulation import Statistics
+from fredfw.simulation import Statistics, exported
 from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.fidelity import ESTIMATE
 from fredfw.simulation.links import check
@@ -136,10 +136,8 @@ class Runner:
             return Simulated(found, courses)
 
         with self._asked(key):
-            graph = cell.graph
-            if cell.jobs:
-                durations = {job.index: _seconds(workload, npu, job.memory) for job in cell.jobs}
-                graph = seconds_of(graph, durations)
+            durations = {job.index: _seconds(workload, npu, job.memory) for job in cell.jobs}
+            graph = seconds_of(cell.graph, durations) if cell.jobs else cell.graph
             together = simulate(graph, cell.places, 0, cell.jobs)
             alone = [
                 simulate(seconds_of(job.alone(), durations), job.places(cell.placement, bench.fabric), number, [job])
@@ -184,6 +182,47 @@ class Runner:
             algorithms=result.algorithms,
         )
         return result
+
+    def program(self, workload: WorkloadSpec, fabric: FabricSpec, fidelity: str, *, routes: bool) -> bytes:
+        """Return one iteration of ``workload`` on ``fabric`` as a file for other programs; nothing is simulated.
+
+        Args:
+            workload: The row.
+            fabric: The column.
+            fidelity: One of ``FIDELITIES``.
+            routes: Whether the file has the routes of messages between all NPUs.
+
+        Raises:
+            InputError: The two do not fit each other, or Python is asked while the iteration runs.
+        """
+        cell = self._cell(workload, fabric)
+        bench, key = cell.bench, f"fabrics.{fabric.name}"
+        variation = self._experiment.variation_of(fabric)
+        runs = 1 if variation is None else variation.runs
+        if runs > 1:
+            own = "" if fabric.variation is None else f"{key}."
+            message = f"{runs} runs are {runs} programs, and a file has one"
+            raise InputError(message, file=self._experiment.file, key=f"{own}variation.runs", accepted="1")
+        if fabric.events:
+            message = "links change while a program runs, which one in a file does not know"
+            raise InputError(message, file=self._experiment.file, key=f"{key}.events", accepted="no events")
+        with self._placed(workload.key):
+            exported.check_graph(cell.graph)
+        with self._placed(key):
+            exported.check_network(bench.simulator.network())
+            messages = exported.routes_of_messages(bench.fabric) if routes else None
+        npu = self._experiment.npu_of(fabric)
+        durations = {job.index: _seconds(workload, npu, job.memory) for job in cell.jobs}
+        with self._asked(key):
+            return bench.program(
+                seconds_of(cell.graph, durations) if cell.jobs else cell.graph,
+                cell.places,
+                _seconds(workload, npu, cell.memory),
+                priorities=cell.priorities,
+                fidelity=fidelity,
+                pace=None if variation is None else variation.pace(0, len(bench.fabric.npus)),
+                routes=messages,
+            )
 
     def estimate(self, workload: WorkloadSpec, fabric: FabricSpec) -> Cell:
         """Return what one iteration of ``workload`` on ``fabric`` takes about, see ``fredfw.simulation.estimate``.

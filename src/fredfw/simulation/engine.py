@@ -16,7 +16,7 @@ from fredfw.errors import SimulationError
 from fredfw.fabric import FlowSet, Routes
 from fredfw.typing import BoolArray, FloatArray, IntArray
 
-ABI = 7
+ABI = 8
 _REFUSED, _NO_MEMORY = -100, -101
 # What a step says that there is to do.
 OVER, TIMER, ENDED, DRAINED, CLOSED, ASK, RUN_ENDED, RUN_THROUGH, ROUTE, STREAM, RATES, MORE = range(12)
@@ -153,6 +153,20 @@ class Columns(Structure):
     _fields_ = _of(c_void_p, "offset link coefficient cap priority label name birth size left latency")
 
 
+class ProgramView(Structure):
+    """A task graph and its network, for a file."""
+
+    _fields_ = [
+        ("setting", Setting),
+        ("graph", Graph),
+        ("npus", c_int64),
+        ("routes", RoutesView),
+        ("labels", c_int64),
+        *_of(POINTER(c_char_p), "label task"),
+        ("weight", c_void_p),
+    ]
+
+
 FUNCTIONS: dict[str, tuple[Any, ...]] = {  # what each returns, and takes
     "abi": (c_int64,),
     "error": (c_char_p,),
@@ -196,6 +210,10 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {  # what each returns, and takes
     "tasks_count": (c_int64, c_void_p, c_void_p),
     "tasks_record": (c_int64, c_void_p, c_void_p),
     "errand": (c_int64, c_void_p, c_int64, _numbers, _numbers, c_int64, c_void_p),
+    "program_write": (c_int64, c_void_p, c_int64, c_void_p),
+    "program_read": (c_void_p, c_int64, c_void_p),
+    "program_free": (None, c_void_p),
+    "program_network": (c_void_p, c_void_p),
     "run_new": (c_int64, c_void_p, c_void_p, *[c_int64] * 5),
     "run_start": (c_int64, c_void_p, c_int64),
     "run_enter": (c_int64, c_void_p, c_int64, c_int64, c_void_p, c_void_p),
@@ -214,14 +232,14 @@ class Library:
         import fredfw_engine
 
         code = ctypes.CDLL(str(fredfw_engine.library()))
+        if (version := code.fredfw_abi()) != ABI:  # before a function is asked for that another version lacks
+            raise ImportError(f"fredfw-engine is of version {version}, and fredfw needs {ABI}: install both again")
         for name, (result, *arguments) in FUNCTIONS.items():
             function = getattr(code, f"fredfw_{name}")
             function.restype, function.argtypes = result, arguments
             if result in (c_int64, c_double) and name != "abi":
                 function.errcheck = self._checked
             setattr(self, name, function)
-        if self.abi() != ABI:
-            raise ImportError(f"fredfw-engine is of version {self.abi()}, and fredfw needs {ABI}: install both again")
 
     def __getattr__(self, name: str) -> Any:  # what __init__ sets
         raise AttributeError(name)

@@ -49,12 +49,13 @@ if TYPE_CHECKING:
     from fredfw.simulation.schedules import ScheduleFlows, ScheduleRun
 
 # A policy that is derived from one of these may divide bandwidth in another way.
-_NATIVE: dict[type[SharingPolicy], int] = {
+NATIVE: dict[type[SharingPolicy], int] = {
     MaxMin: engine.MAX_MIN,
     WeightedMaxMin: engine.MAX_MIN,  # rates in proportion to weights are equal rates of flows that count as much more
     StrictLinks: engine.STRICT_LINKS,
     CircuitPreempt: engine.CIRCUIT_PREEMPT,
 }
+"""How the engine calls the policies whose rates it knows itself."""
 # How many events the engine does before it comes back, so that an interrupt is heard.
 _EVENTS = 1 << 16
 # How many where somebody is told of progress.
@@ -142,9 +143,19 @@ class FlowNetwork:
 
     def _begin(self) -> None:
         """Make the engine's part."""
-        fabric, code = self.fabric, library()
+        code = library()
+        setting, _arrays = self._setting()
+        self._code = code
+        self._address = code.made(code.network_new(ctypes.byref(setting)))
+        weakref.finalize(self, code.network_free, self._address)
+        self._now = code.now(self._address).contents
+        self._cargo, self._notice = engine.Cargo(), engine.Notice()
+        self._cargo_address, self._notice_address = ctypes.addressof(self._cargo), ctypes.addressof(self._notice)
+
+    def _setting(self) -> tuple[engine.Setting, object]:
+        """Return what the engine's part is made of, and the arrays that this names."""
+        fabric = self.fabric
         open_, starts_streams = type(self.admission) is AlwaysStart, isinstance(self.admission, AlwaysStart)
-        sharing = _NATIVE.get(type(self.sharing), engine.FOREIGN)
         columns = (
             engine.reals(fabric.bandwidths),
             engine.numbers(fabric.sources),
@@ -152,14 +163,9 @@ class FlowNetwork:
             np.ascontiguousarray(fabric.kinds == NodeKind.SWITCH, dtype=np.uint8),
         )
         setting = engine.Setting(len(fabric.bandwidths), len(fabric.kinds), *(one.ctypes.data for one in columns))
-        setting.sharing, setting.local = sharing, self.sharing.local
+        setting.sharing, setting.local = NATIVE.get(type(self.sharing), engine.FOREIGN), self.sharing.local
         setting.open, setting.starts_streams = open_, starts_streams
-        self._code = code
-        self._address = code.made(code.network_new(ctypes.byref(setting)))
-        weakref.finalize(self, code.network_free, self._address)
-        self._now = code.now(self._address).contents
-        self._cargo, self._notice = engine.Cargo(), engine.Notice()
-        self._cargo_address, self._notice_address = ctypes.addressof(self._cargo), ctypes.addressof(self._notice)
+        return setting, columns
 
     @property
     def statistics(self) -> Statistics:

@@ -11,11 +11,12 @@ import numpy as np
 from attrs import define, field
 
 from fredfw.errors import DeadlockError
-from fredfw.fabric import Fabric, FlowSet, NodeKind
+from fredfw.fabric import Fabric, FlowSet, NodeKind, Routes
 from fredfw.simulation import engine
 from fredfw.simulation.assignment import RECEIVE, Assignment
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.choice import Planner
+from fredfw.simulation.exported import written
 from fredfw.simulation.fidelity import COMPRESSED, possible, way_of
 from fredfw.simulation.links import LinkEvents
 from fredfw.simulation.lowering import Lowering
@@ -127,14 +128,7 @@ class Executor:
             ScheduleError: An algorithm writes a schedule that is wrong.
         """
         network = self._network
-        self._program = Program(
-            self._tasks,
-            self._lowering,
-            label=network._label,
-            way=self._way,
-            compute_seconds=self._compute_seconds,
-            factors=self._factors,
-        )
+        self._program = self._lowered()
         progress = None if self._progress is None else partial(self._tell, self._progress)
         network._run_graph(self._program.struct, flows=self._flows, stream=self._stream, progress=progress)
         if self._events is None:
@@ -153,6 +147,28 @@ class Executor:
             trigger=record.trigger,
             ranks=tuple(ranks),
             duration=float(record.end.max(initial=0.0)),
+        )
+
+    def exported(self, routes: Routes | None = None) -> bytes:
+        """Return the graph and its network as a file for other programs, see ``written``; nothing runs.
+
+        Args:
+            routes: Those of messages, if they are to be in it.
+
+        Raises:
+            PluginError: An algorithm fails, or answers what cannot be used.
+            ScheduleError: It writes a schedule that is wrong.
+        """
+        return written(self._lowered(), self._network, self._graph.names, routes)
+
+    def _lowered(self) -> Program:
+        return Program(
+            self._tasks,
+            self._lowering,
+            label=self._network._label,
+            way=self._way,
+            compute_seconds=self._compute_seconds,
+            factors=self._factors,
         )
 
     def _flows(self, task: int, share: int, groups: IntArray) -> ScheduleFlows:

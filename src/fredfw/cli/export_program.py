@@ -1,0 +1,55 @@
+"""The command that writes one cell as a program for C and C++: export-program."""
+
+from __future__ import annotations
+
+import click
+
+from fredfw.cli.options import FABRIC, FIDELITY, FILE, PATH, SET, WORKLOAD
+from fredfw.cli.output import Outputs
+from fredfw.cli.parsing import blamed_on_options, check_units, parse_values
+from fredfw.cli.session import open_framework
+
+
+@click.command(short_help="Write one workload on one fabric for programs in C and C++.")
+@FILE
+@WORKLOAD
+@FABRIC
+@SET
+@FIDELITY
+@click.option("--routes", is_flag=True, help="Also write the routes of messages from each NPU to each.")
+@click.option(
+    "-o", "--output", required=True, metavar="PATH", type=PATH, help="Write the program to PATH; - is standard output."
+)
+@click.pass_context
+def export_program(
+    ctx: click.Context,
+    file: str,
+    workload: str | None,
+    fabric: str | None,
+    assignments: tuple[str, ...],
+    fidelity: str | None,
+    routes: bool,
+    output: str,
+) -> None:
+    """Write one workload on one fabric of the experiment FILE for programs in C and C++.
+
+    Such a program links the library of fredfw-engine, and gets the times of fredfw run to the last bit. Nothing is
+    written where Python is asked during a run: by an admission or a sharing policy of a plugin, loads, stores or
+    events of links.
+    """
+    values = parse_values(assignments)
+    outputs = Outputs({"--output": output}, source=file)
+    framework = open_framework(ctx)
+    with blamed_on_options(values):
+        experiment = framework.load_experiment(
+            file,
+            fabrics=None if fabric is None else [fabric],
+            workloads=None if workload is None else [workload],
+            values=values,
+        )
+        check_units(experiment, values)
+        outputs.protect(framework.plugins.files)
+        content = framework.export_program(
+            experiment, workload=workload, fabric=fabric, fidelity=fidelity, routes=routes
+        )
+    outputs.write({"--output": lambda: content})
