@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import scipy  # its parts load when they are used
 from attrs import define, evolve, frozen
-from scipy.optimize import brentq
 
 from fredfw import Framework, TaskGraph
 from fredfw.errors import InputError
@@ -174,7 +174,7 @@ def _calibrated(job: Job, problem: Problem) -> Job:
             key=f"workloads.{job.name}.calibration.split",
             accepted="a split that is the best of some compute time",
         )
-    return evolve(job, compute=float(np.exp(brentq(off, low, high, xtol=1e-5, rtol=1e-9))))
+    return evolve(job, compute=float(np.exp(scipy.optimize.brentq(off, low, high, xtol=1e-5, rtol=1e-9))))
 
 
 @define(eq=False)

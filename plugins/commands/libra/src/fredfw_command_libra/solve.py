@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import scipy  # its parts load when they are used
 from attrs import define, field, frozen
-from scipy.optimize import linprog
 
 from fredfw.errors import InputError, SimulationError
 from fredfw.typing import FloatArray
@@ -276,7 +276,7 @@ def _solved(
     """Return what SciPy says of a linear programme, or ``None`` where it has no solution."""
     above, equal = ([row for row in rows if row[1] == sense] for sense in ("<=", "="))
     for tolerance in _TOLERANCES:
-        answer = linprog(
+        answer = scipy.optimize.linprog(
             objective,
             A_ub=np.array([row[0] for row in above]) if above else None,
             b_ub=[row[2] for row in above] or None,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy  # its parts load when they are used
 from attrs import field, frozen
-from scipy.optimize import linear_sum_assignment
 
 from fredfw.errors import InputError
 from fredfw.typing import FloatArray, IntArray
@@ -74,7 +74,7 @@ class Workers:
         # The other rows are empty places, which are not among those that must be filled.
         first = np.concatenate([np.arange(count) for count in upper])
         matrix[neurons:] = np.where(first < lower[places], np.inf, -prices[places])
-        chosen: IntArray = places[linear_sum_assignment(matrix)[1][:neurons]]
+        chosen: IntArray = places[scipy.optimize.linear_sum_assignment(matrix)[1][:neurons]]
         return chosen
 
     def check(self, neurons: int) -> None:

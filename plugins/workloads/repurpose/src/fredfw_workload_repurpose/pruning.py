@@ -6,8 +6,8 @@ import math
 from functools import cached_property
 
 import numpy as np
+import scipy  # its parts load when they are used
 from attrs import field, frozen
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from fredfw.errors import FredfwError, InputError
 from fredfw.typing import BoolArray, FloatArray, IntArray
@@ -40,7 +40,9 @@ class Moments:
         size = len(self.gram)
         # Where nothing is ever read, any number will do.
         added = self.damping * float(np.trace(self.gram)) / size or 1.0
-        inverse: FloatArray = cho_solve(cho_factor(self.gram + added * np.eye(size)), np.eye(size))
+        inverse: FloatArray = scipy.linalg.cho_solve(
+            scipy.linalg.cho_factor(self.gram + added * np.eye(size)), np.eye(size)
+        )
         return inverse
 
 
@@ -232,9 +234,9 @@ class Pruner:
             return scores[inputs]
         taps = self.weights.shape[2]
         columns = _columns(inputs, taps)
-        factor = cholesky(self.moments.inverse[np.ix_(columns, columns)], lower=True)
+        factor = scipy.linalg.cholesky(self.moments.inverse[np.ix_(columns, columns)], lower=True)
         weights = self.weights[rows].reshape(len(rows), -1)[:, columns]
-        solved = solve_triangular(factor, weights.T, lower=True)
+        solved = scipy.linalg.solve_triangular(factor, weights.T, lower=True)
         steps: FloatArray = np.einsum("cr,cr->c", solved, solved).reshape(-1, taps).sum(axis=1)
         return steps / (self.energy or 1.0)
 
@@ -243,8 +245,9 @@ class Pruner:
         if self.moments is not None and len(dropped):
             columns = _columns(dropped, weights.shape[2])
             inverse = self.moments.inverse
-            shares = cho_solve(
-                cho_factor(inverse[np.ix_(columns, columns)]), weights.reshape(len(weights), -1)[:, columns].T
+            shares = scipy.linalg.cho_solve(
+                scipy.linalg.cho_factor(inverse[np.ix_(columns, columns)]),
+                weights.reshape(len(weights), -1)[:, columns].T,
             )
             weights -= (inverse[:, columns] @ shares).T.reshape(weights.shape)
         weights[:, dropped] = 0

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
-from scipy.sparse import block_array, coo_array
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator, eigsh
+import scipy  # its parts load when they are used
 
 from fredfw.typing import FloatArray, IntArray
 from fredfw_workload_repurpose.partition import Workers
@@ -37,13 +34,13 @@ def components(energies: Sequence[FloatArray], workers: Sequence[Workers]) -> Pa
     Large components go first, each to the worker with the most room.
     """
     widths = _widths(energies)
-    links = [coo_array(one) for one in energies]
+    links = [scipy.sparse.coo_array(one) for one in energies]
     grid = [[None] * len(widths) for _ in widths]
     for number, link in enumerate(links):
         grid[number + 1][number] = link
     for number, width in enumerate(widths):
-        grid[number][number] = coo_array((width, width))
-    count, found = connected_components(block_array(grid), directed=False)
+        grid[number][number] = scipy.sparse.coo_array((width, width))
+    count, found = scipy.sparse.csgraph.connected_components(scipy.sparse.block_array(grid), directed=False)
     if count == 1:
         return None
     sizes = np.bincount(found)
@@ -77,7 +74,7 @@ def spectral(energies: Sequence[FloatArray], workers: Sequence[Workers], seed: i
     count = max(len(one) for one in workers)
     vectors = _eigenvectors(energies, count, seed)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(float).tiny)
-    centres, _ = kmeans2(vectors, _apart(vectors, count), minit="matrix", iter=50, missing="warn")
+    centres, _ = scipy.cluster.vq.kmeans2(vectors, _apart(vectors, count), minit="matrix", iter=50, missing="warn")
     distances = ((vectors[:, None, :] - centres) ** 2).sum(axis=2)
     return tuple(
         one.assigned(level[:, : len(one)])
@@ -104,10 +101,10 @@ def _eigenvectors(energies: Sequence[FloatArray], count: int, seed: int) -> Floa
         result *= scale
         return result
 
-    graph = LinearOperator((len(scale), len(scale)), matvec=product, dtype=float)
+    graph = scipy.sparse.linalg.LinearOperator((len(scale), len(scale)), matvec=product, dtype=float)
     start = np.random.default_rng(seed).standard_normal(len(scale))
     # A graph of layers is bipartite: each eigenvalue has its negative, of which nothing is learnt.
-    vectors: FloatArray = eigsh(graph, k=count, which="LA", v0=start)[1]
+    vectors: FloatArray = scipy.sparse.linalg.eigsh(graph, k=count, which="LA", v0=start)[1]
     return vectors
 
 
