@@ -35,9 +35,9 @@ LLAMA = ("run", str(ROOT / "benchmarks" / "llama-405b.toml"), "--workload", "lla
 CASES = {
     "help": _command("--help"),
     "25 cells": _compare("fred-isca25"),
-    "25 cells, compressed and rank by rank": _compare("fred-isca25", "--fidelity", "per-rank"),
+    "25 cells, compressed and rank by rank": _compare("fred-isca25", "--fidelity", "exact"),
     "wrht": _compare("wrht"),
-    "ring of 4,096, rank by rank": _command(*RING, "--algorithm", "ring", "--fidelity", "per-rank"),
+    "ring of 4,096, rank by rank": _command(*RING, "--algorithm", "ring", "--fidelity", "exact"),
     "messages": _speed("messages-102400"),
     "arrivals, 30 %": _speed("arrivals-30%"),
     "arrivals, 80 %": _speed("arrivals-80%"),
@@ -47,7 +47,7 @@ CASES = {
     "4,096 groups, shuffled": ["benchmarks/scale.py", "groups of 4, shuffled", "4096"],
     "1,048,576 NPUs": ["benchmarks/scale.py", "hierarchical on a 3D torus", "1048576"],
     "Llama 405B": _command(*LLAMA),
-    "Llama 405B, rank by rank": _command(*LLAMA, "--fidelity", "per-rank"),
+    "Llama 405B, rank by rank": _command(*LLAMA, "--fidelity", "exact"),
     "roce": _compare("roce"),
 }
 

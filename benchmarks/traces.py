@@ -1,6 +1,6 @@
 """Traces that grow: ranks compute, reduce in groups and pass messages on, as ``TaskGraph.from_columns`` takes them.
 
-    python benchmarks/traces.py NODES RANKS [--no-attribution] [--per-rank]
+    python benchmarks/traces.py NODES RANKS [--no-attribution] [--exact]
 
 builds one, simulates it on a ring of NPUs and prints one line of JSON: seconds of a clock and of the processor, and
 memory, by what took them.
@@ -131,7 +131,7 @@ if __name__ == "__main__":
                 int(sys.argv[1]),
                 int(sys.argv[2]),
                 attribution="--no-attribution" not in sys.argv,
-                fidelity="per-rank" if "--per-rank" in sys.argv else "compressed",
+                fidelity="exact" if "--exact" in sys.argv else "compressed",
             )
         )
     )

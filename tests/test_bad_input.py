@@ -305,16 +305,16 @@ def test_wrong_type(text: str, key: str, message: str) -> None:
         ('[fabrics]\n[workloads]\nn.workload = "cnn"', "fabrics", "there are no fabrics", "[fabrics.NAME]"),
         (f'baseline = "mash"\n{GOOD}', "baseline", "no fabric 'mash'; did you mean 'mesh'?", "mesh, fred"),
         (
-            f'fidelity = "exact"\n{GOOD}',
+            f'fidelity = "per-rank"\n{GOOD}',
             "fidelity",
-            "'exact' is not known",
-            "compressed, stepwise, per-rank, per-rank-rendezvous",
+            "'per-rank' is not known; it is now 'exact'",
+            "compressed, stepwise, exact",
         ),
         (
-            GOOD + '[fabrics.other]\ntopology = "mesh2d"\nfidelity = "per-rnk"',
+            GOOD + '[fabrics.other]\ntopology = "mesh2d"\nfidelity = "exakt"',
             "fabrics.other.fidelity",
-            "'per-rnk' is not known; did you mean 'per-rank'?",
-            "compressed, stepwise, per-rank, per-rank-rendezvous",
+            "'exakt' is not known; did you mean 'exact'?",
+            "compressed, stepwise, exact",
         ),
         (
             GOOD + '[[references]]\nworkload = "net"\nfabric = "frd"\nspeedup = 1',
@@ -633,8 +633,8 @@ def test_bad_sweeps(sweep: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["compare", "good.toml", "--fidelity", "exact"],
-        ["run", "good.toml", "--fidelity", "exact"],
+        ["compare", "good.toml", "--fidelity", "per-rank"],
+        ["run", "good.toml", "--fidelity", "exakt"],
         ["run", "good.toml", "--top", "0"],
         ["collective", "all-reduce", "--topology", "mesh2d", "--root", "first"],
         ["collective", "all-reduce", "--topology", "mesh2d", "--size", "1GB", "--sizes", "1MB:1GB:x2"],
@@ -650,6 +650,12 @@ def test_bad_usage(arguments: list[str]) -> None:
     assert "Error: " in result.stderr
     assert "Traceback" not in result.stderr
     assert sorted(os.listdir()) == before
+
+
+def test_a_fidelity_of_an_earlier_release_says_what_it_is_called() -> None:
+    Path("good.toml").write_text(GOOD)
+    result = CliRunner().invoke(main, ["run", "good.toml", "--fidelity", "per-rank-rendezvous"], prog_name="fredfw")
+    assert "'per-rank-rendezvous' is now 'exact', and a transport with" in result.stderr
 
 
 def test_an_unknown_command() -> None:

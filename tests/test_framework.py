@@ -19,6 +19,7 @@ from fredfw import (
     Framework,
     GraphBuilder,
     GroupView,
+    IdealTransport,
     NodeKind,
     Npu,
     Pattern,
@@ -29,6 +30,7 @@ from fredfw import (
     units,
 )
 from fredfw.collectives.direct import DirectAlgorithm
+from fredfw.embed import NetworkBackend
 from fredfw.errors import FredfwError, InputError, SimulationError, UnknownNameError, UnsupportedError
 from fredfw.plugin.manager import PluginManager, Switches
 
@@ -326,6 +328,24 @@ def graph_of(ranks: int) -> TaskGraph:
     return builder.build()
 
 
+def test_fidelities_of_an_earlier_release_work_in_calls_and_warn() -> None:
+    framework = Framework()
+    fabric = framework.topology("torus", dimensions=[4]).build()
+    meeting = fabric.with_defaults(transport=IdealTransport(rendezvous=True))
+    builder = GraphBuilder(4)
+    late = builder.compute("late", [1], seconds=1.0)
+    builder.transfer("sent", [[0, 1]], 4e6, label="pp", after=[late])
+    graph = builder.build()
+    for name, on in (("per-rank", fabric), ("per-rank-rendezvous", meeting)):
+        with pytest.warns(DeprecationWarning, match=f"fidelity '{name}' is now 'exact'"):
+            old = framework.simulate_graph(graph, fabric, fidelity=name)
+        now = framework.simulate_graph(graph, on, fidelity="exact")
+        assert (old.timeline.end.tolist(), old.notes) == (now.timeline.end.tolist(), now.notes)
+        with pytest.warns(DeprecationWarning, match=name):
+            NetworkBackend(fabric, fidelity=name)
+    assert now.timeline.start.max() == 1.0  # of the transfer, which waits for its receiver
+
+
 def test_simulate_graph() -> None:
     framework = Framework()
     fabric = framework.topology("mesh2d", rows=2, columns=2).build()
@@ -346,7 +366,7 @@ def test_simulate_graph_without_attribution_on_chosen_npus_by_a_chosen_algorithm
     framework = Framework()
     fabric = framework.topology("mesh2d", rows=2, columns=2).build()
     chosen: dict[str, Any] = {"placement": [3, 1], "collectives": {"default": "direct"}, "priorities": ("dp",)}
-    result = framework.simulate_graph(graph_of(2), fabric, attribution=False, fidelity="per-rank", **chosen)
+    result = framework.simulate_graph(graph_of(2), fabric, attribution=False, fidelity="exact", **chosen)
     assert result.breakdown == {}
     assert result.algorithms == {"dp all-reduce x2": "direct"}
     direct = framework.simulate_collective(fabric, "all-reduce", size=4e6, group=[3, 1], algorithm="direct")
@@ -362,7 +382,7 @@ def test_simulate_graph_without_attribution_on_chosen_npus_by_a_chosen_algorithm
         ({"placement": [0, 1]}, "placement: 2 NPUs for 4 ranks .accepted: 4"),
         ({"placement": [0, 1, 2, 9]}, "placement: '2x2 mesh' has no NPU 9"),
         ({"placement": [0, 1, 2, 2]}, "placement: NPU 2 is named twice"),
-        ({"fidelity": "exact"}, "fidelity: 'exact' is not known"),
+        ({"fidelity": "ranks"}, "fidelity: 'ranks' is not known"),
         ({"priorities": ["dpp"]}, r"priorities.0.: the graph has no label 'dpp'; did you mean 'dp'. .accepted: dp"),
         ({"priorities": ["dp", "zz"]}, r"priorities.1.: the graph has no label 'zz' .accepted: dp"),
         ({"priorities": ["compute"]}, r"priorities.0.: the graph has no label 'compute' .accepted: dp"),

@@ -29,10 +29,10 @@ from fredfw.experiment.variations import simulate
 from fredfw.experiment.why import critical_path
 from fredfw.experiment.workers import workers
 from fredfw.fabric import Fabric, Topology
+from fredfw.fidelities import called
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, given_or_installed
 from fredfw.simulation.checks import check_fabric
-from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
 from fredfw.terminal import quoted
@@ -95,7 +95,7 @@ class Framework:
             group: NPU numbers in rank order; all of them by default.
             algorithm: Name of an algorithm, or ``auto`` for the fastest of those that can serve the request.
             root: The special rank of a rooted pattern.
-            fidelity: ``compressed``, ``stepwise``, ``per-rank`` or ``per-rank-rendezvous``.
+            fidelity: ``compressed``, ``stepwise`` or ``exact``.
             **options: Fields of the algorithm.
 
         Raises:
@@ -109,7 +109,7 @@ class Framework:
             )
         members = _members(group, fabric)
         request = CollectiveRequest(pattern_of(pattern), len(members), _size(size), root)
-        _check_fidelity(fidelity)
+        fidelity = called(fidelity)
         bench = self._bench(fabric, algorithm, options)
         try:
             bench.planner.able(request, fabric.view(members))
@@ -169,7 +169,7 @@ class Framework:
             if one is not None and not isinstance(one, kind):
                 raise InputError(f"{one!r} is refused", key=key, accepted=f"a fredfw.{kind.__name__}")
         _check_events(events)
-        _check_fidelity(fidelity)
+        fidelity = called(fidelity)
         labels.check_labels(priorities, graph.label_names, "the graph has no label")
         npus = len(fabric.npus)
         if placement is None and graph.ranks > npus:
@@ -281,7 +281,7 @@ class Framework:
             InputError: The cell is not named, or does not exist, or cannot be run.
             SimulationError: The model misbehaved.
         """
-        _check_fidelity(fidelity)
+        fidelity = None if fidelity is None else called(fidelity)
         matrix = self._cell_of(experiment, workload, fabric)
         row, column = _cell(matrix, workload, fabric)
         what = f"{row.name} on {column.name}"
@@ -348,7 +348,7 @@ class Framework:
             InputError: As ``run`` does; Python is asked while the cell runs, by an admission, a sharing policy, loads,
                 stores or events of links; or the transport is asked what each message costs.
         """
-        _check_fidelity(fidelity)
+        fidelity = None if fidelity is None else called(fidelity)
         matrix = self._cell_of(experiment, workload, fabric)
         row, column = _cell(matrix, workload, fabric)
         runner = Runner(matrix, self.plugins, self._log)
@@ -393,6 +393,7 @@ class Framework:
             SimulationError: The model misbehaved.
         """
         sensitivities.check_factor(factor)
+        fidelity = None if fidelity is None else called(fidelity)
         matrix = self._cell_of(experiment, workload, fabric)
         if result is None:
             result = self.run(matrix, workload=workload, fabric=fabric, fidelity=fidelity)
@@ -443,7 +444,7 @@ class Framework:
                 as ``dask://HOST:PORT``. Plugins must be installed or in files then, as with ``jobs``.
             progress: Called with (cells done, cells in all, the cell that runs), then so for all variations.
         """
-        _check_fidelity(fidelity)
+        fidelity = None if fidelity is None else called(fidelity)
         share = None if sensitivity is None else sensitivities.check_share(sensitivity)
         matrix = self._experiment(experiment)
         with (
@@ -658,12 +659,6 @@ def _check_cell(runner: Runner, experiment: Experiment, workload: WorkloadSpec, 
 def _check_events(events: object) -> None:
     if not isinstance(events, Sequence) or not all(isinstance(one, LinkEvent) for one in events):
         raise InputError(f"{events!r} is refused", key="events", accepted="a list of fredfw.LinkEvent")
-
-
-def _check_fidelity(name: str | None) -> None:
-    if name is not None and name not in FIDELITIES:
-        hint = nearest(str(name), FIDELITIES)
-        raise InputError(f"{name!r} is not known{hint}", key="fidelity", accepted=", ".join(FIDELITIES))
 
 
 def _size(value: float | str) -> float:

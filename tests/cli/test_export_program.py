@@ -10,12 +10,12 @@ from fredfw import Framework
 COMMAND = "export-program", "two.toml", "--fabric", "fast"
 
 
-@pytest.mark.parametrize("options", [(), ("--routes",), ("--fidelity", "per-rank")])
+@pytest.mark.parametrize("options", [(), ("--routes",), ("--fidelity", "exact")])
 def test_a_program_is_that_of_the_library(
     options: tuple[str, ...], experiment: str, succeeds: Callable[..., str]
 ) -> None:
     assert succeeds(*COMMAND, *options, "-o", "fast.fredfw") == ""
-    fidelity = "per-rank" if "per-rank" in options else None
+    fidelity = "exact" if "exact" in options else None
     content = Framework().export_program(experiment, fabric="fast", fidelity=fidelity, routes="--routes" in options)
     assert Path("fast.fredfw").read_bytes() == content
 

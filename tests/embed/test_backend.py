@@ -191,7 +191,7 @@ def test_a_receive_can_be_cancelled_even_when_its_message_has_just_come() -> Non
 def test_a_collective_takes_what_it_takes_alone() -> None:
     # 2 (n - 1) steps of size / n over links of 1 GB/s (Patarasuk and Yuan 2009).
     fabric = FRAMEWORK.topology("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency="1 ms").build()
-    for fidelity in (None, "compressed", "stepwise", "per-rank", "per-rank-rendezvous"):
+    for fidelity in (None, "compressed", "stepwise", "exact"):
         network = NetworkBackend(fabric, plugins=FRAMEWORK.plugins, fidelity=fidelity)
         log = Log(network)
         request = CollectiveRequest(Pattern.ALL_REDUCE, 4, 4e9)
@@ -240,9 +240,9 @@ def test_a_group_of_one_is_done_at_once() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"fidelity": "per-rnk"}, "'per-rnk' is not known; did you mean 'per-rank'?"),
+        ({"fidelity": "exakt"}, "'exakt' is not known; did you mean 'exact'?"),
         ({"fidelity": ["stepwise"]}, r"\['stepwise'\] is not known"),
-        ({"fidelity": "per-rank", "stepwise": True}, "'per-rank' is not stepwise"),
+        ({"fidelity": "exact", "stepwise": True}, "'exact' is not stepwise"),
     ],
 )
 def test_a_fidelity_is_one_of_those_there_are(fields: dict[str, Any], message: str) -> None:
@@ -253,7 +253,7 @@ def test_a_fidelity_is_one_of_those_there_are(fields: dict[str, Any], message: s
 def test_ranks_go_on_beside_messages() -> None:
     """Both messages of a step leave at once; what shares the link with a message takes twice as long."""
     fabric = FRAMEWORK.topology("torus", dimensions=[4], link_bandwidth="1 GB/s", link_latency="1 ms").build()
-    network = NetworkBackend(fabric, fidelity="per-rank")
+    network = NetworkBackend(fabric, fidelity="exact")
     log = Log(network)
     network.collective(CollectiveRequest(Pattern.ALL_GATHER, 4, 4e9), log("ring"), algorithm="ring")
     network.schedule(0.5, lambda: network.send(0, 1, 2.5e9, on_complete=log("message")))

@@ -75,7 +75,7 @@ def test_what_the_page_runs_prints_the_ends_of_python(built: tuple[Path, str]) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fidelity", ["compressed", "per-rank"])
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 def test_a_training_iteration_ends_when_that_of_python_does(fidelity: str, built: tuple[Path, str]) -> None:
     framework, file = Framework(), built[0] / f"{fidelity}.fredfw"
     experiment = framework.load_experiment(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fredfw import CollectiveRequest, Framework, Pattern
+from fredfw import CollectiveRequest, Framework, IdealTransport, Pattern
 from fredfw.embed import NetworkBackend
 from fredfw.errors import DeadlockError, InputError
 
@@ -27,9 +27,10 @@ def mesh(rows: int, columns: int, latency: float = 0.0, **options: Any) -> Netwo
     return NetworkBackend(fabric, plugins=FRAMEWORK.plugins, **options)
 
 
-def ring(npus: int, latency: float = 0.0, **options: Any) -> NetworkBackend:
+def ring(npus: int, latency: float = 0.0, *, rendezvous: bool = False, **options: Any) -> NetworkBackend:
     """A ring with links of 1 GB/s both ways."""
     fabric = FRAMEWORK.topology("torus", dimensions=[npus], link_bandwidth="1 GB/s", link_latency=latency).build()
+    fabric = fabric.with_defaults(transport=IdealTransport(rendezvous=rendezvous))
     return NetworkBackend(fabric, plugins=FRAMEWORK.plugins, **options)
 
 
@@ -106,14 +107,14 @@ def test_what_starts_later_takes_a_live_path_until_the_link_is_back() -> None:
     ]
 
 
-@pytest.mark.parametrize("fidelity", ["per-rank", "per-rank-rendezvous", "stepwise"])
-def test_a_step_that_overtakes_another_is_not_taken_for_it(fidelity: str) -> None:
+@pytest.mark.parametrize(("fidelity", "rendezvous"), [("exact", False), ("exact", True), ("stepwise", False)])
+def test_a_step_that_overtakes_another_is_not_taken_for_it(fidelity: str, rendezvous: bool) -> None:
     """An all-gather by a ring of 6 NPUs, whose blocks take 1 s; each link has a latency of 1 s.
 
     Step 0 of 0 -> 1 takes the detour of 5 links, and arrives after 6 s. The link is back at 0.5 s. What rank 0 sends at
     2 s, step 1, takes it and arrives at 4 s: rank 1 has nothing to send on before 6 s. The last step ends 8 s later.
     """
-    network, ends = ring(6, 1.0, fidelity=fidelity), dict[object, float]()
+    network, ends = ring(6, 1.0, fidelity=fidelity, rendezvous=rendezvous), dict[object, float]()
     network.fail_link("npu0->npu1")
     request = CollectiveRequest(Pattern.ALL_GATHER, 6, 6e9)
     network.collective(request, note(ends, network, "gathered"), algorithm="ring")

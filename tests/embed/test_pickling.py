@@ -107,10 +107,10 @@ SCENARIOS: dict[str, Callable[[], Client]] = {
     "waiting": partial(conflicts, "block"),
     "decomposed": partial(conflicts, "decompose"),
     "wavelengths": wavelengths,
-    "failures, per-rank": partial(failures, "per-rank"),
-    "collectives, per-rank": partial(collectives, "per-rank"),
-    "waiting, per-rank": partial(conflicts, "block", "per-rank"),
-    "decomposed, per-rank": partial(conflicts, "decompose", "per-rank"),
+    "failures, exact": partial(failures, "exact"),
+    "collectives, exact": partial(collectives, "exact"),
+    "waiting, exact": partial(conflicts, "block", "exact"),
+    "decomposed, exact": partial(conflicts, "decompose", "exact"),
 }
 
 

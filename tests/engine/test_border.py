@@ -78,7 +78,7 @@ def under_way() -> FlowNetwork:
     network = FlowNetwork(fabric)
     phase = Phase.of([0, 1], [1, 0], [0, 1], repeat=4)
     schedule = Schedule(Pattern.ALL_GATHER, 2, 50.0, 2, (phase,))
-    ScheduleRun(network, Lowering(fabric), schedule, np.array([[0, 1]]), _nothing, fidelity="per-rank").start()
+    ScheduleRun(network, Lowering(fabric), schedule, np.array([[0, 1]]), _nothing, fidelity="exact").start()
     network.start(flows([0, 1], [0, 1, 2], repeat=3), _nothing)
     network.schedule(2.0, _never)
     network.advance(0.75)

@@ -13,9 +13,9 @@ import pytest
 
 from fredfw import Framework, RunResult
 from fredfw.errors import InputError, LimitError, SimulationError
+from fredfw.fidelities import EXACT, FIDELITIES
 from fredfw.limits import allowed
 from fredfw.simulation import engine
-from fredfw.simulation.fidelity import FIDELITIES, PER_RANK
 
 NONE = "program: it is not one that fredfw export-program has written"
 MODEL = {"layers": 4, "hidden": 512, "heads": 8, "sequence": 512, "vocabulary": 1000, "mp": 2, "pp": 2, "dp": 2}
@@ -112,7 +112,7 @@ def test_a_program_in_a_file_gives_the_times_of_python(fabric: dict[str, Any], w
     ids=lambda fields: next(iter(fields)),
 )
 def test_what_the_engine_knows_itself_is_in_the_file(fields: dict[str, Any]) -> None:
-    check(*both(content({**TORUS, **fields}, priorities=["dp"]), "training", fidelity=PER_RANK))
+    check(*both(content({**TORUS, **fields}, priorities=["dp"]), "training", fidelity=EXACT))
 
 
 def test_jobs_are_one_program() -> None:
@@ -201,7 +201,7 @@ def file() -> bytes:
     """A small program with routes."""
     framework = Framework()
     experiment = framework.load_experiment(content(TORUS), workloads=["training"])
-    return framework.export_program(experiment, fidelity="per-rank", routes=True)
+    return framework.export_program(experiment, fidelity="exact", routes=True)
 
 
 def test_what_is_cut_off_is_refused(file: bytes) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from attrs import define, field
 
-from fredfw import CollectiveRequest, Framework, Pattern
+from fredfw import CollectiveRequest, Framework, IdealTransport, Pattern
 from fredfw.collectives import Phase, Schedule
 from fredfw.embed import Handle, NetworkBackend
 from fredfw.errors import InputError, SimulationError
@@ -105,7 +105,8 @@ class Noted:
 
 def client(seed: int, *, raises: bool = False) -> Client:
     fabric = FRAMEWORK.topology(**FABRICS[seed % len(FABRICS)]).build()
-    fidelity = ("compressed", "stepwise", "per-rank", "per-rank-rendezvous")[seed % 4]
+    fidelity = ("compressed", "stepwise", "exact", "exact")[seed % 4]
+    fabric = fabric.with_defaults(transport=IdealTransport(rendezvous=seed % 4 == 3))
     one = Client(NetworkBackend(fabric, plugins=FRAMEWORK.plugins, fidelity=fidelity), Random(seed), raises)
     one.begin()
     return one
@@ -293,7 +294,7 @@ def _nothing(_: object) -> None:
     pass
 
 
-@pytest.mark.parametrize("fidelity", ["compressed", "per-rank"])
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 def test_networks_in_threads_share_what_was_lowered(fidelity: str) -> None:
     schedules = [ring_all_gather(100.0 * (1 + number)) for number in range(40)]
     alone = times_of(Lowering(ring()), schedules, fidelity)

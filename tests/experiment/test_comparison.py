@@ -311,11 +311,11 @@ def test_fidelities() -> None:
     assert compare(mixed).fidelity_difference is None
     assert {row.fidelity for row in compare(mixed, fidelity="compressed").rows} == {"compressed"}
     assert {row.fidelity for row in compare(tables(fidelity="stepwise")).rows} == {"stepwise"}
-    mixed["fabrics"]["fred"]["fidelity"] = "per-rank"
-    assert [row.fidelity for row in compare(mixed).rows] == ["compressed", "per-rank", "compressed", "stepwise"]
+    mixed["fabrics"]["fred"]["fidelity"] = "exact"
+    assert [row.fidelity for row in compare(mixed).rows] == ["compressed", "exact", "compressed", "stepwise"]
 
 
-@pytest.mark.parametrize("fidelity", ["stepwise", "per-rank"])
+@pytest.mark.parametrize("fidelity", ["stepwise", "exact"])
 def test_others_say_how_far_the_compressed_results_are(comparison: Comparison, fidelity: str) -> None:
     stepwise = compare(tables(), fidelity=fidelity)
     assert {row.fidelity for row in stepwise.rows} == {fidelity}

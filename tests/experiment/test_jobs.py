@@ -20,11 +20,11 @@ from fredfw.experiment.runner import Runner
 from fredfw.experiment.spec import Experiment
 from fredfw.experiment.store import Store
 from fredfw.experiment.why import critical_path
+from fredfw.fidelities import FIDELITIES
 from fredfw.report.comparison import comparison_report
 from fredfw.report.data import comparison_to_csv, run_to_json
 from fredfw.report.tables import run_report
 from fredfw.report.trace import trace_to_json
-from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.workloads import System
 
 # A line of four NPUs whose links carry 1 GB/s, in no time: 1 GB takes a second.

@@ -131,10 +131,10 @@ def test_stepwise_only_where_it_is_asked_for(plugins: PluginManager) -> None:
 
 def test_a_fabric_may_have_a_fidelity_of_its_own(plugins: PluginManager) -> None:
     tables = workload(stepwise=["mesh"])
-    tables["fabrics"]["mesh"]["fidelity"] = tables["fabrics"]["fred"]["fidelity"] = "per-rank"
+    tables["fabrics"]["mesh"]["fidelity"] = tables["fabrics"]["fred"]["fidelity"] = "exact"
     experiment = parse(tables, plugins)
     net = experiment.workload("net")
-    assert [experiment.fidelity_of(net, one) for one in experiment.fabrics] == ["stepwise", "per-rank"]
+    assert [experiment.fidelity_of(net, one) for one in experiment.fabrics] == ["stepwise", "exact"]
 
 
 def test_another_compute_scale(plugins: PluginManager) -> None:

@@ -16,9 +16,9 @@ from rich.console import Console
 from fredfw import Framework, GraphResult
 from fredfw.errors import DeadlockError, InputError
 from fredfw.experiment.results import JobResult, RunResult
+from fredfw.fidelities import FIDELITIES
 from fredfw.report.comparison import comparison_report
 from fredfw.report.data import comparison_to_csv, run_to_json
-from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.workloads import System
 
 # A line of four NPUs whose links carry 1 GB/s, in no time: 1 GB takes a second.

@@ -149,7 +149,7 @@ def test_the_path_is_the_longest_one_where_nothing_is_shared(operations: list[tu
         min_size=1,
         max_size=20,
     ),
-    st.sampled_from(["compressed", "stepwise", "per-rank", "per-rank-rendezvous"]),
+    st.sampled_from(["compressed", "stepwise", "exact"]),
 )
 def test_parts_of_the_path_add_up_to_the_iteration(
     operations: list[tuple[str, list[int], int, int, list[int]]], fidelity: str

@@ -40,6 +40,8 @@ from record import (
 
 from fredfw import GraphResult
 
+# What was recorded has the names of its release.
+pytestmark = pytest.mark.filterwarnings("ignore:fidelity 'per-rank:DeprecationWarning")
 BLOCK = 100
 """Programs that are one test."""
 # Programs with an all-to-all-v that moves nothing: the admission is not asked about it, and was.

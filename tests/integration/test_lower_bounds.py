@@ -17,8 +17,8 @@ from fredfw import CollectiveRequest, Fabric, Framework, Pattern
 from fredfw.errors import UnsupportedError
 from fredfw.experiment.bench import Bench
 from fredfw.experiment.results import CollectiveResult
+from fredfw.fidelities import FIDELITIES, RENDEZVOUS
 from fredfw.simulation import Bound, lower_bound
-from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.typing import IntArray
 
 FRAMEWORK = Framework()
@@ -245,7 +245,7 @@ def test_no_algorithm_is_faster(
 
 
 @settings(max_examples=50, deadline=None)
-@given(*ASKED, st.sampled_from(["per-rank", "per-rank-rendezvous"]), st.data())
+@given(*ASKED, st.sampled_from(["exact", RENDEZVOUS]), st.data())
 def test_barriers_cost_time_where_flows_meet_nobody(
     fabric: Fabric, pattern: Pattern, size: float, fidelity: str, data: st.DataObject
 ) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fredfw import Framework, Pattern, TaskGraph, TaskKind
+from fredfw import Fabric, Framework, IdealTransport, Pattern, TaskGraph, TaskKind
+from fredfw.fidelities import FIDELITIES
 
 FRAMEWORK = Framework()
 RANKS, CHUNK = 8, 131072.0
@@ -16,7 +17,13 @@ RING = FRAMEWORK.topology(
     "torus", dimensions=[RANKS], link_bandwidth=BANDWIDTH, link_latency=f"{LATENCY * 1e9} ns"
 ).build()
 STEP = CHUNK / BANDWIDTH + LATENCY
-EVERY = pytest.mark.parametrize("fidelity", ["compressed", "stepwise", "per-rank", "per-rank-rendezvous"])
+EVERY = pytest.mark.parametrize(
+    ("fabric", "fidelity"),
+    [
+        *((RING, fidelity) for fidelity in FIDELITIES),
+        (RING.with_defaults(transport=IdealTransport(rendezvous=True)), "exact"),
+    ],
+)
 
 
 def all_reduce(*, reduction: float = 0.0, late: float = 0.0) -> TaskGraph:
@@ -50,8 +57,8 @@ def all_reduce(*, reduction: float = 0.0, late: float = 0.0) -> TaskGraph:
 
 
 @EVERY
-def test_ring_of_messages_takes_its_closed_form(fidelity: str) -> None:
-    result = FRAMEWORK.simulate_graph(all_reduce(reduction=REDUCTION), RING, fidelity=fidelity)
+def test_ring_of_messages_takes_its_closed_form(fabric: Fabric, fidelity: str) -> None:
+    result = FRAMEWORK.simulate_graph(all_reduce(reduction=REDUCTION), fabric, fidelity=fidelity)
     assert result.seconds == pytest.approx(14 * STEP + 7 * REDUCTION, rel=1e-9)
     assert result.seconds == pytest.approx(90.18e-6, abs=5e-10)
     assert result.breakdown == pytest.approx({"compute": 7 * REDUCTION, "bubble": 0.0, "communication": 14 * STEP})
@@ -59,16 +66,16 @@ def test_ring_of_messages_takes_its_closed_form(fidelity: str) -> None:
 
 
 @EVERY
-def test_ring_of_messages_is_our_ring(fidelity: str) -> None:
-    ours = FRAMEWORK.simulate_collective(RING, "all-reduce", size=RANKS * CHUNK, algorithm="ring", fidelity=fidelity)
-    theirs = FRAMEWORK.simulate_graph(all_reduce(), RING, fidelity=fidelity)
+def test_ring_of_messages_is_our_ring(fabric: Fabric, fidelity: str) -> None:
+    ours = FRAMEWORK.simulate_collective(fabric, "all-reduce", size=RANKS * CHUNK, algorithm="ring", fidelity=fidelity)
+    theirs = FRAMEWORK.simulate_graph(all_reduce(), fabric, fidelity=fidelity)
     assert theirs.seconds == pytest.approx(ours.duration, rel=1e-12)
     np.testing.assert_allclose(theirs.link_bytes, ours.link_bytes, rtol=1e-12)
 
 
 def test_late_rank_holds_up_those_that_wait_for_it() -> None:
     """The chunk that begins at rank 0 goes from rank to rank, one step each, and that is all that waits."""
-    result = FRAMEWORK.simulate_graph(all_reduce(late=3e-6), RING, fidelity="per-rank")
+    result = FRAMEWORK.simulate_graph(all_reduce(late=3e-6), RING, fidelity="exact")
     assert result.seconds == pytest.approx(3e-6 + 14 * STEP, rel=1e-9)
 
 

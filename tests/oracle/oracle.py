@@ -29,6 +29,7 @@ from oracle_schedules import RankRun, Run, WholeRun
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule
 from fredfw.errors import UnsupportedError
 from fredfw.fabric import Call, Fabric, IdealTransport, NodeKind, Operation
+from fredfw.fidelities import COMPRESSED, RENDEZVOUS, STEPWISE
 from fredfw.simulation import MaxMin
 from fredfw.workloads import TaskGraph, TaskKind
 
@@ -78,9 +79,9 @@ class Tasks:
         self.fabric = network.fabric.network
         self.nodes = [int(network.fabric.npus[place]) for place in placement]
         self.npus = list(placement)
-        by_rank = fidelity.startswith("per-rank")
+        by_rank = fidelity not in (COMPRESSED, STEPWISE)
         self.by_rank = by_rank and network.admission.flow_by_flow
-        self.rendezvous, self.compressed = fidelity == "per-rank-rendezvous", fidelity == "compressed"
+        self.rendezvous, self.compressed = fidelity == RENDEZVOUS, fidelity == COMPRESSED
         self.kinds = [TaskKind(kind) for kind in graph.kinds.tolist()]
         self.groups: list[list[list[int]]] = [
             np.atleast_2d(graph.tables[table]).tolist() for table in graph.members.tolist()
@@ -450,9 +451,9 @@ def simulate(
     Raises:
         UnknownError: It asks for what is not part of the oracle.
     """
-    if changes and fidelity == "compressed":
+    if changes and fidelity == COMPRESSED:
         raise UnknownError("compressed repetitions while links change")
-    graph = graph if fidelity == "compressed" else graph.expanded()
+    graph = graph if fidelity == COMPRESSED else graph.expanded()
     classes = {label: place for place, label in enumerate(priorities)}
     classes = {label: classes.get(label, len(classes)) for label in graph.label_names}
     network = Network(fabric, fabric.defaults.sharing or MaxMin(), classes, seed)
@@ -481,7 +482,7 @@ def collective(
     schedule: Schedule,
     groups: Sequence[Sequence[int]],
     *,
-    fidelity: str = "per-rank",
+    fidelity: str = "exact",
     delays: Sequence[float] = (),
     seed: int | None = None,
 ) -> Ends:
@@ -503,9 +504,9 @@ def collective(
             if all((group, one) in found.ranks for one in range(schedule.ranks)):
                 found.groups[group] = network.now
 
-    if fidelity.startswith("per-rank"):
+    if fidelity not in (COMPRESSED, STEPWISE):
         ranks = RankRun(network, schedule, groups)
-        ranks.rendezvous, ranks.through = fidelity == "per-rank-rendezvous", through
+        ranks.rendezvous, ranks.through = fidelity == RENDEZVOUS, through
         ranks.begin()
         places = [(group, rank) for group in range(len(groups)) for rank in range(schedule.ranks)]
         if not delays:

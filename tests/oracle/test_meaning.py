@@ -19,14 +19,15 @@ sys.path.insert(0, str(Path(__file__).parent))
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Phase, Schedule
 from fredfw.fabric import Call, Costs, Fabric, MemoryTier, NodeKind, Transport, with_memories
 from fredfw.fabric.view import GroupView
+from fredfw.fidelities import COMPRESSED, RENDEZVOUS, STEPWISE
+from fredfw.fidelities import EXACT as BY_RANK
 from fredfw.framework import Framework
 from fredfw.simulation import Executor, FlowNetwork, Lowering, MaxMin, Planner
-from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.simulation.links import LinkEvent, LinkEvents
 from fredfw.workloads import GraphBuilder, TaskGraph
 from oracle import simulate
 
-COMPRESSED, STEPWISE, BY_RANK, RENDEZVOUS = FIDELITIES
+WAYS = COMPRESSED, STEPWISE, BY_RANK, RENDEZVOUS
 WHOLE, RANKS = (COMPRESSED, STEPWISE), (BY_RANK, RENDEZVOUS)
 DIRECT = Framework().plugins.collectives.get("direct")()
 IN_NETWORK = Framework().plugins.collectives.get("in-network")()
@@ -173,7 +174,7 @@ def test_a_rank_does_one_computation_at_a_time_as_they_get_ready(run: Run) -> No
 
 
 @pytest.mark.parametrize(("sender", "receiver"), [(0.0, 0.0), (2.0, 0.0), (0.0, 1.25), (1.0, 7.0)])
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_a_message(run: Run, fidelity: str, sender: float, receiver: float) -> None:
     builder = GraphBuilder(2)
     ready = builder.compute("sender", [0], seconds=sender), builder.compute("receiver", [1], seconds=receiver)
@@ -198,7 +199,7 @@ def test_receivers_of_a_transfer_enter_with_its_sender(run: Run, fidelity: str, 
     assert ends(found, 1) == [sent, received]
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_messages_share_their_link(run: Run, fidelity: str) -> None:
     """300 and 100 bytes, at 50 B/s each until the small one has drained at 2 s."""
     builder = GraphBuilder(2)
@@ -211,7 +212,7 @@ def test_messages_share_their_link(run: Run, fidelity: str) -> None:
     assert ends(found, 1) + ends(found, 3) == [4.5, 2.5]
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_what_has_no_bytes_takes_its_latencies(run: Run, fidelity: str) -> None:
     """A barrier of two steps, from the time at which its last rank is ready, at 3 s."""
     schedule = schedule_of(3, phase((0, 1, 1)), phase((1, 2, 1), after=(0,)))
@@ -222,7 +223,7 @@ def test_what_has_no_bytes_takes_its_latencies(run: Run, fidelity: str) -> None:
 # --- rank by rank
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_the_next_step_waits_for_what_a_rank_itself_sends_and_receives(run: Run, fidelity: str) -> None:
     """What rank 0 sends has drained at 1 s; what rank 1 receives is delivered at 1.5 s, and so is the phase."""
     schedule = schedule_of(4, phase((0, 1, 2)), phase((0, 3, 2), (1, 2, 2), after=(0,)))
@@ -239,7 +240,7 @@ def test_a_repetition_is_a_step(run: Run, fidelity: str, expected: float) -> Non
     assert found == ([expected] * 2 if fidelity in WHOLE else [4.0, expected])
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_ranks_enter_and_leave_a_collective_by_themselves(run: Run, fidelity: str) -> None:
     """Rank 0 is 3 s late. Rank 1 does not wait for it, and computes for 1 s when its bytes have left."""
     schedule = schedule_of(4, phase((1, 2, 2), (0, 3, 2)))
@@ -253,14 +254,14 @@ def test_ranks_enter_and_leave_a_collective_by_themselves(run: Run, fidelity: st
     assert ends(found, 2) == [end + 1.0 for end in left]
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_a_rank_without_a_part_in_a_phase_is_done_with_it_at_once(run: Run, fidelity: str) -> None:
     schedule = schedule_of(4, phase((0, 1, 2)), phase((2, 3, 2), after=(0,)))
     found = ends(run(collective(4), wires_of(schedule), fidelity, schedule), 0)
     assert found == ([3.0] * 4 if fidelity in WHOLE else [1.0, 1.5, 1.0, 1.5])
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_a_rendezvous_waits_for_receivers(run: Run, fidelity: str) -> None:
     """Rank 1 is ready for the second phase when what it sends in the first, which takes 2 s, has drained."""
     schedule = schedule_of(3, phase((1, 2, 4)), phase((0, 1, 2), after=(0,)))
@@ -268,7 +269,7 @@ def test_a_rendezvous_waits_for_receivers(run: Run, fidelity: str) -> None:
     assert found == {RENDEZVOUS: [3.0, 3.5, 2.5], BY_RANK: [1.0, 2.0, 2.5]}.get(fidelity, [4.0] * 3)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_a_phase_behind_another_waits_for_its_bytes_and_one_with_room_for_its_destination(
     run: Run, fidelity: str
 ) -> None:
@@ -279,7 +280,7 @@ def test_a_phase_behind_another_waits_for_its_bytes_and_one_with_room_for_its_de
     assert ends(run(collective(3), wires_of(room), fidelity, room), 0)[1] == 3.0
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_a_stream_waits_for_all_of_its_sources(run: Run, fidelity: str) -> None:
     """Rank 1 is 4 s late. The sources of a reduction to rank 0 are through when their bytes have left."""
     switch = Framework().topology("switch", npus=3, in_network=True, link_bandwidth=100.0, link_latency=0.25).build()
@@ -291,7 +292,7 @@ def test_a_stream_waits_for_all_of_its_sources(run: Run, fidelity: str) -> None:
         assert found == ([5.5] * 3 if fidelity in WHOLE else through)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_a_span_begins_with_the_last_entry_that_its_ranks_wait_for(run: Run, fidelity: str) -> None:
     """Rank 0, which sends to both others, enters at 1 s, and rank 1 at 3 s."""
     schedule = schedule_of(3, phase((0, 1, 2), (0, 2, 2)))
@@ -303,7 +304,7 @@ def test_a_span_begins_with_the_last_entry_that_its_ranks_wait_for(run: Run, fid
     assert [found[2, rank] for rank in range(3)] == expected
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_each_rank_that_enters_launches_by_itself(run: Run, fidelity: str) -> None:
     """Launching takes 2 s: rank 0 from the start, rank 1 from 3 s on; of a whole group from when the last is ready."""
     schedule = schedule_of(3, phase((0, 2, 2)), phase((1, 2, 2)))
@@ -312,7 +313,7 @@ def test_each_rank_that_enters_launches_by_itself(run: Run, fidelity: str) -> No
     assert found == ([6.5] * 3 if fidelity in WHOLE else [3.0, 6.0, 6.5])
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_a_transport_adds_its_costs(run: Run, fidelity: str) -> None:
     """Two steps, rank 0 sends two messages of 50 bytes in each: a quarter second for each, and twice the bytes."""
     costs: dict[str, Any] = {"launch": 2.0, "step": 0.5, "message": 0.25, "efficiency": 0.5}
@@ -410,7 +411,7 @@ def with_controller() -> Fabric:
     return Fabric("controlled", np.array(kinds), [2, 2, 0, 1], [0, 1, 2, 2], 100.0, 0.5, 0.0)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 @pytest.mark.parametrize("kind", ["load", "store"])
 def test_streams_begin_when_all_ranks_of_their_group_are_ready(run: Run, fidelity: str, kind: str) -> None:
     """Rank 1 is 3 s late."""
@@ -421,7 +422,7 @@ def test_streams_begin_when_all_ranks_of_their_group_are_ready(run: Run, fidelit
         assert ends(run(builder.build(), with_controller(), fidelity), 1) == expected
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 @pytest.mark.parametrize(("discipline", "expected"), [("shared", [2.5, 2.5]), ("one-at-a-time", [1.5, 3.0])])
 def test_a_memory_is_shared_or_serves_one_after_the_other(
     run: Run, fidelity: str, discipline: str, expected: list[float]

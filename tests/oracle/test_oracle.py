@@ -30,11 +30,15 @@ from fredfw.collectives import Pattern, Phase, Schedule
 from fredfw.collectives.schedule import POLICIES, RELEASES
 from fredfw.errors import DeadlockError, RefusedError, UnsupportedError
 from fredfw.fabric import Fabric, FlowSet, NodeKind, Routes
+from fredfw.fidelities import COMPRESSED, EXACT, FIDELITIES, RENDEZVOUS, STEPWISE
 from fredfw.framework import Framework
 from fredfw.simulation import CircuitPreempt, FlowNetwork, Incidence, Lowering, ScheduleRun
-from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.typing import IntArray
 from oracle import Change, collective, simulate
+
+WAYS = (*FIDELITIES, RENDEZVOUS)
+# Programs have the names of the release that they were recorded from.
+pytestmark = pytest.mark.filterwarnings("ignore:fidelity 'per-rank:DeprecationWarning")
 
 SAME = 1e-9
 """Share by which times may differ."""
@@ -122,7 +126,7 @@ def is_small(one: Program) -> bool:
     # These split, decompose, or look at which routes are the same object. Those that count what runs depend on the
     # order in which phases of ranks are asked about that start at one moment, which is not part of the meaning.
     unknown = one.admission in ("Halves", "NoTrees", "Circuits")
-    counts = one.admission in ("Capped", "FewAtATime") and one.fidelity.startswith("per-rank")
+    counts = one.admission in ("Capped", "FewAtATime") and one.fidelity not in (COMPRESSED, STEPWISE)
     # Equal flow sets that run at once are one object, so this admission is not told which of them has ended.
     striped = bool(one.topology.fields.get("stripe"))
     # Once links have changed, groups of a run that start apart are routed apart, and this router looks at all of them.
@@ -267,8 +271,8 @@ def drawn_case(random: Random) -> tuple[Fabric, Schedule, list[list[int]], list[
     schedule = Schedule(Pattern.ALL_REDUCE, ranks, sizes if random.random() < 0.5 else 50.0, 6, phases, **ways)
     count = random.randint(1, len(fabric.npus) // ranks)
     nodes = random.sample(fabric.npus.tolist(), ranks * count)
-    fidelity, delays = random.choice(FIDELITIES), []
-    if fidelity.startswith("per-rank") and random.random() < 0.5:
+    fidelity, delays = random.choice(WAYS), []
+    if fidelity in (EXACT, RENDEZVOUS) and random.random() < 0.5:
         delays = [random.choice([0.0, 0.5, random.uniform(0, 5)]) for _ in nodes]
     return fabric, schedule, [nodes[at : at + ranks] for at in range(0, len(nodes), ranks)], delays, fidelity
 
@@ -287,7 +291,7 @@ def schedule_by_engine(
         for node, mark in zip(nodes.tolist(), marks.tolist(), strict=True):
             told[divmod(node, ranks)] = [(network.now, mark)]
 
-    hears = through if fidelity.startswith("per-rank") else None
+    hears = through if fidelity in (EXACT, RENDEZVOUS) else None
     run = ScheduleRun(network, Lowering(fabric), schedule, np.array(groups), ended, fidelity=fidelity, on_through=hears)
     if not delays:
         run.start()

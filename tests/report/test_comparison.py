@@ -189,8 +189,7 @@ def test_a_pipe_has_plain_ascii_and_a_terminal_has_colour(
     ("fidelity", "line"),
     [
         ("stepwise", "simulated step by step: all cells"),
-        ("per-rank", "simulated rank by rank: all cells"),
-        ("per-rank-rendezvous", "simulated rank by rank with rendezvous: all cells"),
+        ("exact", "simulated rank by rank: all cells"),
     ],
 )
 def test_comparison_says_how_cells_were_simulated(

@@ -102,7 +102,7 @@ def iteration(fidelity: str = "compressed", **fields: Any) -> RunResult:
     return framework.run(framework.load_experiment(tables), fidelity=fidelity)
 
 
-@pytest.fixture(scope="module", params=["compressed", "per-rank"])
+@pytest.fixture(scope="module", params=["compressed", "exact"])
 def trained(request: pytest.FixtureRequest) -> RunResult:
     return iteration(request.param)
 

@@ -255,7 +255,7 @@ def moments(timeline: Timeline) -> dict[str, float]:
     return {timeline.graph.names[task]: end for task, end in zip(timeline.task, timeline.end.tolist(), strict=True)}
 
 
-EVERY = pytest.mark.parametrize("fidelity", ["compressed", "stepwise", "per-rank", "per-rank-rendezvous"])
+EVERY = pytest.mark.parametrize("fidelity", ["compressed", "stepwise", "exact", "per-rank-rendezvous"])
 
 
 @EVERY
@@ -284,7 +284,7 @@ def test_receive_waits_for_the_message_and_for_what_comes_before_it(fidelity: st
     assert parts(timeline).get("pp", [0.0, 0.0])[1] == exposed
 
 
-@pytest.mark.parametrize(("fidelity", "end"), [("compressed", 7.0), ("stepwise", 7.0), ("per-rank", 2.0)])
+@pytest.mark.parametrize(("fidelity", "end"), [("compressed", 7.0), ("stepwise", 7.0), ("exact", 2.0)])
 def test_send_ends_with_its_arrival_or_once_its_bytes_have_left(fidelity: str, end: float) -> None:
     late = Fabric("late", np.zeros(2, dtype=int), [0, 1], [1, 0], 100.0, 5.0, 0.0)
     builder = GraphBuilder(2)

@@ -17,8 +17,8 @@ from fredfw.collectives import Pattern, ring_schedule
 from fredfw.embed import NetworkBackend
 from fredfw.errors import InputError, PluginError, UnsupportedError
 from fredfw.fabric import Admission, Decision, FlowSet, Start
+from fredfw.fidelities import FIDELITIES
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
-from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.testing.fabrics import Admitting, star
 
 FRAMEWORK = Framework()
@@ -81,7 +81,7 @@ def test_capped_ranks_that_share_links_and_are_out_of_step_go_on_one_by_one() ->
     for _ in range(2 * (n - 1)):
         drained = [begins[rank] + SIZE / n / rates[rank] for rank in range(n)]
         begins = [max(drained[rank], drained[rank - 1] + ways[rank - 1]) for rank in range(n)]
-    assert seconds(line, fidelity="per-rank", group=order) == pytest.approx(max(begins), rel=1e-12)
+    assert seconds(line, fidelity="exact", group=order) == pytest.approx(max(begins), rel=1e-12)
 
 
 @pytest.mark.parametrize("fidelity", FIDELITIES)
@@ -170,6 +170,17 @@ def test_a_library_is_names(answer: Any) -> None:
 
     with pytest.raises(PluginError, match=r"algorithms\(\).*a sequence of names, or None"):
         FRAMEWORK.simulate_collective(ring(4, Library()), "all-reduce", size="1 KB")
+
+
+def test_whether_transfers_wait_for_their_receivers_is_true_or_false() -> None:
+    @frozen
+    class Wrong(Fixed):
+        @property
+        def rendezvous(self) -> Any:
+            return "sometimes"
+
+    with pytest.raises(PluginError, match=r"rendezvous.*'sometimes'.*True or False"):
+        seconds(ring(4, Wrong()), fidelity="exact")
 
 
 def test_costs_change_what_is_fastest() -> None:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fredfw.collectives import CollectiveRequest, Pattern, Phase, Schedule
-from fredfw.fabric import Call, Costs, Fabric, FlowSet, Transport
+from fredfw.fabric import Call, Costs, Fabric, FlowSet, IdealTransport, Transport
+from fredfw.fidelities import EXACT, FIDELITIES, RENDEZVOUS
 from fredfw.framework import Framework
 from fredfw.simulation import (
     Executor,
@@ -22,9 +23,10 @@ from fredfw.simulation import (
     StrictLinks,
     Timeline,
 )
-from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.typing import FloatArray, IntArray
 from fredfw.workloads import GraphBuilder, TaskGraph
+
+WAYS = (*FIDELITIES, RENDEZVOUS)
 
 FRAMEWORK = Framework()
 
@@ -42,7 +44,7 @@ class StrictOneByOne(StrictLinks):
 
 
 def simulated(
-    fabric: Fabric, schedule: Schedule, groups: IntArray, kind: str = "per-rank", *, one_by_one: bool = False
+    fabric: Fabric, schedule: Schedule, groups: IntArray, kind: str = "exact", *, one_by_one: bool = False
 ) -> FloatArray:
     network, ends = FlowNetwork(fabric, OneByOne() if one_by_one else MaxMin()), np.full(len(groups), np.nan)
 
@@ -111,7 +113,7 @@ def lonely(draw: st.DrawFn) -> tuple[Fabric, Schedule, IntArray]:
 
 def is_folded(on: Fabric, schedule: Schedule, groups: IntArray, *, rendezvous: bool = False) -> bool:
     """Return whether no flow is simulated by itself."""
-    network, fidelity = FlowNetwork(on, MaxMin()), "per-rank-rendezvous" if rendezvous else "per-rank"
+    network, fidelity = FlowNetwork(on, MaxMin()), "per-rank-rendezvous" if rendezvous else "exact"
     ScheduleRun(network, Lowering(on), schedule, groups, lambda _: None, fidelity=fidelity).start()
     network.advance()
     assert network.idle
@@ -122,7 +124,7 @@ def is_folded(on: Fabric, schedule: Schedule, groups: IntArray, *, rendezvous: b
 @given(lonely(), st.booleans())
 def test_a_fold_says_what_events_say(case: tuple[Fabric, Schedule, IntArray], rendezvous: bool) -> None:
     on, schedule, members = case
-    groups, fidelity = on.npus[members], "per-rank-rendezvous" if rendezvous else "per-rank"
+    groups, fidelity = on.npus[members], "per-rank-rendezvous" if rendezvous else "exact"
     expected = simulated(on, schedule, groups, fidelity, one_by_one=True)
     found = simulated(on, schedule, groups, fidelity)
     assert found == pytest.approx(expected, rel=1e-9)
@@ -145,7 +147,11 @@ def test_where_all_ranks_do_the_same_all_fidelities_agree(on: Fabric, algorithm:
         FRAMEWORK.simulate_collective(on, pattern, size=1200.0, algorithm=algorithm, fidelity=fidelity).duration
         for fidelity in FIDELITIES
     ]
-    assert seconds == pytest.approx([seconds[0]] * len(FIDELITIES), rel=1e-12)
+    meeting = on.with_defaults(transport=IdealTransport(rendezvous=True))
+    seconds.append(
+        FRAMEWORK.simulate_collective(meeting, pattern, size=1200.0, algorithm=algorithm, fidelity=EXACT).duration
+    )
+    assert seconds == pytest.approx([seconds[0]] * 4, rel=1e-12)
 
 
 def test_links_that_flows_share_are_not_folded() -> None:
@@ -199,12 +205,12 @@ def test_fabrics_that_set_up_whole_phases_keep_them_whole() -> None:
     on = FRAMEWORK.topology("optical-ring", npus=8).build()
     stepwise, ranks = (
         FRAMEWORK.simulate_collective(on, "all-reduce", size=1e6, algorithm="ring", fidelity=fidelity)
-        for fidelity in ("stepwise", "per-rank")
+        for fidelity in ("stepwise", "exact")
     )
     assert ranks.duration == stepwise.duration
     assert not stepwise.notes
     assert ranks.notes == (
-        "'optical ring of 8' admits phases as a whole, so per-rank simulated its collectives stepwise: each "
+        "'optical ring of 8' admits phases as a whole, so exact simulated its collectives stepwise: each "
         "repetition, with a barrier in its group",
     )
 
@@ -231,7 +237,7 @@ def test_streams_are_admitted_when_their_own_sources_are_ready(policy: str) -> N
         schedule,
         groups,
         lambda done: ends.extend([network.now] * len(done)),
-        fidelity="per-rank",
+        fidelity="exact",
     ).start()
     network.advance()
     assert network.idle
@@ -246,7 +252,7 @@ def test_groups_that_end_at_one_moment_are_reported_together() -> None:
     network, ended = FlowNetwork(on, MaxMin()), []
     groups = on.npus[np.array([[0, 2], [1, 4], [3, 5]])]
     ScheduleRun(
-        network, Lowering(on), schedule, groups, lambda done: ended.append(done.tolist()), fidelity="per-rank"
+        network, Lowering(on), schedule, groups, lambda done: ended.append(done.tolist()), fidelity="exact"
     ).start()
     network.advance()
     assert ended == [[0, 1, 2]]
@@ -277,7 +283,7 @@ def disturbed(
         ends[done] = network.now
 
     run = ScheduleRun(
-        network, Lowering(on), schedule, on.npus[members], ended, fidelity="per-rank", priority=1, label="all"
+        network, Lowering(on), schedule, on.npus[members], ended, fidelity="exact", priority=1, label="all"
     )
     run.start()
     network.advance(when)
@@ -314,7 +320,7 @@ def test_two_collectives_at_once_share_their_links() -> None:
     lowering = Lowering(on)
     for _ in range(2):
         ScheduleRun(
-            network, lowering, schedule, on.npus[None, :], lambda _: ends.append(network.now), fidelity="per-rank"
+            network, lowering, schedule, on.npus[None, :], lambda _: ends.append(network.now), fidelity="exact"
         ).start()
     network.advance()
     assert ends == pytest.approx([3 * (300.0 / 50.0 + 0.25)] * 2)
@@ -326,7 +332,7 @@ def test_groups_that_have_ended_do_not_keep_their_links() -> None:
     members = np.array([[0, 2], [1, 3]])
     schedule = by("ring", on, members, Pattern.ALL_GATHER, chunks=1)
     network = FlowNetwork(on, MaxMin())
-    ScheduleRun(network, Lowering(on), schedule, on.npus[members], lambda _: None, fidelity="per-rank").start()
+    ScheduleRun(network, Lowering(on), schedule, on.npus[members], lambda _: None, fidelity="exact").start()
     network.advance()
     assert network.idle
 
@@ -429,7 +435,7 @@ def test_a_late_rank_holds_up_its_ring_by_its_own_hops(late: float, launch: floa
     on = on.with_defaults(transport=Launching(launch))
     done = builder.compute("work", [0], seconds=late)
     builder.collective("reduce", Pattern.ALL_REDUCE, [[0, 1, 2, 3]], 400.0, label="dp", after=[done])
-    timeline = executed(builder.build(), on, "per-rank", only_events=only_events)
+    timeline = executed(builder.build(), on, "exact", only_events=only_events)
     hops = [4, 5, 6, 3]
     ends = [6 * 1.0 + max(6 * 0.25 if rank != 2 else 5 * 0.25, late + hops[rank] * 0.25) for rank in range(4)]
     found = ends_by_rank(timeline)
@@ -446,14 +452,14 @@ def test_a_sender_goes_on_when_its_bytes_have_left_and_a_receiver_when_they_are_
     builder = GraphBuilder(8)
     sent = builder.transfer("send", [[0, 1]], 100.0, label="pp")
     builder.compute("work", [0, 1], seconds=1.0, after=[sent])
-    expected = {"stepwise": (1.5, 1.5), "per-rank": (1.0, 1.5), "per-rank-rendezvous": (1.0, 1.5)}
+    expected = {"stepwise": (1.5, 1.5), "exact": (1.0, 1.5), "per-rank-rendezvous": (1.0, 1.5)}
     for fidelity, (sender, receiver) in expected.items():
         found = ends_by_rank(executed(builder.build(), SWITCH, fidelity))
         assert (found[0, 0], found[0, 1]) == pytest.approx((sender, receiver))
         assert (found[1, 0], found[1, 1]) == pytest.approx((sender + 1.0, receiver + 1.0))
 
 
-@pytest.mark.parametrize(("fidelity", "ends"), [("per-rank", (1.0, 1.5)), ("per-rank-rendezvous", (6.0, 6.5))])
+@pytest.mark.parametrize(("fidelity", "ends"), [("exact", (1.0, 1.5)), ("per-rank-rendezvous", (6.0, 6.5))])
 def test_with_rendezvous_a_transfer_waits_for_its_receiver(fidelity: str, ends: tuple[float, float]) -> None:
     builder = GraphBuilder(8)
     busy = builder.compute("work", [1], seconds=5.0)
@@ -477,7 +483,7 @@ def test_a_rank_that_is_late_for_what_is_there_already_is_not_too_fast() -> None
         planner=Planner(SWITCH, sharing, lowering, {None: (direct,)}),
         lowering=lowering,
         compute_seconds=lambda flops, moved, _: flops + moved,
-        fidelity="per-rank",
+        fidelity="exact",
     )
     timeline = executor.run()
     assert ends_by_rank(timeline) == pytest.approx({(0, 1): 50.0, (1, 0): 1.0, (1, 1): 50.0})
@@ -505,7 +511,7 @@ def test_where_flows_meet_nobody_no_rank_is_later_than_with_barriers(
     graph: TaskGraph, seed: int, only_events: bool
 ) -> None:
     on = uneven(fabric("torus", dimensions=[5]), seed)
-    found = ends_by_rank(executed(graph, on, "per-rank", only_events=only_events))
+    found = ends_by_rank(executed(graph, on, "exact", only_events=only_events))
     for key, end in ends_by_rank(executed(graph, on, "stepwise")).items():
         assert found[key] <= end * (1 + 1e-12)
 
@@ -514,7 +520,7 @@ def test_where_flows_meet_nobody_no_rank_is_later_than_with_barriers(
 @given(chains(5, alike=True))
 def test_where_all_ranks_of_a_graph_do_the_same_all_fidelities_agree(graph: TaskGraph) -> None:
     on = fabric("torus", dimensions=[5])
-    found = [ends_by_rank(executed(graph, on, fidelity)) for fidelity in FIDELITIES]
+    found = [ends_by_rank(executed(graph, on, fidelity)) for fidelity in WAYS]
     for one in found[1:]:
         assert one == pytest.approx(found[0], rel=1e-12)
 
@@ -542,7 +548,7 @@ def staggered(
         schedule,
         on.npus[members],
         lambda _: None,
-        fidelity="per-rank-rendezvous" if rendezvous else "per-rank",
+        fidelity="per-rank-rendezvous" if rendezvous else "exact",
         on_through=through,
         priority=1,
     )

@@ -30,7 +30,7 @@ def loads(groups: Any, times: int = 1) -> TaskGraph:
 EACH = np.arange(8)[:, None]
 
 
-@pytest.mark.parametrize("fidelity", ["compressed", "stepwise", "per-rank"])
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise", "exact"])
 @pytest.mark.parametrize(("discipline", "expected"), [("one-at-a-time", 8 * ALONE), ("shared", LATE + 8 * SIZE / WIDE)])
 def test_eight_npus_at_one_pool(discipline: str, expected: float, fidelity: str) -> None:
     found = seconds(loads(EACH), tier(discipline=discipline), fidelity)

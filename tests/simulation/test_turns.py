@@ -17,9 +17,11 @@ from fredfw.collectives import Pattern, Phase, Schedule, parallel
 from fredfw.collectives.dimensions import dimension_schedule
 from fredfw.collectives.schedule import POLICIES, RELEASES
 from fredfw.errors import ScheduleError
+from fredfw.fidelities import FIDELITIES, RENDEZVOUS
 from fredfw.simulation import FlowNetwork, Lowering, MaxMin, ScheduleRun
-from fredfw.simulation.fidelity import FIDELITIES
 from fredfw.typing import IntArray
+
+WAYS = (*FIDELITIES, RENDEZVOUS)
 
 BANDWIDTHS, LATENCIES = (4.0, 2.0), (0.5, 2.0)
 
@@ -171,10 +173,10 @@ def schedules(draw: st.DrawFn) -> tuple[tuple[int, int], Schedule]:
 def test_channels_take_turns_as_a_list_of_jobs_does(drawn: tuple[tuple[int, int], Schedule]) -> None:
     sizes, schedule = drawn
     fabric, seconds = product(sizes), expected(schedule)
-    for fidelity in FIDELITIES[1:]:
+    for fidelity in WAYS[1:]:
         assert simulated(schedule, fabric, fidelity) == pytest.approx(seconds, rel=1e-9), fidelity
     if all(phase.repeat == 1 for phase in schedule.phases):
-        assert simulated(schedule, fabric, FIDELITIES[0]) == pytest.approx(seconds, rel=1e-9)
+        assert simulated(schedule, fabric, WAYS[0]) == pytest.approx(seconds, rel=1e-9)
 
 
 def two_turns(**given: Any) -> Schedule:
@@ -184,21 +186,21 @@ def two_turns(**given: Any) -> Schedule:
     return parallel([one, one])
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_a_turn_of_several_phases_holds_its_channel(fidelity: str) -> None:
     fabric = product((2, 1))
     # 8 bytes at 4 B/s and 0.5 s of latency: 2.5 s a step, and nobody else in between.
     assert simulated(two_turns(), fabric, fidelity) == pytest.approx(4 * 2.5)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_a_channel_that_is_released_early_has_no_gaps(fidelity: str) -> None:
     fabric = product((2, 1))
     # The steps drain one behind the other, those of the second turn during the latencies of the first.
     assert simulated(two_turns(release="drained"), fabric, fidelity) == pytest.approx(4 * 2 + 0.5)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_the_smallest_turn_is_that_with_the_fewest_bytes_of_all_its_repetitions(fidelity: str) -> None:
     """16 bytes in 4 s come before 4 + 20 bytes in two repetitions, and 40 in 10 s go back when they are delivered."""
     phases = (

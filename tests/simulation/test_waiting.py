@@ -11,9 +11,11 @@ from attrs import evolve
 from fredfw import CollectiveRequest, Fabric, NodeKind, Pattern, Phase, Schedule, check, sequence
 from fredfw.collectives import parallel
 from fredfw.errors import ScheduleError
+from fredfw.fidelities import COMPRESSED, EXACT, FIDELITIES, RENDEZVOUS
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
-from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES, PER_RANK
 from fredfw.typing import IntArray
+
+WAYS = (*FIDELITIES, RENDEZVOUS)
 
 _RATE, _LATENCY = 1e9, 1e-3
 _BYTES = 1e6  # a millisecond
@@ -48,7 +50,7 @@ def _seconds(schedule: Schedule, fidelity: str, groups: IntArray | None = None) 
     return network.now
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_what_is_behind_waits_for_the_bytes_and_not_for_the_latency(fidelity: str) -> None:
     first, second = Phase.of(0, 1, 0), Phase.of(0, 2, 1, behind=(0,))
     assert _seconds(_schedule(first, second), fidelity) == pytest.approx(3e-3, rel=1e-12)
@@ -57,17 +59,17 @@ def test_what_is_behind_waits_for_the_bytes_and_not_for_the_latency(fidelity: st
 def test_what_comes_after_waits_for_the_latency_where_a_group_keeps_in_step() -> None:
     first, second = Phase.of(0, 1, 0), Phase.of(0, 2, 1, after=(0,))
     assert _seconds(_schedule(first, second), COMPRESSED) == pytest.approx(4e-3, rel=1e-12)
-    assert _seconds(_schedule(first, second), PER_RANK) == pytest.approx(3e-3, rel=1e-12)
+    assert _seconds(_schedule(first, second), EXACT) == pytest.approx(3e-3, rel=1e-12)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_a_transfer_waits_for_room_at_its_destination(fidelity: str) -> None:
     # Rank 1 has room for what rank 0 sends when it has received five chunks from rank 2.
     first, second = Phase.of(2, 1, 0, count=5), Phase.of(0, 1, 5, room=(0,))
     assert _seconds(_schedule(first, second), fidelity) == pytest.approx(6e-3 + 2e-3, rel=1e-12)
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fidelity", WAYS)
 def test_room_delays_the_first_repetition_alone(fidelity: str) -> None:
     first = Phase.of(2, 1, 0, count=5)
     repeated = Phase.of(0, 1, 0, stride=1, modulus=8, repeat=3, room=(0,))
@@ -108,7 +110,7 @@ def test_a_rank_awaits_who_makes_room(room: tuple[int, ...], expected: list[int]
         schedule,
         np.arange(3)[None, :],
         lambda _: None,
-        fidelity=PER_RANK,
+        fidelity=EXACT,
         on_through=through,
     )
     for node, mark in enumerate((0, 1, 7)):

@@ -72,7 +72,7 @@ def test_halving_runs_one_in_eta_of_each_rung_at_the_next(size: int, eta: float,
 
 def test_halving_draws_the_points_of_the_first_rung_where_trials_are_given() -> None:
     first, last = rounds(HalvingSampler(trials=12, eta=6.0, seed=3), line(100), distance)
-    assert [(len(first), first[0].rung), (len(last), last[0].rung)] == [(12, "compressed"), (2, "per-rank")]
+    assert [(len(first), first[0].rung), (len(last), last[0].rung)] == [(12, "compressed"), (2, "exact")]
     assert {one.point for one in last} < {one.point for one in first}
 
 

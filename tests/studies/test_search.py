@@ -271,8 +271,8 @@ def test_the_experiment_may_be_a_file_beside_the_study(tmp_path: Path) -> None:
 
 def test_halving_goes_from_rung_to_rung() -> None:
     result = ran(sampler={"name": "halving", "eta": 4.0})
-    assert [(one.rung, one.cells, one.results) for one in result.rungs] == [("compressed", 5, 5), ("per-rank", 2, 2)]
-    assert [one.rung for one in result.points].count("per-rank") == 2
+    assert [(one.rung, one.cells, one.results) for one in result.rungs] == [("compressed", 5, 5), ("exact", 2, 2)]
+    assert [one.rung for one in result.points].count("exact") == 2
     assert [one.rank for one in result.points if one.rung == "compressed"] == [None] * 3
     assert result.front[0].values == {"rows": 4, "columns": 4}
 
@@ -315,20 +315,20 @@ def test_what_is_wrong_with_the_space_or_a_rung_names_the_file(tmp_path: Path) -
 
 
 def test_halving_may_begin_with_an_estimate_whose_error_is_told(tmp_path: Path) -> None:
-    changed = study(sampler={"name": "halving", "rungs": ["estimate", "compressed", "per-rank"], "eta": 2.0})
+    changed = study(sampler={"name": "halving", "rungs": ["estimate", "compressed", "exact"], "eta": 2.0})
     with Store.open(tmp_path / "cells") as store:
         result = Framework().study(changed, store=store)
         again = Framework().study(changed, store=store)
     assert again.stored == 10
     assert again.to_json() == result.to_json()
     rungs = [(one.rung, one.cells, one.results) for one in result.rungs]
-    assert rungs == [("estimate", 5, 5), ("compressed", 3, 3), ("per-rank", 2, 2)]
+    assert rungs == [("estimate", 5, 5), ("compressed", 3, 3), ("exact", 2, 2)]
     assert [one.rung for one in result.points if one.estimated] == ["estimate"] * 2
     # One collective alone takes exactly that.
     estimate = result.rungs[0].errors
     assert (estimate["compressed"].points, estimate["compressed"].largest) == (3, 0.0)
-    assert estimate["per-rank"].points == 2
-    assert result.rungs[1].errors == {"per-rank": estimate["per-rank"]}
+    assert estimate["exact"].points == 2
+    assert result.rungs[1].errors == {"exact": estimate["exact"]}
     assert result.rungs[2].errors == {}
 
 

@@ -8,8 +8,8 @@ from attrs import evolve
 from fredfw import Framework
 from fredfw.errors import InputError
 from fredfw.fabric import IdealTransport
+from fredfw.fidelities import ESTIMATE
 from fredfw.plugin.manager import PluginManager
-from fredfw.simulation.fidelity import ESTIMATE
 from fredfw.validation import sources
 from fredfw.validation.iterations import FITTED, IterationPoint, Iterations, few, parse, recognised
 from fredfw.validation.splits import Part, part_of

@@ -10,8 +10,8 @@ from fredfw.experiment.results import Failure
 from fredfw.experiment.store import Store
 from fredfw.experiment.workers import workers
 from fredfw.fabric import IdealTransport
+from fredfw.fidelities import ESTIMATE
 from fredfw.plugin.manager import PluginManager
-from fredfw.simulation.fidelity import ESTIMATE
 from fredfw.validation import sources
 from fredfw.validation.iterations import IterationPoint, Iterations
 from fredfw.validation.prediction import validate

@@ -9,11 +9,12 @@ import click
 
 from fredfw.cli import completion, exports
 from fredfw.cli.exports import Exports
-from fredfw.cli.options import CSV, FIDELITIES, JSON, PROGRESS, SENSITIVITY, Command, OptionalValues, share_of
+from fredfw.cli.options import CSV, JSON, PROGRESS, SENSITIVITY, Command, Fidelity, OptionalValues, share_of
 from fredfw.cli.output import log, progress_bar
 from fredfw.cli.parsing import configured, nccl_sizes, parse_assignments, parse_group, parse_size, parse_sizes
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError
+from fredfw.fidelities import COMPRESSED
 from fredfw.units import Unit, counted, render
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _slot(name: str, text: str) -> Callable[[Command], Command]:
     help="A field of the algorithm; see --set.",
 )
 @click.option("--root", type=int, default=0, show_default=True, help="Root rank of a rooted pattern.")
-@click.option("--fidelity", type=click.Choice(FIDELITIES), default=FIDELITIES[0], show_default=True)
+@click.option("--fidelity", type=Fidelity(), default=COMPRESSED, show_default=True)
 @SENSITIVITY
 @JSON
 @CSV

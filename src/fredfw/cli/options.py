@@ -10,10 +10,29 @@ from typing import Any, TypeVar
 import click
 
 from fredfw.cli import completion
+from fredfw.fidelities import ESTIMATE, FIDELITIES, RENAMED
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-FIDELITIES = ("compressed", "stepwise", "per-rank", "per-rank-rendezvous")
 PATH = completion.PathText()
+
+
+class Fidelity(click.Choice[str]):
+    """The name of a fidelity; one of an earlier release is an error that says what it is called.
+
+    Args:
+        estimates: Whether an estimate is one, too.
+    """
+
+    def __init__(self, *, estimates: bool = False) -> None:
+        super().__init__((*[ESTIMATE] * estimates, *FIDELITIES))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """See ``click.Choice``."""
+        if value in RENAMED:
+            self.fail(f"{value!r} is now {RENAMED[value]}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 FILE = click.argument("file", type=PATH)
 JSON = click.option(
     "--json", "json_path", metavar="PATH", type=PATH, help="Write all results as JSON; - is standard output."
@@ -41,7 +60,7 @@ FABRIC = click.option(
 )
 FIDELITY = click.option(
     "--fidelity",
-    type=click.Choice(FIDELITIES),
+    type=Fidelity(),
     help="How closely collectives are simulated; overrides the experiment.",
 )
 SENSITIVITY = click.option(

@@ -11,10 +11,11 @@ from fredfw.cli import exports
 from fredfw.cli.called import called
 from fredfw.cli.completion import slot
 from fredfw.cli.exports import Exports, Maker
-from fredfw.cli.options import EXECUTOR, FIDELITIES, JOBS, PATH
+from fredfw.cli.options import EXECUTOR, JOBS, PATH, Fidelity
 from fredfw.cli.output import Outputs, log, picture_format, progress_bar
 from fredfw.cli.session import open_framework
 from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.fidelities import COMPRESSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
 @click.option("--in-place", is_flag=True, help="Compare with times in place, where there are times of both.")
 @click.option(
     "--fidelity",
-    type=click.Choice(("estimate", *FIDELITIES)),
-    default=FIDELITIES[0],
+    type=Fidelity(estimates=True),
+    default=COMPRESSED,
     show_default=True,
     help="How closely iterations of training are simulated; estimate is their longest path, without a simulation.",
 )

@@ -17,13 +17,13 @@ from fredfw.embed.matching import Matching
 from fredfw.embed.paths import Paths
 from fredfw.errors import DeadlockError, InputError, UnknownNameError, nearest
 from fredfw.fabric import AlwaysStart, Fabric, NodeKind, Router
+from fredfw.fidelities import COMPRESSED, STEPWISE, called
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager, given_or_installed
 from fredfw.plugin.registry import Registry
 from fredfw.simulation import FlowNetwork, Planner, ScheduleRun, SharingPolicy, Simulator
 from fredfw.simulation.answers import notes as admission_notes
 from fredfw.simulation.checks import check_fabric
-from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES, STEPWISE
 from fredfw.simulation.fidelity import notes as fidelity_notes
 from fredfw.simulation.links import LiveLinks
 from fredfw.simulation.messages import flows_of
@@ -126,8 +126,7 @@ class NetworkBackend:
         plugins: Where names are looked up; what is installed by default.
         stepwise: Short for the fidelity ``stepwise``.
         fidelity: How closely collectives are simulated: ``compressed`` (a phase that repeats is one phase), the
-            default; ``stepwise`` (each repetition, with a barrier in its group); ``per-rank`` (no barriers) or
-            ``per-rank-rendezvous`` (a transfer starts only when its receivers are ready too).
+            default; ``stepwise`` (each repetition, with a barrier in its group); ``exact`` (no barriers).
 
     Attributes:
         fabric: The network.
@@ -586,9 +585,7 @@ def _fidelity(given: str | None, *, stepwise: bool) -> str:
         raise InputError(f"{stepwise!r} is refused", key="stepwise", accepted="True or False")
     if given is None:
         return STEPWISE if stepwise else COMPRESSED
-    if given not in FIDELITIES:
-        hint = nearest(str(given), FIDELITIES)
-        raise InputError(f"{given!r} is not known{hint}", key="fidelity", accepted=", ".join(FIDELITIES))
+    given = called(given)
     if stepwise and given != STEPWISE:
         raise InputError(f"{given!r} is not stepwise", key="fidelity", accepted=f"{STEPWISE!r}, or stepwise=False")
     return given

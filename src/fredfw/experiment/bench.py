@@ -12,6 +12,7 @@ from fredfw.errors import SimulationError
 from fredfw.experiment.repeated import over
 from fredfw.experiment.results import CollectiveResult, GraphResult
 from fredfw.fabric import Fabric, Routes
+from fredfw.fidelities import COMPRESSED
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
     Executor,
@@ -23,7 +24,7 @@ from fredfw.simulation.assignment import Assignment
 from fredfw.simulation.choice import too_fast
 from fredfw.simulation.demands import Demands
 from fredfw.simulation.estimate import Estimate, Estimator
-from fredfw.simulation.fidelity import COMPRESSED, block_notes, possible
+from fredfw.simulation.fidelity import block_notes, possible
 from fredfw.simulation.fidelity import notes as fidelity_notes
 from fredfw.simulation.links import LinkEvent, LinkEvents
 from fredfw.simulation.variation import Pace, Variation

@@ -23,10 +23,10 @@ from fredfw.experiment.results import Cell, Failure
 from fredfw.experiment.runner import Runner
 from fredfw.experiment.spec import AnyOutline, Experiment, FabricSection, FabricSpec, WorkloadSection, WorkloadSpec
 from fredfw.experiment.variation import Variation, changed
+from fredfw.fidelities import ESTIMATE
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.setup import Setup
-from fredfw.simulation.fidelity import ESTIMATE
 
 Outcome = Cell | Failure
 """What is known of a cell once it was run."""

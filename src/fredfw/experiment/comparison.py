@@ -26,8 +26,8 @@ from fredfw.experiment.spec import (
 )
 from fredfw.experiment.unfit import error_of
 from fredfw.experiment.workers import Workers
+from fredfw.fidelities import COMPRESSED
 from fredfw.plugin.manager import PluginManager
-from fredfw.simulation.fidelity import COMPRESSED
 from fredfw.units import counted
 from fredfw.workloads import Work
 

@@ -33,11 +33,11 @@ from fredfw.experiment.spec import (
 from fredfw.experiment.sweep import expand
 from fredfw.experiment.unfit import UnfitTopology, UnfitWorkload
 from fredfw.fabric import SLOTS, MemoryTier, Prices
+from fredfw.fidelities import COMPRESSED, checked
 from fredfw.files import read_bounded
 from fredfw.paths import resolved
 from fredfw.plugin import configure, schema
 from fredfw.plugin.manager import PluginManager, Registry
-from fredfw.simulation.fidelity import COMPRESSED, FIDELITIES
 from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
 from fredfw.tables import as_choice, as_table, check_keys, parse_toml
@@ -232,7 +232,7 @@ def _outline(content: Mapping[str, Any], file: str | None) -> AnyOutline:
         baseline=baseline,
         npu=_npu(as_table(content.get("npu", {}), "npu"), "npu"),
         priorities=_texts(content["priorities"], "priorities") if "priorities" in content else None,
-        fidelity=as_choice(content.get("fidelity", COMPRESSED), FIDELITIES, "fidelity"),
+        fidelity=checked(content.get("fidelity", COMPRESSED)),
         references=_listed(content, "references", Reference),
         savings=_listed(content, "savings", SavingSpec),
         prices=Prices.read(as_table(content.get("prices", {}), "prices")),
@@ -288,7 +288,7 @@ def _fabric(
         settings=settings,
         table=table,
         baseline=fill(own, settings),
-        fidelity=as_choice(table["fidelity"], FIDELITIES, f"{key}.fidelity") if "fidelity" in table else None,
+        fidelity=checked(table["fidelity"], f"{key}.fidelity") if "fidelity" in table else None,
         npu=_npu(as_table(table["npu"], f"{key}.npu"), f"{key}.npu") if "npu" in table else None,
         scopes=_texts(table["scopes"], f"{key}.scopes") if "scopes" in table else None,
         memories=_listed(table, "memories", MemoryTier, key),

@@ -22,12 +22,12 @@ from fredfw.experiment.results.runs import injection_bandwidth
 from fredfw.experiment.spec import Experiment, FabricSpec, WorkloadSpec
 from fredfw.fabric import SLOTS, Bill, Fabric, with_memories
 from fredfw.fabric import answers as fabric_answers
+from fredfw.fidelities import ESTIMATE
 from fredfw.plugin import configure
 from fredfw.plugin.contract import billed, built
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import Statistics, exported
 from fredfw.simulation.assignment import Assignment
-from fredfw.simulation.fidelity import ESTIMATE
 from fredfw.simulation.links import check
 from fredfw.typing import IntArray
 from fredfw.workloads import Kernels, Label, MemoryUse, Npu, Placement, System, TaskGraph, Work

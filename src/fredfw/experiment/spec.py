@@ -15,7 +15,7 @@ from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.experiment import jobs
 from fredfw.experiment.naming import as_written, fill, listed
 from fredfw.fabric import SLOTS, MemoryTier, Prices, Topology
-from fredfw.simulation.fidelity import COMPRESSED, STEPWISE
+from fredfw.fidelities import COMPRESSED, STEPWISE
 from fredfw.simulation.links import LinkEvent
 from fredfw.simulation.variation import Variation
 from fredfw.terminal import quoted

@@ -132,6 +132,11 @@ class ScaledTransport(Transport):
     base: Transport
     factor: float
 
+    @property
+    def rendezvous(self) -> bool:
+        """See ``Transport.rendezvous``."""
+        return self.base.rendezvous
+
     def algorithms(self, pattern: str) -> Sequence[str] | None:
         """See ``Transport.algorithms``."""
         return algorithms(self.base, pattern)

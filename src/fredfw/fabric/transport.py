@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from attrs import frozen
 
+from fredfw.units import flag
+
 if TYPE_CHECKING:
     from fredfw.fabric.fabric import Fabric
 
@@ -90,6 +92,14 @@ class Transport(ABC):
 
     name: ClassVar[str]
 
+    @property
+    def rendezvous(self) -> bool:
+        """Whether a transfer starts only when its receivers are ready, too; not so, unless overridden.
+
+        It matters to ``exact`` simulations: otherwise all ranks of a group are ready together.
+        """
+        return False
+
     def algorithms(self, pattern: str) -> Sequence[str] | None:
         """Return the algorithms that its library has for ``pattern``: ``auto`` chooses among their variants.
 
@@ -120,9 +130,15 @@ class Transport(ABC):
 
 @frozen
 class IdealTransport(Transport):
-    """Nothing costs anything beside the bandwidths and latencies of the links."""
+    """Nothing costs anything beside the bandwidths and latencies of the links.
+
+    Args:
+        rendezvous: Whether a transfer starts only when its receivers are ready, too.
+    """
 
     name: ClassVar[str] = "ideal"
+
+    rendezvous: bool = flag(False, help="whether a transfer starts only when its receivers are ready, too")
 
     def costs(self, call: Call, fabric: Fabric) -> Costs:
         """See ``Transport.costs``."""

@@ -13,13 +13,13 @@ from rich.text import Text
 
 from fredfw.experiment.naming import as_written, listed
 from fredfw.experiment.results import Comparison, Failure, Row, Saving, Status
+from fredfw.fidelities import EXACT, STEPWISE
 from fredfw.report import numbers
 from fredfw.report.cells import Item, KeyColumn, is_swept, items, key_columns
 from fredfw.report.data import RowGroup, best_cells, causes_with_time, row_groups, training_rate
 from fredfw.report.jobs import PERCENTILES, of_rows, percentile
 from fredfw.report.layout import StackedTable, plain_table
 from fredfw.report.ranking import ALL, Ranking
-from fredfw.simulation.fidelity import PER_RANK, RENDEZVOUS, STEPWISE
 from fredfw.units import counted
 from fredfw.workloads.labels import BUBBLE, OWN, WAITING
 
@@ -43,8 +43,7 @@ _BEST = "bold green"
 _FAILED = "yellow"
 _HOW = {
     STEPWISE: "step by step",
-    PER_RANK: "rank by rank",
-    RENDEZVOUS: "rank by rank with rendezvous",
+    EXACT: "rank by rank",
 }
 _LEFT = ("best", "over", "status", _REASON)  # columns of words
 _HEADER = 20  # letters in a line of a header

@@ -232,6 +232,20 @@ def _are_texts(answer: object) -> TypeGuard[Sequence[str]]:
     return isinstance(answer, Sequence) and not isinstance(answer, str) and all(isinstance(one, str) for one in answer)
 
 
+def rendezvous(transport: Transport) -> bool:
+    """Return whether transfers of ``transport`` wait for their receivers.
+
+    Raises:
+        PluginError: It fails, or what it returns is neither true nor false.
+    """
+    asked = Asking(transport, "rendezvous")
+    with asked:
+        answer: object = transport.rendezvous
+    if not isinstance(answer, bool):
+        raise asked.unexpected(answer, "True or False")
+    return answer
+
+
 def settled(transport: Transport, fabric: Fabric) -> Transport:
     """Return ``transport`` with what it finds out about ``fabric``.
 

@@ -1,24 +1,14 @@
-"""How closely a collective is simulated."""
+"""What the fidelities mean on a network, and what a reader of results must know of them."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from fredfw.fidelities import COMPRESSED, EXACT, RENDEZVOUS, STEPWISE
 from fredfw.simulation import engine
+from fredfw.simulation.answers import rendezvous
 from fredfw.simulation.network import FlowNetwork
 from fredfw.workloads import TaskGraph
-
-COMPRESSED = "compressed"
-"""A phase that repeats is one phase."""
-STEPWISE = "stepwise"
-"""Each repetition is simulated, with a barrier in its group."""
-PER_RANK = "per-rank"
-"""No barriers: each rank waits for what it sends and receives itself."""
-RENDEZVOUS = "per-rank-rendezvous"
-"""The same, and a transfer starts only when its receivers are ready too."""
-FIDELITIES = COMPRESSED, STEPWISE, PER_RANK, RENDEZVOUS
-ESTIMATE = "estimate"
-"""No simulation of the iteration at all, see ``fredfw.simulation.estimate``."""
 
 
 def possible(fidelity: str, network: FlowNetwork) -> str:
@@ -29,18 +19,19 @@ def possible(fidelity: str, network: FlowNetwork) -> str:
 def way_of(fidelity: str, network: FlowNetwork) -> int:
     """Return how the engine runs schedules with ``fidelity`` on ``network``, see ``fredfw.simulation.engine``."""
     if goes_rank_by_rank(fidelity, network):
-        return engine.RENDEZVOUS if fidelity == RENDEZVOUS else engine.BY_RANK
+        meets = fidelity == RENDEZVOUS or rendezvous(network.fabric.defaults.transport)
+        return engine.RENDEZVOUS if meets else engine.BY_RANK
     return engine.COMPRESSED if possible(fidelity, network) == COMPRESSED else engine.STEPWISE
 
 
-def is_per_rank(fidelity: str) -> bool:
+def is_exact(fidelity: str) -> bool:
     """Return whether ranks of a group need not wait for each other."""
-    return fidelity in (PER_RANK, RENDEZVOUS)
+    return fidelity in (EXACT, RENDEZVOUS)
 
 
 def goes_rank_by_rank(fidelity: str, network: FlowNetwork) -> bool:
     """Return whether ranks of a group do not wait for each other on ``network``, which may admit phases as a whole."""
-    return is_per_rank(fidelity) and network.admission.flow_by_flow
+    return is_exact(fidelity) and network.admission.flow_by_flow
 
 
 def block_notes(graph: TaskGraph, fidelity: str) -> tuple[str, ...]:
@@ -78,7 +69,7 @@ def notes(fidelity: str, network: FlowNetwork) -> tuple[str, ...]:
             f"rates of the sharing {name!r} change in time, so {fidelity} was simulated {STEPWISE}: each repetition on "
             "its own, and no rates were remembered",
         )
-    if not is_per_rank(fidelity) or network.admission.flow_by_flow:
+    if not is_exact(fidelity) or network.admission.flow_by_flow:
         return ()
     return (
         f"{network.fabric.name!r} admits phases as a whole, so {fidelity} simulated its collectives stepwise: each "

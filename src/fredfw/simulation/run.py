@@ -12,12 +12,13 @@ from attrs import define, field
 
 from fredfw.errors import DeadlockError
 from fredfw.fabric import Fabric, FlowSet, NodeKind, Routes
+from fredfw.fidelities import COMPRESSED
 from fredfw.simulation import engine
 from fredfw.simulation.assignment import RECEIVE, Assignment
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.choice import Planner
 from fredfw.simulation.exported import written
-from fredfw.simulation.fidelity import COMPRESSED, possible, way_of
+from fredfw.simulation.fidelity import possible, way_of
 from fredfw.simulation.links import LinkEvents
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork

@@ -12,9 +12,10 @@ from attrs import evolve
 from fredfw import limits
 from fredfw.collectives import Schedule
 from fredfw.fabric import Admission, AlwaysStart, FlowSet
+from fredfw.fidelities import COMPRESSED
 from fredfw.simulation import engine
 from fredfw.simulation.admission import Unicasts
-from fredfw.simulation.fidelity import COMPRESSED, way_of
+from fredfw.simulation.fidelity import way_of
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.typing import IntArray

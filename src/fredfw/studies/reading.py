@@ -8,15 +8,15 @@ from typing import Any
 
 from attrs import frozen
 
-from fredfw.errors import InputError, UnknownNameError, nearest
+from fredfw.errors import InputError, UnknownNameError
 from fredfw.experiment import reading
 from fredfw.experiment.metrics import METRICS, Metric, metric
 from fredfw.experiment.overrides import key_parts, with_values
 from fredfw.experiment.spec import AnyOutline, Section
+from fredfw.fidelities import ESTIMATE, FIDELITIES, checked, hint
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.sampler import Sampler
-from fredfw.simulation.fidelity import ESTIMATE, FIDELITIES
 from fredfw.studies import ranges
 from fredfw.studies.constraints import Constraint
 from fredfw.studies.results import Objective
@@ -86,7 +86,7 @@ class Study:
         if name in RUNGS:
             return Rung(name, name, {})
         known = (*self.rungs, *RUNGS)
-        message = f"there is no rung {name!r}{nearest(name, known)}"
+        message = f"there is no rung {name!r}{hint(name, known)}"
         raise UnknownNameError(message, file=self.file, key="sampler", accepted=", ".join(known))
 
 
@@ -306,9 +306,8 @@ def _rungs(given: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str,
         if name in RUNGS:
             raise InputError("is the name of a fidelity", key=key, accepted="another name")
         fidelity = table.get("fidelity")
-        if fidelity is not None and fidelity not in RUNGS:
-            hint = nearest(str(fidelity), RUNGS)
-            raise InputError(f"{fidelity!r} is not known{hint}", key=f"{key}.fidelity", accepted=", ".join(RUNGS))
+        if fidelity is not None:
+            fidelity = checked(fidelity, f"{key}.fidelity", RUNGS)
         values = _table(table.get("values", {}), f"{key}.values")
         try:
             with_values(content, values)

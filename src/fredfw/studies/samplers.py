@@ -70,7 +70,7 @@ class HalvingSampler(Sampler):
     name: ClassVar[str] = "halving"
 
     rungs: tuple[str, ...] = units.option(
-        ("compressed", "per-rank"),
+        ("compressed", "exact"),
         help="how points are run, the cheapest first: fidelities, or names of [rungs] of the study",
     )
     eta: float = units.option(

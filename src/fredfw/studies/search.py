@@ -16,10 +16,10 @@ from fredfw.experiment.overrides import with_values
 from fredfw.experiment.progress import Log, Progress, silent
 from fredfw.experiment.results import Cell, Failure
 from fredfw.experiment.workers import Workers
+from fredfw.fidelities import ESTIMATE
 from fredfw.plugin import configure
 from fredfw.plugin.manager import PluginManager
 from fredfw.plugin.sampler import SearchSpace, Told, Trial
-from fredfw.simulation.fidelity import ESTIMATE
 from fredfw.studies import answers
 from fredfw.studies.reading import Study
 from fredfw.studies.results import Objective, RungCount, RungError, StudyPoint, StudyResult

@@ -9,8 +9,8 @@ from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import carried
 from fredfw.errors import SimulationError
 from fredfw.fabric import Fabric, IdealTransport, Operation
+from fredfw.fidelities import COMPRESSED, STEPWISE
 from fredfw.simulation import FlowNetwork, Lowering, ScheduleRun
-from fredfw.simulation.fidelity import COMPRESSED, STEPWISE
 from fredfw.typing import FloatArray, IntArray
 
 

@@ -14,8 +14,8 @@ from fredfw.experiment import reading
 from fredfw.experiment.cells import CellRunner, CellSpec, Outcome, SpecWriter, evaluate
 from fredfw.experiment.results import Failure
 from fredfw.experiment.runner import describe
+from fredfw.fidelities import COMPRESSED
 from fredfw.plugin.manager import PluginManager
-from fredfw.simulation.fidelity import COMPRESSED
 from fredfw.validation import systems
 from fredfw.validation.collectives import TOPOLOGY
 from fredfw.validation.points import Point

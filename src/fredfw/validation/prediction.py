@@ -12,8 +12,8 @@ from fredfw.experiment.progress import Progress
 from fredfw.experiment.runner import describe
 from fredfw.experiment.workers import Workers
 from fredfw.fabric import IdealTransport
+from fredfw.fidelities import COMPRESSED
 from fredfw.plugin.manager import PluginManager
-from fredfw.simulation.fidelity import COMPRESSED
 from fredfw.validation import splits
 from fredfw.validation.collectives import Collectives, presets
 from fredfw.validation.iterations import Evaluator, IterationPoint, Iterations

@@ -9,9 +9,9 @@ from rich.text import Text
 
 from fredfw.experiment.results import Status
 from fredfw.fabric import IdealTransport
+from fredfw.fidelities import ESTIMATE
 from fredfw.report.layout import StackedTable
 from fredfw.report.tables import notes_report
-from fredfw.simulation.fidelity import ESTIMATE
 from fredfw.validation import sources
 from fredfw.validation.results import STATUS, Group, Validation
 

@@ -9,7 +9,7 @@ from attrs import asdict, frozen
 
 from fredfw.experiment.document import document
 from fredfw.experiment.results import Status
-from fredfw.simulation.fidelity import COMPRESSED
+from fredfw.fidelities import COMPRESSED
 from fredfw.validation.points import Point, size_classes
 from fredfw.validation.scores import Score, pooled
 from fredfw.validation.splits import Part

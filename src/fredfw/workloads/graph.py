@@ -430,8 +430,8 @@ class GraphBuilder:
         """Add a transfer of ``size`` bytes from the first to each other member of each row of ``(G, n)`` ``groups``.
 
         It starts when the sender is ready; its dependents on the sender and on the receivers wait for its end. With the
-        fidelity ``per-rank`` those on the sender wait only until its bytes have left, and with
-        ``per-rank-rendezvous`` it starts when the receivers are ready too.
+        fidelity ``exact`` those on the sender wait only until its bytes have left, and with a transport that has
+        ``rendezvous`` it starts when the receivers are ready too.
         """
         table = self._table(name, groups)
         pattern = Pattern.POINT_TO_POINT if table.shape[1] == 2 else Pattern.BROADCAST
@@ -450,8 +450,8 @@ class GraphBuilder:
         """Add a message of ``size`` bytes from ``source`` to ``destination``, which a ``receive`` must wait for.
 
         It starts when the source is ready, whatever the destination does. With the fidelities ``compressed`` and
-        ``stepwise`` it ends when the message has arrived. With ``per-rank`` it ends when its bytes have left. With
-        ``per-rank-rendezvous`` it starts when the receive is ready too.
+        ``stepwise`` it ends when the message has arrived. With ``exact`` it ends when its bytes have left, and
+        with a transport that has ``rendezvous`` it starts when the receive is ready too.
         """
         for key, rank in (("source", source), ("destination", destination)):
             if not is_whole(rank) or not 0 <= rank < self.ranks:

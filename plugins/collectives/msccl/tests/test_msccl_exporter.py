@@ -61,7 +61,7 @@ def _cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
                 yield name, str(pattern), options
 
 
-def _result(name: str, pattern: str, fidelity: str = "per-rank", **options: Any) -> fredfw.CollectiveResult:
+def _result(name: str, pattern: str, fidelity: str = "exact", **options: Any) -> fredfw.CollectiveResult:
     """Return what an algorithm does among 8 NPUs of the first network where it does it."""
     call: dict[str, Any] = {
         "size": _SIZE,
@@ -78,7 +78,7 @@ def _result(name: str, pattern: str, fidelity: str = "per-rank", **options: Any)
     raise AssertionError(f"{name} does {pattern} nowhere: {reasons}")
 
 
-def _again(result: fredfw.CollectiveResult, path: Path, fidelity: str = "per-rank") -> fredfw.CollectiveResult:
+def _again(result: fredfw.CollectiveResult, path: Path, fidelity: str = "exact") -> fredfw.CollectiveResult:
     """Return what comes of ``result`` where it is written to ``path`` and read from there."""
     path.write_text(MscclExporter().export(result), encoding="utf-8")
     call: dict[str, Any] = {"size": result.size, "fidelity": fidelity, "root": result.schedule.root}
@@ -95,7 +95,7 @@ def _streams(schedule: fredfw.Schedule) -> bool:
 def test_what_goes_from_npu_to_npu_reads_back_and_does_the_same(
     name: str, pattern: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
-    fidelity = "compressed" if name in _IN_TURNS else "per-rank"
+    fidelity = "compressed" if name in _IN_TURNS else "exact"
     result = _result(name, pattern, fidelity, **options)
     if _streams(result.schedule):
         message = "phase . is carried out in the network, and MSCCL has transfers between GPUs alone"
@@ -132,7 +132,7 @@ def test_both_kinds_of_algorithms_are_among_those() -> None:
 def test_steps_keep_within_what_msccls_parser_takes(tmp_path: Path) -> None:
     # A ring broadcast in 70 chunks has 70 sends on each connection.
     fabric = _framework().topology("switch", npus=2).build()
-    call: dict[str, Any] = {"size": _SIZE, "algorithm": "ring", "fidelity": "per-rank", "chunks": 70}
+    call: dict[str, Any] = {"size": _SIZE, "algorithm": "ring", "fidelity": "exact", "chunks": 70}
     result = _framework().simulate_collective(fabric, "broadcast", **call)
     program = read(MscclExporter().export(result).encode(), "ring.xml")
     steps = [len(block.steps) for gpu in program.gpus for block in gpu.blocks]
@@ -145,7 +145,7 @@ def test_steps_keep_within_what_msccls_parser_takes(tmp_path: Path) -> None:
 def test_eight_slots_hold_up_short_pieces_behind_each_other(size: int, longer: bool, tmp_path: Path) -> None:
     # 16 pieces of size / 16 at 3 TB/s arrive 40 ns later. The ninth starts when the first has arrived.
     fabric = _framework().topology("switch", npus=2).build()
-    result = _framework().simulate_collective(fabric, "broadcast", size=size, algorithm="ring", fidelity="per-rank")
+    result = _framework().simulate_collective(fabric, "broadcast", size=size, algorithm="ring", fidelity="exact")
     piece, latency = size / 16 / 3e12, 40e-9
     assert result.duration == pytest.approx(16 * piece + latency, rel=1e-9)
     late = max(0.0, latency + piece - 8 * piece)

@@ -44,7 +44,7 @@ def test_reads_of_others_and_puts_are_transfers() -> None:
     assert (done.least, done.most) == (0, 0)
 
 
-@pytest.mark.parametrize("fidelity", ["compressed", "per-rank"])
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 def test_a_put_waits_for_what_it_sends(fidelity: str) -> None:
     assert simulated(_done(_pair()), fidelity, _LATENCY) == pytest.approx(2 * (1 + _LATENCY), rel=1e-12)
 
@@ -112,7 +112,7 @@ def _gather(*, get: bool, signal: str = "signal") -> dict[str, Any]:
     return _plan("allgather", blocks, (1, 2, 0))
 
 
-@pytest.mark.parametrize("fidelity", ["compressed", "stepwise", "per-rank"])
+@pytest.mark.parametrize("fidelity", ["compressed", "stepwise", "exact"])
 @pytest.mark.parametrize("get", [True, False])
 def test_both_ways_to_gather_take_a_round(get: bool, fidelity: str) -> None:
     done = _done(_gather(get=get))
@@ -128,7 +128,7 @@ def test_a_relaxed_signal_does_not_order_memory() -> None:
         _done(_gather(get=True, signal="rlxsignal"))
 
 
-@pytest.mark.parametrize("fidelity", ["compressed", "per-rank"])
+@pytest.mark.parametrize("fidelity", ["compressed", "exact"])
 def test_a_get_waits_for_the_one_who_gets(fidelity: str) -> None:
     # GPU 1 puts three chunks to GPU 0. When they are there, GPU 0 gets one of another thread block's.
     get = [_WAIT, _op("get", _there(0), _of("s", 0))]

@@ -14,6 +14,7 @@ from fredfw import (
     DeviceMesh,
     Framework,
     GraphBuilder,
+    IdealTransport,
     Pattern,
     PluginManager,
     RunResult,
@@ -69,9 +70,9 @@ def run(workload: Mapping[str, Any], *, fidelity: str = "stepwise", **fabric: An
     return framework.run(experiment, fidelity=fidelity)
 
 
-def run_of(build: Build, *, fidelity: str = "stepwise") -> RunResult:
+def run_of(build: Build, *, fidelity: str = "stepwise", **fabric: Any) -> RunResult:
     Given.builds["a test's"] = build
-    return run({"name": "given", "which": "a test's"}, fidelity=fidelity)
+    return run({"name": "given", "which": "a test's"}, fidelity=fidelity, **fabric)
 
 
 def back(
@@ -153,7 +154,7 @@ def test_collectives_of_no_bytes_stay_what_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("build", [collectives, rooted, pipeline, messages, repeated, barrier, nothing])
-@pytest.mark.parametrize("fidelity", ["stepwise", "per-rank"])
+@pytest.mark.parametrize("fidelity", ["stepwise", "exact"])
 def test_what_is_exported_and_read_takes_the_same_time(build: Build, fidelity: str, tmp_path: Path) -> None:
     result = run_of(build, fidelity=fidelity)
     again = back(result, tmp_path, fidelity=fidelity)
@@ -242,10 +243,11 @@ def awaited(builder: GraphBuilder) -> None:
     builder.collective("next", Pattern.ALL_REDUCE, [[1, 3]], MIB, label="next", after=[arrives])
 
 
-@pytest.mark.parametrize("fidelity", ["stepwise", "per-rank", "per-rank-rendezvous"])
-def test_the_receiver_of_a_transfer_waits_as_in_the_run(fidelity: str, tmp_path: Path) -> None:
-    result = run_of(awaited, fidelity=fidelity)
-    assert back(result, tmp_path, fidelity=fidelity).seconds == pytest.approx(result.seconds, rel=1e-9)
+@pytest.mark.parametrize(("fidelity", "rendezvous"), [("stepwise", False), ("exact", False), ("exact", True)])
+def test_the_receiver_of_a_transfer_waits_as_in_the_run(fidelity: str, rendezvous: bool, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"fidelity": fidelity, "transport": {"name": "ideal", "rendezvous": rendezvous}}
+    result = run_of(awaited, **given)
+    assert back(result, tmp_path, **given).seconds == pytest.approx(result.seconds, rel=1e-9)
 
 
 def test_the_receiver_of_a_transfer_of_a_graph_waits_for_what_is_before_it(tmp_path: Path) -> None:
@@ -257,7 +259,8 @@ def test_the_receiver_of_a_transfer_of_a_graph_waits_for_what_is_before_it(tmp_p
     found = Chakra(traces=tmp_path / "*.et").graph(System(npus=2))  # type: ignore[arg-type]  # its converter
     fabric = framework.topology("switch", npus=2, link_bandwidth="1 GB/s", link_latency=0).build()
     # 1 MB at 1 GB/s take 1 ms, after the receiver's 2 ms.
-    seconds = framework.simulate_graph(found, fabric, fidelity="per-rank-rendezvous").seconds
+    fabric = fabric.with_defaults(transport=IdealTransport(rendezvous=True))
+    seconds = framework.simulate_graph(found, fabric, fidelity="exact").seconds
     assert seconds == pytest.approx(3e-3, rel=1e-9)
 
 

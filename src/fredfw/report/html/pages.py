@@ -49,8 +49,7 @@ _FIDELITIES = {
     "estimate": "no simulation: the longest path through the tasks, no communication hinders another",
     "compressed": "repetitions of a phase are simulated as one",
     "stepwise": "each repetition of a phase is simulated",
-    "per-rank": "each rank goes on as soon as it can",
-    "per-rank-rendezvous": "each rank goes on as soon as it can, and a transfer waits for its receivers",
+    "exact": "each rank goes on as soon as it can",
 }
 _FRONTS = (("cost", "time"), ("npu-seconds", "samples/s"))
 

@@ -12,11 +12,11 @@ from attrs import evolve, field, frozen
 from fredfw.collectives import CollectiveAlgorithm, CollectiveRequest, Pattern, Schedule, answers, check
 from fredfw.errors import LimitError, RefusedError, ScheduleError, UnsupportedError
 from fredfw.fabric import Fabric, GroupView
+from fredfw.fidelities import COMPRESSED, STEPWISE
 from fredfw.simulation import answers as asked
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.bounds.schedules import Draft, Floor, Floors, Place, Sketch
 from fredfw.simulation.choice.fastest import Entrant, contest
-from fredfw.simulation.fidelity import COMPRESSED, STEPWISE
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.schedules import ScheduleRun

@@ -28,7 +28,6 @@ COLLECTIVES: Mapping[Pattern, Collective] = {
     Pattern.REDUCE_SCATTER: Collective.REDUCE_SCATTER,
 }
 _SHARDS = (Pattern.ALL_GATHER, Pattern.GATHER)  # whose comm_size is what one rank has
-_RENDEZVOUS = "per-rank-rendezvous"
 
 
 def _check_prefix(_instance: object, _attribute: object, value: object) -> None:
@@ -43,7 +42,7 @@ class ChakraExporter(Exporter):
     Computations have ``num_ops`` and ``tensor_size``, and the time that they took as ``duration_micros``; where whole
     microseconds do not say it, the attribute ``fredfw_seconds`` does, which the workload ``chakra`` reads. Messages
     become ``COMM_SEND`` and ``COMM_RECV`` with tags. The receive of a transfer waits for what the transfer comes after;
-    not so in a run in which transfers do not wait for their receivers, which are all but ``per-rank-rendezvous``. A
+    so only in a run in which transfers wait for their receivers: ``exact``, with a transport that has ``rendezvous``. A
     transfer to several receivers becomes a ``BROADCAST`` from the first rank of a communicator, which waits for its
     receivers, too; ASTRA-sim gives it the time that it took. Where the root of a collective is not the first rank, the
     attribute ``fredfw_root`` names it, which the workload ``chakra`` reads. A collective of no bytes becomes a
@@ -65,7 +64,9 @@ class ChakraExporter(Exporter):
         if isinstance(result, TaskGraph):
             writer = _Writer(result.expanded())
         else:
-            writer = _Writer(_timed(result.timeline), receivers=result.provenance["fidelity"] == _RENDEZVOUS)
+            exact = result.provenance["fidelity"] not in ("compressed", "stepwise")
+            meets = exact and result.fabric.defaults.transport.rendezvous
+            writer = _Writer(_timed(result.timeline), receivers=meets)
         for task in range(len(writer.graph)):
             writer.add(task)
         ending = ".et.gz" if self.compress else ".et"
