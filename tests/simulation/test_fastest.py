@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
+import pytest
 from attrs import frozen
 
+from fredfw.simulation.bounds.schedules import Bound
 from fredfw.simulation.choice.fastest import Entrant, contest
 
 
@@ -21,12 +24,12 @@ class Bounds:
     crowd: int = 1
 
     @property
-    def rungs(self) -> list[Callable[[], float]]:
+    def rungs(self) -> list[Callable[[], Bound]]:
         return [partial(self.ask, one) for one in self.seconds]
 
-    def ask(self, seconds: float) -> float:
+    def ask(self, seconds: float) -> Bound:
         self.asked.append(self.name)
-        return seconds
+        return Bound(seconds / 2, seconds)
 
 
 def entrant(name: str, asked: list[str], *seconds: float, flows: int = 10) -> Entrant:
@@ -37,7 +40,7 @@ def test_routes_of_many_flows_are_not_found_where_another_is_close_to_their_boun
     # Its bound is lower by less than two thousandths, and its name comes first.
     asked: list[str] = []
     entrants = [entrant("a", asked, 1.0, 9.0, flows=1 << 24), entrant("b", asked, 1.0004, 1.0004)]
-    outcome = contest(entrants, lambda one: 1.0005)
+    outcome = contest(entrants, lambda one, limit: 1.0005)
     assert outcome.winner is entrants[1]
     assert asked == ["b", "a", "b"]
 
@@ -45,7 +48,29 @@ def test_routes_of_many_flows_are_not_found_where_another_is_close_to_their_boun
 def test_routes_of_many_flows_are_found_where_they_may_win() -> None:
     asked: list[str] = []
     entrants = [entrant("a", asked, 1.0, 1.0, flows=1 << 24), entrant("b", asked, 1.0, 1.5)]
-    outcome = contest(entrants, lambda one: {"a": 1.2, "b": 1.6}[one.names[0]])
+    outcome = contest(entrants, lambda one, limit: {"a": 1.2, "b": 1.6}[one.names[0]])
     assert outcome.winner is entrants[0]
     assert asked == ["b", "a", "b", "a"]
+    assert outcome.seconds == {"a": 1.2}
+
+
+def test_ranks_that_get_out_of_step_may_be_faster_than_barriers_let_them() -> None:
+    asked: list[str] = []
+    entrants = [entrant("a", asked, 1.0), entrant("b", asked, 1.5), entrant("c", asked, 2.6)]
+    times, limits = {"a": 1.2, "b": 1.1, "c": 1.25}, dict[str, float]()
+
+    def time(one: Entrant, limit: float) -> float:
+        limits[one.names[0]] = limit
+        return times[one.names[0]]
+
+    # With barriers the bound of b is above the 1.2 of a; else it is half of that. That of c is too high even so.
+    assert contest(entrants, time).winner is entrants[0]
+    assert contest(entrants, time, barriers=False).winner is entrants[1]
+    assert limits == {"a": math.inf, "b": pytest.approx(1.2)}
+
+
+def test_what_is_too_slow_has_no_time() -> None:
+    entrants = [entrant("a", [], 1.0), entrant("b", [], 1.1)]
+    outcome = contest(entrants, lambda one, limit: 1.2 if one is entrants[0] else math.inf)
+    assert outcome.winner is entrants[0]
     assert outcome.seconds == {"a": 1.2}

@@ -36,25 +36,32 @@ def sketch(*phases: Phase) -> Sketch:
 def test_a_ring_takes_its_bytes_and_its_steps(floors: Floors) -> None:
     # Six steps of 1 GB over a link of 1 GB/s and 1 ms.
     steps = floors.routed(RINGED, MEMBERS)
-    assert steps.seconds(SIZE) == pytest.approx(6 * 1.001)
+    assert steps.seconds(SIZE).barriers == pytest.approx(6 * 1.001)
     assert steps.crowd == 1
     # Without routes, the two links of an NPU count: half of that.
-    assert floors.unrouted(RINGED, MEMBERS).seconds(SIZE) == pytest.approx(6 * 0.501)
+    assert floors.unrouted(RINGED, MEMBERS).seconds(SIZE).barriers == pytest.approx(6 * 0.501)
+
+
+def test_ranks_that_get_out_of_step_pay_a_latency_at_least_once(floors: Floors) -> None:
+    gathered = Sketch.of(ring_schedule(Pattern.ALL_GATHER, 4e9, np.arange(4)[:, None]), 4e9)
+    assert floors.routed(gathered, MEMBERS).seconds(SIZE).any_order == pytest.approx(3 + 0.001)
+    # Of two phases the busiest link has the bytes of both.
+    assert floors.routed(RINGED, MEMBERS).seconds(SIZE).any_order == pytest.approx(6.0)
 
 
 def test_a_bound_for_one_size_is_a_bound_for_others(floors: Floors) -> None:
-    assert floors.routed(RINGED, MEMBERS).seconds(2 * SIZE) == pytest.approx(6 * 2.001)
+    assert floors.routed(RINGED, MEMBERS).seconds(2 * SIZE).barriers == pytest.approx(6 * 2.001)
 
 
 def test_a_flow_takes_its_bytes_at_the_cap_of_the_admission() -> None:
     capped = Floors(RING, RING.defaults.router, LowerBounds(RING), 1e8)
-    assert capped.unrouted(RINGED, MEMBERS).seconds(SIZE) == pytest.approx(6 * 10.001)
+    assert capped.unrouted(RINGED, MEMBERS).seconds(SIZE).barriers == pytest.approx(6 * 10.001)
 
 
 def test_phases_that_wait_or_share_a_channel_add_up(floors: Floors) -> None:
     def steps(**how: object) -> float:
         second = Phase.of(2, 3, 0, **how)  # type: ignore[arg-type]  # one of two keywords
-        return floors.routed(sketch(Phase.of(0, 1, 0), second), MEMBERS).seconds(1e9)
+        return floors.routed(sketch(Phase.of(0, 1, 0), second), MEMBERS).seconds(1e9).barriers
 
     assert steps() == pytest.approx(1.001)
     assert steps(after=(0,)) == pytest.approx(2.002)
@@ -110,9 +117,9 @@ def test_what_is_divided_counts_its_bytes_before_it_is_written(floors: Floors) -
 
     place = Place((MEMBERS[None, :],))
     rungs = Floor(floors, (Draft(RINGED, write),), place, SIZE).rungs
-    assert [rung() for rung in rungs[:4]] == pytest.approx([3.0, 6.0, 6.0, 0.0])
+    assert [rung().barriers for rung in rungs[:4]] == pytest.approx([3.0, 6.0, 6.0, 0.0])
     assert not written
-    assert [rung() for rung in rungs[4:]] == pytest.approx([6 * 0.501, 6 * 1.001])
+    assert [rung().barriers for rung in rungs[4:]] == pytest.approx([6 * 0.501, 6 * 1.001])
     assert written == [1]
 
 
@@ -130,6 +137,6 @@ def test_pairs_and_their_bytes_are_those_of_the_rows(sources: list[int]) -> None
 
 def test_an_empty_schedule_takes_nothing(floors: Floors) -> None:
     empty = Sketch.of(Schedule(Pattern.ALL_REDUCE, 1, 1e9, 1, ()), 1e9)
-    assert floors.unrouted(empty, MEMBERS[:1]).seconds(1e9) == 0.0
-    assert floors.routed(empty, MEMBERS[:1]).seconds(1e9) == 0.0
+    assert floors.unrouted(empty, MEMBERS[:1]).seconds(1e9).barriers == 0.0
+    assert floors.routed(empty, MEMBERS[:1]).seconds(1e9).barriers == 0.0
     assert floors.together([empty], [MEMBERS[None, :1]]) == 0.0

@@ -280,7 +280,7 @@ class NetworkBackend:
         _check_label(label)
         members = self._members(request, group)
         priority = _class(priority)
-        plan = self._planner(algorithm).plan(request, members)
+        plan = self._planner(algorithm).plan(request, members, self._fidelity)
         handle = self._next_handle()
         run = ScheduleRun(
             self._network,

@@ -222,6 +222,7 @@ class Bench:
                 lowering=self.simulator.lowering,
                 priorities=priorities,
                 bounds=self.simulator.bounds,
+                fidelity=fidelity,
             ),
         )
 
@@ -288,7 +289,7 @@ class Bench:
             ScheduleError: What the algorithm wrote is not a valid schedule, or does something else.
             SimulationError: Flows cannot move.
         """
-        plan = self.planner.plan(request, group)
+        plan = self.planner.plan(request, group, fidelity)
         bound = self.simulator.bounds.of(request, group)
         network = self.simulator.network()
         label = str(request.pattern)

@@ -11,6 +11,7 @@ from attrs import frozen
 from fredfw.collectives import CollectiveRequest
 from fredfw.errors import InputError, UnknownNameError, nearest
 from fredfw.fabric import Fabric, FlowSet, MemoryTier, Operation
+from fredfw.fidelities import COMPRESSED
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.choice import Plan, Planner, too_fast
 from fredfw.simulation.lowering import Lowering
@@ -145,6 +146,7 @@ class Assignment:
         lowering: Turns transfers into flows.
         priorities: Class by label, 0 the highest; other labels come after all of them.
         bounds: The lower bounds on the fabric, if there are some that know it already.
+        fidelity: How candidates for the collectives are simulated.
 
     Attributes:
         algorithms: Those of each collective that was planned, by what it is.
@@ -164,6 +166,7 @@ class Assignment:
         lowering: Lowering,
         priorities: Mapping[str, int] | None = None,
         bounds: LowerBounds | None = None,
+        fidelity: str = COMPRESSED,
     ) -> None:
         _check_controllers(graph, fabric)
         _check_memories(graph, fabric)
@@ -183,6 +186,7 @@ class Assignment:
         self._placement = placement
         self._nodes = fabric.npus[placement]
         self._planner = planner
+        self._fidelity = fidelity
         self._lowering = lowering
         self._bounds = LowerBounds(fabric) if bounds is None else bounds
         classes = dict(priorities or {})
@@ -278,7 +282,7 @@ class Assignment:
         places = self._placement[table.groups]
         for request, which in self._requests(task):
             mine = places if which is None else places[which]
-            for plan, indices in self._planner.plans(request, mine, awaited=awaited):
+            for plan, indices in self._planner.plans(request, mine, awaited=awaited, fidelity=self._fidelity):
                 groups = indices if which is None else which[indices]
                 plans.setdefault(id(plan.schedule), (plan, request, []))[2].extend(groups.tolist())
                 self._note(f"{label} {request.pattern} x{request.ranks}", plan.algorithm)

@@ -16,6 +16,7 @@ from fredfw.collectives import Schedule
 from fredfw.collectives.schedule import turns
 from fredfw.fabric import AlwaysStart, Decompose, Fabric, FlowSet, Split, Start
 from fredfw.fabric.tiers import tiers_of
+from fredfw.fidelities import COMPRESSED
 from fredfw.simulation import answers
 from fredfw.simulation.assignment import COMPUTE, RECEIVE, SEND, STREAMS, WAIT, Assignment, Part, Share, Table
 from fredfw.simulation.bounds import LowerBounds
@@ -97,6 +98,7 @@ class Demands:
         lowering: Has turned transfers into flows.
         priorities: Class by label.
         bounds: The lower bounds on the fabric.
+        fidelity: How the planner has simulated candidates.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Demands:
         lowering: Lowering,
         priorities: Mapping[str, int],
         bounds: LowerBounds | None = None,
+        fidelity: str = COMPRESSED,
     ) -> None:
         self._fabric, self._lowering = fabric, lowering
         self._assign: Callable[[], Assignment] | None = partial(
@@ -120,6 +123,7 @@ class Demands:
             lowering=lowering,
             priorities=priorities,
             bounds=bounds,
+            fidelity=fidelity,
         )
         # With what the keys name, so that nothing else gets its identity.
         self._groups: dict[Hashable, tuple[object, Demand]] = {}

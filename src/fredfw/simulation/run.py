@@ -88,6 +88,7 @@ class Executor:
             lowering=lowering,
             priorities=priorities,
             bounds=bounds,
+            fidelity=fidelity,
         )
         self._network = network
         self._lowering = lowering

@@ -2,9 +2,9 @@
 
 They hold for every sharing policy that keeps to the capacity of the links, and for every admission, which only adds
 time. Let B be the bytes that all groups together send over a link, and C its bandwidth: no simulation is shorter than
-B / C. Within one group a phase takes no less than its own bytes over its busiest link and the latency of
-its repetitions, and it is over before the phases that come after it start; the turns of a channel run one at a time.
-Transfers in the network (streams) count as nothing, because an admission may replace them by others.
+B / C. A phase takes no less than its own bytes over its busiest link, and a latency. With barriers it takes the latency
+of all its repetitions, and it is over before the phases that come after it start; the turns of a channel run one at a
+time. Transfers in the network (streams) count as nothing, because an admission may replace them by others.
 
 All of this is kept per byte of the request, so that what was found out for one size serves the others.
 """
@@ -12,8 +12,9 @@ All of this is kept per byte of the request, so that what was found out for one 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cached_property, partial, reduce
+from typing import NamedTuple
 
 import numpy as np
 from attrs import frozen
@@ -133,6 +134,25 @@ class Sketch:
         return most
 
 
+class Bound(NamedTuple):
+    """Seconds that a schedule takes at least.
+
+    Args:
+        any_order: However far ranks get out of step.
+        barriers: Where the ranks of a group wait for each other after each step; no less.
+    """
+
+    any_order: float
+    barriers: float
+
+    def above(self, other: Bound) -> Bound:
+        """Return the larger of each."""
+        return Bound(max(self.any_order, other.any_order), max(self.barriers, other.barriers))
+
+
+NOTHING = Bound(0.0, 0.0)
+
+
 @frozen(eq=False)
 class Steps:
     """What the phases of one group take at least.
@@ -153,10 +173,14 @@ class Steps:
     crowd: int = 0
     busiest: float = 0.0
 
-    def seconds(self, size: float) -> float:
+    def seconds(self, size: float) -> Bound:
         """Return the bound for a request of ``size`` bytes."""
-        draining = self.per_byte * size
-        return max(self.busiest * size, self.sketch.longest(np.maximum(draining + self.fixed, self.least), draining))
+        draining, busiest = self.per_byte * size, self.busiest * size
+        once = draining + self.fixed / np.maximum(self.sketch.repeats, 1)
+        return Bound(
+            max(busiest, float(once.max(initial=0.0))),
+            max(busiest, self.sketch.longest(np.maximum(draining + self.fixed, self.least), draining)),
+        )
 
 
 @frozen(eq=False)
@@ -334,15 +358,15 @@ class Floor:
     size: float
 
     @property
-    def rungs(self) -> Sequence[Callable[[], float]]:
-        """Bounds in seconds, each of which takes longer to find than the one before.
+    def rungs(self) -> Sequence[Callable[[], Bound]]:
+        """Bounds, each of which takes longer to find than the one before.
 
         What NPUs of the first class can send and receive, the routes of one of its groups alone, those of one group of
         each class, and those of all groups together. What is divided into pieces counts nothing but bytes in all of
         these, and its pieces, by the first class, come last.
         """
         first, every = slice(1), slice(None)
-        rungs: list[Callable[[], float]] = [
+        rungs: list[Callable[[], Bound]] = [
             partial(self._whole, first, routed=False),
             partial(self._whole, first, routed=True),
             partial(self._whole, every, routed=True),
@@ -362,17 +386,21 @@ class Floor:
         """The most flows of one group that a phase puts on one link, if nothing is divided into pieces."""
         return max(one.crowd for one in self._alone([draft.whole for draft in self.drafts], slice(None), routed=True))
 
-    def _whole(self, which: slice, *, routed: bool) -> float:
+    def _whole(self, which: slice, *, routed: bool) -> Bound:
         drafts = self.drafts[which]
         steps = zip(drafts, self._alone([draft.whole for draft in drafts], which, routed=routed), strict=True)
-        return max(one.busiest * self.size if draft.write else one.seconds(self.size) for draft, one in steps)
+        return _most(
+            Bound(one.busiest * self.size, one.busiest * self.size) if draft.write else one.seconds(self.size)
+            for draft, one in steps
+        )
 
-    def _shared(self) -> float:
-        return self.floors.shared(tuple(draft.whole for draft in self.drafts), self.place) * self.size
+    def _shared(self) -> Bound:
+        seconds = self.floors.shared(tuple(draft.whole for draft in self.drafts), self.place) * self.size
+        return Bound(seconds, seconds)
 
-    def _pieces(self, which: slice, *, routed: bool) -> float:
+    def _pieces(self, which: slice, *, routed: bool) -> Bound:
         sketches = [draft.sketch for draft in self.drafts[which]]
-        return max(one.seconds(self.size) for one in self._alone(sketches, which, routed=routed))
+        return _most(one.seconds(self.size) for one in self._alone(sketches, which, routed=routed))
 
     def _alone(self, sketches: Sequence[Sketch], which: slice, *, routed: bool) -> list[Steps]:
         groups = zip(self.place.classes[which], self.place.firsts[which], strict=True)
@@ -380,6 +408,10 @@ class Floor:
             self.floors.alone(sketch, members[0], name, routed=routed)
             for sketch, (members, name) in zip(sketches, groups, strict=True)
         ]
+
+
+def _most(bounds: Iterable[Bound]) -> Bound:
+    return reduce(Bound.above, bounds, NOTHING)
 
 
 def _distinct(numbers: IntArray) -> tuple[IntArray, IntArray]:

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from attrs import frozen
 
 from fredfw.errors import UnsupportedError
-from fredfw.simulation.bounds.schedules import Floor
+from fredfw.simulation.bounds.schedules import NOTHING, Floor
 
 # A candidate that can be faster than the best so far by no more than this share is not simulated.
 _CLOSE = 1e-3
@@ -50,37 +50,50 @@ class Outcome:
     reasons: Mapping[str, UnsupportedError]
 
 
-def contest(entrants: Sequence[Entrant], time: Callable[[Entrant], float], margin: float = 0.0) -> Outcome:
+def contest(
+    entrants: Sequence[Entrant],
+    time: Callable[[Entrant, float], float],
+    margin: float = 0.0,
+    *,
+    barriers: bool = True,
+) -> Outcome:
     """Return the fastest, or one that is slower by less than a thousandth.
 
     Args:
         entrants: Of different names.
-        time: Simulates one; may raise ``UnsupportedError``.
+        time: Simulates one, up to a time beyond which it has lost; infinite where it has. May raise
+            ``UnsupportedError``.
         margin: What is slower than the fastest by no more than this share is taken in its place where it puts fewer
             flows on a link, for it leaves more of that link to other traffic.
+        barriers: Whether the ranks of a group wait for each other. Where they do not, bounds are lower, and what it
+            would take with barriers is still the best guess of who is fast.
     """
     seconds: dict[Entrant, float] = {}
     reasons: dict[str, UnsupportedError] = {}
     least, fewest = math.inf, 0
     # What goes first, the best bound that is known, how many rungs have been climbed to it, and whose it is.
-    queue = [(_turn(0.0, one), 0.0, 0, one) for one in entrants]
+    queue = [(_turn(0.0, one), NOTHING, 0, one) for one in entrants]
     heapify(queue)
     while queue:
-        _, bound, climbed, entrant = heappop(queue)
+        _, known, climbed, entrant = heappop(queue)
+        bound = known.barriers if barriers else known.any_order
         if bound > least * (1 + margin):
             continue
         # It may be close to the fastest, and is of interest only if it leaves more of the links to others.
         if bound >= least * (1 - _CLOSE) and (margin == 0 or (climbed > 1 and entrant.floor.crowd >= fewest)):
             continue
         if climbed < len(entrant.floor.rungs):
-            bound = max(bound, entrant.floor.rungs[climbed]())
-            heappush(queue, (_turn(bound, entrant), bound, climbed + 1, entrant))
+            known = known.above(entrant.floor.rungs[climbed]())
+            heappush(queue, (_turn(known.barriers, entrant), known, climbed + 1, entrant))
             continue
         try:
-            seconds[entrant] = time(entrant)
+            found = time(entrant, least * (1 + max(margin, _EXACT)))
         except UnsupportedError as error:
             reasons |= dict.fromkeys(entrant.names, error)
             continue
+        if found == math.inf:
+            continue
+        seconds[entrant] = found
         least = min(seconds.values())
         if margin > 0:
             fewest = min(one.floor.crowd for one in _near(seconds, margin))

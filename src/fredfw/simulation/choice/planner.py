@@ -17,10 +17,11 @@ from fredfw.simulation import answers as asked
 from fredfw.simulation.bounds import LowerBounds
 from fredfw.simulation.bounds.schedules import Draft, Floor, Floors, Place, Sketch
 from fredfw.simulation.choice.fastest import Entrant, contest
+from fredfw.simulation.fidelity import is_exact
 from fredfw.simulation.lowering import Lowering
 from fredfw.simulation.network import FlowNetwork
 from fredfw.simulation.schedules import ScheduleRun
-from fredfw.simulation.sharing import SharingPolicy
+from fredfw.simulation.sharing import SharingPolicy, StatefulSharing
 from fredfw.typing import IntArray
 from fredfw.units import Unit, render
 
@@ -32,8 +33,9 @@ _TICKS = 1000
 _DIFFERENT = 0.01
 # How much slower than the fastest a plan may be that leaves more of the links to others.
 _MARGIN = 0.001
-# A candidate is simulated step by step where it has no more flows, the step of a group counted as so many more.
-_STEPWISE, _PER_STEP = 500_000, 100
+# A candidate is simulated step by step where it has no more flows, the step of a group counted as so many more; and
+# rank by rank where it has no more flows.
+_STEPWISE, _PER_STEP, _EXACT_FLOWS = 500_000, 100, 10_000_000
 # Where the fastest is chosen for more groups, nobody looks at their links, which takes time for each.
 _COMPARED = 1024
 # What is replayed before it is used: schedules for so many ranks, of so many (phase, rank, chunk). That costs less than
@@ -96,7 +98,12 @@ class Planner:
         self._others = others
         self._plans: dict[Hashable, list[Plan]] = {}
         bounds = LowerBounds(fabric) if bounds is None else bounds
-        cap = asked.cap(asked.admission(fabric)) if fastest else math.inf
+        admission = asked.admission(fabric) if fastest else None
+        # Where phases stay whole, repetitions that meet nobody take what they take as one.
+        self._goes_by_rank = (
+            admission is not None and admission.flow_by_flow and not isinstance(sharing, StatefulSharing)
+        )
+        cap = math.inf if admission is None else asked.cap(admission)
         self._floors = Floors(fabric, lowering.router, bounds, cap)
         self._by_name: dict[Pattern, Mapping[str, CollectiveAlgorithm]] = {}
         self._schedules: dict[Hashable, list[Schedule]] = {}
@@ -109,8 +116,8 @@ class Planner:
         self._times: dict[Hashable, tuple[float, bool]] = {}
         self._alone: dict[Hashable, float] = {}
 
-    def plan(self, request: CollectiveRequest, members: IntArray) -> Plan:
-        """Return the plan for ``request`` among the NPUs numbered ``members``.
+    def plan(self, request: CollectiveRequest, members: IntArray, fidelity: str = COMPRESSED) -> Plan:
+        """Return the plan for ``request`` among the NPUs numbered ``members``, with candidates timed by ``fidelity``.
 
         The schedule is replayed if the group is small, for a wrong one is often the fastest.
 
@@ -121,11 +128,11 @@ class Planner:
             ScheduleError: It writes one that is not valid or moves too little, or the chosen one does something else.
         """
         view = self._fabric.view(members), np.zeros(1, dtype=np.intp)
-        [(plan, _)] = self._planned(request, members[None, :], [view], 0.0)
+        [(plan, _)] = self._planned(request, members[None, :], [view], 0.0, fidelity)
         return plan
 
     def plans(
-        self, request: CollectiveRequest, groups: IntArray, *, awaited: bool = True
+        self, request: CollectiveRequest, groups: IntArray, *, awaited: bool = True, fidelity: str = COMPRESSED
     ) -> list[tuple[Plan, IntArray]]:
         """Return the plans for ``request`` in ``(G, ranks)`` groups of NPUs, with the indices of the groups of each.
 
@@ -136,13 +143,14 @@ class Planner:
             groups: Who.
             awaited: Whether computation waits for it. If not, it runs beside other traffic: then a candidate that is at
                 most a thousandth slower than the fastest is preferred if it puts fewer flows on a link.
+            fidelity: How candidates are simulated.
         """
         margin = 0.0 if awaited else _MARGIN
         links = self.reads_links(request.pattern)
         if links and self._fastest and len(groups) > _COMPARED:
             views = [(view.without_links, alike) for view, alike in self._fabric.views(groups)]
-            return self._planned(request, groups, views, margin)
-        return self._planned(request, groups, self._fabric.views(groups, links=links), margin)
+            return self._planned(request, groups, views, margin, fidelity)
+        return self._planned(request, groups, self._fabric.views(groups, links=links), margin, fidelity)
 
     def reads_links(self, pattern: Pattern) -> bool:
         """Return whether a candidate for ``pattern`` looks at the links of a group."""
@@ -154,15 +162,18 @@ class Planner:
         groups: IntArray,
         views: Sequence[tuple[GroupView, IntArray]],
         margin: float,
+        fidelity: str,
     ) -> list[tuple[Plan, IntArray]]:
         if not self._fastest:
             return [
                 (self._compared(self._first(request, view), request, groups[alike[0]]), alike) for view, alike in views
             ]
+        if not (is_exact(fidelity) and self._goes_by_rank):
+            fidelity = COMPRESSED
         place = Place(tuple(groups[alike] for _, alike in views))
-        key = *_named(request), margin, place.name
+        key = *_named(request), margin, place.name, fidelity
         if key not in self._plans:
-            self._plans[key] = self._choose(request, place, [view for view, _ in views], margin)
+            self._plans[key] = self._choose(request, place, [view for view, _ in views], margin, fidelity)
         return [(plan, alike) for plan, (_, alike) in zip(self._plans[key], views, strict=True)]
 
     def _first(self, request: CollectiveRequest, view: GroupView) -> Plan:
@@ -199,7 +210,7 @@ class Planner:
         return able
 
     def _choose(
-        self, request: CollectiveRequest, place: Place, views: Sequence[GroupView], margin: float
+        self, request: CollectiveRequest, place: Place, views: Sequence[GroupView], margin: float, fidelity: str
     ) -> list[Plan]:
         """Return the plans of the groups at ``place`` that look alike, one for each of ``views``."""
         entrants = self._entrants(request, place, views)
@@ -212,20 +223,25 @@ class Planner:
             left_out: list[str] = []
             nodes = [self._fabric.npus[groups] for groups in place.classes]
 
-            def time(entrant: Entrant) -> float:
+            def time(entrant: Entrant, limit: float) -> float:
                 serving = self._serving(entrant, request, views)
-                key = *serving, place.name  # which another margin has in common
+                key = *serving, place.name, fidelity  # which another margin has in common
                 try:
                     if key not in self._times:
-                        self._times[key] = self._time(list(zip(serving, nodes, strict=True)))
+                        found = self._time(list(zip(serving, nodes, strict=True)), fidelity, limit)
+                        if found[0] == math.inf:  # of this contest; another may ask for more
+                            return math.inf
+                        self._times[key] = found
                 except LimitError as error:
                     left_out.append(f"auto left out {', '.join(entrant.names)} for {request.pattern}: {error}")
                     raise RefusedError(str(error)) from None
                 seconds, sure = self._times[key]
+                if fidelity != COMPRESSED and seconds > limit:  # known from another contest, or not
+                    return math.inf
                 unsure.extend([] if sure else [entrant])
                 return seconds
 
-            outcome = contest(entrants, time, margin)
+            outcome = contest(entrants, time, margin, barriers=fidelity == COMPRESSED)
             if outcome.winner is None:
                 first = next(iter(outcome.reasons.values()))
                 if not isinstance(first, RefusedError) and len({str(one) for one in outcome.reasons.values()}) == 1:
@@ -268,7 +284,7 @@ class Planner:
     def _promising(self, able: Mapping[str, Draft], place: Place, size: float) -> str:
         """Return which of the candidates ``able`` to serve the one class at ``place`` has the lowest bound."""
         floors = {name: Floor(self._floors, (draft,), place, size) for name, draft in able.items()}
-        return min(floors, key=lambda name: (floors[name].rungs[1](), name))
+        return min(floors, key=lambda name: (floors[name].rungs[1]().barriers, name))
 
     def _drafts_of(self, request: CollectiveRequest, view: GroupView) -> dict[str, Draft]:
         """Return a draft for each candidate that can serve ``request``: one object where it is the same."""
@@ -352,7 +368,7 @@ class Planner:
             return plan
         key = id(plan.schedule), members.tobytes()
         if key not in self._alone:
-            self._alone[key], _ = self._time([(plan.schedule, nodes)])
+            self._alone[key], _ = self._time([(plan.schedule, nodes)], COMPRESSED)
         if abs(self._alone[key] / price.seconds - 1) <= _DIFFERENT:
             return plan
         return evolve(plan, notes=(*plan.notes, self._differs(plan, request, self._alone[key], price.seconds)))
@@ -365,35 +381,53 @@ class Planner:
             f"{transport!r} says: the links of {self._fabric.name!r} do not let it"
         )
 
-    def _time(self, runs: Sequence[tuple[Schedule, IntArray]]) -> tuple[float, bool]:
+    def _time(
+        self, runs: Sequence[tuple[Schedule, IntArray]], fidelity: str, limit: float = math.inf
+    ) -> tuple[float, bool]:
         """Return how long schedules take, each in ``(G, ranks)`` nodes of groups, and whether that is sure.
 
-        Where repetitions that were simulated as one met others, the time may be wrong. Then they are simulated one by
-        one, unless that would take long.
+        Rank by rank it is infinite where they take longer than ``limit``. Where repetitions that were simulated as one
+        met others, the time may be wrong. Then they are simulated one by one, unless that would take long.
         """
-        network = self._simulate(runs)
-        if not network.statistics.met:
-            return network.now, True
-        effort = sum(
-            phase.repeat * len(nodes) * (len(phase) + _PER_STEP)
-            for schedule, nodes in runs
-            for phase in schedule.phases
-        )
-        if effort > _STEPWISE:
-            return network.now, False
-        return self._simulate(runs, stepwise=True).now, True
+        exact = fidelity != COMPRESSED
+        if exact and _effort(runs, 0) <= _EXACT_FLOWS:
+            return self._simulate(runs, fidelity, limit)[0], True
+        seconds, met = self._simulate(runs, COMPRESSED)
+        if not met and not exact:
+            return seconds, True
+        if exact or _effort(runs, _PER_STEP) > _STEPWISE:
+            return seconds, False
+        return self._simulate(runs, STEPWISE)[0], True
 
-    def _simulate(self, runs: Sequence[tuple[Schedule, IntArray]], *, stepwise: bool = False) -> FlowNetwork:
-        """Simulate schedules that start at the same time, each in ``(G, ranks)`` nodes of groups."""
-        network = FlowNetwork(self._fabric, self._sharing)
-        fidelity = STEPWISE if stepwise else COMPRESSED
+    def _simulate(
+        self, runs: Sequence[tuple[Schedule, IntArray]], fidelity: str, limit: float = math.inf
+    ) -> tuple[float, int]:
+        """Simulate schedules that start together, each in ``(G, ranks)`` nodes of groups; return when all have ended.
+
+        That is infinite where it is after ``limit``. The other number is how many phases met others out of step.
+        """
+        network, ends = FlowNetwork(self._fabric, self._sharing), [0.0]
         for schedule, nodes in runs:
-            ScheduleRun(network, self._lowering, schedule, nodes, lambda _: None, fidelity=fidelity).start()
-        network.advance()
-        if not network.idle:
-            held = ", ".join(sorted(set(network.stalled())))
-            raise RefusedError(f"flows that cannot move on {self._fabric.name!r}: {held}")
-        return network
+            ended = partial(_note, network, ends)
+            ScheduleRun(network, self._lowering, schedule, nodes, ended, fidelity=fidelity).start()
+        network.advance(limit)
+        if network.idle:
+            return ends[-1], network.statistics.met
+        if network.next_event_time() < math.inf:
+            return math.inf, 0
+        held = ", ".join(sorted(set(network.stalled())))
+        raise RefusedError(f"flows that cannot move on {self._fabric.name!r}: {held}")
+
+
+def _note(network: FlowNetwork, ends: list[float], _groups: IntArray) -> None:
+    ends.append(network.now)
+
+
+def _effort(runs: Sequence[tuple[Schedule, IntArray]], per_step: int) -> int:
+    """Return how many flows schedules have in all repetitions, the step of a group counted as so many more."""
+    return sum(
+        phase.repeat * len(nodes) * (len(phase) + per_step) for schedule, nodes in runs for phase in schedule.phases
+    )
 
 
 def _unproved(plan: Plan, request: CollectiveRequest) -> str:
