@@ -16,6 +16,7 @@ from fredfw.fidelities import COMPRESSED
 from fredfw.plugin.manager import PluginManager
 from fredfw.simulation import (
     Executor,
+    FlowNetwork,
     ScheduleRun,
     Simulator,
     answers,
@@ -167,17 +168,13 @@ class Bench:
             SimulationError: The result would be wrong.
         """
         network = self.simulator.network()
-        executor = Executor(
+        executor = self._executor(
             graph,
-            fabric=self.fabric,
-            network=network,
-            placement=places,
-            planner=self.planner,
-            lowering=self.simulator.lowering,
+            network,
+            places,
             compute_seconds=compute_seconds,
             priorities=priorities,
             fidelity=fidelity,
-            bounds=self.simulator.bounds,
             progress=progress,
             pace=pace,
             events=events,
@@ -238,20 +235,22 @@ class Bench:
         routes: Routes | None,
     ) -> bytes:
         """Return a task graph that is checked, as a file; see ``graph``, and ``Executor.exported``."""
-        simulator = self.simulator
+        given: dict[str, Any] = {"priorities": priorities, "fidelity": fidelity, "pace": pace}
+        network = self.simulator.network()
+        return self._executor(graph, network, places, compute_seconds=compute_seconds, **given).exported(routes)
+
+    def _executor(self, graph: TaskGraph, network: FlowNetwork, places: IntArray, **given: Any) -> Executor:
+        """Return what executes ``graph`` on ``network``, with all else that is ``given`` to it."""
         return Executor(
             graph,
             fabric=self.fabric,
-            network=simulator.network(),
+            network=network,
             placement=places,
             planner=self.planner,
-            lowering=simulator.lowering,
-            compute_seconds=compute_seconds,
-            priorities=priorities,
-            fidelity=fidelity,
-            bounds=simulator.bounds,
-            pace=pace,
-        ).exported(routes)
+            lowering=self.simulator.lowering,
+            bounds=self.simulator.bounds,
+            **given,
+        )
 
     def estimate(
         self,

@@ -250,6 +250,13 @@ def test_the_receiver_of_a_transfer_waits_as_in_the_run(fidelity: str, rendezvou
     assert back(result, tmp_path, **given).seconds == pytest.approx(result.seconds, rel=1e-9)
 
 
+def test_the_name_of_an_earlier_release_has_receivers_wait(tmp_path: Path) -> None:
+    with pytest.warns(DeprecationWarning, match="per-rank-rendezvous"):
+        result = run_of(awaited, fidelity="per-rank-rendezvous")
+    given: dict[str, Any] = {"fidelity": "exact", "transport": {"name": "ideal", "rendezvous": True}}
+    assert back(result, tmp_path, **given).seconds == pytest.approx(result.seconds, rel=1e-9)
+
+
 def test_the_receiver_of_a_transfer_of_a_graph_waits_for_what_is_before_it(tmp_path: Path) -> None:
     builder = GraphBuilder(2)
     computed = builder.compute("computed", [1], seconds=2e-3)
