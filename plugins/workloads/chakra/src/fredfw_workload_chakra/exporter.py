@@ -13,7 +13,6 @@ from attrs import define, evolve, field, frozen
 
 from fredfw import Exporter, Pattern, RunResult, TaskGraph, TaskKind, Timeline, units
 from fredfw.errors import InputError, UnsupportedError
-from fredfw.fidelities import EXACT, RENDEZVOUS
 from fredfw.typing import FloatArray
 from fredfw_workload_chakra import et
 from fredfw_workload_chakra.trace import GROUP, MEANT, ROOT, SECONDS, Collective, Node, NodeType, Value
@@ -66,8 +65,8 @@ class ChakraExporter(Exporter):
             writer = _Writer(result.expanded())
         else:
             fidelity = result.provenance["fidelity"]
-            meets = fidelity == RENDEZVOUS or (fidelity == EXACT and result.fabric.defaults.transport.rendezvous)
-            writer = _Writer(_timed(result.timeline), receivers=meets)
+            meets = fidelity == "exact" and result.fabric.defaults.transport.rendezvous
+            writer = _Writer(_timed(result.timeline), receivers=meets or fidelity == "per-rank-rendezvous")
         for task in range(len(writer.graph)):
             writer.add(task)
         ending = ".et.gz" if self.compress else ".et"
